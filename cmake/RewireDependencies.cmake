@@ -1,0 +1,10 @@
+# Everything the project is built from, all of it Debian packages (12 and 13); scripts/setup.sh installs them.
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(Boost REQUIRED)
+find_package(LLVM 19.1 REQUIRED CONFIG)

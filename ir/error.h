@@ -1,0 +1,48 @@
+// The two kinds of failure. A UserError is a bad request: it says what, where and the way out, in one line,
+// and the CLI exits 2. An InternalError is our fault: the CLI exits 1 and asks for the reproducer. Libraries
+// throw; only the CLI prints and exits.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace rewire {
+
+class UserError : public std::runtime_error {
+ public:
+  explicit UserError(const std::string& message) : std::runtime_error(message) {}
+};
+
+/// The request was good, the world was not: a full disk, a vanished file, a non-finite loss. Exit 1.
+class RuntimeFailure : public std::runtime_error {
+ public:
+  explicit RuntimeFailure(const std::string& message) : std::runtime_error(message) {}
+};
+
+class InternalError : public std::logic_error {
+ public:
+  explicit InternalError(const std::string& message) : std::logic_error(message) {}
+};
+
+template <class... Args>
+[[noreturn]] void user_error(fmt::format_string<Args...> format, Args&&... args) {
+  throw UserError(fmt::format(format, std::forward<Args>(args)...));
+}
+
+template <class... Args>
+[[noreturn]] void internal_error(fmt::format_string<Args...> format, Args&&... args) {
+  throw InternalError(fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// The candidate with the smallest edit distance to `name`, or "" if none is close (distance > 1 + size/3).
+std::string nearest_match(std::string_view name, const std::vector<std::string>& candidates);
+
+/// " (did you mean 'lr'?)", or "" when nothing is close: appended to "unknown …" messages everywhere.
+std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates);
+
+}  // namespace rewire

@@ -1,0 +1,107 @@
+// The IR: a Module of Functions over shared Parameters. SSA in one straight line: a Function's body is a
+// vector of ops in execution order, a Value is an index into the function's table of types. Everything is a
+// plain value: copying a Module clones it, which is how a rewrite is tried and dropped, and how phases and
+// programs are specialised.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/attribute.h"
+#include "ir/opcode.h"
+#include "ir/types.h"
+
+namespace rewire::ir {
+
+/// An SSA value of one function: an index into Function::types.
+struct Value {
+  std::int32_t id = -1;
+  explicit operator bool() const { return id >= 0; }
+  auto operator<=>(const Value&) const = default;
+};
+
+struct Op {
+  Opcode code{};
+  std::vector<Value> operands;
+  std::vector<Value> results;
+  Attributes attributes;
+  /// Provenance, e.g. "blocks.3.attn.qkv": printed as loc("…"), carried through every pass into emitted
+  /// kernels.
+  std::string location;
+  /// Line in the .rir file it was read from, for errors; 0 if built in memory. Neither printed nor compared.
+  std::int32_t line = 0;
+};
+
+struct Argument {
+  std::string name;
+  Value value;
+};
+
+struct Function {
+  std::string name;
+  std::vector<TensorType> types;  // by Value::id
+  std::vector<Argument> arguments;
+  std::vector<Op> body;
+  std::vector<Argument> results;  // named results: `return logits = %7`
+
+  Value new_value(TensorType type);
+  const TensorType& type(Value value) const { return types.at(static_cast<std::size_t>(value.id)); }
+  /// Index in `body` of the op that defines each value; -1 for arguments and dead ids.
+  std::vector<std::int32_t> definitions() const;
+  /// Every operand and result equal to `from` becomes `to`, from body index `first_op` on.
+  void replace_uses(Value from, Value to, std::size_t first_op = 0);
+  /// The argument or named result of this name; an invalid Value if there is none.
+  Value argument(std::string_view argument_name) const;
+  Value result(std::string_view result_name) const;
+};
+
+enum class InitKind : std::uint8_t { zeros, ones, constant, normal, trunc_normal, uniform, xavier_uniform };
+
+/// How a parameter starts. constant(a) · normal(mean 0, std a) · trunc_normal(std a, cut at ±b as timm's
+/// trunc_normal_) · uniform[a, b) · xavier_uniform (fan from the last two axes out×in).
+struct Init {
+  InitKind kind = InitKind::zeros;
+  double a = 0;
+  double b = 0;
+  bool operator==(const Init&) const = default;
+};
+
+/// A named tensor that lives across programs: a trainable weight, or other state (optimizer moments, the step
+/// counter, the random seed, the `finite` flag). All of them stand in one state arena.
+struct Parameter {
+  std::string name;
+  TensorType type;
+  Init init;
+  bool trainable = true;
+  bool decay =
+      true;  // belongs to the weight-decay group (matrices do; norms, biases, cls_token, pos_embed do not)
+  std::string role;         // norm, qkv, proj, fc1, fc2, patch_embed, head, cls_token, pos_embed, join, state
+  std::string site;         // attn | mlp | conv, or "" outside a branch
+  std::int32_t block = -1;  // block index, -1 outside the blocks
+};
+
+/// The text form prints a module as ir/text.h describes. Order of parameters and functions is kept.
+struct Module {
+  std::string name;
+  Attributes attributes;  // model facts a reader wants: image, patch, dim, …
+  std::vector<Parameter> parameters;
+  std::vector<Function> functions;
+
+  Function* find_function(std::string_view function_name);
+  const Function* find_function(std::string_view function_name) const;
+  /// Throws InternalError if there is none: for callers that built it.
+  Function& function(std::string_view function_name);
+  const Function& function(std::string_view function_name) const;
+  const Parameter* find_parameter(std::string_view parameter_name) const;
+  Parameter* find_parameter(std::string_view parameter_name);
+  /// Adds a parameter; throws UserError if the name is taken by one of another type.
+  Parameter& add_parameter(Parameter parameter);
+  /// Drops the parameters that no function reads or updates.
+  void drop_unused_parameters();
+};
+
+}  // namespace rewire::ir

@@ -1,0 +1,34 @@
+// What a pass is: a function over the module. One .h/.cpp pair a pass, its rewrite equations in the header
+// comment. The pipeline (ir/passes/pipeline.cpp) is the one place that says which run, and in what order.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/module.h"
+
+namespace rewire::ir {
+
+struct PassTime {
+  std::string pass;
+  std::chrono::duration<double> seconds{};
+};
+
+struct PassContext {
+  bool training = false;  // what is_training folds to
+  /// Called with the pass name and the printed module after each pass that changed it (--print-after-all).
+  std::function<void(std::string_view pass, const std::string& text)> on_change;
+  /// --time-passes: filled in order.
+  std::vector<PassTime> times;
+};
+
+using PassFunction = void (*)(Module&, PassContext&);
+
+/// The forward-to-step simplifications, in their order; see pipeline.cpp. Verifies after each pass in debug
+/// builds.
+void run_pipeline(Module& module, PassContext& context);
+
+}  // namespace rewire::ir

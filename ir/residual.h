@@ -1,0 +1,44 @@
+// A residual join as a `residual` op holds it. Operands: stream, branch, input, then the terms of its sum in
+// this order: the shortcut slot (only if has_shortcut), the branch slot, the paths. A fresh join has shortcut
+// = stream, slot = branch and no path: x + f. Plugins read stream, branch and input (which no rewrite
+// changes) and set the slots; lowering is the plain sum of the terms.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/module.h"
+
+namespace rewire::ir {
+
+struct Join {
+  Value stream;    // the original stream x (after a projection shortcut, where there is one)
+  Value branch;    // the branch's output f, after drop path
+  Value input;     // what the branch read: LN(x) in a pre-norm block
+  Value shortcut;  // slot; invalid when cleared
+  Value branch_slot;
+  std::vector<Value> paths;
+
+  std::int64_t block = 0;
+  std::string site;  // attn | mlp | conv
+  std::string scope = "encoder";
+  std::int64_t stage = 0;
+  std::int64_t join_index = 0;  // over all joins of the scope, never renumbered by filters
+  std::int64_t join_count = 1;
+  int batch_axis = 0, token_axis = 1, channel_axis = 2;
+  std::int64_t heads = 0;
+  std::string last_weight;     // the parameter that ends the branch: blocks.3.attn.proj.weight
+  std::string shortcut_owner;  // the plugin that claimed the slot; "" if unclaimed
+  std::string branch_owner;
+
+  /// "blocks.3.attn", for messages and names of added parameters (blocks.3.join_attn.*).
+  std::string describe() const;
+};
+
+Join read_join(const Op& residual);
+/// Writes slots and facts back into the op (operands and attributes); the result is untouched.
+void write_join(Op& residual, const Join& join);
+/// Body indices of the function's joins, in order.
+std::vector<std::size_t> find_joins(const Function& function);
+
+}  // namespace rewire::ir

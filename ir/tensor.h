@@ -1,0 +1,36 @@
+// Host tensors of the evaluator: any dtype held as doubles, row-major. The oracle computes in double whatever
+// the dtype; integers and truth values are exact (|i64| <= 2^53).
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ir/types.h"
+
+namespace rewire::ir {
+
+struct Tensor {
+  TensorType type;
+  std::vector<double> data;
+
+  Tensor() = default;
+  explicit Tensor(TensorType tensor_type)
+      : type(std::move(tensor_type)), data(static_cast<std::size_t>(type.elements())) {}
+  Tensor(TensorType tensor_type, std::vector<double> values)
+      : type(std::move(tensor_type)), data(std::move(values)) {}
+  double scalar() const { return data.at(0); }
+};
+
+/// The parameters and other state by name, read by `param` and written by `update`.
+struct EvalState {
+  std::map<std::string, Tensor, std::less<>> tensors;
+  bool training = false;  // what is_training answers
+};
+
+/// Rounds a double to what `dtype` can hold (f32, bf16, f16: nearest even), for comparing with a backend's
+/// stored value.
+double round_to(DType dtype, double value);
+
+}  // namespace rewire::ir

@@ -1,0 +1,38 @@
+// The text form, `.rir`. print(parse(print(m))) == print(m) byte for byte.
+//
+//   // a comment runs to the end of the line; comments are not kept
+//   module @vit_tiny_28 {
+//     attribute dim = 192
+//     param @blocks.0.norm1.weight : f32[192] {block = 0, decay = false, init = "ones", role = "norm", site =
+//     "attn"} state @train.step : i64[] {init = "zeros"}
+//
+//     func @forward(%x: f32[64,1,28,28]) -> (logits: f32[64,10]) {
+//       %0 = param {name = "blocks.0.norm1.weight"} : f32[192]
+//       %1 = layer_norm %x, %0, %2 {epsilon = 1e-06} : f32[64,49,192] loc("blocks.0.norm1")
+//       %o, %l = attention %q, %k, %v {scale = 0.125} : f32[64,3,50,64], f32[64,3,50,1]
+//       update %9, %10 {name = "blocks.0.norm1.weight"}
+//       return logits = %40
+//     }
+//   }
+//
+// The printer numbers values in order of definition (%0, %1, …); arguments keep their names. Attributes equal
+// to their default are not printed. Doubles print as the shortest text that reads back to the same bits,
+// always with '.', 'e', "inf" or "nan" in it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "ir/module.h"
+
+namespace rewire::ir {
+
+std::string print(const Module& module);
+std::string print(const Module& module,
+                  const Function& function);  // the function alone, indented as in a module
+
+/// Parses and verifies. UserError on any fault, three lines: "file:line:column: message", the source line, a
+/// caret. Never crashes, hangs or allocates beyond a small multiple of the text, whatever the text.
+Module parse(std::string_view text, std::string_view file_name = "<text>");
+
+}  // namespace rewire::ir

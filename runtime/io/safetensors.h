@@ -1,0 +1,30 @@
+// The safetensors format: an 8-byte little-endian header length, a JSON header {name: {dtype, shape,
+// data_offsets}}, then the data. Our own small reader and writer; nothing is allocated from a size that the
+// file merely claims.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <span>
+#include <string>
+
+#include "runtime/host_tensor.h"
+
+namespace rewire::runtime {
+
+struct SafetensorsFile {
+  TensorMap tensors;
+  std::map<std::string, std::string> metadata;  // "__metadata__"
+};
+
+/// UserError naming the file and the fault: short file, header length beyond the file, bad JSON, unknown
+/// dtype, negative or overflowing shape, offsets out of range, overlapping, leaving holes, or not shape x
+/// dtype bytes.
+SafetensorsFile parse_safetensors(std::span<const std::byte> bytes, const std::string& file_name);
+SafetensorsFile read_safetensors(const std::string& path);
+/// Tensors in name order, data 64-byte aligned by padding the header with spaces; written atomically
+/// (temporary name, fsync, rename).
+void write_safetensors(const std::string& path, const TensorMap& tensors,
+                       const std::map<std::string, std::string>& metadata = {});
+
+}  // namespace rewire::runtime

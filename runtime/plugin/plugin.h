@@ -1,0 +1,61 @@
+// Residual plugins as the rest of the runtime sees them: find, load and judge a library, parse its
+// parameters, apply it to a module.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/module.h"
+#include "runtime/host_tensor.h"
+
+namespace rewire::runtime {
+
+/// "orthogonal:mode=feature,layers=0+1" taken apart; values still text. From a recipe: the same map from
+/// TOML.
+struct PluginSpec {
+  std::string name;  // a name to search for, or a path (any text with a slash)
+  std::vector<std::pair<std::string, std::string>> values;
+};
+/// UserError on text that is no spec. "none" is for the caller to handle.
+PluginSpec parse_plugin_spec(std::string_view text);
+
+struct PluginParameterInfo {
+  std::string name, type, default_value, range, doc;  // as `rewire plugins info` prints them
+};
+
+class Plugin;  // a loaded library with parsed parameters; opaque here
+using PluginHandle = std::shared_ptr<const Plugin>;
+
+struct PluginInfo {
+  std::string name, version, doc, path, sha256;
+  std::vector<PluginParameterInfo>
+      parameters;  // the plugin's own, then the host's (sites, layers, scope, from_epoch, to_epoch)
+};
+
+/// Where plugins are looked for, first match wins: `extra` (--plugin-path), REWIRE_PLUGIN_PATH,
+/// $XDG_DATA_HOME/rewire/plugins, the folder beside the binary (../lib/rewire/plugins). Never the current
+/// folder. World-writable files or folders are refused.
+std::vector<std::string> plugin_search_path(const std::vector<std::string>& extra);
+std::vector<PluginInfo> list_plugins(const std::vector<std::string>& extra);
+
+/// Loads (once a process), judges the handshake, parses and validates the values. UserError with what and how
+/// to mend it.
+PluginHandle load_plugin(const PluginSpec& spec, const std::vector<std::string>& extra);
+const PluginInfo& plugin_info(const Plugin& plugin);
+/// The values in force, all of them, as the resolved recipe records them.
+std::vector<std::pair<std::string, std::string>> plugin_values(const Plugin& plugin);
+
+/// Rewrites the joins of `module`'s function "forward" with the plugins in order, for the given epoch
+/// (from_epoch/to_epoch); verifies after each. On failure the module is as before and the UserError names the
+/// plugin.
+void apply_plugins(ir::Module& module, const std::vector<PluginHandle>& plugins, std::uint64_t seed,
+                   std::int64_t epoch = 0);
+/// The plugins' initialise hooks, in order, over freshly initialised parameters.
+void initialise_plugins(const ir::Module& module, const std::vector<PluginHandle>& plugins,
+                        std::uint64_t seed, TensorMap& state);
+
+}  // namespace rewire::runtime

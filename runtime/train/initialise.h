@@ -1,0 +1,15 @@
+// Fresh state of a module: every parameter by its Init, drawn from Philox streams named after the parameter,
+// so that the numbers depend on (seed, name, shape) only. The plugins' initialise hooks run after this,
+// loaded weights after them.
+#pragma once
+
+#include <cstdint>
+
+#include "ir/module.h"
+#include "runtime/host_tensor.h"
+
+namespace rewire::runtime {
+
+TensorMap initialise(const ir::Module& module, std::uint64_t seed);
+
+}  // namespace rewire::runtime

@@ -1,0 +1,56 @@
+// From a rewritten forward function to programs: loss, gradients, optimizer. Everything is IR, so every
+// backend runs it.
+//
+//   grad(image, label)  -> (loss, one result per trainable parameter, named by it)
+//   step(image, label)  -> (loss, correct1, grad_norm, finite); updates parameters, moments, train.step,
+//   train.finite eval(image, label, weight) -> (loss_sum, correct1, correct5, count); is_training false,
+//   sample weight 0 for padding
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ir/module.h"
+
+namespace rewire::runtime {
+
+struct OptimizerOptions {
+  std::string name = "adamw";  // adamw | sgd
+  double lr = 1e-3;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  double weight_decay = 0.05;
+  std::string decay = "matrices";  // matrices | all
+  double momentum = 0.9;           // sgd
+  bool nesterov = false;           // sgd
+};
+
+struct ScheduleOptions {
+  std::string name = "constant";  // constant | cosine | multistep
+  std::int64_t warmup_steps = 0;  // linear from warmup_lr to lr
+  double warmup_lr = 0;
+  std::int64_t total_steps = 0;  // cosine reaches min_lr here
+  double min_lr = 0;
+  std::vector<std::int64_t> milestones;  // multistep, in steps
+  double gamma = 0.1;
+};
+
+struct TrainOptions {
+  OptimizerOptions optimizer;
+  ScheduleOptions schedule;
+  double label_smoothing = 0;
+  double clip_norm =
+      0;  // 0: no clipping; else gradients scale by min(1, clip_norm / (norm + 1e-6)) as PyTorch
+  std::int64_t accumulate = 1;  // > 1: programs `accumulate` and `apply` instead of one `step`
+};
+
+/// Adds `grad` to a module that has `forward`.
+void add_grad_program(ir::Module& module, const TrainOptions& options);
+/// Adds `step` (or `accumulate` and `apply`) and the state it needs: train.step i64[], rng.seed i64[],
+/// train.finite i1[], optimizer moments "adamw.exp_avg.<param>", "adamw.exp_avg_sq.<param>",
+/// "sgd.momentum.<param>", "accumulate.<param>".
+void add_step_program(ir::Module& module, const TrainOptions& options);
+/// Adds `eval`.
+void add_eval_program(ir::Module& module);
+
+}  // namespace rewire::runtime

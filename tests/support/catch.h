@@ -1,0 +1,11 @@
+// Catch2 in both of Debian's versions: 2 (Debian 12) and 3 (Debian 13). Tests include this and nothing else
+// of Catch2.
+#pragma once
+
+#if __has_include(<catch2/catch_all.hpp>)
+#include <catch2/catch_all.hpp>
+#define REWIRE_CATCH_CONTAINS(text) Catch::Matchers::ContainsSubstring(text)
+#else
+#include <catch2/catch.hpp>
+#define REWIRE_CATCH_CONTAINS(text) Catch::Matchers::Contains(text)
+#endif
