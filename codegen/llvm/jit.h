@@ -1,0 +1,59 @@
+// Tile kernels to machine code of this CPU: tile IR -> LLVM IR -> ORC. Kernels of one structure compile once;
+// modules compile in parallel; objects are kept in the kernel cache on disk.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codegen/tile/tile.h"
+
+namespace rewire::codegen {
+
+/// Runs instances [begin, end) of a kernel. `arguments`: one pointer per Kernel::arguments entry, each to its
+/// element 0, 64-byte aligned buffers; `scratch`: CompiledKernel::scratch_bytes bytes, 64-byte aligned,
+/// private to the calling thread.
+using KernelFunction = void (*)(void* const* arguments, std::int64_t begin, std::int64_t end, void* scratch);
+
+struct CompiledKernel {
+  KernelFunction function = nullptr;
+  std::int64_t scratch_bytes = 0;
+};
+
+struct JitOptions {
+  std::string cache_directory;  // "" : no cache on disk
+  int compile_threads = 2;
+  std::string cpu;  // "": the host
+};
+
+struct JitStatistics {
+  int kernels = 0, unique = 0, cache_hits = 0, compiled = 0;
+  double seconds = 0;
+};
+
+class CpuJit {
+ public:
+  explicit CpuJit(JitOptions options);
+  ~CpuJit();
+  CpuJit(const CpuJit&) = delete;
+  CpuJit& operator=(const CpuJit&) = delete;
+
+  /// One function per kernel, in order. They live as long as the CpuJit.
+  std::vector<CompiledKernel> compile(std::span<const tile::Kernel> kernels);
+  const JitStatistics& statistics() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// What `rewire dump --stage llvm|asm` prints for one kernel: optimised LLVM IR, host assembly.
+std::string emit_llvm(const tile::Kernel& kernel);
+std::string emit_assembly(const tile::Kernel& kernel);
+/// "sapphirerapids (512-bit vectors)".
+std::string host_cpu_description();
+
+}  // namespace rewire::codegen

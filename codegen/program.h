@@ -1,0 +1,83 @@
+// What codegen makes of one IR function: buffers and a straight list of launches over views of them. The
+// runtime plans the memory of the temporaries and runs the list; it decides nothing about the mathematics.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "codegen/tile/tile.h"
+#include "ir/module.h"
+
+namespace rewire::codegen {
+
+enum class BufferKind : std::uint8_t { argument, result, state, constant, temporary };
+
+struct Buffer {
+  std::string
+      name;  // argument, result or parameter name; for temporaries the location of the op that makes it
+  BufferKind kind = BufferKind::temporary;
+  ir::TensorType type;         // dense row-major unless a view says otherwise
+  std::vector<double> values;  // constants: one value for all elements, or all of them row-major
+};
+
+/// A strided window on a buffer, in elements. Aliases are views of one buffer, never two buffers.
+struct View {
+  std::int32_t buffer = -1;
+  std::int64_t offset = 0;
+  ir::Shape shape;
+  ir::Shape strides;
+};
+
+/// A tile kernel with its arguments bound: Kernel::arguments[i] points at element 0 of buffers[i] (the
+/// kernel's accesses carry offsets).
+struct KernelLaunch {
+  tile::Kernel kernel;
+  std::vector<std::int32_t> buffers;
+};
+
+/// c [batch, m, n] = a [batch, m, k] b [batch, k, n] (+ bias [n]) (+ c): views carry transposition as
+/// strides; batch may be 1 with rank-3 views.
+struct GemmLaunch {
+  View a, b, c;
+  View bias;                // buffer -1: none; shape [n]
+  bool accumulate = false;  // add to what c holds
+  std::string location;
+};
+
+/// An op without a tile form (sort, scatter_add): run by codegen/library/host_ops on dense buffers.
+struct HostLaunch {
+  ir::Op op;
+  std::vector<View> operands, results;
+};
+
+using Launch = std::variant<KernelLaunch, GemmLaunch, HostLaunch>;
+
+/// Why a group of ops became one kernel: `rewire dump --stage fused`.
+struct GroupReport {
+  std::string kernel;
+  std::vector<std::string> ops;
+  std::int64_t bytes_read = 0, bytes_written = 0, flops = 0;
+  std::string stopped;  // why the group stopped growing
+};
+
+struct Program {
+  std::string name;
+  std::vector<Buffer> buffers;
+  std::vector<Launch> launches;  // in execution order
+  std::vector<GroupReport> groups;
+};
+
+struct FuseOptions {
+  bool fuse = true;  // false: one kernel an op, for the differential tests
+};
+
+/// The function must be simplified and decomposed (ir::run_pipeline). InternalError on an op that has no
+/// lowering.
+Program lower(const ir::Module& module, const ir::Function& function, const FuseOptions& options = {});
+
+/// Readable text: `rewire dump --stage fused`.
+std::string print(const Program& program);
+
+}  // namespace rewire::codegen
