@@ -4,12 +4,16 @@
 // changes) and set the slots; lowering is the plain sum of the terms.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
 #include "ir/module.h"
 
 namespace rewire::ir {
+
+/// The operand where the terms of the sum begin, after stream, branch and input.
+inline constexpr std::size_t kFirstJoinTerm = 3;
 
 struct Join {
   Value stream;    // the original stream x (after a projection shortcut, where there is one)

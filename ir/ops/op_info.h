@@ -59,25 +59,30 @@ struct EvalContext {
   Tensor& out(std::size_t i = 0) const { return results[i]; }
 };
 
-/// What a VJP sees. `builder` appends after the whole forward body; `cotangent(i)` is dL/d result i (an
-/// all-zero value where nothing flows); the rule calls `accumulate(i, value)` for each float operand that
-/// needs a gradient.
+/// What a VJP sees. `builder` appends after the whole forward body; `cotangent(i)` is dL/d result i, invalid
+/// where nothing flows (never for an op of one result); the rule calls `accumulate(i, value)` for each float
+/// operand that needs a gradient.
 class VjpContext {
  public:
-  VjpContext(Builder& target, const Op& forward, std::vector<Value> result_cotangents)
+  VjpContext(Builder& target, const Op& forward, std::vector<Value> result_cotangents,
+             std::vector<bool> needed_operands)
       : builder(target),
         op(forward),
         cotangents(std::move(result_cotangents)),
+        needed(std::move(needed_operands)),
         gradients(forward.operands.size()) {}
 
   Value operand(std::size_t i) const { return op.operands[i]; }
   Value result(std::size_t i = 0) const { return op.results[i]; }
   Value cotangent(std::size_t i = 0) const { return cotangents[i]; }
+  /// False for operands that no gradient is asked of: a rule may skip them, and must where work is costly.
+  bool needs(std::size_t i) const { return needed[i]; }
   void accumulate(std::size_t i, Value gradient) { gradients[i] = gradient; }
 
   Builder& builder;
   const Op& op;
   std::vector<Value> cotangents;
+  std::vector<bool> needed;
   std::vector<Value> gradients;  // per operand; invalid: none
 };
 
