@@ -1,0 +1,144 @@
+// VJPs of the composite ops, each in the form that is good numerically, written over the pieces that the
+// decomposition shares (ir/ops/composite_parts.h). g is dL/dy; sixteen-bit values are widened within.
+#include <array>
+#include <numbers>
+
+#include "ir/ops/composite_parts.h"
+#include "ir/ops/functions.h"
+#include "ir/ops/op_info.h"
+
+namespace rewire::ir {
+namespace {
+
+/// Hands over a gradient computed wide, in the operand's own dtype.
+void accumulate_narrowed(VjpContext& c, std::size_t i, Value gradient) {
+  c.accumulate(i, c.builder.cast(gradient, c.builder.type(c.operand(i)).dtype));
+}
+
+}  // namespace
+
+// With xhat = (x - mean) rstd and h = g weight (h = g without a weight), means over the row:
+//   dx = rstd (h - mean(h) - xhat mean(h xhat)),   dweight = sum over rows of g xhat,   dbias = that of g.
+void vjp_layer_norm(VjpContext& c) {
+  Builder& b = c.builder;
+  const bool has_weight = c.op.operands.size() > 1, has_bias = c.op.operands.size() > 2;
+  const Value g = widen(b, c.cotangent());
+  if (has_bias && c.needs(2)) {
+    const Shape bias_shape = b.shape(c.operand(2));
+    accumulate_narrowed(c, 2, b.sum_to(g, bias_shape));
+  }
+  if (!c.needs(0) && !(has_weight && c.needs(1))) return;
+
+  const RowMoments row = emit_row_moments(b, widen(b, c.operand(0)), c.op.attributes.get_double("epsilon"));
+  const Value xhat = b.mul(row.centered, row.rstd);
+  if (has_weight && c.needs(1)) {
+    const Shape weight_shape = b.shape(c.operand(1));
+    accumulate_narrowed(c, 1, b.sum_to(b.mul(g, xhat), weight_shape));
+  }
+  if (!c.needs(0)) return;
+  const Value h = has_weight ? b.mul(g, widen(b, c.operand(1))) : g;
+  const Value along_xhat = b.mul(xhat, b.mean(b.mul(h, xhat), {-1}));
+  accumulate_narrowed(c, 0, b.mul(b.sub(b.sub(h, b.mean(h, {-1})), along_xhat), row.rstd));
+}
+
+// dx = y (g - sum(g y))
+void vjp_softmax(VjpContext& c) {
+  Builder& b = c.builder;
+  const Value g = widen(b, c.cotangent()), y = widen(b, c.result());
+  const Value inner = b.sum(b.mul(g, y), {c.op.attributes.get_int("axis")});
+  accumulate_narrowed(c, 0, b.mul(y, b.sub(g, inner)));
+}
+
+// none: dx = g (cdf(x) + x pdf(x)), the normal distribution's.
+// tanh: with t = tanh(u(x)), dx = g ((1 + t) + x (1 - t^2) u'(x)) / 2, u' = sqrt(2/pi) (1 + 3 cubic x^2).
+void vjp_gelu(VjpContext& c) {
+  Builder& b = c.builder;
+  const Value x = widen(b, c.operand(0)), g = widen(b, c.cotangent());
+  const Value square = b.mul(x, x);
+  Value slope;
+  if (c.op.attributes.get_string("approximate") == "tanh") {
+    const Value t = emit_gelu_tanh(b, x);
+    const Value du =
+        b.mul(b.add(b.mul(square, 3.0 * kGeluCubic), 1.0), std::numbers::sqrt2 * std::numbers::inv_sqrtpi);
+    const Value one_less_square = b.add(b.unary(Opcode::neg, b.mul(t, t)), 1.0);
+    slope = b.mul(b.add(b.add(t, 1.0), b.mul(b.mul(x, one_less_square), du)), 0.5);
+  } else {
+    const double height = std::numbers::inv_sqrtpi / std::numbers::sqrt2;  // 1 / sqrt(2 pi)
+    const Value pdf = b.mul(b.unary(Opcode::exp, b.mul(square, -0.5)), height);
+    slope = b.add(emit_normal_cdf(b, x), b.mul(x, pdf));
+  }
+  accumulate_narrowed(c, 0, b.mul(g, slope));
+}
+
+// With s = sigmoid(x) and y = x s: dx = g (s + y (1 - s)).
+void vjp_silu(VjpContext& c) {
+  Builder& b = c.builder;
+  const Value x = widen(b, c.operand(0)), s = b.unary(Opcode::sigmoid, x);
+  const Value y = b.mul(x, s);
+  const Value slope = b.add(s, b.sub(y, b.mul(y, s)));
+  accumulate_narrowed(c, 0, b.mul(widen(b, c.cotangent()), slope));
+}
+
+namespace {
+
+using AttentionGradients = std::array<Value, 3>;  // of q, k, v
+
+/// Through the log-sum-exp of the scaled logits: with P = exp(scale q k^T - lse), dq = scale (g P) k and
+/// dk = scale (g P)^T q. Losses that read it are rare, so this holds P whole.
+AttentionGradients log_sum_exp_gradients(VjpContext& c, Value g) {
+  Builder& b = c.builder;
+  const double scale = c.op.attributes.get_double("scale");
+  const Value q = c.operand(0), k = c.operand(1);
+  const Value logits = b.mul(b.matmul(q, k, false, true), scale);
+  const Value probability = b.unary(Opcode::exp, b.sub(logits, c.result(1)));
+  const Value weighted = b.mul(b.mul(probability, g), scale);
+  return {b.matmul(weighted, k), b.matmul(weighted, q, true, false), Value{}};
+}
+
+Value add_present(Builder& b, Value left, Value right) {
+  if (!left) return right;
+  return right ? b.add(left, right) : left;
+}
+
+}  // namespace
+
+void vjp_attention(VjpContext& c) {
+  Builder& b = c.builder;
+  AttentionGradients total;
+  if (const Value g = c.cotangent(0)) {
+    const std::array<Value, 6> operands = {c.operand(0), c.operand(1), c.operand(2),
+                                           c.result(0),  c.result(1),  g};
+    const std::vector<Value> gradients = b.emit_all(Opcode::attention_grad, operands, c.op.attributes);
+    for (std::size_t i = 0; i < total.size(); ++i) total[i] = gradients[i];
+  }
+  if (const Value g = c.cotangent(1)) {
+    const AttentionGradients more = log_sum_exp_gradients(c, g);
+    for (std::size_t i = 0; i < total.size(); ++i) total[i] = add_present(b, total[i], more[i]);
+  }
+  for (std::size_t i = 0; i < total.size(); ++i) c.accumulate(i, total[i]);
+}
+
+// dlogits = g (softmax(logits) - target), target = (1 - s) one_hot + s / K.
+void vjp_cross_entropy(VjpContext& c) {
+  Builder& b = c.builder;
+  const Value logits = widen(b, c.operand(0));
+  const TensorType type = b.type(logits);
+  const std::int64_t rows = type.shape[0], classes = type.shape[1];
+  const double smoothing = c.op.attributes.get_double("label_smoothing");
+  const double floor = smoothing / static_cast<double>(classes);
+
+  const Value probability = emit_normalised(b, emit_shifted_exponentials(b, logits, -1));
+  const Value target = b.select(emit_one_hot(b, c.operand(1), classes),
+                                b.constant(1.0 - smoothing + floor, type.dtype, type.shape),
+                                b.constant(floor, type.dtype, type.shape));
+  const Value g = b.reshape(widen(b, c.cotangent()), {rows, 1});
+  accumulate_narrowed(c, 0, b.mul(b.sub(probability, target), g));
+}
+
+// Linear in x for given draws, and its own adjoint: the same op on g draws the same mask again.
+void vjp_dropout(VjpContext& c) {
+  c.accumulate(0, c.builder.emit(c.op.code, {c.cotangent(), c.operand(1), c.operand(2), c.operand(3)},
+                                 c.op.attributes));
+}
+
+}  // namespace rewire::ir

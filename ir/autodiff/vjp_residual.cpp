@@ -1,0 +1,18 @@
+// VJPs of the sums that a network is held together by: the residual join and the sum over ranks.
+#include "ir/ops/functions.h"
+#include "ir/ops/op_info.h"
+#include "ir/residual.h"
+
+namespace rewire::ir {
+
+// The join is the sum of its terms; stream, branch and input stand beside it for rewrites to read.
+void vjp_residual(VjpContext& c) {
+  for (std::size_t i = kFirstJoinTerm; i < c.op.operands.size(); ++i) c.accumulate(i, c.cotangent());
+}
+
+// The loss is the sum of the ranks' losses, each of which sees this sum.
+void vjp_all_reduce(VjpContext& c) {
+  c.accumulate(0, c.builder.unary(Opcode::all_reduce, c.cotangent()));
+}
+
+}  // namespace rewire::ir
