@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Installs what Rewire is built and tested with, on Debian 12 or 13. Says what it does; does nothing when all
+# of it is there. Uses sudo unless it runs as root.
+set -euo pipefail
+
+say() { printf 'setup: %s\n' "$*"; }
+fail() {
+  printf 'setup: %s\n' "$*" >&2
+  exit 1
+}
+
+[ -r /etc/os-release ] || fail "this system has no /etc/os-release; the script knows Debian 12 and 13"
+# shellcheck source=/dev/null
+. /etc/os-release
+case "${ID:-}:${VERSION_ID:-}" in
+  debian:12) boost=1.81 ;;
+  debian:13) boost=1.83 ;;
+  *) fail "${PRETTY_NAME:-this system} is neither Debian 12 nor 13; install the packages listed in scripts/setup.sh by hand" ;;
+esac
+
+packages=(
+  # the build
+  g++ cmake ninja-build ccache mold
+  # the compiler's backends
+  llvm-19-dev llvm-19-tools libzstd-dev libedit-dev libdnnl-dev libopenblas-dev liblapacke-dev libfftw3-dev
+  # the runtime and the command line
+  "libboost$boost-dev" "libboost-context$boost-dev" zlib1g-dev libfmt-dev libspdlog-dev nlohmann-json3-dev
+  libtomlplusplus-dev libcli11-dev
+  # the tests: unit tests, libFuzzer targets, real data
+  catch2 clang libclang-rt-dev dataset-fashion-mnist
+)
+
+missing=()
+for package in "${packages[@]}"; do
+  status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
+  [ "$status" = installed ] || missing+=("$package")
+done
+if [ ${#missing[@]} -eq 0 ]; then
+  say "all ${#packages[@]} packages are installed"
+  exit 0
+fi
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || fail "not root, and there is no sudo; as root, install: ${missing[*]}"
+  as_root=(sudo)
+fi
+say "installing ${missing[*]}"
+apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0)
+"${as_root[@]}" "${apt[@]}" update
+"${as_root[@]}" "${apt[@]}" install --yes --no-install-recommends "${missing[@]}" >/dev/null
+say "installed ${#missing[@]} packages"
