@@ -1,0 +1,1 @@
+#include "plugins/two/b.h"
