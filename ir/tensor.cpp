@@ -1,0 +1,43 @@
+// Rounding a double to the nearest value of a narrower type.
+#include "ir/tensor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace rewire::ir {
+namespace {
+
+/// Nearest, ties to even, in one rounding: a binary format of `precision` significant bits (the leading one
+/// included), least normal exponent `min_exponent`, largest finite value `largest`.
+double round_to_binary(double value, int precision, int min_exponent, double largest) {
+  if (value == 0 || !std::isfinite(value)) return value;
+  const int quantum = std::max(std::ilogb(value), min_exponent) - (precision - 1);
+  const double rounded = std::ldexp(std::nearbyint(std::ldexp(value, -quantum)), quantum);
+  if (std::abs(rounded) > largest) return std::copysign(std::numeric_limits<double>::infinity(), value);
+  return rounded;
+}
+
+}  // namespace
+
+double round_to(DType dtype, double value) {
+  switch (dtype) {
+    case DType::f32:
+      return round_to_binary(value, 24, -126, 0x1.fffffep127);
+    case DType::bf16:
+      return round_to_binary(value, 8, -126, 0x1.fep127);
+    case DType::f16:
+      return round_to_binary(value, 11, -14, 65504.0);
+    case DType::i1:
+      return value != 0 ? 1 : 0;
+    case DType::i64:
+    case DType::i32:
+    case DType::u8:
+      return std::trunc(value);
+    case DType::f64:
+      break;
+  }
+  return value;
+}
+
+}  // namespace rewire::ir
