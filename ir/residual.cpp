@@ -1,0 +1,73 @@
+// Reads and writes the `residual` op as a Join; ir/residual.h gives the layout of its operands.
+#include "ir/residual.h"
+
+#include "ir/error.h"
+
+namespace rewire::ir {
+
+std::string Join::describe() const {
+  return fmt::format("blocks.{}.{}", block, site);
+}
+
+Join read_join(const Op& residual) {
+  if (residual.code != Opcode::residual) {
+    internal_error("read_join on '{}', which is no residual", opcode_name(residual.code));
+  }
+  const Attributes& attributes = residual.attributes;
+  Join join;
+  std::size_t next = 0;
+  join.stream = residual.operands.at(next++);
+  join.branch = residual.operands.at(next++);
+  join.input = residual.operands.at(next++);
+  if (attributes.get_bool("has_shortcut")) join.shortcut = residual.operands.at(next++);
+  join.branch_slot = residual.operands.at(next++);
+  join.paths.assign(residual.operands.begin() + static_cast<std::ptrdiff_t>(next), residual.operands.end());
+
+  join.block = attributes.get_int("block");
+  join.site = attributes.get_string("site");
+  join.scope = attributes.get_string("scope");
+  join.stage = attributes.get_int("stage");
+  join.join_index = attributes.get_int("join_index");
+  join.join_count = attributes.get_int("join_count");
+  join.batch_axis = static_cast<int>(attributes.get_int("batch_axis"));
+  join.token_axis = static_cast<int>(attributes.get_int("token_axis"));
+  join.channel_axis = static_cast<int>(attributes.get_int("channel_axis"));
+  join.heads = attributes.get_int("heads");
+  join.last_weight = attributes.get_string("last_weight");
+  join.shortcut_owner = attributes.get_string("shortcut_owner");
+  join.branch_owner = attributes.get_string("branch_owner");
+  return join;
+}
+
+void write_join(Op& residual, const Join& join) {
+  residual.operands = {join.stream, join.branch, join.input};
+  if (join.shortcut) residual.operands.push_back(join.shortcut);
+  residual.operands.push_back(join.branch_slot);
+  residual.operands.insert(residual.operands.end(), join.paths.begin(), join.paths.end());
+
+  Attributes& attributes = residual.attributes;
+  attributes.set("has_shortcut", static_cast<bool>(join.shortcut));
+  attributes.set("block", join.block);
+  attributes.set("site", join.site);
+  attributes.set("scope", join.scope);
+  attributes.set("stage", join.stage);
+  attributes.set("join_index", join.join_index);
+  attributes.set("join_count", join.join_count);
+  attributes.set("batch_axis", std::int64_t{join.batch_axis});
+  attributes.set("token_axis", std::int64_t{join.token_axis});
+  attributes.set("channel_axis", std::int64_t{join.channel_axis});
+  attributes.set("heads", join.heads);
+  attributes.set("last_weight", join.last_weight);
+  attributes.set("shortcut_owner", join.shortcut_owner);
+  attributes.set("branch_owner", join.branch_owner);
+}
+
+std::vector<std::size_t> find_joins(const Function& function) {
+  std::vector<std::size_t> joins;
+  for (std::size_t i = 0; i < function.body.size(); ++i) {
+    if (function.body[i].code == Opcode::residual) joins.push_back(i);
+  }
+  return joins;
+}
+
+}  // namespace rewire::ir
