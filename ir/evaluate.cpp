@@ -1,0 +1,103 @@
+// The interpreter: runs the body op by op, frees a value after its last use (or keeps all), and applies the
+// updates at the end.
+#include "ir/evaluate.h"
+
+#include "ir/error.h"
+#include "ir/ops/op_info.h"
+
+namespace rewire::ir {
+namespace {
+
+std::size_t index(Value value) {
+  return static_cast<std::size_t>(value.id);
+}
+
+void check_arguments(const Function& function, const std::vector<Tensor>& arguments) {
+  if (arguments.size() != function.arguments.size()) {
+    user_error("function '{}' takes {} arguments, got {}", function.name, function.arguments.size(),
+               arguments.size());
+  }
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const Argument& argument = function.arguments[i];
+    const TensorType& type = function.type(argument.value);
+    if (arguments[i].type != type) {
+      user_error("argument '{}' of function '{}' is {}, got {}", argument.name, function.name,
+                 to_string(type), to_string(arguments[i].type));
+    }
+    if (static_cast<std::int64_t>(arguments[i].data.size()) != type.elements()) {
+      user_error("argument '{}' of function '{}' has {} elements, its type {} says {}", argument.name,
+                 function.name, arguments[i].data.size(), to_string(type), type.elements());
+    }
+  }
+}
+
+/// For each value the body index after which nothing reads it; results of the function live on.
+std::vector<std::size_t> last_uses(const Function& function) {
+  std::vector<std::size_t> last(function.types.size(), 0);
+  for (std::size_t i = 0; i < function.body.size(); ++i) {
+    for (Value result : function.body[i].results) last[index(result)] = i;
+    for (Value operand : function.body[i].operands) last[index(operand)] = i;
+  }
+  for (const Op& op : function.body) {
+    if (op.code != Opcode::update) continue;
+    for (Value operand : op.operands) last[index(operand)] = function.body.size();
+  }
+  for (const Argument& result : function.results) last[index(result.value)] = function.body.size();
+  return last;
+}
+
+void run_op(const Function& function, const Op& op, std::vector<Tensor>& values, EvalState& state) {
+  std::vector<const Tensor*> operands;
+  for (Value operand : op.operands) operands.push_back(&values[index(operand)]);
+  std::vector<Tensor> results;
+  for (Value result : op.results) results.emplace_back(function.type(result));
+  EvalContext context{op, std::move(operands), results, state};
+  try {
+    op_info(op.code).evaluate(context);
+  } catch (const UserError& error) {
+    user_error("{}: {}", describe(op), error.what());
+  }
+  for (std::size_t i = 0; i < op.results.size(); ++i) values[index(op.results[i])] = std::move(results[i]);
+}
+
+std::vector<Tensor> run(const Function& function, const std::vector<Tensor>& arguments, EvalState& state,
+                        bool keep_all) {
+  check_arguments(function, arguments);
+  std::vector<Tensor> values(function.types.size());
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    values[index(function.arguments[i].value)] = arguments[i];
+
+  const std::vector<std::size_t> last = last_uses(function);
+  for (std::size_t i = 0; i < function.body.size(); ++i) {
+    const Op& op = function.body[i];
+    if (op.code == Opcode::update) continue;
+    run_op(function, op, values, state);
+    if (keep_all) continue;
+    for (const std::vector<Value>* uses : {&op.operands, &op.results}) {
+      for (Value value : *uses) {
+        if (last[index(value)] == i) values[index(value)] = Tensor();
+      }
+    }
+  }
+  for (const Op& op : function.body) {
+    if (op.code == Opcode::update) run_op(function, op, values, state);
+  }
+  return values;
+}
+
+}  // namespace
+
+std::vector<Tensor> evaluate(const Module& /*module*/, const Function& function,
+                             const std::vector<Tensor>& arguments, EvalState& state) {
+  std::vector<Tensor> values = run(function, arguments, state, false);
+  std::vector<Tensor> results;
+  for (const Argument& result : function.results) results.push_back(values[index(result.value)]);
+  return results;
+}
+
+std::vector<Tensor> evaluate_all(const Module& /*module*/, const Function& function,
+                                 const std::vector<Tensor>& arguments, EvalState& state) {
+  return run(function, arguments, state, true);
+}
+
+}  // namespace rewire::ir
