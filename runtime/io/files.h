@@ -16,4 +16,30 @@ std::vector<std::byte> read_file(const std::string& path);
 void write_file_atomically(const std::string& path, std::span<const std::byte> bytes);
 void write_file_atomically(const std::string& path, std::string_view text);
 
+/// The same in pieces, so that a large file never stands in memory twice: write() what there is, commit()
+/// at the end. Destroyed uncommitted, it leaves nothing behind. A symbolic link is followed, and a device or
+/// pipe is written in place: neither is replaced by a file.
+class AtomicFile {
+ public:
+  explicit AtomicFile(const std::string& path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+  void commit();
+
+ private:
+  [[noreturn]] void fail(std::string_view action) const;
+  void close_descriptor();
+
+  std::string path_;       // as asked for, for messages
+  std::string target_;     // what is replaced: path_ with links followed
+  std::string temporary_;  // beside target_; empty once renamed, or when written in place
+  int descriptor_ = -1;
+};
+
+/// Text from a file fit for a one-line message: control characters as \xNN, cut after 80 bytes.
+std::string printable(std::string_view text);
+
 }  // namespace rewire::runtime
