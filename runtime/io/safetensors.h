@@ -19,11 +19,12 @@ struct SafetensorsFile {
 
 /// UserError naming the file and the fault: short file, header length beyond the file, bad JSON, unknown
 /// dtype, negative or overflowing shape, offsets out of range, overlapping, leaving holes, or not shape x
-/// dtype bytes.
+/// dtype bytes. A tensor without elements is refused too: no extent of ours is 0.
 SafetensorsFile parse_safetensors(std::span<const std::byte> bytes, const std::string& file_name);
 SafetensorsFile read_safetensors(const std::string& path);
-/// Tensors in name order, data 64-byte aligned by padding the header with spaces; written atomically
-/// (temporary name, fsync, rename).
+/// Tensors in the reference library's order (wide dtypes first, then by name), so that each is aligned to its
+/// own elements; the data 64-byte aligned by padding the header with spaces. Written atomically (temporary
+/// name, fsync, rename).
 void write_safetensors(const std::string& path, const TensorMap& tensors,
                        const std::map<std::string, std::string>& metadata = {});
 
