@@ -33,8 +33,9 @@ Ints slice_strides(const Attributes& attributes, std::size_t rank) {
   return strides.empty() ? Ints(rank, 1) : strides;
 }
 
-/// Whether `value` is one that `dtype` holds exactly, as an integer or truth value must.
-bool fits_integer(DType dtype, double value) {
+/// Whether `dtype` holds `value`: a float dtype takes any, rounded; an integer or truth value must be exact.
+bool holds(DType dtype, double value) {
+  if (is_float(dtype)) return true;
   if (value != std::trunc(value)) return false;
   switch (dtype) {
     case DType::i64:
@@ -160,8 +161,7 @@ std::vector<TensorType> infer_pad(const InferContext& context) {
     type.shape[i] += low[i] + high[i];
   }
   const double value = context.attributes.get_double("value");
-  if (!fits_integer(type.dtype, value))
-    user_error("{} does not hold the value {}", dtype_name(type.dtype), value);
+  if (!holds(type.dtype, value)) user_error("{} does not hold the value {}", dtype_name(type.dtype), value);
   return {type};
 }
 
@@ -232,11 +232,9 @@ std::vector<TensorType> infer_constant(const InferContext& context) {
     user_error("'values' has {} entries, {} has {} elements", values.size(), to_string(type),
                type.elements());
   }
-  if (!fits_integer(type.dtype, value))
-    user_error("{} does not hold the value {}", dtype_name(type.dtype), value);
+  if (!holds(type.dtype, value)) user_error("{} does not hold the value {}", dtype_name(type.dtype), value);
   for (double entry : values) {
-    if (!fits_integer(type.dtype, entry))
-      user_error("{} does not hold the value {}", dtype_name(type.dtype), entry);
+    if (!holds(type.dtype, entry)) user_error("{} does not hold the value {}", dtype_name(type.dtype), entry);
   }
   return {type};
 }
