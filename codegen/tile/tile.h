@@ -161,6 +161,8 @@ struct Kernel {
 
   std::int64_t instances() const;  // product of the outer extents x partitions
   std::int64_t row_count() const;  // product of the row extents; 1 without row axes
+  /// Partition p walks rows [p x this, (p + 1) x this), cut off at row_count().
+  std::int64_t rows_per_partition() const;
 };
 
 /// Readable text of a kernel: `rewire dump --stage tile`. Deterministic.
