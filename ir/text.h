@@ -3,14 +3,14 @@
 //   // a comment runs to the end of the line; comments are not kept
 //   module @vit_tiny_28 {
 //     attribute dim = 192
-//     param @blocks.0.norm1.weight : f32[192] {block = 0, decay = false, init = "ones", role = "norm", site =
-//     "attn"} state @train.step : i64[] {init = "zeros"}
+//     param @norm.weight : f32[192] {block = 0, decay = false, init = "ones", role = "norm", site = "attn"}
+//     state @train.step : i64[] {init = "zeros"}
 //
 //     func @forward(%x: f32[64,1,28,28]) -> (logits: f32[64,10]) {
-//       %0 = param {name = "blocks.0.norm1.weight"} : f32[192]
+//       %0 = param {name = "norm.weight"} : f32[192]
 //       %1 = layer_norm %x, %0, %2 {epsilon = 1e-06} : f32[64,49,192] loc("blocks.0.norm1")
 //       %o, %l = attention %q, %k, %v {scale = 0.125} : f32[64,3,50,64], f32[64,3,50,1]
-//       update %9, %10 {name = "blocks.0.norm1.weight"}
+//       update %9, %10 {name = "norm.weight"}
 //       return logits = %40
 //     }
 //   }
@@ -18,6 +18,12 @@
 // The printer numbers values in order of definition (%0, %1, …); arguments keep their names. Attributes equal
 // to their default are not printed. Doubles print as the shortest text that reads back to the same bits,
 // always with '.', 'e', "inf" or "nan" in it.
+//
+// A name of other characters than [A-Za-z_][A-Za-z0-9_.]* stands in quotes: @"odd name", %"1", {"a b" = 1}.
+// Strings escape \" \\ \n \t and \xHH. `param` is trainable, `state` is not; both take the attributes block,
+// decay, init, role, site, where init is zeros | ones | constant(v) | normal(std) | trunc_normal(std, cut) |
+// uniform(low, high) | xavier_uniform. White space is free, but an op's first operand stands on the op's
+// line. The reader may leave out ": type" where the op infers it; a stated type must be the inferred one.
 #pragma once
 
 #include <string>
