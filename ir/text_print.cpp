@@ -153,8 +153,8 @@ class Printer {
     }
   }
 
-  void name(Value value, std::string text) {
-    if (in_range(value)) names_[static_cast<std::size_t>(value.id)] = "%" + std::move(text);
+  void name(Value value, std::string_view text) {
+    if (in_range(value)) names_[static_cast<std::size_t>(value.id)] = fmt::format("%{}", text);
   }
   bool in_range(Value value) const {
     return value.id >= 0 && static_cast<std::size_t>(value.id) < names_.size();

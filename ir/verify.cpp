@@ -73,13 +73,13 @@ class FunctionVerifier {
     check_counts(op, info);
     check_attributes(op, info);
     check_parameter(op);
-    check_result_types(op, info);
     if (op.code == Opcode::residual) check_residual(op);
-    check_state_order(op);
     const Attribute* stream = op.attributes.find("stream");
     if (stream != nullptr && std::get<std::string>(*stream).empty()) {
       violate(10, "{}: the stream name is empty", describe(op));
     }
+    check_result_types(op, info);
+    check_state_order(op);
   }
 
   bool is_defined(Value value) const {

@@ -1,0 +1,170 @@
+// The text form's promise: print(parse(print(m))) == print(m), byte for byte, and nothing is lost on the way.
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "ir/builder.h"
+#include "ir/init_text.h"
+#include "ir/text.h"
+#include "ir/verify.h"
+#include "tests/support/catch.h"
+
+namespace rewire::ir {
+namespace {
+
+const std::string kEverySpelling = R"rir(module @"odd name" {
+  attribute "a b" = -3
+  attribute dim = 192
+  attribute empty = []
+  attribute flag = true
+  attribute list = [1, 2]
+  attribute rate = 0.1
+  attribute rates = [1.0, 2.5]
+  attribute text = "tab\t quote\" back\\ line\n bell\x07 größe"
+  param @blocks.0.norm.weight : f32[3] {block = 0, decay = false, init = "ones", role = "norm", site = "attn"}
+  param @w : bf16[3,4] {init = "trunc_normal(0.02, 2.0)"}
+  param @x : f16[3,4] {init = "xavier_uniform"}
+  param @y : f64[1] {init = "uniform(-0.5, 0.5)"}
+  state @train.step : i64[] {init = "zeros"}
+
+  func @first(%x: f32[2,3], %"0": i1[], %"a b": u8[1]) -> (out: f32[2,3], "other result": f32[2,3]) {
+    %0 = param {name = "blocks.0.norm.weight"} : f32[3]
+    %1 = layer_norm %x, %0, %0 : f32[2,3] loc("blocks.0.norm")
+    %2 = layer_norm %x {epsilon = 1e-05} : f32[2,3] loc("quote\" inside")
+    %3 = constant : f32[2,3]
+    %4 = constant {value = -0.0} : f32[]
+    %5 = constant {values = [1.0, -inf, nan]} : f32[3]
+    %6 = reshape %x : f32[3,2]
+    %7 = add %1, %2 : f32[2,3]
+    update %0 {name = "blocks.0.norm.weight"}
+    return out = %7, "other result" = %x
+  }
+
+  func @second() -> () {
+    return
+  }
+}
+)rir";
+
+}  // namespace
+
+TEST_CASE("A text in printed form prints as itself", "[ir][text]") {
+  CHECK(print(parse(kEverySpelling)) == kEverySpelling);
+}
+
+TEST_CASE("White space, comments, value names and omitted types do not matter", "[ir][text]") {
+  const Module module = parse(
+      "module@m{//comment\nfunc@f(%\"x\":f32[2,3])->(y:f32[2,3]){%a=neg %x\n%b =\nneg\t%a "
+      "loc( \"here\" )return y=%b}}//end");
+  CHECK(print(module) == R"rir(module @m {
+  func @f(%x: f32[2,3]) -> (y: f32[2,3]) {
+    %0 = neg %x : f32[2,3]
+    %1 = neg %0 : f32[2,3] loc("here")
+    return y = %1
+  }
+}
+)rir");
+}
+
+TEST_CASE("Parsing keeps what the text says", "[ir][text]") {
+  const Module module = parse(kEverySpelling);
+  CHECK(module.name == "odd name");
+  CHECK(module.attributes.get_string("text") == "tab\t quote\" back\\ line\n bell\x07 größe");
+  CHECK(module.attributes.get<Doubles>("rates") == Doubles{1.0, 2.5});
+  CHECK(module.attributes.get_ints("list") == Ints{1, 2});
+  REQUIRE(module.parameters.size() == 5);
+  const Parameter& weight = module.parameters[0];
+  CHECK(weight.init == Init{InitKind::ones, 0, 0});
+  CHECK(weight.trainable);
+  CHECK_FALSE(weight.decay);
+  CHECK(weight.role == "norm");
+  CHECK(weight.site == "attn");
+  CHECK(weight.block == 0);
+  CHECK(module.parameters[1].init == Init{InitKind::trunc_normal, 0.02, 2.0});
+  CHECK(module.parameters[1].decay);
+  CHECK_FALSE(module.parameters[4].trainable);
+
+  const Function& function = module.function("first");
+  CHECK(function.arguments[1].name == "0");
+  CHECK(function.body[1].location == "blocks.0.norm");
+  CHECK(function.body[1].attributes.get_double("epsilon") == 1e-6);
+  CHECK(function.body[1].line == 18);
+  CHECK(std::signbit(function.body[4].attributes.get_double("value")));
+  CHECK(std::isnan(function.body[5].attributes.get<Doubles>("values")[2]));
+  CHECK(function.results[1].value == function.arguments[0].value);
+}
+
+TEST_CASE("Every double comes back bit for bit", "[ir][text]") {
+  const double values[] = {0.0,
+                           -0.0,
+                           1.0,
+                           -1.0,
+                           0.1,
+                           1.0 / 3,
+                           1e-06,
+                           1e15,
+                           1e16,
+                           1e17,
+                           1e22,
+                           123456789012345680.0,
+                           5e-324,
+                           std::numeric_limits<double>::max(),
+                           std::numeric_limits<double>::min(),
+                           std::numeric_limits<double>::infinity(),
+                           -std::numeric_limits<double>::infinity()};
+  for (double value : values) {
+    CAPTURE(value);
+    const std::string spelled = spell_double(value);
+    CHECK(spelled.find_first_of(".en") != std::string::npos);
+    const Module module = parse("module @m { attribute a = " + spelled + " }");
+    const double back = module.attributes.get_double("a");
+    CHECK(back == value);
+    CHECK(std::signbit(back) == std::signbit(value));
+  }
+}
+
+TEST_CASE("A module built in memory prints as the text form describes", "[ir][text]") {
+  Module module;
+  module.name = "m";
+  Parameter weight;
+  weight.name = "w";
+  weight.type = {DType::f32, {4, 3}};
+  weight.init = {InitKind::normal, 0.5, 0};
+  module.add_parameter(weight);
+  Function& function = module.functions.emplace_back();
+  function.name = "f";
+  Builder b(module, function);
+  const Value x = b.argument("x", {DType::f32, {2, 3}});
+  Builder::Scope scope(b, "head");
+  b.result("y", b.linear(x, b.param("w")));
+  verify(module);
+  CHECK(print(module) == R"rir(module @m {
+  param @w : f32[4,3] {init = "normal(0.5)"}
+
+  func @f(%x: f32[2,3]) -> (y: f32[2,4]) {
+    %0 = param {name = "w"} : f32[4,3] loc("head")
+    %1 = matmul %x, %0 {transpose_b = true} : f32[2,4] loc("head")
+    return y = %1
+  }
+}
+)rir");
+  CHECK(print(module, function) ==
+        print(module).substr(print(module).find("  func"),
+                             print(module).rfind('}') - print(module).find("  func")));
+}
+
+TEST_CASE("The printer shows broken IR instead of failing on it", "[ir][text]") {
+  Module module;
+  module.name = "m";
+  Function& function = module.functions.emplace_back();
+  Op op;
+  op.code = Opcode::neg;
+  op.operands = {Value{7}};
+  op.results = {Value{}};
+  function.body.push_back(op);
+  function.results.push_back({"y", Value{3}});
+  CHECK(print(module, function) ==
+        "  func @\"\"() -> (y: ?) {\n    %?-1 = neg %?7 : ?\n    return y = %?3\n  }\n");
+}
+
+}  // namespace rewire::ir
