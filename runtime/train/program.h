@@ -1,10 +1,17 @@
 // From a rewritten forward function to programs: loss, gradients, optimizer. Everything is IR, so every
 // backend runs it.
 //
-//   grad(image, label)  -> (loss, one result per trainable parameter, named by it)
-//   step(image, label)  -> (loss, correct1, grad_norm, finite); updates parameters, moments, train.step,
-//   train.finite eval(image, label, weight) -> (loss_sum, correct1, correct5, count); is_training false,
-//   sample weight 0 for padding
+//   grad(image, label) -> (loss, one result per trainable parameter that forward reads, named by it)
+//   step(image, label) -> (loss, correct1, grad_norm, finite, lr); updates parameters, moments, train.step
+//                         and train.finite
+//   accumulate(image, label) -> (loss, correct1, finite); apply() -> (grad_norm, finite, lr)
+//   eval(image, label, weight) -> (loss_sum, correct1, correct5, count); is_training false, sample weight 0
+//                         for padding
+//
+// label is i64[batch], finite i1[], every other result f32; lr is the rate that this step used. grad, step
+// and accumulate are training programs: dropout draws from (rng.seed, train.step). When a loss or a gradient
+// is not finite, train.finite falls and stays down: that step and all after it leave every other state
+// untouched, until the host raises it again.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,90 @@
+// One Philox stream a parameter, at step 0: element i of parameter p takes number i of the stream named p.
+#include "runtime/train/initialise.h"
+
+#include <algorithm>
+#include <boost/math/special_functions/erf.hpp>
+#include <cmath>
+#include <numbers>
+
+#include "ir/error.h"
+#include "ir/philox.h"
+
+namespace rewire::runtime {
+namespace {
+
+using ir::Init;
+using ir::InitKind;
+
+double inverse_erf(double x) {
+  using boost::math::policies::policy;
+  using boost::math::policies::promote_double;
+  return boost::math::erf_inv(x, policy<promote_double<false>>());
+}
+
+/// Normal of deviation std, cut at +-limit, by the inverse of its distribution function. u is the middle of
+/// one of 2^24 equal cells, so that the tails end at 5.4 std and never at the infinities that erf_inv has at
+/// +-1.
+double trunc_normal(double uniform, double std, double limit) {
+  const double u = uniform + std::ldexp(1.0, -25);
+  const double edge = std::erf(limit / (std * std::numbers::sqrt2));
+  const double x = std * std::numbers::sqrt2 * inverse_erf((2 * u - 1) * edge);
+  return std::clamp(x, -limit, limit);
+}
+
+double xavier_bound(const ir::Parameter& parameter) {
+  const ir::Shape& shape = parameter.type.shape;
+  if (shape.size() < 2) {
+    internal_error("'{}' {} has no fan for xavier_uniform", parameter.name, to_string(parameter.type));
+  }
+  return std::sqrt(6.0 / static_cast<double>(shape[shape.size() - 1] + shape[shape.size() - 2]));
+}
+
+template <class Draw>
+ir::Tensor fill(const ir::TensorType& type, Draw draw) {
+  ir::Tensor tensor(type);
+  for (std::size_t i = 0; i < tensor.data.size(); ++i) tensor.data[i] = draw(i);
+  return tensor;
+}
+
+ir::Tensor draw(const ir::Parameter& parameter, std::uint64_t seed) {
+  const Init& init = parameter.init;
+  const ir::PhiloxStream stream{seed, 0, ir::stream_hash(parameter.name)};
+  auto uniform = [&](double low, double high) {
+    return fill(parameter.type, [=](std::size_t i) { return low + (high - low) * stream.uniform(i); });
+  };
+  switch (init.kind) {
+    case InitKind::zeros:
+      return ir::Tensor(parameter.type);
+    case InitKind::ones:
+      return fill(parameter.type, [](std::size_t) { return 1.0; });
+    case InitKind::constant:
+      return fill(parameter.type, [&](std::size_t) { return init.a; });
+    case InitKind::normal:
+      return fill(parameter.type, [&](std::size_t i) { return init.a * stream.normal(i); });
+    case InitKind::trunc_normal:
+      return fill(parameter.type,
+                  [&](std::size_t i) { return trunc_normal(stream.uniform(i), init.a, init.b); });
+    case InitKind::uniform:
+      return uniform(init.a, init.b);
+    case InitKind::xavier_uniform: {
+      const double bound = xavier_bound(parameter);
+      return uniform(-bound, bound);
+    }
+  }
+  internal_error("parameter '{}' has no initialisation", parameter.name);
+}
+
+}  // namespace
+
+TensorMap initialise(const ir::Module& module, std::uint64_t seed) {
+  if (seed > (1ULL << 53)) user_error("the seed is {}; it must not exceed 2^53", seed);
+  TensorMap state;
+  for (const ir::Parameter& parameter : module.parameters) {
+    ir::Tensor tensor = draw(parameter, seed);
+    if (parameter.name == "rng.seed") tensor.data[0] = static_cast<double>(seed);
+    state.emplace(parameter.name, to_host(tensor));
+  }
+  return state;
+}
+
+}  // namespace rewire::runtime
