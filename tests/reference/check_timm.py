@@ -1,0 +1,97 @@
+"""Holds files that `rewire` reads and writes against timm's own module, both ways:
+
+    check_timm.py write MODEL W.safetensors x.npy labels.npy     timm's initial weights, an input, labels
+    check_timm.py check MODEL W.safetensors x.npy y.npy          y is timm's output for these weights and input
+    check_timm.py initial MODEL W.safetensors                    W is distributed as timm's own initialisation
+
+MODEL is a zoo name (vit_tiny_28, …) or JSON with keys image, patch, channels, classes, dim, depth, heads, mlp_ratio,
+pool. Exit 0 if all agrees. Needs torch, timm, safetensors, numpy.
+"""
+import argparse
+import json
+import math
+import sys
+
+import numpy
+import torch
+from safetensors.torch import load_file, save_file
+
+from reference import timm_model
+
+ZOO = {
+    "vit_tiny_28": dict(image=28, patch=4, channels=1, classes=10, dim=192, depth=12, heads=3),
+    "vit_s_cifar": dict(image=32, patch=4, channels=3, classes=10, dim=384, depth=6, heads=6),
+    "vit_s16_224": dict(image=224, patch=16, channels=3, classes=1000, dim=384, depth=12, heads=6),
+    "vit_b16_224": dict(image=224, patch=16, channels=3, classes=1000, dim=768, depth=12, heads=12),
+}
+
+
+def build(text):
+    options = ZOO[text] if text in ZOO else json.loads(text)
+    return timm_model(**options), options
+
+
+def write(arguments):
+    torch.manual_seed(arguments.seed)
+    model, options = build(arguments.model)
+    save_file(model.state_dict(), arguments.weights)
+    shape = (arguments.batch, options["channels"], options["image"], options["image"])
+    numpy.save(arguments.input, numpy.random.default_rng(arguments.seed).standard_normal(shape, dtype=numpy.float32))
+    numpy.save(arguments.labels, numpy.arange(arguments.batch, dtype=numpy.int64) % options["classes"])
+
+
+def check(arguments):
+    model, _ = build(arguments.model)
+    model = model.double().eval()
+    model.load_state_dict({k: v.double() for k, v in load_file(arguments.weights).items()}, strict=True)
+    with torch.no_grad():
+        want = model(torch.from_numpy(numpy.load(arguments.input)).double()).numpy()
+    got = numpy.load(arguments.output).astype(numpy.float64)
+    assert got.shape == want.shape, f"output {got.shape}, timm's {want.shape}"
+    error = numpy.linalg.norm(got - want) / numpy.linalg.norm(want)
+    print(f"relative L2 error against timm in float64: {error:.3e}")
+    return error <= arguments.tolerance
+
+
+def initial(arguments):
+    """Means and standard deviations, each within 6 standard errors of timm's: for n normal numbers the mean's error is
+    std / sqrt(n), the deviation's at most std / sqrt(2 n)."""
+    torch.manual_seed(arguments.seed)
+    model, _ = build(arguments.model)
+    ours = load_file(arguments.weights)
+    good = True
+    for name, theirs in model.state_dict().items():
+        a, b = ours[name].double(), theirs.double()
+        assert a.shape == b.shape, f"{name}: {tuple(a.shape)}, timm's {tuple(b.shape)}"
+        if b.numel() == 1 or b.std() == 0:
+            agrees = torch.equal(a, b)
+        else:
+            # Both samples vary: the difference has sqrt(2) times one sample's error.
+            bound = 6 * b.std() / math.sqrt(b.numel())
+            agrees = (a.mean() - b.mean()).abs() < math.sqrt(2) * bound and (a.std() - b.std()).abs() < bound
+        if not agrees:
+            print(f"{name}: mean {a.mean():.3e} std {a.std():.3e}, timm's {b.mean():.3e} {b.std():.3e}")
+        good = good and bool(agrees)
+    print(f"{len(model.state_dict())} tensors, {sum(p.numel() for p in model.parameters())} parameters")
+    return good
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    for function, files in ((write, ("weights", "input", "labels")), (check, ("weights", "input", "output")),
+                            (initial, ("weights",))):
+        command = commands.add_parser(function.__name__)
+        command.add_argument("model")
+        for file in files:
+            command.add_argument(file)
+        command.add_argument("--seed", type=int, default=0)
+        command.add_argument("--batch", type=int, default=4)
+        command.add_argument("--tolerance", type=float, default=1e-5)
+        command.set_defaults(run=function)
+    arguments = parser.parse_args()
+    sys.exit(0 if arguments.run(arguments) in (None, True) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""Writes the goldens that the parity tests read: see README.md.
+
+One safetensors file a model and join: weights, one batch, its logits, loss and gradients, and what a number of
+optimizer steps does to losses and weights. Everything is computed in float64; inputs and initial weights are
+float32 values, so that any backend starts from the very same numbers.
+"""
+import json
+import math
+import pathlib
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import save_file
+
+from reference import VisionTransformer, check_against_timm, decay_groups
+
+STEPS = 20
+MODELS = {
+    "token": dict(image=8, patch=4, channels=1, classes=10, dim=16, depth=2, heads=2, mlp_ratio=4.0, pool="token"),
+    "avg": dict(image=9, patch=3, channels=3, classes=7, dim=21, depth=2, heads=3, mlp_ratio=1.1, pool="avg"),
+}
+BATCH = {"token": 4, "avg": 3}
+ADAMW = dict(optimizer="adamw", lr=1e-3, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.05, decay="matrices",
+             schedule="constant")
+SGD = dict(optimizer="sgd", lr=0.1, momentum=0.9, nesterov=False, weight_decay=5e-4, decay="all", schedule="cosine",
+           warmup_steps=4, warmup_lr=0.01, total_steps=STEPS, min_lr=1e-3, clip_norm=0.5, label_smoothing=0.1)
+NESTEROV = dict(optimizer="sgd", lr=0.05, momentum=0.8, nesterov=True, weight_decay=1e-3, decay="matrices",
+                schedule="multistep", milestones=[5, 12], gamma=0.2)
+CASES = [(model, join, {"adamw": ADAMW}) for model in MODELS
+         for join in ("plain", "orthogonal_feature", "orthogonal_global")]
+CASES[3] = ("avg", "plain", {"adamw": ADAMW, "sgd": SGD, "nesterov": NESTEROV})
+
+
+def float32_values(tensor):
+    return tensor.float().double()
+
+
+def perturbed(model, generator):
+    """Weights far from their start: at the start norms are 1, biases 0 and the residual branches tiny, and errors
+    in their gradients or their names would not show."""
+    for name, p in model.named_parameters():
+        noise = torch.randn(p.shape, generator=generator, dtype=torch.float64)
+        if "norm" in name:
+            p.data = 0.3 * noise + (1.0 if name.endswith("weight") else 0.0)
+        elif p.ndim > 1 and name not in ("cls_token", "pos_embed"):
+            p.data = noise / math.sqrt(p[0].numel())
+        else:
+            p.data = 0.5 * noise
+        p.data = float32_values(p.data)
+
+
+def make_optimizer(model, o):
+    groups = decay_groups(model, o["weight_decay"], o["decay"])
+    if o["optimizer"] == "adamw":
+        return torch.optim.AdamW(groups, lr=o["lr"], betas=(o["beta1"], o["beta2"]), eps=o["eps"])
+    return torch.optim.SGD(groups, lr=o["lr"], momentum=o["momentum"], nesterov=o["nesterov"])
+
+
+def make_scheduler(optimizer, o):
+    from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LinearLR, MultiStepLR, SequentialLR
+
+    if o["schedule"] == "constant":
+        return ConstantLR(optimizer, factor=1.0)
+    if o["schedule"] == "multistep":
+        return MultiStepLR(optimizer, o["milestones"], o["gamma"])
+    warmup = LinearLR(optimizer, o["warmup_lr"] / o["lr"], 1.0, o["warmup_steps"])
+    cosine = CosineAnnealingLR(optimizer, o["total_steps"] - o["warmup_steps"], o["min_lr"])
+    return SequentialLR(optimizer, [warmup, cosine], [o["warmup_steps"]])
+
+
+def train(model, images, labels, o):
+    """One update a batch; the losses, gradient norms before clipping, and learning rates."""
+    optimizer = make_optimizer(model, o)
+    scheduler = make_scheduler(optimizer, o)
+    losses, norms, rates = [], [], []
+    for x, y in zip(images, labels):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y, label_smoothing=o.get("label_smoothing", 0.0))
+        loss.backward()
+        norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), o.get("clip_norm", math.inf)))
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        scheduler.step()
+        losses.append(loss.detach())
+    return torch.stack(losses), torch.stack(norms), torch.tensor(rates, dtype=torch.float64)
+
+
+def make_case(name, join, runs):
+    options = MODELS[name]
+    generator = torch.Generator().manual_seed(20240607)
+    model = VisionTransformer(**options, join=join).double()
+    perturbed(model, generator)
+    shape = (STEPS, BATCH[name], options["channels"], options["image"], options["image"])
+    images = float32_values(torch.randn(shape, generator=generator, dtype=torch.float64))
+    labels = torch.randint(0, options["classes"], shape[:2], generator=generator)
+    weights = {key: value.clone() for key, value in model.state_dict().items()}
+    if join == "plain":
+        check_against_timm(model, options, images[0], labels[0])
+
+    model.zero_grad()
+    logits = model(images[0])
+    loss = F.cross_entropy(logits, labels[0])
+    loss.backward()
+    tensors = {"images": images.float(), "labels": labels, "logits": logits.detach(), "loss": loss.detach()}
+    for key, p in model.named_parameters():
+        tensors["weight/" + key] = p.detach().float()
+        tensors["gradient/" + key] = p.grad.clone()
+    for run, o in runs.items():
+        model.load_state_dict(weights)
+        losses, norms, rates = train(model, images, labels, o)
+        tensors.update({f"{run}/losses": losses, f"{run}/norms": norms, f"{run}/rates": rates})
+        for key, p in model.named_parameters():
+            tensors[f"{run}/weight/{key}"] = p.detach().float()
+    case = {"model": options, "join": join, "runs": runs, "torch": torch.__version__}
+    # One key: safetensors writes several in random order, and the files would differ from run to run.
+    return {key: value.contiguous().clone() for key, value in tensors.items()}, {"case": json.dumps(case)}
+
+
+def main():
+    torch.set_num_threads(1)
+    folder = pathlib.Path(__file__).parent / "goldens"
+    folder.mkdir(exist_ok=True)
+    for name, join, runs in CASES:
+        tensors, metadata = make_case(name, join, runs)
+        path = folder / f"vit_{name}_{join}.safetensors"
+        save_file(tensors, path, metadata)
+        path.chmod(0o644)
+        print(f"{path.name}: {path.stat().st_size} bytes, loss {tensors['loss'].item():.6f}")
+
+
+if __name__ == "__main__":
+    main()

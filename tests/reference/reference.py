@@ -1,0 +1,143 @@
+"""The float64 reference in PyTorch: a ViT with timm's parameter names, and the residual joins as functions.
+
+A join maps (x, f) to the new stream, with x the stream [B, N, D] and f the branch's output. The module is written
+from the equations; `check_against_timm` holds it to timm's own module.
+"""
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+JOINS = {}
+
+
+def join(name):
+    def register(function):
+        JOINS[name] = function
+        return function
+
+    return register
+
+
+@join("plain")
+def plain(x, f):
+    return x + f
+
+
+@join("orthogonal_feature")
+def orthogonal_feature(x, f, eps=1e-6):
+    """f minus its projection on x, token by token: x' = x + f - <x, f> / (|x|^2 + eps) x."""
+    s = (x * f).sum(-1, keepdim=True) / ((x * x).sum(-1, keepdim=True) + eps)
+    return x + f - s * x
+
+
+@join("orthogonal_global")
+def orthogonal_global(x, f, eps=1e-6):
+    """The same with one inner product a sample, over tokens and channels."""
+    s = (x * f).sum((1, 2), keepdim=True) / ((x * x).sum((1, 2), keepdim=True) + eps)
+    return x + f - s * x
+
+
+class Attention(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(dim, 3 * dim)
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, x):
+        b, n, d = x.shape
+        q, k, v = self.qkv(x).reshape(b, n, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
+        probabilities = (q @ k.transpose(-2, -1) / math.sqrt(d // self.heads)).softmax(-1)
+        return self.proj((probabilities @ v).transpose(1, 2).reshape(b, n, d))
+
+
+class Mlp(nn.Module):
+    def __init__(self, dim, hidden):
+        super().__init__()
+        self.fc1 = nn.Linear(dim, hidden)
+        self.fc2 = nn.Linear(hidden, dim)
+
+    def forward(self, x):
+        return self.fc2(F.gelu(self.fc1(x)))
+
+
+class Block(nn.Module):
+    def __init__(self, dim, heads, hidden, combine):
+        super().__init__()
+        self.combine = combine
+        self.norm1 = nn.LayerNorm(dim, eps=1e-6)
+        self.attn = Attention(dim, heads)
+        self.norm2 = nn.LayerNorm(dim, eps=1e-6)
+        self.mlp = Mlp(dim, hidden)
+
+    def forward(self, x):
+        x = self.combine(x, self.attn(self.norm1(x)))
+        return self.combine(x, self.mlp(self.norm2(x)))
+
+
+class PatchEmbed(nn.Module):
+    def __init__(self, channels, dim, patch):
+        super().__init__()
+        self.proj = nn.Conv2d(channels, dim, patch, patch)
+
+    def forward(self, image):
+        return self.proj(image).flatten(2).transpose(1, 2)
+
+
+class VisionTransformer(nn.Module):
+    """pool 'token': a cls token, whose output is classified. 'avg': no cls token, the mean of all tokens."""
+
+    def __init__(self, image, patch, channels, classes, dim, depth, heads, mlp_ratio=4.0, pool="token", join="plain"):
+        super().__init__()
+        tokens = (image // patch) ** 2 + (pool == "token")
+        self.cls_token = nn.Parameter(torch.zeros(1, 1, dim)) if pool == "token" else None
+        self.pos_embed = nn.Parameter(torch.zeros(1, tokens, dim))
+        self.patch_embed = PatchEmbed(channels, dim, patch)
+        hidden = int(dim * mlp_ratio)
+        self.blocks = nn.Sequential(*[Block(dim, heads, hidden, JOINS[join]) for _ in range(depth)])
+        self.norm = nn.LayerNorm(dim, eps=1e-6)
+        self.head = nn.Linear(dim, classes)
+
+    def forward(self, image):
+        x = self.patch_embed(image)
+        if self.cls_token is not None:
+            x = torch.cat([self.cls_token.expand(x.shape[0], -1, -1), x], 1)
+        x = self.norm(self.blocks(x + self.pos_embed))
+        return self.head(x[:, 0] if self.cls_token is not None else x.mean(1))
+
+
+def timm_model(image, patch, channels, classes, dim, depth, heads, mlp_ratio=4.0, pool="token", **drop):
+    """timm's module of the same options; for pool 'avg' its class_token=False, fc_norm=False form."""
+    from timm.models.vision_transformer import VisionTransformer as TimmVisionTransformer
+
+    return TimmVisionTransformer(
+        img_size=image, patch_size=patch, in_chans=channels, num_classes=classes, embed_dim=dim, depth=depth,
+        num_heads=heads, mlp_ratio=mlp_ratio, global_pool=pool, class_token=pool == "token", fc_norm=False,
+        norm_layer=lambda d, **kw: nn.LayerNorm(d, eps=1e-6, **kw), **drop)
+
+
+def check_against_timm(model, options, images, labels):
+    """Same names, same shapes, and with the same weights the same logits and gradients, to double precision."""
+    options = {key: value for key, value in options.items() if key != "join"}
+    other = timm_model(**options).double().eval()
+    weights = model.state_dict()
+    assert list(weights) == list(other.state_dict()), "parameter names or their order differ from timm's"
+    other.load_state_dict(weights, strict=True)
+    results = []
+    for candidate in (model, other):
+        candidate.zero_grad()
+        logits = candidate(images)
+        F.cross_entropy(logits, labels).backward()
+        results.append([logits.detach()] + [p.grad.clone() for p in candidate.parameters()])
+    for ours, theirs in zip(*results):
+        torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-13)
+
+
+def decay_groups(model, weight_decay, decay="matrices"):
+    """The optimizer's groups: matrices decay; vectors, cls_token and pos_embed do not, unless decay is 'all'."""
+    groups = {True: [], False: []}
+    for name, p in model.named_parameters():
+        groups[decay == "all" or (p.ndim > 1 and name not in ("cls_token", "pos_embed"))].append(p)
+    return [{"params": groups[True], "weight_decay": weight_decay}, {"params": groups[False], "weight_decay": 0.0}]
