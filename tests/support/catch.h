@@ -5,6 +5,7 @@
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
 #define REWIRE_CATCH_CONTAINS(text) Catch::Matchers::ContainsSubstring(text)
+using Catch::Approx;
 #else
 #include <catch2/catch.hpp>
 #define REWIRE_CATCH_CONTAINS(text) Catch::Matchers::Contains(text)
