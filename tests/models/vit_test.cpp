@@ -1,0 +1,297 @@
+// The vision transformer against timm's facts: names, shapes, order, counts, joins, rates, errors. The
+// numbers it computes are held to PyTorch in tests/parity.
+#include <cmath>
+#include <limits>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ir/error.h"
+#include "ir/evaluate.h"
+#include "ir/residual.h"
+#include "ir/verify.h"
+#include "models/model.h"
+#include "tests/support/catch.h"
+
+namespace rewire {
+namespace {
+
+using ir::Opcode;
+using models::ModelOptions;
+
+ModelOptions small() {
+  ModelOptions options;
+  options.dim = 12;
+  options.depth = 3;
+  options.heads = 2;
+  options.mlp_ratio = 1.3;  // 15.6 hidden units: 15
+  options.patch = 3;
+  options.image = 6;
+  options.channels = 2;
+  options.classes = 5;
+  return options;
+}
+
+std::int64_t trainable_count(const ir::Module& module) {
+  std::int64_t count = 0;
+  for (const ir::Parameter& p : module.parameters) count += p.trainable ? p.type.elements() : 0;
+  return count;
+}
+
+std::vector<const ir::Op*> ops_of(const ir::Module& module, Opcode code) {
+  std::vector<const ir::Op*> found;
+  for (const ir::Op& op : module.function("forward").body) {
+    if (op.code == code) found.push_back(&op);
+  }
+  return found;
+}
+
+TEST_CASE("Parameters carry timm's names, shapes and order") {
+  ModelOptions options = small();
+  options.depth = 1;
+  const ir::Module module = models::build(options, 2);
+  std::vector<std::string> got;
+  for (const ir::Parameter& p : module.parameters) got.push_back(p.name + " " + ir::to_string(p.type.shape));
+  const std::vector<std::string> want = {"cls_token [1,1,12]",
+                                         "pos_embed [1,5,12]",
+                                         "patch_embed.proj.weight [12,2,3,3]",
+                                         "patch_embed.proj.bias [12]",
+                                         "blocks.0.norm1.weight [12]",
+                                         "blocks.0.norm1.bias [12]",
+                                         "blocks.0.attn.qkv.weight [36,12]",
+                                         "blocks.0.attn.qkv.bias [36]",
+                                         "blocks.0.attn.proj.weight [12,12]",
+                                         "blocks.0.attn.proj.bias [12]",
+                                         "blocks.0.norm2.weight [12]",
+                                         "blocks.0.norm2.bias [12]",
+                                         "blocks.0.mlp.fc1.weight [15,12]",
+                                         "blocks.0.mlp.fc1.bias [15]",
+                                         "blocks.0.mlp.fc2.weight [12,15]",
+                                         "blocks.0.mlp.fc2.bias [12]",
+                                         "norm.weight [12]",
+                                         "norm.bias [12]",
+                                         "head.weight [5,12]",
+                                         "head.bias [5]"};
+  CHECK(got == want);
+}
+
+TEST_CASE("The zoo has timm's parameter counts") {
+  // Counted in timm 1.0 with the same options.
+  const std::vector<std::pair<std::string, std::int64_t>> want = {{"vit_tiny_28", 5353738},
+                                                                  {"vit_s_cifar", 10695562},
+                                                                  {"vit_s16_224", 22050664},
+                                                                  {"vit_b16_224", 86567656}};
+  std::vector<std::string> names;
+  for (const auto& [name, count] : want) {
+    names.push_back(name);
+    const ModelOptions options = models::zoo(name);
+    CHECK(options.name == name);
+    CHECK(trainable_count(models::build(options, 1)) == count);
+  }
+  CHECK(models::zoo_names() == names);
+}
+
+TEST_CASE("Every model of the zoo verifies and maps images to logits") {
+  for (const std::string& name : models::zoo_names()) {
+    CAPTURE(name);
+    const ModelOptions o = models::zoo(name);
+    const ir::Module module = models::build(o, 3);
+    CHECK_NOTHROW(ir::verify(module));
+    const ir::Function& forward = module.function("forward");
+    REQUIRE(forward.arguments.size() == 1);
+    CHECK(forward.type(forward.argument("image")) ==
+          ir::TensorType{ir::DType::f32, {3, o.channels, o.image, o.image}});
+    CHECK(forward.type(forward.result("logits")) == ir::TensorType{ir::DType::f32, {3, o.classes}});
+  }
+}
+
+TEST_CASE("Mean pooling has no cls token and one position for each patch") {
+  ModelOptions options = small();
+  options.pool = "avg";
+  const ir::Module module = models::build(options, 2);
+  CHECK(module.find_parameter("cls_token") == nullptr);
+  REQUIRE(module.find_parameter("pos_embed") != nullptr);
+  CHECK(module.find_parameter("pos_embed")->type.shape == ir::Shape{1, 4, 12});
+}
+
+TEST_CASE("Matrices decay; vectors, the cls token and the position embedding do not") {
+  for (const ir::Parameter& p : models::build(small(), 2).parameters) {
+    CAPTURE(p.name);
+    const bool embedding = p.name == "cls_token" || p.name == "pos_embed";
+    CHECK(p.decay == (p.type.rank() > 1 && !embedding));
+    CHECK(p.trainable);
+  }
+}
+
+TEST_CASE("Parameters know their role, site and block") {
+  const ir::Module module = models::build(small(), 2);
+  struct Row {
+    std::string name, role, site;
+    int block;
+  };
+  const std::vector<Row> rows = {{"cls_token", "cls_token", "", -1},
+                                 {"pos_embed", "pos_embed", "", -1},
+                                 {"patch_embed.proj.weight", "patch_embed", "", -1},
+                                 {"blocks.1.norm1.weight", "norm", "attn", 1},
+                                 {"blocks.1.attn.qkv.bias", "qkv", "attn", 1},
+                                 {"blocks.2.attn.proj.weight", "proj", "attn", 2},
+                                 {"blocks.2.norm2.bias", "norm", "mlp", 2},
+                                 {"blocks.0.mlp.fc1.weight", "fc1", "mlp", 0},
+                                 {"blocks.0.mlp.fc2.bias", "fc2", "mlp", 0},
+                                 {"norm.weight", "norm", "", -1},
+                                 {"head.weight", "head", "", -1}};
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    const ir::Parameter* p = module.find_parameter(row.name);
+    REQUIRE(p != nullptr);
+    CHECK(p->role == row.role);
+    CHECK(p->site == row.site);
+    CHECK(p->block == row.block);
+  }
+}
+
+TEST_CASE("Joins carry all that a plugin may ask") {
+  const ir::Module module = models::build(small(), 2);
+  const ir::Function& forward = module.function("forward");
+  const std::vector<std::size_t> joins = ir::find_joins(forward);
+  REQUIRE(joins.size() == 6);
+  const std::vector<std::int32_t> definition = forward.definitions();
+  auto op_of = [&](ir::Value value) -> const ir::Op& {
+    return forward.body.at(static_cast<std::size_t>(definition.at(static_cast<std::size_t>(value.id))));
+  };
+  for (std::size_t i = 0; i < joins.size(); ++i) {
+    CAPTURE(i);
+    const ir::Join join = ir::read_join(forward.body[joins[i]]);
+    const bool attention = i % 2 == 0;
+    const std::string block = "blocks." + std::to_string(i / 2);
+    CHECK(join.describe() == block + (attention ? ".attn" : ".mlp"));
+    CHECK(forward.body[joins[i]].location == join.describe());
+    CHECK(join.block == static_cast<std::int64_t>(i / 2));
+    CHECK(join.site == (attention ? "attn" : "mlp"));
+    CHECK(join.scope == "encoder");
+    CHECK(join.join_index == static_cast<std::int64_t>(i));
+    CHECK(join.join_count == 6);
+    CHECK(join.heads == 2);
+    CHECK(join.last_weight == block + (attention ? ".attn.proj.weight" : ".mlp.fc2.weight"));
+    CHECK(module.find_parameter(join.last_weight) != nullptr);
+    CHECK(join.shortcut == join.stream);
+    CHECK(join.branch_slot == join.branch);
+    CHECK(join.paths.empty());
+    CHECK(op_of(join.input).code == Opcode::layer_norm);
+    CHECK(op_of(join.input).operands.at(0) == join.stream);
+    CHECK(op_of(join.input).location == block + (attention ? ".norm1" : ".norm2"));
+    if (i > 0) CHECK(join.stream == forward.body[joins[i - 1]].results.at(0));
+  }
+}
+
+TEST_CASE("Without dropout and drop path a model has no state but its weights") {
+  const ir::Module module = models::build(small(), 2);
+  for (const ir::Parameter& p : module.parameters) CHECK(p.trainable);
+  CHECK(ops_of(module, Opcode::is_training).empty());
+}
+
+TEST_CASE("Drop path grows linearly from 0 to its rate, on a stream for each join") {
+  ModelOptions options = small();
+  options.drop_path = 0.2;
+  const ir::Module module = models::build(options, 2);
+  CHECK_NOTHROW(ir::verify(module));
+  std::vector<std::pair<std::string, double>> got;
+  for (const ir::Op* op : ops_of(module, Opcode::drop_path)) {
+    got.emplace_back(op->attributes.get_string("stream"), op->attributes.get_double("probability"));
+  }
+  const std::vector<std::pair<std::string, double>> want = {{"blocks.1.attn.drop_path", 0.1},
+                                                            {"blocks.1.mlp.drop_path", 0.1},
+                                                            {"blocks.2.attn.drop_path", 0.2},
+                                                            {"blocks.2.mlp.drop_path", 0.2}};
+  CHECK(got == want);
+  // The branch that a plugin sees is the one after drop path.
+  const ir::Function& forward = module.function("forward");
+  const ir::Join last = ir::read_join(forward.body[ir::find_joins(forward).back()]);
+  CHECK(ops_of(module, Opcode::drop_path).back()->results.at(0) == last.branch);
+  for (std::string_view name : {"rng.seed", "train.step"}) {
+    const ir::Parameter* state = module.find_parameter(name);
+    REQUIRE(state != nullptr);
+    CHECK(state->type == ir::TensorType{ir::DType::i64, {}});
+    CHECK_FALSE(state->trainable);
+  }
+}
+
+TEST_CASE("A model of one block drops no path, as in timm") {
+  ModelOptions options = small();
+  options.depth = 1;
+  options.drop_path = 0.5;
+  CHECK(ops_of(models::build(options, 2), Opcode::drop_path).empty());
+}
+
+TEST_CASE("Dropout stands where timm has it, on distinct streams") {
+  ModelOptions options = small();
+  options.dropout = 0.1;
+  const ir::Module module = models::build(options, 2);
+  CHECK_NOTHROW(ir::verify(module));
+  std::set<std::string> got;
+  for (const ir::Op* op : ops_of(module, Opcode::dropout)) {
+    got.insert(op->attributes.get_string("stream"));
+    CHECK(op->attributes.get_double("probability") == 0.1);
+  }
+  std::set<std::string> want = {"pos_drop"};
+  for (int i = 0; i < 3; ++i) {
+    const std::string block = "blocks." + std::to_string(i);
+    want.insert({block + ".attn.proj_drop", block + ".mlp.drop1", block + ".mlp.drop2"});
+  }
+  CHECK(got == want);
+  CHECK(ops_of(module, Opcode::dropout).size() == want.size());
+}
+
+TEST_CASE("Options that do not fit are refused with the reason and the way out") {
+  auto refuses = [](auto change, const std::string& message) {
+    ModelOptions options = small();
+    change(options);
+    CAPTURE(message);
+    CHECK_THROWS_WITH(models::build(options, 2), REWIRE_CATCH_CONTAINS(message));
+    CHECK_THROWS_AS(models::build(options, 2), UserError);
+  };
+  refuses([](auto& o) { o.heads = 5; }, "model.dim=12 is no multiple of model.heads=5");
+  refuses([](auto& o) { o.patch = 4; }, "model.image=6 is no multiple of model.patch=4");
+  refuses([](auto& o) { o.depth = 0; }, "model.depth is 0; it must lie between 1 and 4096");
+  refuses([](auto& o) { o.dim = std::int64_t{1} << 60; }, "model.dim is 1152921504606846976");
+  refuses([](auto& o) { o.channels = -1; }, "model.channels is -1");
+  refuses([](auto& o) { o.pool = "average"; }, "model.pool is 'average'; it is token or avg");
+  refuses([](auto& o) { o.drop_path = 1; }, "model.drop_path is 1; it is a probability");
+  refuses([](auto& o) { o.dropout = std::numeric_limits<double>::quiet_NaN(); }, "model.dropout is nan");
+  refuses([](auto& o) { o.mlp_ratio = 0.01; }, "leaves no hidden unit");
+  CHECK_THROWS_WITH(models::build(small(), 0), REWIRE_CATCH_CONTAINS("the batch is 0"));
+  CHECK_THROWS_WITH(models::zoo("vit_tny_28"), REWIRE_CATCH_CONTAINS("did you mean 'vit_tiny_28'?"));
+}
+
+TEST_CASE("In evaluation a model with dropout and drop path is the model without") {
+  ModelOptions options = small();
+  const ir::Module plain = models::build(options, 2);
+  options.dropout = 0.3;
+  options.drop_path = 0.4;
+  const ir::Module dropping = models::build(options, 2);
+  ir::EvalState state;
+  int k = 0;
+  for (const ir::Parameter& p : dropping.parameters) {
+    ir::Tensor tensor(p.type);
+    if (p.trainable) {
+      for (double& value : tensor.data) value = std::sin(0.7 * ++k);
+    }
+    state.tensors.emplace(p.name, std::move(tensor));
+  }
+  ir::Tensor image({ir::DType::f32, {2, 2, 6, 6}});
+  for (double& value : image.data) value = std::cos(0.3 * ++k);
+  auto logits = [&](const ir::Module& module, bool training) {
+    state.training = training;
+    return ir::evaluate(module, module.function("forward"), {image}, state).at(0).data;
+  };
+  const std::vector<double> want = logits(plain, false);
+  CHECK(logits(dropping, false) == want);
+  const std::vector<double> dropped = logits(dropping, true);
+  CHECK(dropped != want);
+  CHECK(logits(dropping, true) == dropped);
+  state.tensors.at("train.step").data[0] = 1;
+  CHECK(logits(dropping, true) != dropped);
+}
+
+}  // namespace
+}  // namespace rewire
