@@ -1,0 +1,326 @@
+// The programs on models small enough to follow by hand; tests/parity holds the real ones to PyTorch.
+#include "runtime/train/program.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "ir/builder.h"
+#include "ir/error.h"
+#include "ir/verify.h"
+#include "tests/runtime_train/linear_model.h"
+#include "tests/support/catch.h"
+
+namespace rewire::runtime {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+TrainOptions plain_sgd(double lr) {
+  TrainOptions options;
+  options.optimizer.name = "sgd";
+  options.optimizer.lr = lr;
+  options.optimizer.momentum = 0;
+  options.optimizer.weight_decay = 0;
+  return options;
+}
+
+double norm(const std::vector<double>& a) {
+  double sum = 0;
+  for (double x : a) sum += x * x;
+  return std::sqrt(sum);
+}
+
+void check_close(const std::vector<double>& got, const std::vector<double>& want, double epsilon = 1e-12) {
+  REQUIRE(got.size() == want.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    CAPTURE(i);
+    CHECK(got[i] == Approx(want[i]).epsilon(epsilon).margin(epsilon));
+  }
+}
+
+TEST_CASE("Every program verifies and names its results") {
+  ir::Module module = linear_model(3, 4, 2);
+  add_grad_program(module, {});
+  add_step_program(module, {});
+  add_eval_program(module);
+  CHECK_NOTHROW(ir::verify(module));
+  auto results = [&](const char* name) {
+    std::vector<std::string> names;
+    for (const ir::Argument& result : module.function(name).results) names.push_back(result.name);
+    return names;
+  };
+  CHECK(results("grad") == std::vector<std::string>{"loss", "w", "b"});
+  CHECK(results("step") == std::vector<std::string>{"loss", "correct1", "grad_norm", "finite", "lr"});
+  CHECK(results("eval") == std::vector<std::string>{"loss_sum", "correct1", "correct5", "count"});
+  CHECK(module.attributes.get_string("training") == "grad+step");
+}
+
+TEST_CASE("The gradient of softmax regression is (p - y) x^T / B, smoothed or not") {
+  constexpr std::int64_t kBatch = 3, kInputs = 4, kClasses = 5;
+  const std::vector<double> x = numbers(kBatch * kInputs, 1), w = numbers(kClasses * kInputs, 2),
+                            b = numbers(kClasses, 3), label = {4, 0, 2};
+  for (double smoothing : {0.0, 0.2}) {
+    TrainOptions options;
+    options.label_smoothing = smoothing;
+    ir::Module module = linear_model(kBatch, kInputs, kClasses);
+    add_grad_program(module, options);
+    ir::EvalState state = start(module, {{"w", w}, {"b", b}});
+    const auto got = call(module, "grad", {x, label}, state);
+
+    double loss = 0;
+    std::vector<double> dw(w.size()), db(b.size());
+    for (std::size_t n = 0; n < kBatch; ++n) {
+      std::vector<double> logit = b;
+      double total = 0;
+      for (std::size_t k = 0; k < kClasses; ++k) {
+        for (std::size_t i = 0; i < kInputs; ++i) logit[k] += w[k * kInputs + i] * x[n * kInputs + i];
+        total += std::exp(logit[k]);
+      }
+      for (std::size_t k = 0; k < kClasses; ++k) {
+        const double target = smoothing / kClasses + (label[n] == static_cast<double>(k) ? 1 - smoothing : 0);
+        loss -= target * (logit[k] - std::log(total)) / kBatch;
+        const double d = (std::exp(logit[k]) / total - target) / kBatch;
+        db[k] += d;
+        for (std::size_t i = 0; i < kInputs; ++i) dw[k * kInputs + i] += d * x[n * kInputs + i];
+      }
+    }
+    check_close(got.at("loss"), {loss});
+    check_close(got.at("w"), dw);
+    check_close(got.at("b"), db);
+  }
+}
+
+TEST_CASE("A weight that the model reads twice gets the sum of both gradients") {
+  ir::Module module = linear_model(2, 3, 3);
+  {  // logits = (x W^T) W^T instead
+    ir::Function& forward = module.function("forward");
+    forward = {};
+    forward.name = "forward";
+    ir::Builder b(module, forward);
+    ir::Value x = b.argument("image", {ir::DType::f32, {2, 3}});
+    ir::Value once = b.linear(x, b.param("w"));
+    b.result("logits", b.linear(once, b.param("w")));
+  }
+  add_grad_program(module, {});
+  const std::vector<double> x = numbers(6, 1), w = numbers(9, 2), label = {1, 2};
+  auto loss_at = [&](const std::vector<double>& weights) {
+    ir::EvalState state = start(module, {{"w", weights}});
+    return call(module, "grad", {x, label}, state);
+  };
+  const auto got = loss_at(w);
+  CHECK(got.count("b") == 0);  // forward does not read it
+  const double h = 1e-5;
+  for (std::size_t i = 0; i < w.size(); ++i) {
+    std::vector<double> up = w, down = w;
+    up[i] += h;
+    down[i] -= h;
+    const double difference = (loss_at(up).at("loss")[0] - loss_at(down).at("loss")[0]) / (2 * h);
+    CHECK(got.at("w")[i] == Approx(difference).epsilon(1e-7).margin(1e-9));
+  }
+}
+
+TEST_CASE("A step moves by minus the rate times the gradient, counts hits and advances the step") {
+  ir::Module module = linear_model(4, 3, 3);
+  add_grad_program(module, {});
+  add_step_program(module, plain_sgd(0.5));
+  const std::vector<double> x = numbers(12, 1), w = numbers(9, 2), b = numbers(3, 3), label = {0, 1, 2, 1};
+  ir::EvalState state = start(module, {{"w", w}, {"b", b}});
+  const auto gradient = call(module, "grad", {x, label}, state);
+  const auto got = call(module, "step", {x, label}, state);
+  std::vector<double> moved = w, both = gradient.at("w");
+  for (std::size_t i = 0; i < w.size(); ++i) moved[i] -= 0.5 * gradient.at("w")[i];
+  both.insert(both.end(), gradient.at("b").begin(), gradient.at("b").end());
+  check_close(state.tensors.at("w").data, moved);
+  check_close(got.at("loss"), gradient.at("loss"));
+  check_close(got.at("grad_norm"), {norm(both)});
+  CHECK(got.at("lr")[0] == 0.5);
+  CHECK(got.at("finite")[0] == 1);
+  CHECK(state.tensors.at("train.step").scalar() == 1);
+  double hits = 0;
+  for (std::size_t n = 0; n < 4; ++n) {
+    std::vector<double> logit = b;
+    for (std::size_t k = 0; k < 3; ++k) {
+      for (std::size_t i = 0; i < 3; ++i) logit[k] += w[k * 3 + i] * x[n * 3 + i];
+    }
+    hits +=
+        std::max_element(logit.begin(), logit.end()) - logit.begin() == static_cast<std::ptrdiff_t>(label[n]);
+  }
+  CHECK(got.at("correct1")[0] == hits);
+}
+
+TEST_CASE("Clipping scales the gradient to the limit when it is longer, and leaves it when not") {
+  const std::vector<double> x = numbers(12, 1), w = numbers(9, 2), label = {0, 1, 2, 1};
+  auto step_length = [&](double limit, double& grad_norm) {
+    TrainOptions options = plain_sgd(1.0);
+    options.clip_norm = limit;
+    ir::Module module = linear_model(4, 3, 3);
+    add_step_program(module, options);
+    ir::EvalState state = start(module, {{"w", w}});
+    grad_norm = call(module, "step", {x, label}, state).at("grad_norm")[0];
+    std::vector<double> delta = state.tensors.at("b").data;
+    for (std::size_t i = 0; i < w.size(); ++i) delta.push_back(state.tensors.at("w").data[i] - w[i]);
+    return norm(delta);
+  };
+  double unclipped = 0, reported = 0;
+  const double full = step_length(0, unclipped);
+  CHECK(full == Approx(unclipped).epsilon(1e-12));
+  CHECK(step_length(full / 4, reported) == Approx(full / 4 * full / (full + 1e-6)).epsilon(1e-9));
+  CHECK(reported == Approx(unclipped).epsilon(1e-12));  // the norm before clipping
+  CHECK(step_length(full * 4, reported) == Approx(full).epsilon(1e-12));
+}
+
+TEST_CASE("A step that is not finite leaves the state as it was, and so do all after it") {
+  for (double poison : {kNaN, kInfinity}) {
+    ir::Module module = linear_model(2, 2, 2);
+    add_step_program(module, {});
+    ir::EvalState state = start(module, {{"w", numbers(4, 1)}});
+    const std::vector<double> good = numbers(4, 2), label = {0, 1};
+    call(module, "step", {good, label}, state);
+    const auto before = state.tensors;
+    std::vector<double> bad = good;
+    bad[1] = poison;
+    CHECK(call(module, "step", {bad, label}, state).at("finite")[0] == 0);
+    CHECK(call(module, "step", {good, label}, state).at("finite")[0] == 0);
+    for (const auto& [name, tensor] : before) {
+      CAPTURE(name);
+      CHECK(state.tensors.at(name).data == (name == "train.finite" ? std::vector<double>{0} : tensor.data));
+    }
+    state.tensors.at("train.finite").data[0] = 1;
+    CHECK(call(module, "step", {good, label}, state).at("finite")[0] == 1);
+  }
+}
+
+TEST_CASE("Two accumulated halves and an apply equal one step on the whole batch") {
+  const std::vector<double> x = numbers(16, 1), w = numbers(12, 2), label = {0, 1, 2, 1};
+  TrainOptions options;
+  options.clip_norm = 0.05;
+  ir::Module whole = linear_model(4, 4, 3);
+  add_step_program(whole, options);
+  options.accumulate = 2;
+  ir::Module half = linear_model(2, 4, 3);
+  add_step_program(half, options);
+  CHECK_NOTHROW(ir::verify(half));
+  CHECK(half.find_function("step") == nullptr);
+  ir::EvalState a = start(whole, {{"w", w}}), b = start(half, {{"w", w}});
+  for (int step = 0; step < 3; ++step) {
+    const auto want = call(whole, "step", {x, label}, a);
+    const auto one = call(half, "accumulate", {{x.begin(), x.begin() + 8}, {0, 1}}, b);
+    const auto two = call(half, "accumulate", {{x.begin() + 8, x.end()}, {2, 1}}, b);
+    CHECK((one.at("loss")[0] + two.at("loss")[0]) / 2 == Approx(want.at("loss")[0]).epsilon(1e-12));
+    CHECK(one.at("correct1")[0] + two.at("correct1")[0] == want.at("correct1")[0]);
+    CHECK(b.tensors.at("train.micro_step").scalar() == 2);
+    const auto got = call(half, "apply", {}, b);
+    check_close(got.at("grad_norm"), want.at("grad_norm"));
+    for (const auto& [name, tensor] : a.tensors) {
+      CAPTURE(name);
+      check_close(b.tensors.at(name).data, tensor.data);
+    }
+    CHECK(b.tensors.at("train.micro_step").scalar() == 0);
+    CHECK(norm(b.tensors.at("accumulate.w").data) == 0);
+  }
+}
+
+TEST_CASE("A micro-batch that is not finite spoils neither the sum nor the weights") {
+  TrainOptions options;
+  options.accumulate = 2;
+  ir::Module module = linear_model(2, 2, 2);
+  add_step_program(module, options);
+  ir::EvalState state = start(module, {{"w", numbers(4, 1)}});
+  call(module, "accumulate", {numbers(4, 2), {0, 1}}, state);
+  const auto before = state.tensors;
+  CHECK(call(module, "accumulate", {{kNaN, 1, 1, 1}, {0, 1}}, state).at("finite")[0] == 0);
+  CHECK(call(module, "apply", {}, state).at("finite")[0] == 0);
+  for (const auto& [name, tensor] : before) {
+    if (name != "train.finite") CHECK(state.tensors.at(name).data == tensor.data);
+  }
+}
+
+TEST_CASE("Each micro-batch and each step draws its own dropout, the same for the same place") {
+  TrainOptions options = plain_sgd(0);
+  options.accumulate = 2;
+  ir::Module module = linear_model(8, 8, 3, 0.5);
+  add_step_program(module, options);
+  const std::vector<double> x = numbers(64, 1), label = {0, 1, 2, 0, 1, 2, 0, 1};
+  auto losses = [&] {
+    ir::EvalState state = start(module, {{"w", numbers(24, 2)}, {"rng.seed", {7}}});
+    std::vector<double> out;
+    for (int step = 0; step < 2; ++step) {
+      for (int micro = 0; micro < 2; ++micro) {
+        out.push_back(call(module, "accumulate", {x, label}, state).at("loss")[0]);
+      }
+      call(module, "apply", {}, state);
+    }
+    return out;
+  };
+  std::vector<double> first = losses();
+  CHECK(losses() == first);
+  std::sort(first.begin(), first.end());
+  CHECK(std::unique(first.begin(), first.end()) == first.end());
+}
+
+TEST_CASE("Evaluation counts hits among the best k, breaks ties by index and skips padding") {
+  ir::Module module = identity_model(6, 7);
+  add_eval_program(module);
+  CHECK_NOTHROW(ir::verify(module));
+  const std::vector<double> logits = {
+      1, 2, 3, 4, 5, 6, 7,  // label 6: first
+      1, 2, 3, 4, 5, 6, 7,  // label 2: fifth
+      1, 2, 3, 4, 5, 6, 7,  // label 1: sixth
+      3, 3, 3, 3, 3, 3, 3,  // label 0: the first of a tie, as argmax
+      3, 3, 3, 3, 3, 3, 3,  // label 5: sixth of a tie
+      1, 2, 3, 4, 5, 6, 7,  // padding that would be a hit
+  };
+  ir::EvalState state;
+  const auto got = call(module, "eval", {logits, {6, 2, 1, 0, 5, 6}, {1, 1, 1, 1, 1, 0}}, state);
+  CHECK(got.at("correct1")[0] == 2);
+  CHECK(got.at("correct5")[0] == 3);
+  CHECK(got.at("count")[0] == 5);
+  double total = 0;
+  for (int k = 1; k <= 7; ++k) total += std::exp(k);
+  check_close(got.at("loss_sum"), {3 * std::log(total) - (7 + 3 + 2) + 2 * std::log(7.0)});
+}
+
+TEST_CASE("Logits that are not numbers are never hits") {
+  ir::Module module = identity_model(2, 6);
+  add_eval_program(module);
+  ir::EvalState state;
+  const std::vector<double> logits = {kNaN, kNaN, kNaN, kNaN, kNaN, kNaN, 1, 2, 9, kNaN, 5, 6};
+  const auto got = call(module, "eval", {logits, {0, 2}, {1, 1}}, state);
+  CHECK(got.at("correct1")[0] == 0);
+  CHECK(got.at("correct5")[0] == 1);  // the second: only the NaN may beat it
+}
+
+TEST_CASE("A parameter of another phase is neither moved nor given moments") {
+  ir::Module module = linear_model(2, 2, 2);
+  ir::Parameter other;
+  other.name = "other";
+  other.type = {ir::DType::f32, {2}};
+  module.add_parameter(other);
+  add_step_program(module, {});
+  CHECK(module.find_parameter("adamw.exp_avg.other") == nullptr);
+  CHECK(module.find_parameter("adamw.exp_avg.w") != nullptr);
+}
+
+TEST_CASE("Training options and models that cannot be trained are refused") {
+  auto refuses = [](auto change, const std::string& message) {
+    ir::Module module = linear_model(2, 2, 2);
+    TrainOptions options;
+    change(options);
+    CHECK_THROWS_WITH(add_step_program(module, options), REWIRE_CATCH_CONTAINS(message));
+    CHECK_THROWS_AS(add_step_program(module, options), UserError);
+  };
+  refuses([](auto& o) { o.accumulate = 0; }, "train.accumulate is 0");
+  refuses([](auto& o) { o.clip_norm = -1; }, "train.clip_norm is -1");
+  refuses([](auto& o) { o.label_smoothing = 1; }, "train.label_smoothing is 1");
+  refuses([](auto& o) { o.optimizer.name = "sdg"; }, "did you mean 'sgd'?");
+  ir::Module module = identity_model(2, 2);
+  module.function("forward").results[0].name = "features";
+  CHECK_THROWS_WITH(add_eval_program(module), REWIRE_CATCH_CONTAINS("no result 'logits'"));
+  module.function("forward").arguments[0].name = "tokens";
+  CHECK_THROWS_WITH(add_eval_program(module), REWIRE_CATCH_CONTAINS("no argument 'image'"));
+}
+
+}  // namespace
+}  // namespace rewire::runtime
