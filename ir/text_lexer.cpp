@@ -9,7 +9,7 @@ namespace rewire::ir {
 namespace {
 
 constexpr std::size_t kMaxMessage = 2000;
-constexpr std::size_t kMaxLineShown = 120;
+constexpr std::size_t kMaxLineShown = 160;
 
 bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
