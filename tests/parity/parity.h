@@ -1,0 +1,51 @@
+// Compares an engine with the goldens that PyTorch made in float64 (tests/reference): logits, loss, every
+// gradient, and what twenty optimizer steps do. Engine, element type and the rewrite of the joins are
+// parameters, so that every backend and every strategy is held to the same numbers by the same code.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "models/model.h"
+#include "runtime/exec/engine.h"
+#include "runtime/train/program.h"
+
+namespace rewire::parity {
+
+/// One file of tests/reference/goldens; its README.md names the tensors.
+struct Golden {
+  std::string name;
+  models::ModelOptions model;
+  std::int64_t batch = 0, steps = 0;
+  std::map<std::string, runtime::TrainOptions> runs;
+  runtime::TensorMap tensors;
+};
+/// `name` as "vit_token_plain".
+Golden read_golden(const std::string& name);
+
+struct Backend {
+  std::function<std::unique_ptr<runtime::Engine>(const ir::Module&)> make_engine;
+  /// f64 turns every f32 of the module into f64, so that the evaluator's results are not rounded on their way
+  /// out.
+  ir::DType dtype = ir::DType::f32;
+  /// Applied to the model before programs are added; empty for plain joins.
+  std::function<void(ir::Module&)> rewrite;
+};
+
+/// Relative L2 errors. A gradient's is over max(its norm, 1e-6 of the norm of all gradients).
+struct Tolerance {
+  double output = 0, gradient = 0;
+  double losses = 0;   // each step's loss and learning rate
+  double weights = 0;  // error of the last weights over the way they went
+};
+
+/// forward and grad on the first batch.
+void check_gradients(const Golden& golden, const Backend& backend, const Tolerance& tolerance);
+/// The golden's run of this name (adamw, sgd, nesterov), one step a batch.
+void check_run(const Golden& golden, const std::string& run, const Backend& backend,
+               const Tolerance& tolerance);
+
+}  // namespace rewire::parity

@@ -1,0 +1,46 @@
+// The evaluator against PyTorch in float64. In f64 it must agree to rounding; in f32 only its inputs, state
+// and results are rounded.
+#include "tests/parity/parity.h"
+#include "tests/support/catch.h"
+
+namespace rewire::parity {
+namespace {
+
+Backend evaluator(ir::DType dtype) {
+  return {[](const ir::Module& module) { return runtime::make_evaluator_engine(module); }, dtype, {}};
+}
+
+/// The last weights are stored as f32 in the golden: 2^-24 of a weight is some 1e-6 of the way it went.
+constexpr Tolerance kExact{1e-12, 1e-10, 1e-10, 1e-5};
+
+TEST_CASE("The evaluator computes PyTorch's logits, loss and gradients of a ViT") {
+  for (const char* name : {"vit_token_plain", "vit_avg_plain"}) {
+    check_gradients(read_golden(name), evaluator(ir::DType::f64), kExact);
+  }
+}
+
+TEST_CASE("The evaluator follows twenty steps of PyTorch's AdamW") {
+  for (const char* name : {"vit_token_plain", "vit_avg_plain"}) {
+    check_run(read_golden(name), "adamw", evaluator(ir::DType::f64), kExact);
+  }
+}
+
+TEST_CASE("The evaluator follows PyTorch's SGD with momentum, clipping, warm-up, cosine and smoothing") {
+  check_run(read_golden("vit_avg_plain"), "sgd", evaluator(ir::DType::f64), kExact);
+}
+
+TEST_CASE("The evaluator follows PyTorch's SGD with Nesterov's momentum and a multistep rate") {
+  check_run(read_golden("vit_avg_plain"), "nesterov", evaluator(ir::DType::f64), kExact);
+}
+
+TEST_CASE("With f32 state the evaluator stays within the bounds that hold for a backend") {
+  const Tolerance single{1e-5, 1e-4, 1e-4, 1e-3};
+  for (const char* name : {"vit_token_plain", "vit_avg_plain"}) {
+    const Golden golden = read_golden(name);
+    check_gradients(golden, evaluator(ir::DType::f32), single);
+    check_run(golden, "adamw", evaluator(ir::DType::f32), single);
+  }
+}
+
+}  // namespace
+}  // namespace rewire::parity
