@@ -24,12 +24,19 @@ double inverse_erf(double x) {
 /// Normal of deviation std, cut at +-limit, by the inverse of its distribution function. u is the middle of
 /// one of 2^24 equal cells, so that the tails end at 5.4 std and never at the infinities that erf_inv has at
 /// +-1.
-double trunc_normal(double uniform, double std, double limit) {
-  const double u = uniform + std::ldexp(1.0, -25);
-  const double edge = std::erf(limit / (std * std::numbers::sqrt2));
-  const double x = std * std::numbers::sqrt2 * inverse_erf((2 * u - 1) * edge);
-  return std::clamp(x, -limit, limit);
-}
+class TruncNormal {
+ public:
+  TruncNormal(double std, double limit)
+      : scale_(std * std::numbers::sqrt2), limit_(limit), edge_(std::erf(limit / scale_)) {}
+
+  double operator()(double uniform) const {
+    const double u = uniform + std::ldexp(1.0, -25);
+    return std::clamp(scale_ * inverse_erf((2 * u - 1) * edge_), -limit_, limit_);
+  }
+
+ private:
+  double scale_, limit_, edge_;
+};
 
 double xavier_bound(const ir::Parameter& parameter) {
   const ir::Shape& shape = parameter.type.shape;
@@ -61,9 +68,10 @@ ir::Tensor draw(const ir::Parameter& parameter, std::uint64_t seed) {
       return fill(parameter.type, [&](std::size_t) { return init.a; });
     case InitKind::normal:
       return fill(parameter.type, [&](std::size_t i) { return init.a * stream.normal(i); });
-    case InitKind::trunc_normal:
-      return fill(parameter.type,
-                  [&](std::size_t i) { return trunc_normal(stream.uniform(i), init.a, init.b); });
+    case InitKind::trunc_normal: {
+      const TruncNormal cut(init.a, init.b);
+      return fill(parameter.type, [&](std::size_t i) { return cut(stream.uniform(i)); });
+    }
     case InitKind::uniform:
       return uniform(init.a, init.b);
     case InitKind::xavier_uniform: {
