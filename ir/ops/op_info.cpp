@@ -77,7 +77,8 @@ void check_operand_count(const OpInfo& info, std::size_t given) {
   const auto minimum = static_cast<std::size_t>(info.min_operands);
   if (given >= minimum && (info.max_operands < 0 || given <= static_cast<std::size_t>(info.max_operands)))
     return;
-  if (info.max_operands < 0) user_error("takes at least {} operands, got {}", minimum, given);
+  if (info.max_operands < 0)
+    user_error("takes at least {} operand{}, got {}", minimum, minimum == 1 ? "" : "s", given);
   if (info.max_operands == info.min_operands) {
     user_error("takes {} operand{}, got {}", minimum, minimum == 1 ? "" : "s", given);
   }
