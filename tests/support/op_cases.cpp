@@ -1,0 +1,94 @@
+// Which generator serves which op.
+#include "tests/support/op_cases.h"
+
+#include <map>
+
+#include "ir/error.h"
+#include "ir/opcode.h"
+#include "tests/support/case_builder.h"
+
+namespace rewire::testing {
+namespace {
+
+using ir::Opcode;
+
+const std::map<Opcode, CaseGenerator>& generators() {
+  static const std::map<Opcode, CaseGenerator> table = {
+      {Opcode::neg, unary_case},
+      {Opcode::abs, unary_case},
+      {Opcode::exp, unary_case},
+      {Opcode::log, unary_case},
+      {Opcode::sqrt, unary_case},
+      {Opcode::rsqrt, unary_case},
+      {Opcode::sin, unary_case},
+      {Opcode::cos, unary_case},
+      {Opcode::tanh, unary_case},
+      {Opcode::erf, unary_case},
+      {Opcode::sigmoid, unary_case},
+      {Opcode::floor, unary_case},
+      {Opcode::stop_gradient, unary_case},
+      {Opcode::all_reduce, unary_case},
+      {Opcode::isfinite, isfinite_case},
+      {Opcode::logical_not, logical_case},
+      {Opcode::logical_and, logical_case},
+      {Opcode::logical_or, logical_case},
+      {Opcode::cast, cast_case},
+      {Opcode::add, binary_case},
+      {Opcode::sub, binary_case},
+      {Opcode::mul, binary_case},
+      {Opcode::div, binary_case},
+      {Opcode::maximum, binary_case},
+      {Opcode::minimum, binary_case},
+      {Opcode::pow, binary_case},
+      {Opcode::compare, compare_case},
+      {Opcode::select, select_case},
+      {Opcode::sum, reduce_case},
+      {Opcode::max, reduce_case},
+      {Opcode::argmax, argmax_case},
+      {Opcode::matmul, matmul_case},
+      {Opcode::reshape, reshape_case},
+      {Opcode::transpose, transpose_case},
+      {Opcode::broadcast, broadcast_case},
+      {Opcode::slice, slice_case},
+      {Opcode::pad, pad_case},
+      {Opcode::concat, concat_case},
+      {Opcode::gather, gather_case},
+      {Opcode::scatter_add, scatter_add_case},
+      {Opcode::sort, sort_case},
+      {Opcode::iota, iota_case},
+      {Opcode::constant, constant_case},
+      {Opcode::random_uniform, random_case},
+      {Opcode::random_normal, random_case},
+      {Opcode::layer_norm, layer_norm_case},
+      {Opcode::softmax, softmax_case},
+      {Opcode::gelu, activation_case},
+      {Opcode::silu, activation_case},
+      {Opcode::attention, attention_case},
+      {Opcode::attention_grad, attention_grad_case},
+      {Opcode::cross_entropy, cross_entropy_case},
+      {Opcode::dropout, dropout_case},
+      {Opcode::drop_path, dropout_case},
+      {Opcode::residual, residual_case},
+      {Opcode::param, param_case},
+      {Opcode::update, update_case},
+      {Opcode::is_training, is_training_case},
+  };
+  return table;
+}
+
+}  // namespace
+
+bool has_op_case(Opcode code) {
+  return generators().contains(code);
+}
+
+OpCase random_op_case(Opcode code, std::uint64_t seed) {
+  const auto found = generators().find(code);
+  if (found == generators().end()) internal_error("no op case for '{}'", ir::opcode_name(code));
+  // Ops draw apart: one seed gives each op another shape.
+  CaseBuilder builder(seed * ir::kOpcodeCount + static_cast<std::uint64_t>(code));
+  found->second(builder, code);
+  return builder.finish();
+}
+
+}  // namespace rewire::testing

@@ -1,0 +1,160 @@
+// Cases of random draws, composites, the residual join and state.
+#include <cmath>
+
+#include "ir/evaluate.h"
+#include "tests/support/case_builder.h"
+
+namespace rewire::testing {
+
+using namespace rewire::ir;
+
+namespace {
+
+Value seed_input(CaseBuilder& c) {
+  return c.input(c.scalar(DType::i64, static_cast<double>(c.integer(0, std::int64_t{1} << 40))));
+}
+
+Value step_input(CaseBuilder& c) {
+  return c.input(c.scalar(DType::i64, static_cast<double>(c.integer(0, 100000))));
+}
+
+struct AttentionShapes {
+  Shape queries;
+  Shape keys;
+  double scale;
+};
+
+AttentionShapes attention_shapes(CaseBuilder& c) {
+  const std::int64_t batch = c.integer(1, 2);
+  const std::int64_t heads = c.integer(1, 3);
+  const std::int64_t tokens = c.pick<std::int64_t>({1, 5, 13, 17, 31});
+  const std::int64_t keys = c.chance(0.7) ? tokens : c.pick<std::int64_t>({1, 3, 19, 33});
+  const std::int64_t width = c.pick<std::int64_t>({1, 3, 8, 16, 20});
+  const double scale = 1 / std::sqrt(static_cast<double>(width));
+  return {{batch, heads, tokens, width}, {batch, heads, keys, width}, scale};
+}
+
+/// The state parameter `name` with a random value.
+void add_state(CaseBuilder& c, const std::string& name, const TensorType& type) {
+  Parameter parameter;
+  parameter.name = name;
+  parameter.type = type;
+  c.module().add_parameter(std::move(parameter));
+  c.state().tensors[name] = c.tensor(type);
+}
+
+}  // namespace
+
+void random_case(CaseBuilder& c, Opcode code) {
+  const Value seed = seed_input(c);
+  const Value step = step_input(c);
+  const TensorType type{DType::f32, c.shape(1, 4)};
+  c.apply(code, {seed, step}, {{"stream", c.stream()}}, type);
+}
+
+void layer_norm_case(CaseBuilder& c, Opcode code) {
+  // The derivative at a constant row is of the order of 1 / sqrt(epsilon): rows of one element take a large
+  // one.
+  const Shape shape = c.shape(1, 4);
+  const double epsilon = shape.back() < 3 ? 0.1 : c.pick({1e-6, 1e-5, 1e-3});
+  std::vector<Value> operands = {c.input(c.tensor(shape))};
+  for (std::int64_t count = c.integer(0, 2); count > 0; --count) {
+    operands.push_back(c.input(c.tensor({shape.back()})));
+  }
+  c.apply(code, operands, {{"epsilon", epsilon}});
+}
+
+void softmax_case(CaseBuilder& c, Opcode code) {
+  const Shape shape = c.shape(1, 4);
+  const Value x = c.input(c.tensor(shape, -4, 4));
+  c.apply(code, {x}, {{"axis", c.axis(shape.size())}});
+}
+
+void activation_case(CaseBuilder& c, Opcode code) {
+  const Value x = c.input(c.tensor(c.shape(1, 4), -4, 4));
+  if (code == Opcode::silu) return c.apply(code, {x});
+  c.apply(code, {x}, {{"approximate", std::string(c.pick({"none", "tanh"}))}});
+}
+
+void attention_case(CaseBuilder& c, Opcode code) {
+  const AttentionShapes shapes = attention_shapes(c);
+  const Value q = c.input(c.tensor(shapes.queries));
+  const Value k = c.input(c.tensor(shapes.keys));
+  c.apply(code, {q, k, c.input(c.tensor(shapes.keys))}, {{"scale", shapes.scale}});
+}
+
+void attention_grad_case(CaseBuilder& c, Opcode code) {
+  const AttentionShapes shapes = attention_shapes(c);
+  std::vector<Tensor> tensors = {c.tensor(shapes.queries), c.tensor(shapes.keys), c.tensor(shapes.keys)};
+  CaseBuilder forward(0);
+  std::vector<Value> operands;
+  for (const Tensor& tensor : tensors) operands.push_back(forward.input(tensor));
+  forward.apply(Opcode::attention, operands, {{"scale", shapes.scale}});
+  const OpCase attention = forward.finish();
+  EvalState state;
+  for (Tensor& result : evaluate(attention.module, attention.module.functions[0], tensors, state)) {
+    for (double& value : result.data) value = round_to(DType::f32, value);
+    tensors.push_back(std::move(result));
+  }
+  tensors.push_back(c.tensor(shapes.queries));
+
+  operands.clear();
+  for (const Tensor& tensor : tensors) operands.push_back(c.input(tensor, false));
+  c.apply(code, operands, {{"scale", shapes.scale}});
+}
+
+void cross_entropy_case(CaseBuilder& c, Opcode code) {
+  const std::int64_t batch = c.extent(20);
+  const std::int64_t classes = c.extent(100);
+  Tensor labels({c.pick({DType::i32, DType::i64}), {batch}});
+  for (double& label : labels.data) label = static_cast<double>(c.integer(0, classes - 1));
+  const Value logits = c.input(c.tensor({batch, classes}, -4, 4));
+  const Value targets = c.input(labels);
+  c.apply(code, {logits, targets}, {{"label_smoothing", c.pick({0.0, 0.1})}});
+}
+
+void dropout_case(CaseBuilder& c, Opcode code) {
+  const Value x = c.input(c.tensor(c.shape(1, 4)));
+  const Value seed = seed_input(c);
+  const Value step = step_input(c);
+  const Value training = c.input(c.scalar(DType::i1, c.chance(0.8) ? 1 : 0));
+  c.apply(code, {x, seed, step, training},
+          {{"probability", c.pick({0.0, 0.1, 0.5, 0.75})}, {"stream", c.stream()}});
+}
+
+void residual_case(CaseBuilder& c, Opcode code) {
+  const Shape shape = c.shape(3, 4);
+  const bool has_shortcut = c.chance(0.7);
+  std::int64_t operands = 3 + (has_shortcut ? 2 : 1) + c.integer(0, 2);
+  std::vector<Value> values;
+  for (; operands > 0; --operands) values.push_back(c.input(c.tensor(shape)));
+  c.apply(code, values,
+          {{"block", c.integer(0, 5)},
+           {"site", std::string(c.pick({"attn", "mlp"}))},
+           {"join_index", std::int64_t{3}},
+           {"join_count", std::int64_t{12}},
+           {"has_shortcut", has_shortcut},
+           {"shortcut_owner", std::string("test")},
+           {"branch_owner", std::string("test")}});
+}
+
+void param_case(CaseBuilder& c, Opcode code) {
+  const TensorType type{c.dtype({DType::i64, DType::i1}), c.shape(0, 4)};
+  add_state(c, "weight", type);
+  c.apply(code, {}, {{"name", std::string("weight")}}, type);
+}
+
+void update_case(CaseBuilder& c, Opcode code) {
+  const TensorType type{c.dtype({DType::i64, DType::i1}), c.shape(0, 4)};
+  add_state(c, "weight", type);
+  std::vector<Value> operands = {c.input(c.tensor(type))};
+  if (c.chance(0.6)) operands.push_back(c.input(c.tensor({DType::i1, {}})));
+  c.apply(code, operands, {{"name", std::string("weight")}});
+}
+
+void is_training_case(CaseBuilder& c, Opcode code) {
+  c.state().training = c.chance(0.5);
+  c.apply(code, {}, {}, TensorType{DType::i1, {}});
+}
+
+}  // namespace rewire::testing
