@@ -1,0 +1,21 @@
+// The IDX format of the MNIST family: two zero bytes, the element type, the rank, each extent as a big-endian
+// 32-bit number, then the elements. Bytes only (type 0x08), plain or gzip.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace rewire::runtime {
+
+struct IdxArray {
+  std::vector<std::int64_t> shape;
+  std::vector<std::uint8_t> data;  // as many as the shape says
+};
+
+/// UserError naming the file and the fault. Memory grows with the bytes that are there, never with the size
+/// that the header claims.
+IdxArray parse_idx(std::span<const std::byte> file, const std::string& file_name);
+
+}  // namespace rewire::runtime
