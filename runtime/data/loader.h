@@ -1,0 +1,114 @@
+// Batches for training and evaluation, prepared ahead by a few threads into a bounded queue. What a batch
+// holds depends on (seed, epoch, index) alone: not on the number of threads, not on where the run began.
+//
+// Training: each epoch visits the samples in its own random order; what is left over at the end of an epoch
+// is dropped. Evaluation: the samples in order; the last batch is padded with zero images of weight 0. Both
+// go on epoch after epoch: a pass over the data is batches_per_epoch() calls of next().
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "runtime/data/dataset.h"
+#include "runtime/data/transform.h"
+#include "runtime/host_tensor.h"
+
+namespace rewire::runtime {
+
+struct Batch {
+  HostTensor image;   // f32 [B, C, H, W]
+  HostTensor label;   // i64 [B]
+  HostTensor weight;  // f32 [B]: 1, or 0 for padding
+  std::int64_t epoch = 0;
+  std::int64_t index = 0;  // in its epoch
+};
+
+/// Where the next batch stands: what a checkpoint keeps of the data.
+struct DataPosition {
+  std::int64_t epoch = 0;
+  std::int64_t batch = 0;
+  bool operator==(const DataPosition&) const = default;
+};
+
+struct LoaderOptions {
+  bool training = true;
+  std::int64_t batch = 64;
+  std::uint64_t seed = 0;     // of order and augmentation; evaluation has neither
+  int threads = 1;            // that prepare batches
+  std::int64_t prefetch = 4;  // batches prepared ahead, at most
+};
+
+/// Writes one sample as `epoch` sees it (C·H·W floats, all of them) and returns its label. Called from
+/// several threads at once; a function of its arguments.
+using SampleFunction =
+    std::function<std::int64_t(std::int64_t sample, std::int64_t epoch, std::span<float> image)>;
+
+/// The samples of `dataset` (which must outlive the function) under `transform`, augmented in training.
+SampleFunction sample_function(const Dataset& dataset, const Transform& transform,
+                               const LoaderOptions& options);
+
+/// The order in which epoch `epoch` visits `count` samples: a permutation, each as likely, a function of
+/// (seed, epoch) (Fisher–Yates on Philox numbers). UserError above 2^32 samples.
+std::vector<std::uint32_t> epoch_order(std::int64_t count, std::uint64_t seed, std::int64_t epoch);
+
+class Loader {
+ public:
+  /// `image_shape` is [C, H, W]. UserError on options out of range, on fewer samples than one training batch,
+  /// and on a `start` that is no batch of an epoch.
+  Loader(SampleFunction sample, std::int64_t count, const ir::Shape& image_shape,
+         const LoaderOptions& options, DataPosition start = {});
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  /// The next batch, waiting for it if need be. The tensors that `batch` held before are filled again later:
+  /// hand the same Batch in each time and nothing is allocated. Throws what preparing this batch threw, again
+  /// at every further call.
+  void next(Batch& batch);
+
+  /// Of the batch that next() gives next.
+  DataPosition position() const;
+  std::int64_t batches_per_epoch() const { return batches_per_epoch_; }
+
+ private:
+  struct Slot {
+    Batch batch;
+    std::exception_ptr error;
+    bool ready = false;
+  };
+  using Order = std::shared_ptr<const std::vector<std::uint32_t>>;
+
+  Slot& slot_of(std::int64_t number) { return slots_[static_cast<std::size_t>(number) % slots_.size()]; }
+  void work(const std::stop_token& stop);
+  void prepare(std::int64_t number, Batch& batch, const std::stop_token& stop);
+  Order order_of(std::int64_t epoch);
+
+  const SampleFunction sample_;
+  const std::int64_t count_;
+  const LoaderOptions options_;
+  const ir::TensorType image_type_;  // of a batch
+  std::int64_t batches_per_epoch_ = 0;
+
+  std::mutex order_mutex_;
+  std::map<std::int64_t, Order> orders_;  // by epoch, those in flight
+
+  // Batches are numbered from the first of epoch 0: number = epoch * batches_per_epoch + index. Number n is
+  // prepared in slot n % slots, once n < consumed_ + slots.
+  mutable std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::vector<Slot> slots_;
+  std::int64_t claimed_ = 0;   // numbers below are being prepared, or are
+  std::int64_t consumed_ = 0;  // what next() gives next
+
+  std::vector<std::jthread> threads_;  // last: joined while all above still stands
+};
+
+}  // namespace rewire::runtime

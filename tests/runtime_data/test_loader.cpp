@@ -1,0 +1,300 @@
+// The pipeline: same batches for any number of threads and any start, nothing lost at shutdown or failure.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <set>
+#include <stdexcept>
+
+#include "ir/error.h"
+#include "runtime/data/loader.h"
+#include "tests/support/catch.h"
+#include "tests/support/message_of.h"
+
+namespace rewire::runtime {
+namespace {
+
+using test::message_of;
+
+struct Example {
+  Dataset dataset;
+  Transform transform;
+};
+
+Example example(std::int64_t count = 100) {
+  SyntheticOptions synthetic;
+  synthetic.count = count;
+  synthetic.channels = 2;
+  synthetic.height = 6;
+  synthetic.width = 5;
+  TransformOptions options;
+  options.mean = {0.4};
+  options.deviation = {0.3};
+  options.crop_padding = 2;
+  options.horizontal_flip = true;
+  return {make_synthetic_dataset(synthetic, Split::train), Transform(options, 2, 6, 5)};
+}
+
+LoaderOptions training(std::int64_t batch, int threads, std::int64_t prefetch = 3) {
+  LoaderOptions options;
+  options.batch = batch;
+  options.seed = 7;
+  options.threads = threads;
+  options.prefetch = prefetch;
+  return options;
+}
+
+std::vector<std::byte> bytes_of(const Batch& batch) {
+  std::vector<std::byte> bytes;
+  for (const HostTensor* tensor : {&batch.image, &batch.label, &batch.weight}) {
+    bytes.insert(bytes.end(), tensor->bytes().begin(), tensor->bytes().end());
+  }
+  return bytes;
+}
+
+/// The bytes of `count` batches from `start` on.
+std::vector<std::vector<std::byte>> batches(const Example& data, const LoaderOptions& options, int count,
+                                            DataPosition start = {}) {
+  Loader loader(sample_function(data.dataset, data.transform, options), data.dataset.count, {2, 6, 5},
+                options, start);
+  std::vector<std::vector<std::byte>> result;
+  Batch batch;
+  for (int i = 0; i < count; ++i) {
+    loader.next(batch);
+    result.push_back(bytes_of(batch));
+  }
+  return result;
+}
+
+TEST_CASE("The batches are the same bytes for 1, 2 and 4 threads and any prefetch") {
+  const Example data = example();
+  const auto reference = batches(data, training(8, 1, 1), 40);  // three epochs of 12 batches, and a bit
+  for (const int threads : {1, 2, 4}) {
+    for (const std::int64_t prefetch : {1, 2, 7, 100}) {
+      CAPTURE(threads, prefetch);
+      CHECK(batches(data, training(8, threads, prefetch), 40) == reference);
+    }
+  }
+}
+
+TEST_CASE("A run resumed in mid-epoch sees the batches that the first would have seen") {
+  const Example data = example();
+  const LoaderOptions options = training(8, 2);
+  const auto reference = batches(data, options, 40);
+  Loader first(sample_function(data.dataset, data.transform, options), data.dataset.count, {2, 6, 5},
+               options);
+  CHECK(first.batches_per_epoch() == 12);
+  Batch batch;
+  for (int taken = 0; taken < 30; ++taken) {
+    const DataPosition position = first.position();
+    CHECK(position == DataPosition{taken / 12, taken % 12});
+    const auto resumed = batches(data, options, 3, position);
+    first.next(batch);
+    CHECK(batch.epoch == position.epoch);
+    CHECK(batch.index == position.batch);
+    for (int i = 0; i < 3; ++i) {
+      CAPTURE(taken, i);
+      CHECK(resumed[static_cast<std::size_t>(i)] == reference[static_cast<std::size_t>(taken + i)]);
+    }
+  }
+  // The end of an epoch is the beginning of the next.
+  CHECK(batches(data, options, 1, {0, 12}) == batches(data, options, 1, {1, 0}));
+}
+
+TEST_CASE("Epochs differ in order and in augmentation, seeds too") {
+  const Example data = example();
+  LoaderOptions options = training(100, 1);
+  const auto epochs = batches(data, options, 2);
+  CHECK(epochs[0] != epochs[1]);
+  options.seed = 8;
+  CHECK(batches(data, options, 1)[0] != epochs[0]);
+}
+
+TEST_CASE("A training epoch visits each sample at most once and drops what is left over") {
+  const SampleFunction named_by_label = [](std::int64_t sample, std::int64_t, std::span<float>) {
+    return sample;
+  };
+  Loader loader(named_by_label, 103, {1}, training(10, 2));
+  CHECK(loader.batches_per_epoch() == 10);
+  Batch batch;
+  std::set<std::int64_t> labels;
+  for (int i = 0; i < 10; ++i) {
+    loader.next(batch);
+    CHECK(batch.epoch == 0);
+    for (const std::int64_t label : batch.label.as<std::int64_t>()) labels.insert(label);
+    for (const float weight : batch.weight.as<float>()) CHECK(weight == 1);
+  }
+  CHECK(labels.size() == 100);  // so no sample came twice
+  CHECK(*labels.begin() >= 0);
+  CHECK(*labels.rbegin() < 103);
+  loader.next(batch);
+  CHECK(batch.epoch == 1);
+  CHECK(batch.index == 0);
+}
+
+TEST_CASE("Evaluation keeps the order, pads the last batch with weight 0, and comes again") {
+  const Example data = example(13);
+  LoaderOptions options = training(5, 2);
+  options.training = false;
+  Loader loader(sample_function(data.dataset, data.transform, options), 13, {2, 6, 5}, options);
+  CHECK(loader.batches_per_epoch() == 3);
+  Batch batch;
+  std::vector<float> expected(60);
+  for (int pass = 0; pass < 2; ++pass) {
+    for (std::int64_t i = 0; i < 15; ++i) {
+      if (i % 5 == 0) loader.next(batch);
+      CAPTURE(pass, i);
+      const auto row = static_cast<std::size_t>(i % 5);
+      const std::span<const float> image = batch.image.as<float>().subspan(row * 60, 60);
+      if (i < 13) {
+        data.transform.apply(data.dataset.image(i), expected);  // as stored: nothing is augmented
+        CHECK(std::ranges::equal(image, expected));
+        CHECK(batch.label.as<std::int64_t>()[row] == i % 10);
+        CHECK(batch.weight.as<float>()[row] == 1);
+      } else {
+        CHECK(std::ranges::all_of(image, [](float value) { return value == 0; }));
+        CHECK(batch.label.as<std::int64_t>()[row] == 0);
+        CHECK(batch.weight.as<float>()[row] == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("Evaluation pads a set smaller than one batch") {
+  LoaderOptions options = training(8, 1);
+  options.training = false;
+  const SampleFunction ones = [](std::int64_t, std::int64_t, std::span<float> image) {
+    std::ranges::fill(image, 1.0F);
+    return std::int64_t{3};
+  };
+  Loader loader(ones, 1, {1}, options);
+  Batch batch;
+  loader.next(batch);
+  CHECK(loader.batches_per_epoch() == 1);
+  CHECK(std::ranges::count(batch.weight.as<float>(), 1.0F) == 1);
+}
+
+TEST_CASE("A batch's memory is filled again, also where the consumer kept some of it") {
+  const Example data = example();
+  const LoaderOptions options = training(8, 2);
+  const auto reference = batches(data, options, 6);
+  Loader loader(sample_function(data.dataset, data.transform, options), data.dataset.count, {2, 6, 5},
+                options);
+  Batch batch;
+  std::vector<HostTensor> kept;
+  for (std::size_t i = 0; i < 6; ++i) {
+    loader.next(batch);
+    CHECK(bytes_of(batch) == reference[i]);
+    if (i % 2 == 0) kept.push_back(std::move(batch.image));
+  }
+  CHECK(kept[0].type() == ir::TensorType{ir::DType::f32, {8, 2, 6, 5}});
+}
+
+TEST_CASE("An epoch's order is a permutation, and a function of seed and epoch") {
+  for (const std::int64_t count : {1, 2, 3, 1000}) {
+    std::vector<std::uint32_t> order = epoch_order(count, 5, 2);
+    CHECK(order == epoch_order(count, 5, 2));
+    std::ranges::sort(order);
+    for (std::size_t i = 0; i < order.size(); ++i) REQUIRE(order[i] == i);
+  }
+  CHECK(epoch_order(1000, 5, 2) != epoch_order(1000, 5, 3));
+  CHECK(epoch_order(1000, 5, 2) != epoch_order(1000, 6, 2));
+  CHECK_THROWS_AS(epoch_order(std::int64_t{1} << 33, 0, 0), UserError);
+}
+
+TEST_CASE("All permutations of four are as likely") {
+  constexpr int kEpochs = 24'000;
+  std::map<std::vector<std::uint32_t>, int> counts;
+  for (std::int64_t epoch = 0; epoch < kEpochs; ++epoch) ++counts[epoch_order(4, 3, epoch)];
+  REQUIRE(counts.size() == 24);
+  double chi_squared = 0;
+  for (const auto& [order, count] : counts)
+    chi_squared += std::pow(count - kEpochs / 24.0, 2) / (kEpochs / 24.0);
+  CHECK(chi_squared < 23 + 5 * std::sqrt(2 * 23.0));  // 23 degrees of freedom, five deviations
+}
+
+TEST_CASE("What a thread throws reaches the consumer at its batch, and stays") {
+  const SampleFunction fails_at_25 = [](std::int64_t sample, std::int64_t, std::span<float> image) {
+    if (sample == 25) throw UserError("sample 25 is broken");
+    std::ranges::fill(image, 0.0F);
+    return sample;
+  };
+  for (const int threads : {1, 3}) {
+    LoaderOptions options = training(10, threads);
+    options.training = false;
+    Loader loader(fails_at_25, 100, {4}, options);
+    Batch batch;
+    loader.next(batch);
+    loader.next(batch);
+    CHECK(batch.index == 1);
+    for (int i = 0; i < 2; ++i) {
+      CHECK(message_of<UserError>([&] { loader.next(batch); }) == "sample 25 is broken");
+    }
+    CHECK(loader.position() == DataPosition{0, 2});
+  }
+}
+
+TEST_CASE("No more than the prefetch is prepared ahead") {
+  std::atomic<std::int64_t> prepared{0};
+  const SampleFunction count_samples = [&](std::int64_t sample, std::int64_t, std::span<float>) {
+    ++prepared;
+    return sample;
+  };
+  LoaderOptions options = training(10, 4, 3);
+  options.training = false;
+  Loader loader(count_samples, 1000, {1}, options);
+  // Any number of threads, given all the time they want, stops at the bound.
+  while (prepared < 30) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  CHECK(prepared == 30);
+  Batch batch;
+  loader.next(batch);
+  while (prepared < 40) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  CHECK(prepared == 40);
+}
+
+TEST_CASE("A loader is gone at once, whatever its threads are doing") {
+  const Example data = example();
+  for (int taken = 0; taken < 20; ++taken) {
+    const LoaderOptions options = training(8, 4, 1 + taken % 5);
+    Loader loader(sample_function(data.dataset, data.transform, options), data.dataset.count, {2, 6, 5},
+                  options);
+    Batch batch;
+    for (int i = 0; i < taken; ++i) loader.next(batch);
+  }
+  // A thread in the middle of a large batch stops at the next sample.
+  std::atomic<int> begun{0};
+  {
+    const SampleFunction slow = [&](std::int64_t sample, std::int64_t, std::span<float>) {
+      ++begun;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return sample;
+    };
+    const Loader loader(slow, 100'000, {1}, training(100'000, 1));
+    while (begun == 0) std::this_thread::yield();
+  }
+  CHECK(begun < 10'000);
+}
+
+TEST_CASE("Options out of range are refused by name, and so is a start outside the data") {
+  const SampleFunction none = [](std::int64_t, std::int64_t, std::span<float>) { return std::int64_t{0}; };
+  const auto message = [&](LoaderOptions options, std::int64_t count = 10, DataPosition start = {}) {
+    return message_of<UserError>([&] { Loader(none, count, {1}, options, start); });
+  };
+  CHECK(message(training(0, 1)) == "train.batch is 0; it must be 1 or more");
+  CHECK(message(training(1, 0)) == "data.threads is 0; it must be 1 or more");
+  CHECK(message(training(1, 1, 0)) == "data.prefetch is 0; it must be 1 or more");
+  CHECK(message(training(11, 1)) == "train.batch is 11, but the training data has 10 samples only");
+  LoaderOptions evaluation = training(1, 1);
+  evaluation.training = false;
+  CHECK(message(evaluation, 0) == "the data set has no samples");
+  CHECK(message(training(5, 1), 10, {0, 3}) ==
+        "cannot start at batch 3 of epoch 0: an epoch has 2 batches of 5");
+  CHECK(message(training(5, 1), 10, {-1, 0}) ==
+        "cannot start at batch 0 of epoch -1: an epoch has 2 batches of 5");
+}
+
+}  // namespace
+}  // namespace rewire::runtime
