@@ -1,0 +1,275 @@
+/* The plugin boundary of Rewire: plain C, ABI 1.0. C++ authors include rewire_plugin.hpp, which wraps it.
+ *
+ * A plugin is a shared library that exports one function, rewire_plugin_query. It returns a static
+ * descriptor. The host judges it, and calls `rewrite`, once for each module, and `initialise`, once for each
+ * fresh set of weights. In both, the plugin works through the host table that it is given.
+ *
+ * Rules
+ * - Structs grow only at their end, and rewire_host with them: a plugin works with every host of its ABI
+ *   major whose minor is equal or newer. What is marked fixed does not grow within a major.
+ * - Nothing is allocated on one side and freed on the other. What one side passes, the other may read until
+ *   the function returns; text from the host, until rewrite or initialise returns.
+ * - Handles (rewire_call, rewire_value) die when rewrite or initialise returns, and belong to its thread.
+ *   Using a dead one is an error, never undefined.
+ * - Errors stick: after the first one every host function does nothing and returns a failure, and the host
+ *   drops the whole rewrite whatever the plugin returns. So a status may be ignored.
+ * - No exception, signal or longjmp crosses the boundary.
+ * - A rewrite is a function of the module, the parameters and the seed: no clock, no environment, no state.
+ */
+#ifndef REWIRE_PLUGIN_H_
+#define REWIRE_PLUGIN_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define REWIRE_ABI(major, minor) ((uint32_t)(((uint32_t)(major) << 16) | (uint32_t)(minor)))
+#define REWIRE_ABI_VERSION REWIRE_ABI(1, 0)
+#define REWIRE_PLUGIN_MAGIC UINT32_C(0x52575250) /* "PRWR" in memory */
+
+#define REWIRE_OK 0
+#define REWIRE_ERROR 1
+
+/* Both sides must be built with the same sanitizer: its runtime cannot be added to a running process. */
+#define REWIRE_SANITIZER_NONE 0u
+#define REWIRE_SANITIZER_ADDRESS 1u
+#define REWIRE_SANITIZER_THREAD 2u
+#if defined(__SANITIZE_ADDRESS__)
+#define REWIRE_SANITIZER REWIRE_SANITIZER_ADDRESS
+#elif defined(__SANITIZE_THREAD__)
+#define REWIRE_SANITIZER REWIRE_SANITIZER_THREAD
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define REWIRE_SANITIZER REWIRE_SANITIZER_ADDRESS
+#elif __has_feature(thread_sanitizer)
+#define REWIRE_SANITIZER REWIRE_SANITIZER_THREAD
+#endif
+#endif
+#ifndef REWIRE_SANITIZER
+#define REWIRE_SANITIZER REWIRE_SANITIZER_NONE
+#endif
+
+/* For messages: what built the plugin. rewire_add_plugin() says more. */
+#ifndef REWIRE_BUILD_ID
+#if defined(__clang__)
+#define REWIRE_BUILD_ID "clang " __clang_version__
+#else
+#define REWIRE_BUILD_ID "gcc " __VERSION__
+#endif
+#endif
+
+/* One call of rewrite or initialise. */
+typedef uint64_t rewire_call;
+
+/* A tensor value of the module. All zero: none. Fixed. */
+typedef struct rewire_value {
+  uint32_t index;
+  uint32_t call;
+} rewire_value;
+
+enum { REWIRE_F64, REWIRE_F32, REWIRE_BF16, REWIRE_F16, REWIRE_I64, REWIRE_I32, REWIRE_U8, REWIRE_I1 };
+#define REWIRE_MAX_RANK 8
+
+/* Fixed. Extents are >= 1, outermost first; rank 0 is a scalar. */
+typedef struct rewire_type {
+  uint32_t dtype;
+  uint32_t rank;
+  int64_t shape[REWIRE_MAX_RANK];
+} rewire_type;
+
+enum {
+  REWIRE_ATTRIBUTE_BOOL,  /* integer: 0 or 1 */
+  REWIRE_ATTRIBUTE_INT,   /* integer */
+  REWIRE_ATTRIBUTE_FLOAT, /* real */
+  REWIRE_ATTRIBUTE_STR,   /* text */
+  REWIRE_ATTRIBUTE_INTS,  /* integers, count */
+  REWIRE_ATTRIBUTE_FLOATS /* reals, count */
+};
+
+/* A named constant of an op; only the field of its kind is read. Fixed. */
+typedef struct rewire_attribute {
+  const char* name;
+  uint32_t kind;
+  uint32_t count;
+  int64_t integer;
+  double real;
+  const char* text;
+  const int64_t* integers;
+  const double* reals;
+} rewire_attribute;
+
+/* An op to emit; rewire_ops.txt beside this header lists the ops of ABI 1 and their attributes. Operands of a
+ * pointwise op broadcast as NumPy's do; dtypes must agree. Fixed. */
+typedef struct rewire_op {
+  const char* name;
+  const rewire_value* operands;
+  uint32_t operand_count;
+  uint32_t attribute_count;
+  const rewire_attribute* attributes;
+  const rewire_type* type; /* the result, for cast, reshape, broadcast, constant and iota; else NULL */
+} rewire_op;
+
+/* A residual join. The plugin sets size = sizeof(rewire_join) and the host fills in no more than that. During
+ * initialise the values are none. */
+typedef struct rewire_join {
+  uint32_t size;
+  int32_t batch_axis, token_axis, channel_axis; /* of stream and branch */
+  int64_t block, stage;
+  int64_t join_index, join_count; /* over all joins of the scope, whatever the user's filters */
+  int64_t heads;                  /* 0 where there are none */
+  const char* name;               /* "blocks.3.attn" */
+  const char* site;               /* "attn", "mlp", "conv" */
+  const char* scope;              /* "encoder", "decoder" */
+  const char* last_weight;        /* the weight that ends the branch */
+  const char* shortcut_owner;     /* the plugin that claimed the slot; "" while unclaimed */
+  const char* branch_owner;
+  rewire_value stream;      /* x, before the join */
+  rewire_value branch;      /* f, the branch's output after drop path */
+  rewire_value input;       /* what the branch read: LN(x) in a pre-norm block */
+  rewire_value shortcut;    /* slot as it stands: x in a fresh join, none once cleared */
+  rewire_value branch_slot; /* slot as it stands: f in a fresh join */
+  uint32_t path_count;      /* terms added beside the two slots */
+  uint32_t weight_count;    /* weights that the branch reads */
+} rewire_join;
+
+/* A weight of the module. size as in rewire_join. */
+typedef struct rewire_weight {
+  uint32_t size;
+  int32_t trainable; /* 0 or 1 */
+  int32_t decay;     /* in the weight-decay group: 0 or 1 */
+  uint32_t reserved;
+  int64_t block;    /* -1 outside the blocks */
+  const char* name; /* "blocks.3.attn.qkv.weight" */
+  const char* role; /* "norm", "qkv", "proj", "fc1", "fc2", "conv", ... */
+  const char* site; /* "" outside a branch */
+  rewire_type type;
+} rewire_weight;
+
+enum {
+  REWIRE_INIT_ZEROS,
+  REWIRE_INIT_ONES,
+  REWIRE_INIT_CONSTANT,      /* a */
+  REWIRE_INIT_NORMAL,        /* mean 0, std a */
+  REWIRE_INIT_TRUNC_NORMAL,  /* mean 0, std a, cut at -b and b */
+  REWIRE_INIT_UNIFORM,       /* [a, b) */
+  REWIRE_INIT_XAVIER_UNIFORM /* fans: the last two axes, out by in */
+};
+
+/* A weight to add; it will be called "blocks.3.join_attn.<name>". Fixed. */
+typedef struct rewire_new_weight {
+  const char* name;
+  const rewire_type* type;
+  uint32_t init;
+  int32_t trainable;
+  int32_t decay;
+  uint32_t reserved;
+  double a, b;
+} rewire_new_weight;
+
+enum { REWIRE_LOG_DEBUG, REWIRE_LOG_INFO, REWIRE_LOG_WARNING };
+
+/* The host's functions. [R]: in rewrite only, [I]: in initialise only, else in both. `join` counts from 0
+ * over the joins that pass the user's filters. A function that returns a value returns none on failure;
+ * int32_t is a status unless said otherwise. */
+typedef struct rewire_host {
+  uint32_t size;
+  uint32_t abi;
+
+  /* The parameters in force, parsed and validated against the schema. */
+  int32_t (*get_bool)(rewire_call, const char* name);
+  int64_t (*get_int)(rewire_call, const char* name);
+  double (*get_float)(rewire_call, const char* name);
+  const char* (*get_text)(rewire_call, const char* name); /* str, enum; "" on failure */
+  uint64_t (*seed)(rewire_call);
+
+  void (*log)(rewire_call, uint32_t level, const char* message);
+  void (*set_error)(rewire_call, const char* message);
+  /* The error that stuck, or NULL while there is none. */
+  const char* (*error)(rewire_call);
+
+  /* Joins, in the order of the network; the weights that a branch reads; all weights of the module. */
+  uint32_t (*join_count)(rewire_call);
+  int32_t (*join)(rewire_call, uint32_t join, rewire_join* out);
+  rewire_value (*join_path)(rewire_call, uint32_t join, uint32_t path); /* [R] */
+  int32_t (*join_weight)(rewire_call, uint32_t join, uint32_t weight, rewire_weight* out);
+  uint32_t (*weight_count)(rewire_call);
+  int32_t (*weight)(rewire_call, uint32_t weight, rewire_weight* out);
+
+  /* Values. New ops stand right before the join; they may use what stands before them. [R] */
+  int32_t (*type)(rewire_call, rewire_value value, rewire_type* out);
+  int32_t (*emit)(rewire_call, uint32_t join, const rewire_op* op, rewire_value* results,
+                  uint32_t result_count);
+  rewire_value (*is_training)(rewire_call, uint32_t join); /* i1 scalar */
+  /* Uniform in [0, 1), new numbers every step; a stream of its own, named after join, plugin and `name`. */
+  rewire_value (*rng_stream)(rewire_call, uint32_t join, const char* name, const rewire_type* type);
+  rewire_value (*add_weight)(rewire_call, uint32_t join, const rewire_new_weight* weight);
+  rewire_value (*weight_value)(rewire_call, uint32_t join, const char* full_name);
+
+  /* The slots: the join is the sum of shortcut, branch slot and paths. Setting or clearing a slot claims it;
+   * claiming what another plugin has claimed is an error. add_path claims nothing. [R] */
+  int32_t (*set_shortcut)(rewire_call, uint32_t join, rewire_value value);
+  int32_t (*clear_shortcut)(rewire_call, uint32_t join);
+  int32_t (*set_branch)(rewire_call, uint32_t join, rewire_value value);
+  int32_t (*add_path)(rewire_call, uint32_t join, rewire_value value);
+
+  /* The values of any weight, row-major, as doubles whatever its dtype; `count` is its element count. [I] */
+  int32_t (*read_weight)(rewire_call, const char* full_name, double* data, uint64_t count);
+  int32_t (*write_weight)(rewire_call, const char* full_name, const double* data, uint64_t count);
+  /* Functions of the seed, the plugin's name, `stream` and the index alone. Both calls. */
+  int32_t (*draw_uniform)(rewire_call, const char* stream, double* data, uint64_t count); /* [0, 1) */
+  int32_t (*draw_normal)(rewire_call, const char* stream, double* data, uint64_t count);  /* mean 0, std 1 */
+} rewire_host;
+
+enum {
+  REWIRE_PARAMETER_BOOL,
+  REWIRE_PARAMETER_INT,
+  REWIRE_PARAMETER_FLOAT,
+  REWIRE_PARAMETER_ENUM,
+  REWIRE_PARAMETER_STR
+};
+#define REWIRE_MIN 1u          /* min is a bound */
+#define REWIRE_MAX 2u          /* max is a bound */
+#define REWIRE_MIN_EXCLUDED 4u /* ... that is itself refused */
+#define REWIRE_MAX_EXCLUDED 8u
+
+/* One parameter that the user may set. Names are [a-z][a-z0-9_]*; sites, layers, scope, from_epoch and
+ * to_epoch are the host's. */
+typedef struct rewire_parameter {
+  const char* name;
+  const char* default_value; /* as a user would write it */
+  const char* doc;           /* one line */
+  const char* values;        /* enum: "feature|global" */
+  uint32_t kind;
+  uint32_t bounds; /* REWIRE_MIN | ... of int and float */
+  double min, max;
+} rewire_parameter;
+
+typedef struct rewire_plugin {
+  /* The handshake; these five stand here in every ABI. */
+  uint32_t magic;       /* REWIRE_PLUGIN_MAGIC */
+  uint32_t size;        /* sizeof(rewire_plugin), as the plugin was compiled */
+  uint32_t abi;         /* REWIRE_ABI_VERSION, as the plugin was compiled */
+  uint32_t sanitizer;   /* REWIRE_SANITIZER */
+  const char* build_id; /* compiler and whatever tells this build from others: for messages */
+  /* ABI 1.0 */
+  const char* name; /* [a-z][a-z0-9_]* */
+  const char* version;
+  const char* doc; /* one line */
+  const rewire_parameter* parameters;
+  uint32_t parameter_count;
+  uint32_t parameter_size; /* sizeof(rewire_parameter), as the plugin was compiled */
+  int32_t (*rewrite)(const rewire_host*, rewire_call);
+  int32_t (*initialise)(const rewire_host*, rewire_call); /* or NULL */
+} rewire_plugin;
+
+/* The one exported symbol. `host_abi` is the host's REWIRE_ABI_VERSION. */
+#define REWIRE_EXPORT __attribute__((visibility("default")))
+REWIRE_EXPORT const rewire_plugin* rewire_plugin_query(uint32_t host_abi);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,637 @@
+// The C++20 face of rewire_plugin.h, compiled into the plugin: values with operators, joins with fields,
+// exceptions inside, status codes at the boundary. Nothing of it crosses to the host.
+//
+//   void rewrite(const rewire::plugin::Rewrite& call) {
+//     for (const Join& join : call.joins()) join.set_branch(join.branch * call.get_float("factor"));
+//   }
+//   REWIRE_PLUGIN("gain", "1.0.0", "scales every branch", kParameters, rewrite)
+#ifndef REWIRE_PLUGIN_HPP_
+#define REWIRE_PLUGIN_HPP_
+
+#include <algorithm>
+#include <concepts>
+#include <cstdint>
+#include <exception>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "rewire_plugin.h"
+
+namespace rewire::plugin {
+
+/// Throw it, or any std::exception, to refuse a module: the user reads the message after the plugin's name.
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+using Ints = std::vector<std::int64_t>;
+
+enum class DType : std::uint32_t {
+  f64 = REWIRE_F64,
+  f32 = REWIRE_F32,
+  bf16 = REWIRE_BF16,
+  f16 = REWIRE_F16,
+  i64 = REWIRE_I64,
+  i32 = REWIRE_I32,
+  u8 = REWIRE_U8,
+  i1 = REWIRE_I1
+};
+
+struct Type {
+  DType dtype = DType::f32;
+  Ints shape;
+  bool operator==(const Type&) const = default;
+};
+
+/// A named constant of an op: {"axes", Ints{-1}}, {"epsilon", 1e-6}, {"descending", true}.
+struct Attribute {
+  std::string name;
+  std::variant<bool, std::int64_t, double, std::string, Ints, std::vector<double>> value;
+
+  Attribute(std::string attribute_name, bool v) : name(std::move(attribute_name)), value(v) {}
+  Attribute(std::string attribute_name, std::integral auto v)
+      : name(std::move(attribute_name)), value(static_cast<std::int64_t>(v)) {}
+  Attribute(std::string attribute_name, double v) : name(std::move(attribute_name)), value(v) {}
+  Attribute(std::string attribute_name, const char* v)
+      : name(std::move(attribute_name)), value(std::string(v)) {}
+  Attribute(std::string attribute_name, Ints v) : name(std::move(attribute_name)), value(std::move(v)) {}
+  Attribute(std::string attribute_name, std::vector<double> v)
+      : name(std::move(attribute_name)), value(std::move(v)) {}
+};
+
+namespace detail {
+
+/// Host table and call by value, so that an object kept past its call is refused by the host and never
+/// dangles.
+struct Context {
+  const rewire_host* host = nullptr;
+  rewire_call call = 0;
+
+  [[noreturn]] void fail() const {
+    const char* message = host == nullptr ? nullptr : host->error(call);
+    throw Error(message == nullptr ? "a value that is none was used" : message);
+  }
+  void check(std::int32_t status) const {
+    if (status != REWIRE_OK) fail();
+  }
+  rewire_value check(rewire_value value) const {
+    if (value.call == 0) fail();
+    return value;
+  }
+  /// For results that have no room for a failure.
+  template <class T>
+  T checked(T result) const {
+    if (host->error(call) != nullptr) fail();
+    return result;
+  }
+};
+
+inline rewire_type to_c(const Type& type) {
+  if (type.shape.size() > REWIRE_MAX_RANK) throw Error("a tensor has at most 8 axes");
+  rewire_type result{};
+  result.dtype = static_cast<std::uint32_t>(type.dtype);
+  result.rank = static_cast<std::uint32_t>(type.shape.size());
+  std::copy(type.shape.begin(), type.shape.end(), result.shape);
+  return result;
+}
+
+inline Type from_c(const rewire_type& type) {
+  return {static_cast<DType>(type.dtype), Ints(type.shape, type.shape + type.rank)};
+}
+
+inline rewire_attribute to_c(const Attribute& attribute) {
+  rewire_attribute result{};
+  result.name = attribute.name.c_str();
+  result.kind = static_cast<std::uint32_t>(attribute.value.index());
+  std::visit(
+      [&result](const auto& v) {
+        using T = std::decay_t<decltype(v)>;
+        if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, std::int64_t>) {
+          result.integer = v;
+        } else if constexpr (std::is_same_v<T, double>) {
+          result.real = v;
+        } else if constexpr (std::is_same_v<T, std::string>) {
+          result.text = v.c_str();
+        } else {
+          result.count = static_cast<std::uint32_t>(v.size());
+          if constexpr (std::is_same_v<T, Ints>) {
+            result.integers = v.data();
+          } else {
+            result.reals = v.data();
+          }
+        }
+      },
+      attribute.value);
+  return result;
+}
+
+}  // namespace detail
+
+/// A tensor value. It remembers the latest join that went into it: what is computed from it stands right
+/// before that join, after all that it reads.
+class Value {
+ public:
+  Value() = default;
+  Value(detail::Context context, std::uint32_t join, rewire_value handle)
+      : context_(context), join_(join), handle_(handle) {}
+  explicit operator bool() const { return handle_.call != 0; }
+
+  Type type() const {
+    rewire_type type;
+    if (!*this) context_.fail();
+    context_.check(context_.host->type(context_.call, handle_, &type));
+    return detail::from_c(type);
+  }
+  Ints shape() const { return type().shape; }
+  DType dtype() const { return type().dtype; }
+
+  detail::Context context() const { return context_; }
+  std::uint32_t join() const { return join_; }
+  rewire_value handle() const { return handle_; }
+
+ private:
+  detail::Context context_;
+  std::uint32_t join_ = 0;
+  rewire_value handle_{};
+};
+
+namespace detail {
+
+inline std::vector<Value> emit(Context context, std::uint32_t join, const char* name,
+                               std::span<const Value> operands, std::span<const Attribute> attributes,
+                               const std::optional<Type>& type, std::uint32_t results) {
+  std::vector<rewire_value> handles;
+  for (const Value& operand : operands) {
+    if (!operand) throw Error(std::string(name) + " has an operand that is none");
+    handles.push_back(operand.handle());
+  }
+  std::vector<rewire_attribute> c_attributes;
+  for (const Attribute& attribute : attributes) c_attributes.push_back(to_c(attribute));
+  rewire_type c_type;
+  if (type) c_type = to_c(*type);
+
+  rewire_op op{};
+  op.name = name;
+  op.operands = handles.data();
+  op.operand_count = static_cast<std::uint32_t>(handles.size());
+  op.attributes = c_attributes.data();
+  op.attribute_count = static_cast<std::uint32_t>(c_attributes.size());
+  op.type = type ? &c_type : nullptr;
+  std::vector<rewire_value> out(results);
+  context.check(context.host->emit(context.call, join, &op, out.data(), results));
+  std::vector<Value> values;
+  for (const rewire_value& handle : out) values.emplace_back(context, join, handle);
+  return values;
+}
+
+}  // namespace detail
+
+// --- Ops: any op of the boundary by name, the usual ones as functions
+// -----------------------------------------
+
+/// The first result of the op. At least one operand; Join::emit serves ops that have none.
+inline Value emit(const char* op, std::initializer_list<Value> operands,
+                  std::initializer_list<Attribute> attributes = {}, const std::optional<Type>& type = {}) {
+  std::uint32_t join = 0;
+  for (const Value& operand : operands) join = std::max(join, operand.join());
+  if (operands.size() == 0) throw Error(std::string(op) + " has no operand: emit it at a join");
+  return detail::emit(operands.begin()->context(), join, op, operands, attributes, type, 1).front();
+}
+
+/// A scalar constant of x's dtype, standing where x stands.
+inline Value constant_like(const Value& x, double value) {
+  const Attribute attributes[] = {{"value", value}};
+  return detail::emit(x.context(), x.join(), "constant", {}, attributes, Type{x.dtype(), {}}, 1).front();
+}
+
+// clang-format off
+inline Value operator-(const Value& x) { return emit("neg", {x}); }
+inline Value operator+(const Value& a, const Value& b) { return emit("add", {a, b}); }
+inline Value operator-(const Value& a, const Value& b) { return emit("sub", {a, b}); }
+inline Value operator*(const Value& a, const Value& b) { return emit("mul", {a, b}); }
+inline Value operator/(const Value& a, const Value& b) { return emit("div", {a, b}); }
+inline Value operator+(const Value& a, double b) { return a + constant_like(a, b); }
+inline Value operator-(const Value& a, double b) { return a - constant_like(a, b); }
+inline Value operator*(const Value& a, double b) { return a * constant_like(a, b); }
+inline Value operator/(const Value& a, double b) { return a / constant_like(a, b); }
+inline Value operator+(double a, const Value& b) { return constant_like(b, a) + b; }
+inline Value operator-(double a, const Value& b) { return constant_like(b, a) - b; }
+inline Value operator*(double a, const Value& b) { return constant_like(b, a) * b; }
+inline Value operator/(double a, const Value& b) { return constant_like(b, a) / b; }
+
+inline Value abs(const Value& x) { return emit("abs", {x}); }
+inline Value exp(const Value& x) { return emit("exp", {x}); }
+inline Value log(const Value& x) { return emit("log", {x}); }
+inline Value sqrt(const Value& x) { return emit("sqrt", {x}); }
+inline Value rsqrt(const Value& x) { return emit("rsqrt", {x}); }
+inline Value tanh(const Value& x) { return emit("tanh", {x}); }
+inline Value erf(const Value& x) { return emit("erf", {x}); }
+inline Value sigmoid(const Value& x) { return emit("sigmoid", {x}); }
+inline Value gelu(const Value& x) { return emit("gelu", {x}); }
+inline Value silu(const Value& x) { return emit("silu", {x}); }
+inline Value stop_gradient(const Value& x) { return emit("stop_gradient", {x}); }
+inline Value maximum(const Value& a, const Value& b) { return emit("maximum", {a, b}); }
+inline Value minimum(const Value& a, const Value& b) { return emit("minimum", {a, b}); }
+inline Value pow(const Value& a, const Value& b) { return emit("pow", {a, b}); }
+/// direction: lt le gt ge eq ne
+inline Value compare(const char* direction, const Value& a, const Value& b) {
+  return emit("compare", {a, b}, {{"direction", direction}});
+}
+inline Value select(const Value& condition, const Value& if_true, const Value& if_false) {
+  return emit("select", {condition, if_true, if_false});
+}
+// clang-format on
+
+/// x itself if it is of that dtype already.
+inline Value cast(const Value& x, DType dtype) {
+  const Type type = x.type();
+  return type.dtype == dtype ? x : emit("cast", {x}, {}, Type{dtype, type.shape});
+}
+
+/// x in f32 if its dtype is narrower: what sums accumulate in.
+inline Value at_least_f32(const Value& x) {
+  const DType dtype = x.dtype();
+  return dtype == DType::bf16 || dtype == DType::f16 ? cast(x, DType::f32) : x;
+}
+
+// Reductions keep their axes with extent 1; a negative axis counts from the end.
+inline Value sum(const Value& x, const Ints& axes) {
+  return emit("sum", {x}, {{"axes", axes}});
+}
+inline Value max(const Value& x, const Ints& axes) {
+  return emit("max", {x}, {{"axes", axes}});
+}
+inline Value mean(const Value& x, const Ints& axes) {
+  const auto elements = [](const Value& v) {
+    double count = 1;
+    for (std::int64_t extent : v.shape()) count *= static_cast<double>(extent);
+    return count;
+  };
+  const Value total = sum(x, axes);
+  return total / (elements(x) / elements(total));
+}
+
+inline Value softmax(const Value& x, std::int64_t axis) {
+  return emit("softmax", {x}, {{"axis", axis}});
+}
+inline Value reshape(const Value& x, const Ints& shape) {
+  return emit("reshape", {x}, {}, Type{x.dtype(), shape});
+}
+/// Axis i of the result is axis permutation[i] of x.
+inline Value transpose(const Value& x, const Ints& permutation) {
+  return emit("transpose", {x}, {{"permutation", permutation}});
+}
+/// The elements from `start` up to `limit` of one axis.
+inline Value slice(const Value& x, std::int64_t axis, std::int64_t start, std::int64_t limit) {
+  Ints limits = x.shape();
+  Ints starts(limits.size(), 0);
+  const auto i = static_cast<std::size_t>(axis < 0 ? axis + std::ssize(limits) : axis);
+  starts.at(i) = start;
+  limits.at(i) = limit;
+  return emit("slice", {x}, {{"starts", starts}, {"limits", limits}});
+}
+/// [..., m, k] times [..., k, n]; transpose_x: stored with its last two axes swapped.
+inline Value matmul(const Value& a, const Value& b, bool transpose_a = false, bool transpose_b = false) {
+  return emit("matmul", {a, b}, {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
+}
+
+// --- Joins and weights
+// --------------------------------------------------------------------------------------
+
+struct Init {
+  std::uint32_t kind = REWIRE_INIT_ZEROS;
+  double a = 0;
+  double b = 0;
+
+  static Init zeros() { return {}; }
+  static Init ones() { return {REWIRE_INIT_ONES, 0, 0}; }
+  static Init constant(double value) { return {REWIRE_INIT_CONSTANT, value, 0}; }
+  static Init normal(double std) { return {REWIRE_INIT_NORMAL, std, 0}; }
+  static Init trunc_normal(double std, double cut) { return {REWIRE_INIT_TRUNC_NORMAL, std, cut}; }
+  static Init uniform(double low, double high) { return {REWIRE_INIT_UNIFORM, low, high}; }
+  static Init xavier_uniform() { return {REWIRE_INIT_XAVIER_UNIFORM, 0, 0}; }
+};
+
+/// Which group a weight trains in: decayed as matrices are, undecayed as norms and biases are, or not at all.
+enum class Group { decay, no_decay, frozen };
+
+struct Weight {
+  std::string name, role, site;
+  std::int64_t block = -1;
+  bool trainable = false;
+  bool decay = false;
+  Type type;
+
+  explicit Weight(const rewire_weight& weight)
+      : name(weight.name),
+        role(weight.role),
+        site(weight.site),
+        block(weight.block),
+        trainable(weight.trainable != 0),
+        decay(weight.decay != 0),
+        type(detail::from_c(weight.type)) {}
+};
+
+/// A residual join: facts as fields, slots as functions. During initialise its values are none.
+class Join {
+ public:
+  Join(detail::Context context, std::uint32_t index) : context_(context), index_(index) {
+    const rewire_join join = read();
+    name = join.name;
+    site = join.site;
+    scope = join.scope;
+    last_weight = join.last_weight;
+    block = join.block;
+    stage = join.stage;
+    join_index = join.join_index;
+    join_count = join.join_count;
+    heads = join.heads;
+    batch_axis = join.batch_axis;
+    token_axis = join.token_axis;
+    channel_axis = join.channel_axis;
+    stream = value(join.stream);
+    branch = value(join.branch);
+    input = value(join.input);
+  }
+
+  std::string name, site, scope, last_weight;
+  std::int64_t block, stage, join_index, join_count, heads;
+  std::int64_t batch_axis, token_axis, channel_axis;
+  Value stream;  // x
+  Value branch;  // f, after drop path
+  Value input;   // what the branch read
+
+  /// All axes of the stream but the batch's.
+  Ints axes_within_sample() const {
+    Ints axes;
+    for (std::int64_t axis = 0; axis < std::ssize(stream.shape()); ++axis) {
+      if (axis != batch_axis) axes.push_back(axis);
+    }
+    return axes;
+  }
+
+  /// The weights that the branch reads; those of one role: "norm", "qkv", "proj", "fc1", "fc2", "conv".
+  std::vector<Weight> weights(std::string_view role = {}) const {
+    std::vector<Weight> result;
+    for (std::uint32_t i = 0; i < read().weight_count; ++i) {
+      rewire_weight weight{};
+      weight.size = sizeof(weight);
+      context_.check(context_.host->join_weight(context_.call, index_, i, &weight));
+      if (role.empty() || role == weight.role) result.emplace_back(weight);
+    }
+    return result;
+  }
+
+  // The terms of the sum as they stand.
+  Value shortcut() const { return value(read().shortcut); }
+  Value branch_slot() const { return value(read().branch_slot); }
+  std::vector<Value> paths() const {
+    std::vector<Value> result;
+    for (std::uint32_t i = 0; i < read().path_count; ++i) {
+      result.push_back(value(context_.check(context_.host->join_path(context_.call, index_, i))));
+    }
+    return result;
+  }
+
+  // Setting or clearing a slot claims it; a path claims nothing.
+  void set_shortcut(const Value& v) const { set(context_.host->set_shortcut, v); }
+  void clear_shortcut() const { context_.check(context_.host->clear_shortcut(context_.call, index_)); }
+  void set_branch(const Value& v) const { set(context_.host->set_branch, v); }
+  void add_path(const Value& v) const { set(context_.host->add_path, v); }
+
+  /// An op with no operand, or one that must stand at this join.
+  Value emit(const char* op, std::initializer_list<Value> operands = {},
+             std::initializer_list<Attribute> attributes = {}, const std::optional<Type>& type = {}) const {
+    return detail::emit(context_, index_, op, operands, attributes, type, 1).front();
+  }
+  Value constant(double v, const Type& type) const { return emit("constant", {}, {{"value", v}}, type); }
+  /// i1 scalar.
+  Value is_training() const { return take(context_.host->is_training(context_.call, index_)); }
+  /// Uniform in [0, 1), new numbers every step, one stream a (join, plugin, name).
+  Value rng_stream(const char* stream_name, const Type& type) const {
+    const rewire_type c_type = detail::to_c(type);
+    return take(context_.host->rng_stream(context_.call, index_, stream_name, &c_type));
+  }
+  /// Adds "blocks.3.join_attn.<name>".
+  Value add_weight(const char* weight_name, const Type& type, Init init, Group group) const {
+    const rewire_type c_type = detail::to_c(type);
+    rewire_new_weight weight{};
+    weight.name = weight_name;
+    weight.type = &c_type;
+    weight.init = init.kind;
+    weight.a = init.a;
+    weight.b = init.b;
+    weight.trainable = group != Group::frozen;
+    weight.decay = group == Group::decay;
+    return take(context_.host->add_weight(context_.call, index_, &weight));
+  }
+  /// A weight of the module, by its full name, as a value.
+  Value weight_value(const std::string& full_name) const {
+    return take(context_.host->weight_value(context_.call, index_, full_name.c_str()));
+  }
+
+ private:
+  rewire_join read() const {
+    rewire_join join{};
+    join.size = sizeof(join);
+    context_.check(context_.host->join(context_.call, index_, &join));
+    return join;
+  }
+  Value value(rewire_value handle) const { return {context_, index_, handle}; }
+  Value take(rewire_value handle) const { return value(context_.check(handle)); }
+  void set(std::int32_t (*slot)(rewire_call, std::uint32_t, rewire_value), const Value& v) const {
+    if (!v) throw Error("a slot of " + name + " is set to a value that is none");
+    context_.check(slot(context_.call, index_, v.handle()));
+  }
+
+  detail::Context context_;
+  std::uint32_t index_;
+};
+
+// --- The two calls
+// ------------------------------------------------------------------------------------------
+
+/// What both calls offer: the parameters in force, the seed, the joins that pass the user's filters, the log.
+class Call {
+ public:
+  Call(const rewire_host* host, rewire_call call) : context_{host, call} {}
+
+  bool get_bool(const char* name) const {
+    return context_.checked(context_.host->get_bool(context_.call, name)) != 0;
+  }
+  std::int64_t get_int(const char* name) const {
+    return context_.checked(context_.host->get_int(context_.call, name));
+  }
+  double get_float(const char* name) const {
+    return context_.checked(context_.host->get_float(context_.call, name));
+  }
+  /// str and enum parameters.
+  std::string get_text(const char* name) const {
+    return context_.checked(context_.host->get_text(context_.call, name));
+  }
+  std::uint64_t seed() const { return context_.checked(context_.host->seed(context_.call)); }
+
+  std::vector<Join> joins() const {
+    const std::uint32_t count = context_.checked(context_.host->join_count(context_.call));
+    std::vector<Join> result;
+    for (std::uint32_t i = 0; i < count; ++i) result.emplace_back(context_, i);
+    return result;
+  }
+
+  void log(std::uint32_t level, const std::string& message) const {
+    context_.host->log(context_.call, level, message.c_str());
+  }
+
+ protected:
+  detail::Context context_;
+};
+
+class Rewrite : public Call {
+ public:
+  using Call::Call;
+};
+
+class Initialise : public Call {
+ public:
+  using Call::Call;
+
+  /// All weights of the module.
+  std::vector<Weight> weights() const {
+    const std::uint32_t count = context_.checked(context_.host->weight_count(context_.call));
+    std::vector<Weight> result;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      rewire_weight weight{};
+      weight.size = sizeof(weight);
+      context_.check(context_.host->weight(context_.call, i, &weight));
+      result.emplace_back(weight);
+    }
+    return result;
+  }
+  std::vector<double> read(const Weight& weight) const {
+    std::size_t count = 1;
+    for (std::int64_t extent : weight.type.shape) count *= static_cast<std::size_t>(extent);
+    std::vector<double> data(count);
+    context_.check(context_.host->read_weight(context_.call, weight.name.c_str(), data.data(), data.size()));
+    return data;
+  }
+  void write(const Weight& weight, std::span<const double> data) const {
+    context_.check(context_.host->write_weight(context_.call, weight.name.c_str(), data.data(), data.size()));
+  }
+  /// Uniform in [0, 1).
+  std::vector<double> uniform(const std::string& stream, std::size_t count) const {
+    return draw(context_.host->draw_uniform, stream, count);
+  }
+  /// Mean 0, standard deviation 1.
+  std::vector<double> normal(const std::string& stream, std::size_t count) const {
+    return draw(context_.host->draw_normal, stream, count);
+  }
+
+ private:
+  std::vector<double> draw(std::int32_t (*function)(rewire_call, const char*, double*, std::uint64_t),
+                           const std::string& stream, std::size_t count) const {
+    std::vector<double> data(count);
+    context_.check(function(context_.call, stream.c_str(), data.data(), data.size()));
+    return data;
+  }
+};
+
+// --- The schema and the descriptor
+// --------------------------------------------------------------------------
+
+struct Bounds {
+  std::uint32_t flags = 0;
+  double min = 0;
+  double max = 0;
+};
+constexpr Bounds at_least(double min) {
+  return {REWIRE_MIN, min, 0};
+}
+constexpr Bounds above(double min) {
+  return {REWIRE_MIN | REWIRE_MIN_EXCLUDED, min, 0};
+}
+constexpr Bounds between(double min, double max) {
+  return {REWIRE_MIN | REWIRE_MAX, min, max};
+}
+
+constexpr rewire_parameter bool_parameter(const char* name, const char* default_value, const char* doc) {
+  return {name, default_value, doc, nullptr, REWIRE_PARAMETER_BOOL, 0, 0, 0};
+}
+constexpr rewire_parameter int_parameter(const char* name, const char* default_value, const char* doc,
+                                         Bounds bounds = {}) {
+  return {name, default_value, doc, nullptr, REWIRE_PARAMETER_INT, bounds.flags, bounds.min, bounds.max};
+}
+constexpr rewire_parameter float_parameter(const char* name, const char* default_value, const char* doc,
+                                           Bounds bounds = {}) {
+  return {name, default_value, doc, nullptr, REWIRE_PARAMETER_FLOAT, bounds.flags, bounds.min, bounds.max};
+}
+/// values: "feature|global"
+constexpr rewire_parameter enum_parameter(const char* name, const char* default_value, const char* values,
+                                          const char* doc) {
+  return {name, default_value, doc, values, REWIRE_PARAMETER_ENUM, 0, 0, 0};
+}
+constexpr rewire_parameter text_parameter(const char* name, const char* default_value, const char* doc) {
+  return {name, default_value, doc, nullptr, REWIRE_PARAMETER_STR, 0, 0, 0};
+}
+inline constexpr std::span<const rewire_parameter> kNoParameters;
+
+namespace detail {
+
+/// Runs the author's function as the C boundary wants it: no exception leaves, the first error stays.
+template <class CallType, auto Function>
+std::int32_t boundary(const rewire_host* host, rewire_call call) noexcept {
+  try {
+    Function(CallType(host, call));
+    return REWIRE_OK;
+  } catch (const std::exception& e) {
+    host->set_error(call, e.what());
+  } catch (...) {
+    host->set_error(call, "it threw something that is no std::exception");
+  }
+  return REWIRE_ERROR;
+}
+
+template <auto RewriteFunction, auto InitialiseFunction = nullptr>
+constexpr rewire_plugin describe(const char* name, const char* version, const char* doc,
+                                 std::span<const rewire_parameter> parameters) {
+  rewire_plugin plugin{};
+  plugin.magic = REWIRE_PLUGIN_MAGIC;
+  plugin.size = sizeof(rewire_plugin);
+  plugin.abi = REWIRE_ABI_VERSION;
+  plugin.sanitizer = REWIRE_SANITIZER;
+  plugin.build_id = REWIRE_BUILD_ID;
+  plugin.name = name;
+  plugin.version = version;
+  plugin.doc = doc;
+  plugin.parameters = parameters.data();
+  plugin.parameter_count = static_cast<std::uint32_t>(parameters.size());
+  plugin.parameter_size = sizeof(rewire_parameter);
+  plugin.rewrite = &boundary<Rewrite, RewriteFunction>;
+  if constexpr (!std::is_null_pointer_v<decltype(InitialiseFunction)>) {
+    plugin.initialise = &boundary<Initialise, InitialiseFunction>;
+  }
+  return plugin;
+}
+
+}  // namespace detail
+}  // namespace rewire::plugin
+
+/// REWIRE_PLUGIN(name, version, doc, parameters, rewrite [, initialise]), once in the library, outside any
+/// namespace. rewrite: void(const rewire::plugin::Rewrite&); initialise: void(const
+/// rewire::plugin::Initialise&).
+#define REWIRE_PLUGIN(name, version, doc, parameters, ...)                               \
+  extern "C" REWIRE_EXPORT const rewire_plugin* rewire_plugin_query(std::uint32_t) {     \
+    static constexpr rewire_plugin plugin =                                              \
+        ::rewire::plugin::detail::describe<__VA_ARGS__>(name, version, doc, parameters); \
+    return &plugin;                                                                      \
+  }
+
+#endif
