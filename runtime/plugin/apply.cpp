@@ -1,0 +1,48 @@
+// Applies plugins to a module and to its fresh weights. Both work on copies: what fails leaves no trace.
+#include "ir/verify.h"
+#include "runtime/plugin/host_call.h"
+#include "runtime/plugin/plugin.h"
+
+namespace rewire::runtime {
+namespace {
+
+/// Runs `body` and puts the plugin's name before what it complains of.
+template <class Body>
+void in_the_name_of(const Plugin& plugin, Body body) {
+  try {
+    body();
+  } catch (const UserError& e) {
+    user_error("plugin '{}': {}", plugin.name(), e.what());
+  }
+}
+
+}  // namespace
+
+void apply_plugins(ir::Module& module, const std::vector<PluginHandle>& plugins, std::uint64_t seed,
+                   std::int64_t epoch) {
+  ir::Module rewritten = module;
+  for (const PluginHandle& plugin : plugins) {
+    if (!plugin->filters().active(epoch)) continue;
+    in_the_name_of(*plugin, [&] {
+      HostCall call(*plugin, seed, rewritten);
+      call.run(plugin->descriptor().rewrite);
+      // V8 of the verifier: every stream has kept its shape and type.
+      ir::verify(rewritten);
+    });
+  }
+  module = std::move(rewritten);
+}
+
+void initialise_plugins(const ir::Module& module, const std::vector<PluginHandle>& plugins,
+                        std::uint64_t seed, TensorMap& state) {
+  TensorMap written;
+  for (const PluginHandle& plugin : plugins) {
+    if (plugin->descriptor().initialise == nullptr || !plugin->filters().active(0)) continue;
+    in_the_name_of(*plugin, [&] {
+      HostCall(*plugin, seed, module, state, written).run(plugin->descriptor().initialise);
+    });
+  }
+  for (auto& [name, tensor] : written) state.insert_or_assign(name, std::move(tensor));
+}
+
+}  // namespace rewire::runtime

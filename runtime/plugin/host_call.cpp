@@ -1,0 +1,153 @@
+// The state of one call, and the number that makes its handles die with it.
+#include "runtime/plugin/host_call.h"
+
+#include <atomic>
+
+namespace rewire::runtime {
+namespace {
+
+thread_local HostCall* current = nullptr;
+
+/// Never 0 in its low word, which is what a value handle carries; a zeroed handle is none.
+rewire_call next_token() {
+  static std::atomic<rewire_call> counter{0};
+  rewire_call token = ++counter;
+  if (static_cast<std::uint32_t>(token) == 0) token = ++counter;
+  return token;
+}
+
+}  // namespace
+
+HostCall::HostCall(const Plugin& plugin, std::uint64_t seed, ir::Module& module)
+    : plugin_(plugin), seed_(seed), module_(module), writable_(&module), token_(next_token()) {
+  joins_ = plugin.filters().select(forward());
+}
+
+HostCall::HostCall(const Plugin& plugin, std::uint64_t seed, const ir::Module& module, const TensorMap& state,
+                   TensorMap& written)
+    : plugin_(plugin),
+      seed_(seed),
+      module_(module),
+      state_(&state),
+      written_(&written),
+      token_(next_token()) {
+  joins_ = plugin.filters().select(forward());
+}
+
+HostCall::~HostCall() {
+  if (current == this) current = nullptr;
+}
+
+HostCall* HostCall::find(rewire_call token) {
+  return current != nullptr && current->token_ == token ? current : nullptr;
+}
+
+void HostCall::run(std::int32_t (*function)(const rewire_host*, rewire_call)) {
+  if (current != nullptr) internal_error("a plugin is called from within another plugin's call");
+  current = this;
+  std::int32_t status = REWIRE_ERROR;
+  try {
+    status = function(&host_table(), token_);
+  } catch (const std::exception& e) {
+    fail(fmt::format("it threw: {}", e.what()));
+  } catch (...) {
+    fail("it threw something that is no std::exception");
+  }
+  current = nullptr;
+  if (status != REWIRE_OK) fail(fmt::format("it returned status {} and no message", status));
+  if (internal_) std::rethrow_exception(internal_);
+  if (failed_) throw UserError(error_);
+}
+
+void HostCall::fail(std::string_view message) {
+  if (failed_) return;
+  failed_ = true;
+  error_ = message;
+}
+
+void HostCall::fail(std::exception_ptr internal) {
+  fail("internal error");
+  internal_ = std::move(internal);
+}
+
+std::size_t HostCall::join_position(std::uint32_t join) const {
+  if (join >= joins_.size()) user_error("it asked for join {} of {}", join, joins_.size());
+  const std::vector<ir::Op>& body = forward().body;
+  for (std::size_t i = 0; i < body.size(); ++i) {
+    if (body[i].code == ir::Opcode::residual && body[i].results.front() == joins_[join]) return i;
+  }
+  internal_error("a join has left the function");
+}
+
+ir::Module& HostCall::writable_module() {
+  if (writable_ == nullptr) user_error("initialise may not change the module");
+  return *writable_;
+}
+
+void HostCall::write_join(std::uint32_t join, const ir::Join& facts) {
+  ir::write_join(writable_module().function("forward").body[join_position(join)], facts);
+}
+
+ir::Builder HostCall::builder_at(std::uint32_t join) {
+  ir::Module& module = writable_module();
+  ir::Builder builder(module, module.function("forward"));
+  builder.set_position(join_position(join));
+  builder.set_location(fmt::format("{}.{}", read_join(join).describe(), plugin_.name()));
+  return builder;
+}
+
+rewire_value HostCall::to_handle(ir::Value value) const {
+  if (!value || writable_ == nullptr) return {0, 0};
+  return {static_cast<std::uint32_t>(value.id), static_cast<std::uint32_t>(token_)};
+}
+
+ir::Value HostCall::to_value(rewire_value handle) const {
+  if (handle.call == 0) user_error("it used a value that is none");
+  if (handle.call != static_cast<std::uint32_t>(token_) || handle.index >= forward().types.size()) {
+    user_error("it used a value of another call: values die when rewrite returns");
+  }
+  return {static_cast<std::int32_t>(handle.index)};
+}
+
+ir::Value HostCall::to_operand(rewire_value handle, std::size_t position) const {
+  const ir::Value value = to_value(handle);
+  const std::int32_t defined = forward().definitions()[static_cast<std::size_t>(value.id)];
+  if (defined >= 0 && static_cast<std::size_t>(defined) >= position) {
+    user_error("it used a value at a join that stands before the value");
+  }
+  return value;
+}
+
+const ir::TensorType& HostCall::weight_type(std::string_view name) const {
+  if (state_ == nullptr) user_error("weights have no values in rewrite: use them in initialise");
+  const ir::Parameter* parameter = module_.find_parameter(name);
+  if (parameter == nullptr) user_error("the model has no weight '{}'", name);
+  return parameter->type;
+}
+
+ir::Tensor HostCall::read_weight(std::string_view name) const {
+  const auto fresh = written_->find(name);
+  if (fresh != written_->end()) return to_double(fresh->second);
+  const auto found = state_->find(name);
+  if (found == state_->end()) internal_error("parameter '{}' has no value to initialise", name);
+  return to_double(found->second);
+}
+
+void HostCall::write_weight(std::string_view name, const ir::Tensor& tensor) {
+  written_->insert_or_assign(std::string(name), to_host(tensor));
+}
+
+const rewire_host& host_table() {
+  static const rewire_host table = [] {
+    rewire_host t{};
+    t.size = sizeof(t);
+    t.abi = REWIRE_ABI_VERSION;
+    add_fact_functions(t);
+    add_rewrite_functions(t);
+    add_initialise_functions(t);
+    return t;
+  }();
+  return table;
+}
+
+}  // namespace rewire::runtime

@@ -1,0 +1,130 @@
+// One call of a plugin's rewrite or initialise, and how the C functions of the host table reach it.
+//
+// Handles carry the call's number. The host looks the number up in the calling thread's current call, so a
+// handle of an ended call, or one used on another thread, finds nothing and is refused without a pointer
+// being followed.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/builder.h"
+#include "ir/error.h"
+#include "ir/module.h"
+#include "ir/residual.h"
+#include "ir/tensor.h"
+#include "plugins/sdk/rewire_plugin.h"
+#include "runtime/host_tensor.h"
+#include "runtime/plugin/loaded_plugin.h"
+
+namespace rewire::runtime {
+
+class HostCall {
+ public:
+  /// A rewrite of `module`, which is the copy to be dropped on failure.
+  HostCall(const Plugin& plugin, std::uint64_t seed, ir::Module& module);
+  /// An initialisation: module and state are read only; new values go to `written`, which reads see first.
+  HostCall(const Plugin& plugin, std::uint64_t seed, const ir::Module& module, const TensorMap& state,
+           TensorMap& written);
+  ~HostCall();
+  HostCall(const HostCall&) = delete;
+  HostCall& operator=(const HostCall&) = delete;
+
+  /// Calls the plugin's function. UserError, without the plugin's name, if anything failed.
+  void run(std::int32_t (*function)(const rewire_host*, rewire_call));
+
+  /// The current call of this thread if its number is `token`, else nullptr.
+  static HostCall* find(rewire_call token);
+
+  const Plugin& plugin() const { return plugin_; }
+  std::uint64_t seed() const { return seed_; }
+  const std::string* error() const { return failed_ ? &error_ : nullptr; }
+  /// The first failure stays.
+  void fail(std::string_view message);
+  /// A fault of ours, which run() throws on as it is.
+  void fail(std::exception_ptr internal);
+  /// Text that lives as long as the call.
+  const char* keep(std::string_view text) { return texts_.emplace(text).first->c_str(); }
+
+  // Both kinds: the module as it stands, the joins that pass the filters.
+  const ir::Module& module() const { return module_; }
+  const ir::Function& forward() const { return module_.function("forward"); }
+  std::size_t join_count() const { return joins_.size(); }
+  /// Body index of the join's `residual`.
+  std::size_t join_position(std::uint32_t join) const;
+  ir::Join read_join(std::uint32_t join) const { return ir::read_join(forward().body[join_position(join)]); }
+
+  // Rewrite. UserError during initialise.
+  ir::Module& writable_module();
+  void write_join(std::uint32_t join, const ir::Join& facts);
+  /// Emits right before the join; the ops are located at join and plugin.
+  ir::Builder builder_at(std::uint32_t join);
+  rewire_value to_handle(ir::Value value) const;
+  /// UserError for a value that is none or of another call.
+  ir::Value to_value(rewire_value handle) const;
+  /// … or that is not defined before body index `position`.
+  ir::Value to_operand(rewire_value handle, std::size_t position) const;
+
+  // Initialise. UserError during rewrite, and for a name that the module does not have.
+  const ir::TensorType& weight_type(std::string_view name) const;
+  ir::Tensor read_weight(std::string_view name) const;
+  void write_weight(std::string_view name, const ir::Tensor& tensor);
+
+ private:
+  const Plugin& plugin_;
+  std::uint64_t seed_;
+  const ir::Module& module_;
+  ir::Module* writable_ = nullptr;
+  const TensorMap* state_ = nullptr;
+  TensorMap* written_ = nullptr;
+  rewire_call token_;
+  std::vector<ir::Value> joins_;  // results of the `residual` ops: they stay when ops are inserted
+  std::set<std::string, std::less<>> texts_;
+  bool failed_ = false;
+  std::string error_;
+  std::exception_ptr internal_;
+};
+
+/// The table: the same for every call.
+const rewire_host& host_table();
+
+// Its parts, by file.
+void add_fact_functions(rewire_host& table);        // host_facts.cpp: parameters, messages, joins, weights
+void add_rewrite_functions(rewire_host& table);     // host_rewrite.cpp: values, ops, slots
+void add_initialise_functions(rewire_host& table);  // host_initialise.cpp: weights' values, draws
+
+/// Runs `body` for the current call; a failure, of C++ or an earlier one, becomes `failure`.
+template <class Result, class Body>
+Result guarded(rewire_call token, Result failure, Body body) noexcept {
+  HostCall* call = HostCall::find(token);
+  if (call == nullptr || call->error() != nullptr) return failure;
+  try {
+    return body(*call);
+  } catch (const InternalError&) {
+    call->fail(std::current_exception());
+  } catch (const std::exception& e) {
+    call->fail(e.what());
+  }
+  return failure;
+}
+
+/// For functions that return a status.
+template <class Body>
+std::int32_t guarded_status(rewire_call token, Body body) noexcept {
+  return guarded(token, std::int32_t{REWIRE_ERROR}, [&](HostCall& call) {
+    body(call);
+    return std::int32_t{REWIRE_OK};
+  });
+}
+
+/// Text from the plugin that must be there.
+inline std::string_view required(const char* text, std::string_view what) {
+  if (text == nullptr) user_error("it passed no {}", what);
+  return text;
+}
+
+}  // namespace rewire::runtime

@@ -1,0 +1,71 @@
+// The host functions of initialise: the weights' values, and draws that depend on (seed, plugin, stream,
+// index) only.
+#include <algorithm>
+#include <cmath>
+
+#include "ir/philox.h"
+#include "runtime/plugin/host_call.h"
+
+namespace rewire::runtime {
+namespace {
+
+/// The weight's type, if the plugin's buffer has its size.
+const ir::TensorType& checked_type(const HostCall& call, const char* name, const double* data,
+                                   std::uint64_t count) {
+  const ir::TensorType& type = call.weight_type(required(name, "weight's name"));
+  if (data == nullptr || count != static_cast<std::uint64_t>(type.elements())) {
+    user_error("it passed {} numbers for '{}', which is {}", data == nullptr ? 0 : count, name,
+               ir::to_string(type));
+  }
+  return type;
+}
+
+std::int32_t read_weight(rewire_call token, const char* name, double* data, std::uint64_t count) {
+  return guarded_status(token, [&](HostCall& call) {
+    checked_type(call, name, data, count);
+    const ir::Tensor tensor = call.read_weight(name);
+    std::copy(tensor.data.begin(), tensor.data.end(), data);
+  });
+}
+
+std::int32_t write_weight(rewire_call token, const char* name, const double* data, std::uint64_t count) {
+  return guarded_status(token, [&](HostCall& call) {
+    const ir::TensorType& type = checked_type(call, name, data, count);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      if (!std::isfinite(data[i])) user_error("it wrote {} into '{}' at element {}", data[i], name, i);
+    }
+    call.write_weight(name, ir::Tensor(type, std::vector<double>(data, data + count)));
+  });
+}
+
+template <class Draw>
+std::int32_t draw(rewire_call token, const char* stream, double* data, std::uint64_t count, Draw one) {
+  return guarded_status(token, [&](HostCall& call) {
+    if (data == nullptr) user_error("it asked for draws and passed no place for them");
+    const std::string name =
+        fmt::format("initialise.{}.{}", call.plugin().name(), required(stream, "stream's name"));
+    const ir::PhiloxStream philox{call.seed(), 0, ir::stream_hash(name)};
+    for (std::uint64_t i = 0; i < count; ++i) data[i] = one(philox, i);
+  });
+}
+
+std::int32_t draw_uniform(rewire_call token, const char* stream, double* data, std::uint64_t count) {
+  return draw(token, stream, data, count,
+              [](const auto& philox, std::uint64_t i) { return philox.uniform(i); });
+}
+
+std::int32_t draw_normal(rewire_call token, const char* stream, double* data, std::uint64_t count) {
+  return draw(token, stream, data, count,
+              [](const auto& philox, std::uint64_t i) { return philox.normal(i); });
+}
+
+}  // namespace
+
+void add_initialise_functions(rewire_host& table) {
+  table.read_weight = read_weight;
+  table.write_weight = write_weight;
+  table.draw_uniform = draw_uniform;
+  table.draw_normal = draw_normal;
+}
+
+}  // namespace rewire::runtime

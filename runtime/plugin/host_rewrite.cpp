@@ -1,0 +1,208 @@
+// The host functions that change the module: ops, random streams, weights, slots.
+#include <algorithm>
+
+#include "ir/ops/op_info.h"
+#include "runtime/plugin/host_call.h"
+#include "runtime/plugin/host_types.h"
+#include "runtime/plugin/schema.h"
+
+namespace rewire::runtime {
+namespace {
+
+/// "blocks.3.attn" -> "blocks.3.join_attn": what hangs on a join is named after it.
+std::string join_prefix(const ir::Join& join) {
+  std::string name = join.describe();
+  const std::size_t dot = name.rfind('.');
+  return name.insert(dot == std::string::npos ? 0 : dot + 1, "join_");
+}
+
+std::string_view local_name(const char* name) {
+  const std::string_view text = required(name, "name");
+  if (!is_identifier(text)) user_error("it named something '{}': a name is [a-z][a-z0-9_]*", text);
+  return text;
+}
+
+std::int32_t type(rewire_call token, rewire_value value, rewire_type* out) {
+  return guarded_status(token, [&](HostCall& call) {
+    if (out == nullptr) user_error("it asked for a type and passed no place for it");
+    *out = to_c_type(call.forward().type(call.to_value(value)));
+  });
+}
+
+/// Operands of one common shape, by NumPy's rules.
+void broadcast_operands(ir::Builder& builder, std::vector<ir::Value>& operands) {
+  const auto common = [&] {
+    ir::Shape shape;
+    for (ir::Value operand : operands) {
+      const ir::Shape& other = builder.shape(operand);
+      if (other.size() > shape.size()) shape.insert(shape.begin(), other.size() - shape.size(), 1);
+      const std::size_t offset = shape.size() - other.size();
+      for (std::size_t i = 0; i < other.size(); ++i) {
+        if (shape[offset + i] == 1) shape[offset + i] = other[i];
+      }
+    }
+    return shape;
+  }();
+  for (ir::Value& operand : operands) operand = builder.broadcast(operand, common);
+}
+
+std::int32_t emit(rewire_call token, std::uint32_t join, const rewire_op* op, rewire_value* results,
+                  std::uint32_t result_count) {
+  return guarded_status(token, [&](HostCall& call) {
+    if (op == nullptr || (op->operands == nullptr && op->operand_count > 0) || results == nullptr) {
+      user_error("it emitted an op with no description, operands or place for results");
+    }
+    const ir::Opcode code = plugin_opcode(required(op->name, "op's name"));
+    ir::Builder builder = call.builder_at(join);
+    std::vector<ir::Value> operands;
+    for (std::uint32_t i = 0; i < op->operand_count; ++i) {
+      operands.push_back(call.to_operand(op->operands[i], builder.position()));
+    }
+    if (ir::op_info(code).op_class == ir::OpClass::pointwise) broadcast_operands(builder, operands);
+    std::optional<ir::TensorType> requested;
+    if (op->type != nullptr) requested = from_c_type(op->type);
+    const std::vector<ir::Value> values =
+        builder.emit_all(code, operands, from_c_attributes(op->attributes, op->attribute_count), requested);
+    if (result_count > values.size()) {
+      user_error("it asked for {} results of '{}', which has {}", result_count, op->name, values.size());
+    }
+    for (std::uint32_t i = 0; i < result_count; ++i) results[i] = call.to_handle(values[i]);
+  });
+}
+
+rewire_value is_training(rewire_call token, std::uint32_t join) {
+  return guarded(token, rewire_value{}, [&](HostCall& call) {
+    const ir::TensorType flag{ir::DType::i1, {}};
+    return call.to_handle(call.builder_at(join).emit(ir::Opcode::is_training, {}, {}, flag));
+  });
+}
+
+/// Reads the program's state of this name, which the step program shares.
+ir::Value program_state(ir::Builder& builder, std::string_view name) {
+  ir::Parameter state;
+  state.name = name;
+  state.type = {ir::DType::i64, {}};
+  state.trainable = state.decay = false;
+  state.role = "state";
+  return builder.param(builder.module().add_parameter(std::move(state)).name);
+}
+
+rewire_value rng_stream(rewire_call token, std::uint32_t join, const char* name, const rewire_type* type) {
+  return guarded(token, rewire_value{}, [&](HostCall& call) {
+    const std::string stream =
+        fmt::format("{}.{}.{}", join_prefix(call.read_join(join)), call.plugin().name(), local_name(name));
+    ir::Builder builder = call.builder_at(join);
+    const ir::Value seed = program_state(builder, "rng.seed");
+    const ir::Value step = program_state(builder, "train.step");
+    return call.to_handle(
+        builder.emit(ir::Opcode::random_uniform, {seed, step}, {{"stream", stream}}, from_c_type(type)));
+  });
+}
+
+rewire_value add_weight(rewire_call token, std::uint32_t join, const rewire_new_weight* weight) {
+  return guarded(token, rewire_value{}, [&](HostCall& call) {
+    if (weight == nullptr) user_error("it added a weight with no description");
+    const ir::Join facts = call.read_join(join);
+    ir::Parameter parameter;
+    parameter.name = fmt::format("{}.{}", join_prefix(facts), local_name(weight->name));
+    parameter.type = from_c_type(weight->type);
+    parameter.init = from_c_init(*weight);
+    parameter.trainable = weight->trainable != 0;
+    parameter.decay = weight->decay != 0;
+    parameter.role = "join";
+    parameter.site = facts.site;
+    parameter.block = static_cast<std::int32_t>(facts.block);
+    if (call.module().find_parameter(parameter.name) != nullptr) {
+      user_error("it added the weight '{}', which there is already", parameter.name);
+    }
+    if (!ir::is_float(parameter.type.dtype)) {
+      user_error("it added the weight '{}' as {}: a weight is of a float type", parameter.name,
+                 ir::to_string(parameter.type));
+    }
+    ir::Builder builder = call.builder_at(join);
+    return call.to_handle(builder.param(builder.module().add_parameter(std::move(parameter)).name));
+  });
+}
+
+rewire_value weight_value(rewire_call token, std::uint32_t join, const char* full_name) {
+  return guarded(token, rewire_value{}, [&](HostCall& call) {
+    const std::string_view name = required(full_name, "weight's name");
+    if (call.module().find_parameter(name) == nullptr) user_error("the model has no weight '{}'", name);
+    return call.to_handle(call.builder_at(join).param(name));
+  });
+}
+
+/// The value as a term of the join's sum: it must stand before the join and have the stream's type.
+ir::Value to_term(const HostCall& call, std::uint32_t join, const ir::Join& facts, rewire_value handle,
+                  std::string_view what) {
+  const ir::Value value = call.to_operand(handle, call.join_position(join));
+  const ir::TensorType& type = call.forward().type(value);
+  const ir::TensorType& stream = call.forward().type(facts.stream);
+  if (type != stream) {
+    user_error("it gave {} {} the type {}; the stream's is {} and must stay", what, facts.describe(),
+               ir::to_string(type), ir::to_string(stream));
+  }
+  return value;
+}
+
+void claim(std::string& owner, const HostCall& call, const ir::Join& facts, std::string_view slot) {
+  if (!owner.empty()) {
+    user_error(
+        "the {} of {} is claimed already by plugin '{}': use one of the two, or give them disjoint sites= or "
+        "layers=",
+        slot, facts.describe(), owner);
+  }
+  owner = call.plugin().name();
+}
+
+std::int32_t set_shortcut(rewire_call token, std::uint32_t join, rewire_value value) {
+  return guarded_status(token, [&](HostCall& call) {
+    ir::Join facts = call.read_join(join);
+    claim(facts.shortcut_owner, call, facts, "shortcut");
+    facts.shortcut = to_term(call, join, facts, value, "the shortcut of");
+    call.write_join(join, facts);
+  });
+}
+
+std::int32_t clear_shortcut(rewire_call token, std::uint32_t join) {
+  return guarded_status(token, [&](HostCall& call) {
+    ir::Join facts = call.read_join(join);
+    claim(facts.shortcut_owner, call, facts, "shortcut");
+    facts.shortcut = {};
+    call.write_join(join, facts);
+  });
+}
+
+std::int32_t set_branch(rewire_call token, std::uint32_t join, rewire_value value) {
+  return guarded_status(token, [&](HostCall& call) {
+    ir::Join facts = call.read_join(join);
+    claim(facts.branch_owner, call, facts, "branch");
+    facts.branch_slot = to_term(call, join, facts, value, "the branch of");
+    call.write_join(join, facts);
+  });
+}
+
+std::int32_t add_path(rewire_call token, std::uint32_t join, rewire_value value) {
+  return guarded_status(token, [&](HostCall& call) {
+    ir::Join facts = call.read_join(join);
+    facts.paths.push_back(to_term(call, join, facts, value, "a path of"));
+    call.write_join(join, facts);
+  });
+}
+
+}  // namespace
+
+void add_rewrite_functions(rewire_host& table) {
+  table.type = type;
+  table.emit = emit;
+  table.is_training = is_training;
+  table.rng_stream = rng_stream;
+  table.add_weight = add_weight;
+  table.weight_value = weight_value;
+  table.set_shortcut = set_shortcut;
+  table.clear_shortcut = clear_shortcut;
+  table.set_branch = set_branch;
+  table.add_path = add_path;
+}
+
+}  // namespace rewire::runtime

@@ -1,0 +1,32 @@
+// A loaded plugin library: found on disk, judged, opened once a process and never closed. In: a name or a
+// path. Out: the descriptor, its schema, and the facts that tell which library it was.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plugins/sdk/rewire_plugin.h"
+#include "runtime/plugin/plugin.h"
+#include "runtime/plugin/schema.h"
+
+namespace rewire::runtime {
+
+struct Library {
+  const rewire_plugin* descriptor = nullptr;
+  std::vector<ParameterSpec> schema;
+  PluginInfo info;
+};
+
+/// The library file of a plugin's name, first match in `folders`; a name with a slash is a path itself.
+/// UserError listing the folders if there is none.
+std::string find_library(const std::string& name, const std::vector<std::string>& folders);
+
+/// Opens it, or returns what an earlier call opened. UserError naming the file, what is wrong and the way
+/// out.
+std::shared_ptr<const Library> open_library(const std::string& path);
+
+/// Names of the plugins in `folders`, each with the file that its name finds, sorted.
+std::vector<std::pair<std::string, std::string>> libraries_in(const std::vector<std::string>& folders);
+
+}  // namespace rewire::runtime

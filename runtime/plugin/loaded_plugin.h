@@ -1,0 +1,37 @@
+// A plugin as a run uses it: a library with the values in force. What runtime/plugin/plugin.h leaves opaque.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/plugin/filters.h"
+#include "runtime/plugin/library.h"
+
+namespace rewire::runtime {
+
+class Plugin {
+ public:
+  /// UserError on an unknown name or a value out of range.
+  Plugin(std::shared_ptr<const Library> library, const PluginSpec& spec);
+
+  const std::string& name() const { return library_->info.name; }
+  const PluginInfo& info() const { return library_->info; }
+  const rewire_plugin& descriptor() const { return *library_->descriptor; }
+  const Filters& filters() const { return filters_; }
+  /// Parameters, then filters, as text.
+  std::vector<std::pair<std::string, std::string>> values() const;
+  /// nullptr if the schema has no such parameter.
+  const ParameterValue* find_value(std::string_view parameter) const;
+
+ private:
+  void set(const std::string& parameter, const std::string& text);
+
+  std::shared_ptr<const Library> library_;
+  Filters filters_;
+  std::map<std::string, std::pair<ParameterValue, std::string>, std::less<>> values_;  // parsed, and as text
+};
+
+}  // namespace rewire::runtime

@@ -1,0 +1,121 @@
+// Finds, loads and lists plugins: the part of runtime/plugin/plugin.h that does not touch a module.
+#include "runtime/plugin/plugin.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "ir/error.h"
+#include "runtime/log.h"
+#include "runtime/plugin/loaded_plugin.h"
+
+namespace rewire::runtime {
+namespace {
+
+/// The variable's value, "" if it is not set.
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string() : value;
+}
+
+void append_environment_path(std::vector<std::string>& folders) {
+  const std::string path = environment("REWIRE_PLUGIN_PATH");
+  std::string_view rest = path;
+  while (!rest.empty()) {
+    const std::string_view folder = rest.substr(0, rest.find(':'));
+    if (!folder.empty() && folder.front() != '/') {
+      user_error(
+          "REWIRE_PLUGIN_PATH holds '{}': its folders must be absolute, the current folder is never searched",
+          folder);
+    }
+    if (!folder.empty()) folders.emplace_back(folder);
+    rest.remove_prefix(std::min(rest.size(), folder.size() + 1));
+  }
+}
+
+}  // namespace
+
+Plugin::Plugin(std::shared_ptr<const Library> library, const PluginSpec& spec)
+    : library_(std::move(library)) {
+  for (const ParameterSpec& parameter : library_->schema) set(parameter.name, parameter.default_value);
+  for (const auto& [parameter, text] : spec.values) set(parameter, text);
+  filters_.check();
+}
+
+void Plugin::set(const std::string& parameter, const std::string& text) {
+  if (Filters::is_filter(parameter)) return filters_.set(parameter, text);
+  for (const ParameterSpec& candidate : library_->schema) {
+    if (candidate.name != parameter) continue;
+    const ParameterValue value = parse_value(candidate, text);
+    values_[parameter] = {value, canonical_text(value, text)};
+    return;
+  }
+  std::vector<std::string> known;
+  for (const PluginParameterInfo& info : library_->info.parameters) known.push_back(info.name);
+  user_error("it has no parameter '{}'{}; `rewire plugins info {}` lists them", parameter,
+             did_you_mean(parameter, known), name());
+}
+
+const ParameterValue* Plugin::find_value(std::string_view parameter) const {
+  const auto found = values_.find(parameter);
+  return found == values_.end() ? nullptr : &found->second.first;
+}
+
+std::vector<std::pair<std::string, std::string>> Plugin::values() const {
+  std::vector<std::pair<std::string, std::string>> result;
+  for (const ParameterSpec& parameter : library_->schema) {
+    result.emplace_back(parameter.name, values_.at(parameter.name).second);
+  }
+  for (auto& filter : filters_.values()) result.push_back(std::move(filter));
+  return result;
+}
+
+std::vector<std::string> plugin_search_path(const std::vector<std::string>& extra) {
+  std::vector<std::string> folders = extra;
+  for (const std::string& folder : folders) {
+    if (folder.empty()) user_error("a plugin folder is given as empty text: name one");
+  }
+  append_environment_path(folders);
+  const std::string data = environment("XDG_DATA_HOME"), home = environment("HOME");
+  if (data.starts_with('/')) {
+    folders.push_back(data + "/rewire/plugins");
+  } else if (home.starts_with('/')) {
+    folders.push_back(home + "/.local/share/rewire/plugins");
+  }
+  std::error_code error;
+  const std::filesystem::path binary = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (!error) folders.push_back((binary.parent_path().parent_path() / "lib/rewire/plugins").string());
+  return folders;
+}
+
+std::vector<PluginInfo> list_plugins(const std::vector<std::string>& extra) {
+  std::vector<PluginInfo> infos;
+  for (const auto& [name, path] : libraries_in(plugin_search_path(extra))) {
+    try {
+      infos.push_back(open_library(path)->info);
+    } catch (const UserError& e) {
+      write_log(LogLevel::warning, e.what());
+    }
+  }
+  return infos;
+}
+
+PluginHandle load_plugin(const PluginSpec& spec, const std::vector<std::string>& extra) {
+  std::shared_ptr<const Library> library = open_library(find_library(spec.name, plugin_search_path(extra)));
+  const std::string name = library->info.name;
+  try {
+    return std::make_shared<const Plugin>(std::move(library), spec);
+  } catch (const UserError& e) {
+    user_error("plugin '{}': {}", name, e.what());
+  }
+}
+
+const PluginInfo& plugin_info(const Plugin& plugin) {
+  return plugin.info();
+}
+
+std::vector<std::pair<std::string, std::string>> plugin_values(const Plugin& plugin) {
+  return plugin.values();
+}
+
+}  // namespace rewire::runtime

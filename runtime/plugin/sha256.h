@@ -1,0 +1,14 @@
+// SHA-256 (FIPS 180-4), to name the exact library that a run was made with. For identification only: nothing
+// here is written to resist timing attacks.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace rewire::runtime {
+
+/// 64 lower-case hexadecimal digits.
+std::string sha256_hex(std::span<const std::byte> bytes);
+
+}  // namespace rewire::runtime
