@@ -1,0 +1,12 @@
+# Installs the SDK alone into a fresh prefix and builds the example against it, as a user would.
+#
+#   cmake -DBUILD=<build tree> -DEXAMPLE=<its sources> -DWORK=<scratch folder> -DFLAGS=<compiler flags> -P out_of_tree.cmake
+cmake_minimum_required(VERSION 3.25)
+function(step)
+  execute_process(COMMAND "${CMAKE_COMMAND}" ${ARGN} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+file(REMOVE_RECURSE "${WORK}")
+step(--install "${BUILD}" --component sdk --prefix "${WORK}/installed")
+file(RENAME "${WORK}/installed" "${WORK}/moved") # the prefix is relocatable
+step(-S "${EXAMPLE}" -B "${WORK}/build" -G Ninja "-DCMAKE_PREFIX_PATH=${WORK}/moved" "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror ${FLAGS}")
+step(--build "${WORK}/build")

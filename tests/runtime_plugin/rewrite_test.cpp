@@ -1,0 +1,274 @@
+// What a rewrite does: slots, claims, filters, added weights, random streams; and that a failed one does
+// nothing.
+#include "ir/autodiff/autodiff.h"
+#include "ir/residual.h"
+#include "ir/text.h"
+#include "ir/verify.h"
+#include "tests/runtime_plugin/fixture.h"
+#include "tests/support/catch.h"
+
+namespace rewire::test {
+namespace {
+
+/// The joins whose branch slot is no longer the branch, as "blocks.0.attn".
+std::vector<std::string> changed_joins(const ir::Module& module) {
+  std::vector<std::string> names;
+  const ir::Function& forward = module.function("forward");
+  for (std::size_t at : ir::find_joins(forward)) {
+    const ir::Join join = ir::read_join(forward.body[at]);
+    if (join.branch_slot != join.branch) names.push_back(join.scope + " " + join.describe());
+  }
+  return names;
+}
+
+std::vector<std::string> changed_by(const std::string& filters, const ResidualNet& net = {},
+                                    std::int64_t epoch = 0) {
+  return changed_joins(rewritten(residual_net(net), {load("gain", filters)}, 11, epoch));
+}
+
+std::string rewrite_error(const std::vector<runtime::PluginHandle>& plugins, const ResidualNet& net = {}) {
+  ir::Module module = residual_net(net);
+  const std::string before = ir::print(module);
+  const std::string error = message_of<UserError>([&] { runtime::apply_plugins(module, plugins, 11); });
+  const bool unchanged = ir::print(module) == before;
+  CHECK(unchanged);
+  return error;
+}
+
+/// y of single_join under `plugins`, for samples x and f.
+struct Computed {
+  std::vector<double> x, f, y;
+};
+Computed compute(const std::vector<runtime::PluginHandle>& plugins) {
+  const ir::TensorType type{ir::DType::f32, {2, 3, 5}};
+  const ir::Module module = rewritten(single_join(type), plugins);
+  const ir::Tensor x = sample(type), f = sample(type, 1);
+  ir::EvalState state = to_eval_state(runtime::initialise(module, 11));
+  return {x.data, f.data, ir::evaluate(module, module.function("forward"), {x, f}, state).at(0).data};
+}
+
+TEST_CASE("A plugin may set the branch, the shortcut, add a path and clear the shortcut") {
+  struct Case {
+    const char* values;
+    double of_x, of_f;
+  };
+  for (const Case& c :
+       {Case{"slot=untouched", 1, 1}, Case{"factor=3", 1, 3}, Case{"slot=shortcut,factor=0.5", 0.5, 1},
+        Case{"slot=path,factor=0.25,negate=on", 1, 0.75}, Case{"slot=cleared", 0, 1},
+        Case{"factor=2,power=3", 1, 8}}) {
+    CAPTURE(c.values);
+    const Computed r = compute({load("gain", c.values)});
+    for (std::size_t i = 0; i < r.y.size(); ++i) {
+      CHECK(r.y[i] == Approx(c.of_x * r.x[i] + c.of_f * r.f[i]).epsilon(0).margin(1e-14));
+    }
+  }
+}
+
+TEST_CASE("Plugins on different slots compose, in any order") {
+  const auto branch = load("gain", "factor=3"), shortcut = load("gain", "slot=shortcut,factor=0.5"),
+             path = load("gain", "slot=path,factor=2");
+  const Computed r = compute({branch, shortcut, path, path});
+  for (std::size_t i = 0; i < r.y.size(); ++i)
+    CHECK(r.y[i] == Approx(0.5 * r.x[i] + 7 * r.f[i]).epsilon(0).margin(1e-14));
+  CHECK(compute({path, shortcut, path, branch}).y == r.y);
+}
+
+TEST_CASE("A plugin reads the original stream and branch, whatever another has set") {
+  // Were the second plugin to read the slot, the factor would be 6.
+  const Computed r = compute({load("gain", "factor=3"), load("gain", "slot=path,factor=2")});
+  for (std::size_t i = 0; i < r.y.size(); ++i)
+    CHECK(r.y[i] == Approx(r.x[i] + 5 * r.f[i]).epsilon(0).margin(1e-14));
+}
+
+TEST_CASE("Claiming a claimed slot is an error that names both plugins") {
+  CHECK(rewrite_error({load("gain"), load("misbehave", "act=claim_twice")}) ==
+        "plugin 'misbehave': the branch of blocks.0.attn is claimed already by plugin 'gain': use one of the "
+        "two, or "
+        "give them disjoint sites= or layers=");
+  CHECK_THAT(rewrite_error({load("gain", "slot=shortcut"), load("gain", "slot=cleared")}),
+             REWIRE_CATCH_CONTAINS("the shortcut of blocks.0.attn is claimed already by plugin 'gain'"));
+  CHECK_THAT(rewrite_error({load("gain", "slot=cleared"), load("gain", "slot=shortcut")}),
+             REWIRE_CATCH_CONTAINS("the shortcut of blocks.0.attn is claimed already by plugin 'gain'"));
+}
+
+TEST_CASE("The same plugin may stand twice with disjoint filters") {
+  const ir::Module module =
+      rewritten(residual_net({}), {load("gain", "sites=attn"), load("gain", "sites=mlp")});
+  CHECK(changed_joins(module).size() == 4);
+  CHECK(rewrite_error({load("gain", "layers=0+1"), load("gain", "layers=1")}) ==
+        "plugin 'gain': the branch of blocks.1.attn is claimed already by plugin 'gain': use one of the two, "
+        "or give "
+        "them disjoint sites= or layers=");
+}
+
+TEST_CASE("Filters choose the joins that a plugin sees") {
+  using Names = std::vector<std::string>;
+  const ResidualNet net{.depth = 4, .decoder_depth = 2};
+  CHECK(changed_by("", {.depth = 1, .decoder_depth = 1}) ==
+        Names{"encoder blocks.0.attn", "encoder blocks.0.mlp"});
+  CHECK(changed_by("sites=mlp,layers=0+2-3", net) ==
+        Names{"encoder blocks.0.mlp", "encoder blocks.2.mlp", "encoder blocks.3.mlp"});
+  CHECK(changed_by("sites=attn+mlp,layers=2", net) == Names{"encoder blocks.2.attn", "encoder blocks.2.mlp"});
+  CHECK(changed_by("scope=decoder,layers=1", net) == Names{"decoder blocks.1.mlp"});
+  CHECK(changed_by("scope=all,layers=1", net) ==
+        Names{"encoder blocks.1.attn", "encoder blocks.1.mlp", "decoder blocks.1.mlp"});
+}
+
+TEST_CASE("Epochs switch a plugin on and off: from the first, up to the second") {
+  for (const auto& [epoch, on] : std::map<std::int64_t, bool>{{0, false}, {2, true}, {4, true}, {5, false}}) {
+    CAPTURE(epoch);
+    CHECK(changed_by("from_epoch=2,to_epoch=5", {}, epoch).empty() == !on);
+  }
+}
+
+TEST_CASE("A filter that names what the model does not have is an error") {
+  CHECK(rewrite_error({load("gain", "layers=0+2")}) == "plugin 'gain': layers=0+2: the last block is 1");
+  CHECK(rewrite_error({load("gain", "layers=1-2")}) == "plugin 'gain': layers=1-2: the last block is 1");
+  CHECK(rewrite_error({load("gain", "sites=attn+conv")}) ==
+        "plugin 'gain': sites: the model has no 'conv' join (it has attn, mlp)");
+  CHECK(rewrite_error({load("gain", "scope=decoder")}) ==
+        "plugin 'gain': scope=decoder: the model has no such part (it has encoder)");
+  CHECK(rewrite_error({load("gain")}, {.depth = 0}) ==
+        "plugin 'gain': the model has no residual join to rewrite");
+}
+
+TEST_CASE("A rewrite is the same each time, and the text form keeps it") {
+  const std::vector<runtime::PluginHandle> plugins = {load("every_function"), load("gain"), load("plain")};
+  const std::string text = ir::print(rewritten(residual_net({}), plugins));
+  CHECK(ir::print(rewritten(residual_net({}), plugins)) == text);
+  CHECK(ir::print(ir::parse(text)) == text);
+}
+
+TEST_CASE("New ops carry the place of the join and the plugin's name") {
+  const std::string text = ir::print(rewritten(residual_net({}), {load("gain", "sites=mlp,layers=1")}));
+  CHECK_THAT(text, REWIRE_CATCH_CONTAINS("loc(\"blocks.1.mlp.gain\")"));
+  CHECK_THAT(text, REWIRE_CATCH_CONTAINS("branch_owner = \"gain\""));
+}
+
+TEST_CASE("A weight that a plugin adds hangs on its join and trains") {
+  const ir::Module module = rewritten(residual_net({}), {load("plain")});
+  const ir::Parameter* scale = module.find_parameter("blocks.1.join_attn.scale");
+  REQUIRE(scale != nullptr);
+  CHECK(scale->type == ir::TensorType{ir::DType::f32, {4}});
+  CHECK(scale->init == ir::Init{ir::InitKind::constant, 0.25, 0});
+  CHECK(scale->trainable);
+  CHECK_FALSE(scale->decay);
+  CHECK(scale->role == "join");
+  CHECK(scale->site == "attn");
+  CHECK(scale->block == 1);
+}
+
+TEST_CASE("The path of a plugin in C computes what it says") {
+  const Computed r = compute({load("plain")});  // the input of single_join is x
+  for (std::size_t i = 0; i < r.y.size(); ++i) {
+    CHECK(r.y[i] == Approx(r.x[i] + r.f[i] + 0.25 * std::tanh(r.x[i])).epsilon(0).margin(1e-7));
+  }
+}
+
+TEST_CASE("What a plugin emits has a gradient without its doing") {
+  // L = sum(x + f + scale tanh(x)): dL/dscale_d = sum over batch and tokens of tanh(x), dL/df = 1.
+  const ir::TensorType type{ir::DType::f32, {2, 3, 5}};
+  ir::Module module = rewritten(single_join(type), {load("plain")});
+  ir::Function forward = module.function("forward");
+  ir::Builder b(module, forward);
+  const ir::Value loss = b.reshape(b.sum(forward.result("y"), {0, 1, 2}), {});
+  ir::Value scale;
+  for (const ir::Op& op : forward.body) {
+    if (op.code == ir::Opcode::param) scale = op.results.front();
+  }
+  const ir::Value wrt[] = {scale, forward.argument("f")};
+  const std::vector<ir::Value> gradients = ir::differentiate(b, loss, wrt);
+  forward.results = {{"scale", gradients[0]}, {"f", gradients[1]}};
+
+  const ir::Tensor x = sample(type), f = sample(type, 1);
+  ir::EvalState state = to_eval_state(runtime::initialise(module, 11));
+  const std::vector<ir::Tensor> values = ir::evaluate(module, forward, {x, f}, state);
+  for (std::size_t d = 0; d < 5; ++d) {
+    double want = 0;
+    for (std::size_t row = 0; row < 6; ++row) want += std::tanh(x.data[row * 5 + d]);
+    CHECK(values[0].data[d] == Approx(want).epsilon(0).margin(1e-12));
+  }
+  for (double g : values[1].data) CHECK(g == 1);
+}
+
+TEST_CASE("Every function of the C++ wrapper works") {
+  const ir::Module module = rewritten(residual_net({}), {load("every_function")});
+  ir::EvalState state = to_eval_state(runtime::initialise(module, 11));
+  const ir::Function& forward = module.function("forward");
+  const ir::Tensor image = sample(forward.type(forward.arguments.at(0).value));
+  state.training = true;
+  for (double y : ir::evaluate(module, forward, {image}, state).at(0).data) CHECK(std::isfinite(y));
+  CHECK_THAT(ir::print(module), REWIRE_CATCH_CONTAINS("stream = \"blocks.0.join_attn.every_function.keep\""));
+  const ir::Parameter* matrix = module.find_parameter("blocks.0.join_mlp.matrix");
+  REQUIRE(matrix != nullptr);
+  CHECK(matrix->decay);
+  CHECK_FALSE(module.find_parameter("blocks.0.join_mlp.frozen")->trainable);
+}
+
+TEST_CASE("A wrong act of a plugin is one line that names it, and leaves the module as it was") {
+  const std::map<std::string, std::string> acts = {
+      {"throw", "this model is not to its taste"},
+      {"throw_int", "it threw something that is no std::exception"},
+      {"nonsense_op", "it emitted 'matmull', which is no op that plugins may emit (did you mean 'matmul'?)"},
+      {"no_op_name", "it passed no op's name"},
+      {"forbidden_op", "it emitted 'update', which is no op that plugins may emit"},
+      {"wrong_operands", "matmul at blocks.0.attn.misbehave"},
+      {"unknown_attribute", "sum at blocks.0.attn.misbehave"},
+      {"huge_type",
+       "it passed the type f32[2147483648,2147483648]: extents are >= 1 and 2^40 elements are the most"},
+      {"rank_nine", "a tensor has at most 8 axes"},
+      {"wrong_shape",
+       "it gave the branch of blocks.0.attn the type f32[2,3,1]; the stream's is f32[2,3,4] and must stay"},
+      {"wrong_dtype",
+       "it gave the shortcut of blocks.0.attn the type f64[2,3,4]; the stream's is f32[2,3,4] and must stay"},
+      {"later_value", "it used a value at a join that stands before the value"},
+      {"no_value", "a slot of blocks.0.attn is set to a value that is none"},
+      {"other_thread", "the other thread was refused"},
+      {"no_such_join", "it asked for join 1000 of 4"},
+      {"claim_twice", "the branch of blocks.0.attn is claimed already by plugin 'misbehave'"},
+      {"weight_twice", "it added the weight 'blocks.0.join_attn.scale', which there is already"},
+      {"weight_name", "it named something '../scale': a name is [a-z][a-z0-9_]*"},
+      {"weight_int", "it added the weight 'blocks.0.join_attn.scale' as i32[2]: a weight is of a float type"},
+      {"weight_fan", "its weight 'scale' of 1 axes has no valid init (kind 6"},
+      {"unknown_weight", "the model has no weight 'blocks.77.attn.proj.weight'"},
+      {"not_in_schema", "it asked for 'speed', which is not in its schema"},
+      {"other_kind", "it asked for 'act' as a float, which it is not"},
+      {"ignored_error", "it passed no op's name"},
+      {"write_in_rewrite", "weights have no values in rewrite"},
+      {"status", "it returned status 7 and no message"},
+      {"raw_throw", "it threw: raw"},
+  };
+  for (const auto& [act, words] : acts) {
+    CAPTURE(act);
+    CHECK_THAT(rewrite_error({load("misbehave", "act=" + act)}),
+               REWIRE_CATCH_CONTAINS("plugin 'misbehave': ") && REWIRE_CATCH_CONTAINS(words));
+  }
+  CHECK(rewrite_error({load("misbehave", "act=none")}) == "(nothing was thrown)");
+}
+
+TEST_CASE("A handle kept from an earlier call is refused") {
+  const std::string gone = "handles die when the call returns";
+  rewritten(residual_net({}), {load("misbehave", "act=keep_value")});
+  CHECK_THAT(rewrite_error({load("misbehave", "act=kept_value")}),
+             REWIRE_CATCH_CONTAINS("it used a value of another call: values die when rewrite returns"));
+  CHECK_THAT(rewrite_error({load("misbehave", "act=kept_call")}), REWIRE_CATCH_CONTAINS(gone));
+}
+
+TEST_CASE("When a later plugin fails, the earlier one's rewrite is dropped as well") {
+  CHECK_THAT(rewrite_error({load("gain"), load("misbehave", "act=throw")}),
+             REWIRE_CATCH_CONTAINS("plugin 'misbehave': this model is not to its taste"));
+}
+
+// Hidden: CTest builds the library first.
+TEST_CASE("A plugin built out of tree against the installed SDK loads and rewrites", "[.][out_of_tree]") {
+  const runtime::PluginHandle scale = runtime::load_plugin({REWIRE_OUT_OF_TREE, {{"start", "0.5"}}}, {});
+  const Computed r = compute({scale});
+  for (std::size_t i = 0; i < r.y.size(); ++i) {
+    CHECK(r.y[i] == Approx(r.x[i] + 0.5 * r.f[i]).epsilon(0).margin(1e-14));
+  }
+  const ir::Module images = rewritten(single_join({ir::DType::f32, {2, 5, 3, 3}}, {0, 2, 1}), {scale});
+  CHECK(images.find_parameter("blocks.0.join_mlp.c")->type == ir::TensorType{ir::DType::f32, {5}});
+}
+
+}  // namespace
+}  // namespace rewire::test
