@@ -1,0 +1,171 @@
+// Groups and their axes; see group.h.
+#include "codegen/fuse/group.h"
+
+#include <algorithm>
+
+namespace rewire::codegen {
+namespace {
+
+using ir::Function;
+using ir::Op;
+
+// More than this many elements are never held on chip at once.
+constexpr std::int64_t kMaxLaneElements = 65536;
+
+bool contains(const std::set<int>& set, int item) {
+  return set.find(item) != set.end();
+}
+
+bool is_reduction(const Op& op) {
+  return op.code == ir::Opcode::sum || op.code == ir::Opcode::max;
+}
+
+// The lanes a group must have.
+std::set<int> required_lanes(const Group& group, const Function& function) {
+  std::set<int> lanes;
+  for (int op : group.row_reductions) {
+    lanes.merge(group.reduced_axes(op, function.body[static_cast<std::size_t>(op)]));
+  }
+  std::set<std::int32_t> sinks;
+  for (int op : group.ops) {
+    const Op& node = function.body[static_cast<std::size_t>(op)];
+    if (is_reduction(node) && !contains(group.row_reductions, op)) sinks.insert(node.results[0].id);
+  }
+  for (std::int32_t value : group.exported) {
+    if (sinks.contains(value)) continue;
+    const std::set<int> present = Group::axes_of(group.maps.at(value));
+    for (int axis : group.all_axes()) {
+      if (!contains(present, axis)) lanes.insert(axis);
+    }
+  }
+  for (int op : group.ops) {  // so is an update's value stored once per element
+    const Op& node = function.body[static_cast<std::size_t>(op)];
+    if (node.code != ir::Opcode::update) continue;
+    const std::set<int> present = Group::axes_of(group.sources.at({op, 0}).map);
+    for (int axis : group.all_axes()) {
+      if (!contains(present, axis)) lanes.insert(axis);
+    }
+  }
+  return lanes;
+}
+
+std::optional<AxisPlan> plan_with_lanes(const Group& group, const Function& function,
+                                        const std::set<int>& lanes) {
+  std::set<int> rows;
+  for (int op : group.ops) {
+    const Op& node = function.body[static_cast<std::size_t>(op)];
+    if (!is_reduction(node) || contains(group.row_reductions, op)) continue;
+    for (int axis : group.reduced_axes(op, node)) {
+      if (!contains(lanes, axis)) rows.insert(axis);
+    }
+  }
+  for (int op : group.ops) {
+    const Op& node = function.body[static_cast<std::size_t>(op)];
+    if (!is_reduction(node) || contains(group.row_reductions, op)) continue;
+    const std::set<int> kept = Group::axes_of(group.maps.at(node.results[0].id));
+    if (std::any_of(kept.begin(), kept.end(), [&](int axis) { return contains(rows, axis); }))
+      return std::nullopt;
+    // Every axis the reduction does not know must be a lane, or its sum would be taken several times.
+    const std::set<int> known = group.reduced_axes(op, node);
+    for (int axis : group.all_axes()) {
+      if (!contains(kept, axis) && !contains(known, axis) && !contains(lanes, axis)) return std::nullopt;
+    }
+  }
+  AxisPlan plan;
+  const bool sinks = !rows.empty();
+  for (int axis : group.all_axes()) {
+    if (contains(lanes, axis)) {
+      plan.lanes.push_back(axis);
+    } else if (!sinks || contains(rows, axis)) {
+      plan.rows.push_back(axis);
+    } else {
+      plan.outer.push_back(axis);
+    }
+  }
+  return plan;
+}
+
+}  // namespace
+
+int Group::add_axis(std::int64_t extent) {
+  extents.push_back(extent);
+  return static_cast<int>(extents.size()) - 1;
+}
+
+void Group::split_axis(const AxisSplit& split) {
+  const auto axis = static_cast<std::size_t>(split.axis);
+  // The low part takes the place right behind the high one, so that axes stay in row-major order.
+  const int low_axis = split.axis + 1;
+  const auto shift = [&](Affine& affine) {
+    std::map<int, std::int64_t> terms;
+    for (const auto& [a, coefficient] : affine.terms) terms[a >= low_axis ? a + 1 : a] = coefficient;
+    affine.terms = std::move(terms);
+    apply_split(affine, split.axis, split.low_extent, low_axis);
+  };
+  extents[axis] /= split.low_extent;
+  extents.insert(extents.begin() + low_axis, split.low_extent);
+  for (auto& [value, map] : maps) std::for_each(map.begin(), map.end(), shift);
+  for (auto& [op, map] : reduce_maps) std::for_each(map.begin(), map.end(), shift);
+  for (auto& [key, source] : sources) std::for_each(source.map.begin(), source.map.end(), shift);
+}
+
+std::set<int> Group::axes_of(const IndexMap& map) {
+  std::set<int> axes;
+  for (const Affine& affine : map) {
+    for (const auto& [axis, coefficient] : affine.terms) axes.insert(axis);
+  }
+  return axes;
+}
+
+std::set<int> Group::reduced_axes(int op, const ir::Op& reduction) const {
+  std::set<int> axes = axes_of(reduce_maps.at(op));
+  for (int axis : axes_of(maps.at(reduction.results[0].id))) axes.erase(axis);
+  return axes;
+}
+
+std::int64_t Group::size_of(const std::set<int>& axes) const {
+  std::int64_t size = 1;
+  for (int axis : axes) size *= extents[static_cast<std::size_t>(axis)];
+  return size;
+}
+
+std::set<int> Group::all_axes() const {
+  std::set<int> axes;
+  for (std::size_t axis = 0; axis < extents.size(); ++axis) {
+    if (extents[axis] > 1) axes.insert(static_cast<int>(axis));
+  }
+  return axes;
+}
+
+bool covers(const IndexMap& map, const ir::Shape& shape, const Extents& extents) {
+  std::set<int> seen;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (map[i].offset != 0) return false;
+    // Row-major: sorted by coefficient, each is the product of the extents below it.
+    std::vector<std::pair<std::int64_t, int>> terms;
+    for (const auto& [axis, coefficient] : map[i].terms) terms.emplace_back(coefficient, axis);
+    std::sort(terms.begin(), terms.end());
+    std::int64_t product = 1;
+    for (const auto& [coefficient, axis] : terms) {
+      if (coefficient != product || !seen.insert(axis).second) return false;
+      product *= extents[static_cast<std::size_t>(axis)];
+    }
+    if (product != shape[i]) return false;
+  }
+  return true;
+}
+
+std::optional<AxisPlan> plan_axes(const Group& group, const Function& function) {
+  const std::set<int> required = required_lanes(group, function);
+  if (group.size_of(required) > kMaxLaneElements) return std::nullopt;
+  if (!required.empty()) return plan_with_lanes(group, function, required);
+  const std::set<int> axes = group.all_axes();
+  // Nothing is forced: the innermost axis is the vector; failing that, any axis that fits the reductions.
+  for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
+    if (group.extents[static_cast<std::size_t>(*axis)] > kMaxLaneElements) continue;
+    if (auto plan = plan_with_lanes(group, function, {*axis})) return plan;
+  }
+  return plan_with_lanes(group, function, {});
+}
+
+}  // namespace rewire::codegen

@@ -1,0 +1,64 @@
+// A fused group while it grows: ops that will become one tile kernel, over common axes. A group knows, for
+// every value it computes or reads, where its elements stand as a function of the axes, and which axes its
+// reductions and exports force to be held on chip.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "codegen/fuse/affine.h"
+#include "ir/module.h"
+
+namespace rewire::codegen {
+
+/// Where an operand comes from: a value that is computed by an op, a parameter, an argument or a constant,
+/// seen through shape ops.
+struct Source {
+  ir::Value root;
+  bool linear = false;   // `map` has one entry: the row-major linear index into a dense root
+  bool indexed = false;  // read at a computed index (gather, pad): the root must be in memory
+  IndexMap map;
+};
+
+/// How the axes of a finished group are used; see codegen/tile/tile.h.
+struct AxisPlan {
+  std::vector<int> outer, rows, lanes;  // ascending
+};
+
+struct Group {
+  std::vector<int> ops;                           // body indices, ascending
+  Extents extents;                                // by axis
+  std::map<std::int32_t, IndexMap> maps;          // results of `ops`, by Value::id
+  std::map<int, IndexMap> reduce_maps;            // operand maps of the reductions, by body index
+  std::map<std::pair<int, int>, Source> sources;  // by (body index, operand index)
+  std::set<std::int32_t> exported;                // results read outside
+  std::set<int> row_reductions;                   // reductions whose result the group itself uses: over lanes
+  std::set<std::string> updates;                  // state written here
+
+  int add_axis(std::int64_t extent);
+  /// Splits an axis in two, everywhere.
+  void split_axis(const AxisSplit& split);
+  /// The axes of an index map.
+  static std::set<int> axes_of(const IndexMap& map);
+  /// The axes a reduction sums over.
+  std::set<int> reduced_axes(int op, const ir::Op& reduction) const;
+  /// Product of the extents of some axes.
+  std::int64_t size_of(const std::set<int>& axes) const;
+  std::set<int> all_axes() const;  // those with extent > 1
+};
+
+/// Every element of a tensor of this shape exactly once: each axis stands once, in one dimension, row-major,
+/// from 0.
+bool covers(const IndexMap& map, const ir::Shape& shape, const Extents& extents);
+
+/// How the axes can be used so that every rule of the tile IR holds, or nullopt:
+///  - what the group's own reductions reduce, and what an exported value lacks, are lanes;
+///  - what a reduction at the group's end reduces besides are rows, and no such reduction keeps a row axis.
+std::optional<AxisPlan> plan_axes(const Group& group, const ir::Function& function);
+
+}  // namespace rewire::codegen

@@ -1,0 +1,90 @@
+// Which ops share a kernel. Ops are taken from last to first. An op joins the group of its consumers that
+// runs first, if the group's axes can carry it (group.h) and no other consumer runs before that group;
+// further groups of consumers that are independent are merged with it, since they read the same tensor. So a
+// tensor is consumed where it is made, a chain that was cloned next to its users (ir/passes/recompute) stays
+// with them, and what two kernels need is written once.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "codegen/fuse/group.h"
+#include "codegen/fuse/prepare.h"
+
+namespace rewire::codegen {
+
+struct GroupNode {
+  bool live = true;
+  bool opaque = false;           // a call: matmul, attention, concat, sort …
+  int op = -1;                   // opaque: body index
+  int bias_add = -1;             // a matmul's epilogue: the add that takes its bias
+  std::vector<Source> operands;  // opaque: by operand; a matmul with bias has it third
+  Group group;
+  std::set<std::string> reads;  // parameters read
+  std::string stopped;          // why it stopped growing, for the report
+};
+
+struct Use {
+  int node = 0, op = 0, operand = 0;
+};
+
+class Grouping {
+ public:
+  Grouping(Prepared prepared, bool fuse);
+
+  const ir::Function& function() const { return prepared_.function(); }
+  const std::vector<GroupNode>& nodes() const { return nodes_; }
+  /// By Value::id: who reads the value, through shape ops.
+  const std::vector<Use>& uses(ir::Value value) const { return uses_[static_cast<std::size_t>(value.id)]; }
+  /// The node that computes a value; -1 for arguments and leaves.
+  int producer(ir::Value value) const { return producer_[static_cast<std::size_t>(value.id)]; }
+  bool is_result(ir::Value value) const { return results_.contains(value.id); }
+  /// True if somebody addresses the value by its row-major linear index.
+  bool needs_dense(ir::Value value) const { return dense_.contains(value.id); }
+  bool is_copy(int op) const { return prepared_.copy[static_cast<std::size_t>(op)]; }
+  /// The op that defines a value; nullptr for arguments.
+  const ir::Op* definition(ir::Value value) const;
+  /// Live nodes in an order that respects all dependences, early ops first.
+  std::vector<int> execution_order() const;
+
+ private:
+  const ir::Op& op(int index) const { return function().body[static_cast<std::size_t>(index)]; }
+  bool is_virtual(int index) const;
+  void process(int index);
+  void process_opaque(int index);
+  bool process_bias(int index);
+  std::optional<IndexMap> view_map(ir::Value& value) const;
+  Source opaque_operand(ir::Value value, bool matrix);
+  Source dense_operand(ir::Value value);
+  void commit_opaque(GroupNode node, const ir::Op& result_op);
+
+  std::optional<Group> try_join(int index, int node) const;
+  std::optional<Group> new_group(int index) const;
+  bool place_operands(Group& group, int index, std::vector<int>& copies, std::vector<ir::Value>& dense) const;
+  bool resolve(Group& group, int index, std::size_t operand, Source& source, std::vector<int>& copies,
+               std::vector<ir::Value>& dense) const;
+  IndexMap start_map(const Group& group, int index, std::size_t operand) const;
+  void commit(int node, Group group, int index);
+  void merge_consumers(int index, int node);
+  std::optional<Group> try_merge(int into, int from, ir::Value shared) const;
+  void refresh(Group& group) const;
+  bool reaches(int from, int to) const;
+  std::vector<int> successors(int node) const;
+  bool runs_first(int node, ir::Value value) const;
+  bool worth_joining(const Group& group, int index, const AxisPlan& plan) const;
+
+  Prepared prepared_;
+  bool fuse_;
+  std::vector<std::int32_t> definitions_;
+  std::vector<std::vector<int>> direct_users_;  // by Value::id: body indices
+  std::vector<GroupNode> nodes_;
+  std::vector<std::vector<Use>> uses_;
+  std::vector<int> producer_;
+  std::set<std::int32_t> results_, dense_;
+  std::set<int> absorbed_;                  // matmuls that are part of a node with bias
+  std::map<std::string, int> update_node_;  // by parameter
+};
+
+}  // namespace rewire::codegen

@@ -1,0 +1,170 @@
+// lower(): groups, storage, launches; and the calls among them.
+#include <algorithm>
+
+#include "codegen/fuse/emit.h"
+#include "codegen/fuse/grouping.h"
+#include "codegen/fuse/storage.h"
+#include "codegen/program.h"
+#include "ir/error.h"
+#include "ir/ops/op_info.h"
+
+namespace rewire::codegen {
+namespace {
+
+using ir::Op;
+using ir::Opcode;
+using ir::Shape;
+using ir::Value;
+
+class Lowering {
+ public:
+  Lowering(const ir::Module& module, const ir::Function& function, const FuseOptions& options)
+      : grouping_(prepare(module, function), options.fuse), storage_(grouping_, module, program_) {
+    program_.name = function.name;
+  }
+
+  Program run() {
+    for (int index : grouping_.execution_order()) {
+      const GroupNode& node = grouping_.nodes()[static_cast<std::size_t>(index)];
+      if (storage_.is_elided(index)) continue;
+      if (node.opaque) {
+        emit_call(index, node);
+      } else {
+        emit_kernel(node);
+      }
+    }
+    number_kernels();
+    return std::move(program_);
+  }
+
+ private:
+  const ir::Function& function() const { return grouping_.function(); }
+
+  void emit_kernel(const GroupNode& node) {
+    EmittedGroup group = emit_group(grouping_, storage_, node, program_);
+    group.report.stopped = node.stopped;
+    program_.groups.push_back(std::move(group.report));
+    program_.launches.push_back(std::move(group.kernel));
+    for (KernelLaunch& finish : group.finish) program_.launches.push_back(std::move(finish));
+  }
+
+  View operand_view(const GroupNode& node, std::size_t k, const Shape& shape) const {
+    const Source& source = node.operands[k];
+    const View& home = storage_.view(source.root);
+    const Affine linear = strided_index(source.map, home.offset, home.strides);
+    View view{home.buffer, linear.offset, shape, Shape(shape.size(), 0)};
+    for (const auto& [axis, stride] : linear.terms) view.strides[static_cast<std::size_t>(axis)] = stride;
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      if (shape[d] == 1) view.strides[d] = 1;
+    }
+    return view;
+  }
+
+  View operand_view(const GroupNode& node, std::size_t k) const {
+    const Op& op = function().body[static_cast<std::size_t>(node.op)];
+    return operand_view(node, k, function().type(op.operands[k]).shape);
+  }
+
+  void emit_call(int index, const GroupNode& node) {
+    const Op& op = function().body[static_cast<std::size_t>(node.op)];
+    const ir::DType dtype = op.operands.empty() ? ir::DType::f32 : function().type(op.operands[0]).dtype;
+    if (op.code == Opcode::concat) {
+      for (const Storage::Copy& copy : storage_.concat_copies(index)) {
+        program_.launches.push_back(emit_copy(program_, copy.from, copy.to, op.location));
+      }
+    } else if (op.code == Opcode::matmul && (dtype == ir::DType::f32 || dtype == ir::DType::bf16)) {
+      emit_gemm(node, op);
+    } else {
+      HostLaunch launch{op, {}, {}};
+      for (std::size_t k = 0; k < op.operands.size(); ++k) launch.operands.push_back(operand_view(node, k));
+      for (Value result : op.results) launch.results.push_back(storage_.view(result));
+      program_.launches.push_back(std::move(launch));
+    }
+  }
+
+  // c [batch…, m, n] = a [batch…, m, k] b [batch…, k, n]; leading axes become rows of a where b serves them
+  // all.
+  void emit_gemm(const GroupNode& node, const Op& op) {
+    GemmLaunch gemm;
+    gemm.location = op.location;
+    gemm.a = operand_view(node, 0);
+    gemm.b = operand_view(node, 1);
+    if (op.attributes.has("transpose_a") && op.attributes.get_bool("transpose_a")) swap_last(gemm.a);
+    if (op.attributes.has("transpose_b") && op.attributes.get_bool("transpose_b")) swap_last(gemm.b);
+    gemm.c =
+        storage_.view(node.bias_add >= 0 ? function().body[static_cast<std::size_t>(node.bias_add)].results[0]
+                                         : op.results[0]);
+    if (node.bias_add >= 0) gemm.bias = bias_view(node);
+    const bool shared_b = gemm.b.shape.size() == 2;
+    if (shared_b) {
+      merge_rows(gemm.a, gemm.c);
+    }
+    merge_batch(gemm);
+    program_.launches.push_back(std::move(gemm));
+  }
+
+  View bias_view(const GroupNode& node) const {
+    View view = storage_.view(node.operands[2].root);
+    view.shape = {ir::element_count(view.shape)};
+    view.strides = {1};
+    return view;
+  }
+
+  static void swap_last(View& view) {
+    const std::size_t rank = view.shape.size();
+    std::swap(view.shape[rank - 1], view.shape[rank - 2]);
+    std::swap(view.strides[rank - 1], view.strides[rank - 2]);
+  }
+
+  // [b, m, k] walked as [b m, k] where both a and c allow it.
+  static void merge_rows(View& a, View& c) {
+    while (a.shape.size() > 2) {
+      const std::size_t m = a.shape.size() - 2;
+      const auto merges = [&](const View& v) {
+        return v.shape[m - 1] == 1 || v.shape[m] == 1 || v.strides[m - 1] == v.strides[m] * v.shape[m];
+      };
+      if (!merges(a) || !merges(c)) return;
+      for (View* v : {&a, &c}) {
+        const std::int64_t stride = v->shape[m] == 1 ? v->strides[m - 1] : v->strides[m];
+        v->shape[m] *= v->shape[m - 1];
+        v->strides[m] = stride;
+        v->shape.erase(v->shape.begin() + static_cast<std::ptrdiff_t>(m) - 1);
+        v->strides.erase(v->strides.begin() + static_cast<std::ptrdiff_t>(m) - 1);
+      }
+    }
+  }
+
+  // All three with the same leading axes (a stride of 0 where b repeats).
+  static void merge_batch(GemmLaunch& gemm) {
+    const std::size_t rank = gemm.c.shape.size();
+    for (View* v : {&gemm.a, &gemm.b}) {
+      while (v->shape.size() < rank) {
+        const std::size_t missing = rank - v->shape.size() - 1;
+        v->shape.insert(v->shape.begin(), gemm.c.shape[missing]);
+        v->strides.insert(v->strides.begin(), 0);
+      }
+    }
+  }
+
+  void number_kernels() {
+    std::map<std::string, int> seen;
+    for (Launch& launch : program_.launches) {
+      if (auto* kernel = std::get_if<KernelLaunch>(&launch)) {
+        const int count = seen[kernel->kernel.name]++;
+        if (count > 0) kernel->kernel.name += fmt::format("_{}", count + 1);
+      }
+    }
+  }
+
+  Program program_;
+  Grouping grouping_;
+  Storage storage_;
+};
+
+}  // namespace
+
+Program lower(const ir::Module& module, const ir::Function& function, const FuseOptions& options) {
+  return Lowering(module, function, options).run();
+}
+
+}  // namespace rewire::codegen
