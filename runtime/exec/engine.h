@@ -29,4 +29,30 @@ class Engine {
 /// by the module attribute "training" = list of function names joined by '+' (absent: none).
 std::unique_ptr<Engine> make_evaluator_engine(const ir::Module& module);
 
+struct JitEngineOptions {
+  int threads = 0;              // 0: one a core
+  std::string cache_directory;  // kernels on disk; "": none
+  bool fuse = true;             // false: one kernel an op, for the differential tests
+  bool check_memory =
+      false;  // poisons the arena with NaN before every run and checks the gaps behind every buffer after it
+};
+
+/// What compiling and running cost so far.
+struct EngineReport {
+  double compile_seconds = 0;
+  int kernels = 0, unique_kernels = 0, cache_hits = 0;
+  std::int64_t arena_bytes = 0, state_bytes = 0;
+};
+
+class JitEngine : public Engine {
+ public:
+  virtual EngineReport report() const = 0;
+  /// Compiles a function now instead of at its first run. UserError if there is none of this name.
+  virtual void prepare(std::string_view function) = 0;
+};
+
+/// The module must be verified; the pass pipeline runs here, once a function. Programs share the state and
+/// one arena.
+std::unique_ptr<JitEngine> make_jit_engine(const ir::Module& module, const JitEngineOptions& options = {});
+
 }  // namespace rewire::runtime

@@ -1,0 +1,254 @@
+// The engine that compiles: pipeline, fusion, JIT, memory plan, once a function; then waves of tasks on the
+// pool.
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <thread>
+
+#include "codegen/llvm/jit.h"
+#include "codegen/program.h"
+#include "ir/error.h"
+#include "ir/passes/pass.h"
+#include "runtime/exec/checks.h"
+#include "runtime/exec/engine.h"
+#include "runtime/exec/memory_plan.h"
+#include "runtime/exec/steps.h"
+#include "runtime/exec/thread_pool.h"
+
+namespace rewire::runtime {
+namespace {
+
+using codegen::BufferKind;
+using codegen::Program;
+
+constexpr std::int64_t kGap = 256;  // bytes behind every buffer when memory is checked
+constexpr unsigned char kGapByte = 0xA5;
+
+// Raw bytes, 64-byte aligned.
+HostTensor make_bytes(std::int64_t count) {
+  return HostTensor({ir::DType::u8, {std::max<std::int64_t>(count, 64)}});
+}
+
+struct Task {
+  const Step* step;
+  std::int64_t index;
+};
+
+struct CompiledProgram {
+  Program program;
+  MemoryPlan plan;
+  std::vector<std::unique_ptr<Step>> steps;
+  std::vector<std::vector<Task>> waves;
+  std::vector<HostTensor> constants;  // by position among the constant buffers
+  std::int64_t scratch_bytes = 0;
+};
+
+class CpuEngine final : public JitEngine {
+ public:
+  CpuEngine(const ir::Module& module, const JitEngineOptions& options)
+      : module_(module),
+        options_(options),
+        training_(training_functions(module)),
+        threads_(options.threads > 0 ? options.threads
+                                     : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()))),
+        jit_({options.cache_directory, threads_, ""}),
+        pool_(threads_) {
+    for (const ir::Parameter& parameter : module_.parameters)
+      state_.emplace(parameter.name, HostTensor(parameter.type));
+  }
+
+  void write_state(std::string_view name, const HostTensor& value) override {
+    const ir::Parameter& parameter = checked_parameter(module_, name);
+    check_state_type(parameter, value);
+    std::ranges::copy(value.bytes(), state_.at(parameter.name).bytes().begin());
+  }
+
+  HostTensor read_state(std::string_view name) const override {
+    return state_.at(checked_parameter(module_, name).name).clone();
+  }
+
+  void prepare(std::string_view function) override { compiled(checked_function(module_, function)); }
+
+  TensorMap run(std::string_view function_name, const TensorMap& inputs) override {
+    const ir::Function& function = checked_function(module_, function_name);
+    const std::vector<const HostTensor*> arguments = bind_inputs(function, inputs);
+    CompiledProgram& compiled_program = compiled(function);
+    TensorMap outputs;
+    for (const ir::Argument& result : function.results)
+      outputs.emplace(result.name, HostTensor(function.type(result.value)));
+    execute(compiled_program, locate(compiled_program, function, arguments, outputs));
+    return outputs;
+  }
+
+  EngineReport report() const override {
+    EngineReport report = report_;
+    report.arena_bytes = static_cast<std::int64_t>(arena_.bytes().size());
+    for (const auto& [name, tensor] : state_) report.state_bytes += tensor.type().bytes();
+    return report;
+  }
+
+ private:
+  CompiledProgram& compiled(const ir::Function& function) {
+    auto it = programs_.find(function.name);
+    if (it == programs_.end()) it = programs_.emplace(function.name, compile(function)).first;
+    return it->second;
+  }
+
+  CompiledProgram compile(const ir::Function& function) {
+    const auto start = std::chrono::steady_clock::now();
+    ir::Module single = module_;
+    single.functions = {function};
+    ir::PassContext context;
+    context.training = training_.contains(function.name);
+    ir::run_pipeline(single, context);
+    CompiledProgram result;
+    result.program = codegen::lower(single, single.functions.front(), {options_.fuse});
+    std::vector<codegen::tile::Kernel> kernels;
+    for (const codegen::Launch& launch : result.program.launches) {
+      if (const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch)) kernels.push_back(kernel->kernel);
+    }
+    const auto functions = jit_.compile(kernels);
+    result.plan = plan_memory(result.program, options_.check_memory ? kGap : 0);
+    result.steps = make_steps(result.program, functions);
+    for (const auto& wave : make_waves(result.program, result.plan)) {
+      std::vector<Task> tasks;
+      for (int launch : wave) {
+        const Step& step = *result.steps[static_cast<std::size_t>(launch)];
+        for (std::int64_t task = 0; task < step.tasks(); ++task) tasks.push_back({&step, task});
+      }
+      result.waves.push_back(std::move(tasks));
+    }
+    for (const auto& step : result.steps)
+      result.scratch_bytes = std::max(result.scratch_bytes, step->scratch_bytes());
+    fill_constants(result);
+    reserve(result);
+    const codegen::JitStatistics& statistics = jit_.statistics();
+    report_.kernels = statistics.kernels;
+    report_.unique_kernels = statistics.unique;
+    report_.cache_hits = statistics.cache_hits;
+    report_.compile_seconds +=
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return result;
+  }
+
+  static void fill_constants(CompiledProgram& compiled) {
+    for (const codegen::Buffer& buffer : compiled.program.buffers) {
+      if (buffer.kind != BufferKind::constant) continue;
+      ir::Tensor tensor(buffer.type);
+      for (std::size_t i = 0; i < tensor.data.size(); ++i)
+        tensor.data[i] = buffer.values[buffer.values.size() == 1 ? 0 : i];
+      compiled.constants.push_back(to_host(tensor));
+    }
+  }
+
+  void reserve(const CompiledProgram& compiled) {
+    if (compiled.plan.arena_bytes > static_cast<std::int64_t>(arena_.bytes().size()))
+      arena_ = make_bytes(compiled.plan.arena_bytes);
+    const std::int64_t scratch = (compiled.scratch_bytes + 63) / 64 * 64;
+    if (scratch > scratch_stride_ || scratch_.bytes().empty()) {
+      scratch_stride_ = std::max<std::int64_t>(scratch, 64);
+      scratch_ = make_bytes(scratch_stride_ * threads_);
+    }
+  }
+
+  BufferPointers locate(CompiledProgram& compiled, const ir::Function& function,
+                        const std::vector<const HostTensor*>& arguments, TensorMap& outputs) {
+    BufferPointers pointers;
+    std::size_t argument = 0, constant = 0, result = 0;
+    for (std::size_t i = 0; i < compiled.program.buffers.size(); ++i) {
+      const codegen::Buffer& buffer = compiled.program.buffers[i];
+      std::byte* pointer = nullptr;
+      switch (buffer.kind) {
+        case BufferKind::argument:  // read only: the program never writes its arguments
+          pointer = const_cast<std::byte*>(arguments[argument++]->bytes().data());
+          break;
+        case BufferKind::result:
+          pointer = outputs.at(function.results[result++].name).bytes().data();
+          break;
+        case BufferKind::state:
+          pointer = state_.at(buffer.name).bytes().data();
+          break;
+        case BufferKind::constant:
+          pointer = compiled.constants[constant++].bytes().data();
+          break;
+        case BufferKind::temporary:
+          if (compiled.plan.buffers[i].offset >= 0)
+            pointer = arena_.bytes().data() + compiled.plan.buffers[i].offset;
+          break;
+      }
+      pointers.push_back(pointer);
+    }
+    return pointers;
+  }
+
+  void execute(CompiledProgram& compiled, const BufferPointers& pointers) {
+    if (options_.check_memory) poison(compiled);
+    for (const auto& step : compiled.steps) step->bind(pointers);
+    for (const std::vector<Task>& wave : compiled.waves) {
+      pool_.run(static_cast<std::int64_t>(wave.size()), 1,
+                [&](std::int64_t begin, std::int64_t end, int worker) {
+                  void* scratch = scratch_.bytes().data() + worker * scratch_stride_;
+                  for (std::int64_t i = begin; i < end; ++i) {
+                    const Task& task = wave[static_cast<std::size_t>(i)];
+                    task.step->run(task.index, scratch);
+                  }
+                });
+    }
+    if (options_.check_memory) check_gaps(compiled);
+  }
+
+  // 0xFF bytes are NaN in every float type: what is read before it is written shows.
+  void poison(const CompiledProgram& compiled) {
+    std::ranges::fill(arena_.bytes(), std::byte{0xFF});
+    std::ranges::fill(scratch_.bytes(), std::byte{0xFF});
+    for_each_gap(compiled,
+                 [&](std::span<std::byte> gap, std::size_t) { std::ranges::fill(gap, std::byte{kGapByte}); });
+  }
+
+  // A gap may be another buffer's memory at another time, so only gaps that no buffer overlaps can be
+  // checked.
+  template <class Visit>
+  void for_each_gap(const CompiledProgram& compiled, Visit visit) {
+    for (std::size_t i = 0; i < compiled.plan.buffers.size(); ++i) {
+      const PlannedBuffer& planned = compiled.plan.buffers[i];
+      if (planned.offset < 0) continue;
+      const std::int64_t begin = planned.offset + planned.bytes, end = begin + kGap;
+      const bool shared = std::ranges::any_of(compiled.plan.buffers, [&](const PlannedBuffer& other) {
+        return other.offset >= 0 && other.offset < end && begin < other.offset + other.bytes;
+      });
+      if (!shared)
+        visit(arena_.bytes().subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(kGap)), i);
+    }
+  }
+
+  void check_gaps(const CompiledProgram& compiled) {
+    for_each_gap(compiled, [&](std::span<std::byte> gap, std::size_t buffer) {
+      if (std::ranges::any_of(gap, [](std::byte b) { return b != std::byte{kGapByte}; })) {
+        internal_error("program '{}' wrote past the end of buffer '{}'", compiled.program.name,
+                       compiled.program.buffers[buffer].name);
+      }
+    });
+  }
+
+  const ir::Module module_;
+  const JitEngineOptions options_;
+  const FunctionNames training_;
+  const int threads_;
+  codegen::CpuJit jit_;
+  ThreadPool pool_;
+  std::map<std::string, HostTensor, std::less<>> state_;
+  std::map<std::string, CompiledProgram, std::less<>> programs_;
+  HostTensor arena_, scratch_;
+  std::int64_t scratch_stride_ = 0;
+  EngineReport report_;
+};
+
+}  // namespace
+
+std::unique_ptr<JitEngine> make_jit_engine(const ir::Module& module, const JitEngineOptions& options) {
+  return std::make_unique<CpuEngine>(module, options);
+}
+
+}  // namespace rewire::runtime

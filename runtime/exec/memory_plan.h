@@ -1,0 +1,37 @@
+// One arena for the temporaries of a program: buffers that are never live together share memory. Lifetimes
+// come from the launches alone (first to last that touches the buffer); placement is greedy by size, largest
+// first, at the lowest offset that is free for the whole lifetime.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "codegen/program.h"
+
+namespace rewire::runtime {
+
+struct PlannedBuffer {
+  std::int64_t offset = -1;  // bytes into the arena, 64-byte aligned; -1: not a temporary, or never touched
+  std::int64_t bytes = 0;
+  int first = -1, last = -1;  // launches
+};
+
+struct MemoryPlan {
+  std::vector<PlannedBuffer> buffers;  // by buffer index
+  std::int64_t arena_bytes = 0;
+  std::int64_t live_peak_bytes = 0;  // the largest sum of live bytes at one launch: the bound no plan beats
+};
+
+/// `gap` bytes are left unused behind every buffer, for the poisoning run that catches a write past the end.
+MemoryPlan plan_memory(const codegen::Program& program, std::int64_t gap = 0);
+
+/// The buffers a launch reads and writes, as indices; a buffer written through a window counts as written.
+struct BufferUse {
+  std::vector<std::int32_t> reads, writes;
+};
+BufferUse buffers_of(const codegen::Launch& launch);
+
+/// Readable text, one line a buffer in order of offset: `rewire dump --stage plan`.
+std::string print(const codegen::Program& program, const MemoryPlan& plan);
+
+}  // namespace rewire::runtime

@@ -1,0 +1,255 @@
+// Launches as tasks, and waves of them; see steps.h.
+#include "runtime/exec/steps.h"
+
+#include <algorithm>
+#include <map>
+
+#include "ir/error.h"
+#include "ir/ops/op_info.h"
+#include "runtime/host_tensor.h"
+
+namespace rewire::runtime {
+namespace {
+
+using codegen::GemmLaunch;
+using codegen::GemmShape;
+using codegen::KernelLaunch;
+using codegen::Program;
+using codegen::View;
+
+// A launch is cut into at most this many tasks: enough for balance, few enough to cost nothing.
+constexpr std::int64_t kMaxTasks = 64;
+constexpr std::int64_t kGemmFlopsPerPart = 40'000'000;
+constexpr std::int64_t kGemmMaxParts = 16;
+constexpr std::int64_t kGemmRowMultiple = 16;
+
+class KernelStep final : public Step {
+ public:
+  KernelStep(const KernelLaunch& launch, codegen::CompiledKernel kernel)
+      : buffers_(launch.buffers),
+        kernel_(kernel),
+        instances_(launch.kernel.instances()),
+        arguments_(launch.buffers.size()) {
+    grain_ = (instances_ + kMaxTasks - 1) / kMaxTasks;
+  }
+  std::int64_t tasks() const override { return (instances_ + grain_ - 1) / grain_; }
+  std::int64_t scratch_bytes() const override { return kernel_.scratch_bytes; }
+  void bind(const BufferPointers& pointers) override {
+    for (std::size_t i = 0; i < buffers_.size(); ++i)
+      arguments_[i] = pointers[static_cast<std::size_t>(buffers_[i])];
+  }
+  void run(std::int64_t task, void* scratch) const override {
+    kernel_.function(arguments_.data(), task * grain_, std::min(instances_, (task + 1) * grain_), scratch);
+  }
+
+ private:
+  std::vector<std::int32_t> buffers_;
+  codegen::CompiledKernel kernel_;
+  std::int64_t instances_ = 1, grain_ = 1;
+  std::vector<void*> arguments_;
+};
+
+// A GEMM cut along m into parts of equal rows (the last may be short), times the batch.
+class GemmStep final : public Step {
+ public:
+  GemmStep(const Program& program, const GemmLaunch& launch) : launch_(launch) {
+    const std::size_t rank = launch.c.shape.size();
+    for (std::size_t d = 0; d + 2 < rank; ++d) batch_ *= launch.c.shape[d];
+    const std::int64_t m = launch.c.shape[rank - 2], n = launch.c.shape[rank - 1], k = launch.a.shape.back();
+    const std::int64_t wanted = std::clamp<std::int64_t>(2 * m * n * k / kGemmFlopsPerPart, 1, kGemmMaxParts);
+    rows_ = ((m + wanted - 1) / wanted + kGemmRowMultiple - 1) / kGemmRowMultiple * kGemmRowMultiple;
+    parts_ = (m + rows_ - 1) / rows_;
+    element_bytes_ = static_cast<std::int64_t>(
+        ir::dtype_bytes(program.buffers[static_cast<std::size_t>(launch.c.buffer)].type.dtype));
+    GemmShape shape;
+    shape.n = n;
+    shape.k = k;
+    shape.a_row = row(launch.a), shape.a_column = column(launch.a);
+    shape.b_row = row(launch.b), shape.b_column = column(launch.b);
+    shape.c_row = std::max(row(launch.c), n);
+    shape.dtype = program.buffers[static_cast<std::size_t>(launch.c.buffer)].type.dtype;
+    shape.bias = launch.bias.buffer >= 0;
+    shape.accumulate = launch.accumulate;
+    shape.m = std::min(rows_, m);
+    full_ = std::make_unique<codegen::Gemm>(shape);
+    if (m > rows_ && m % rows_ != 0) {
+      shape.m = m % rows_;
+      rest_ = std::make_unique<codegen::Gemm>(shape);
+    }
+  }
+
+  std::int64_t tasks() const override { return batch_ * parts_; }
+  std::int64_t scratch_bytes() const override {
+    return std::max(full_->scratch_bytes(), rest_ == nullptr ? 0 : rest_->scratch_bytes());
+  }
+  void bind(const BufferPointers& pointers) override {
+    a_ = pointers[static_cast<std::size_t>(launch_.a.buffer)];
+    b_ = pointers[static_cast<std::size_t>(launch_.b.buffer)];
+    c_ = pointers[static_cast<std::size_t>(launch_.c.buffer)];
+    bias_ = launch_.bias.buffer < 0 ? nullptr
+                                    : pointers[static_cast<std::size_t>(launch_.bias.buffer)] +
+                                          launch_.bias.offset * element_bytes_;
+  }
+  void run(std::int64_t task, void* scratch) const override {
+    const std::int64_t batch = task / parts_, part = task % parts_;
+    const codegen::Gemm& gemm = rest_ != nullptr && part == parts_ - 1 ? *rest_ : *full_;
+    gemm.run(at(a_, launch_.a, batch, part), at(b_, launch_.b, batch, 0), at(c_, launch_.c, batch, part),
+             bias_, scratch);
+  }
+
+ private:
+  // oneDNN wants a stride even where an extent of 1 makes it meaningless.
+  static std::int64_t row(const View& view) {
+    const std::size_t rank = view.shape.size();
+    const bool single = view.shape[rank - 2] == 1;
+    return single ? (view.strides[rank - 1] == 1 ? view.shape[rank - 1] : 1) : view.strides[rank - 2];
+  }
+  static std::int64_t column(const View& view) {
+    const std::size_t rank = view.shape.size();
+    if (view.shape[rank - 1] != 1) return view.strides[rank - 1];
+    return view.shape[rank - 2] != 1 && view.strides[rank - 2] != 1 ? 1 : view.shape[rank - 2];
+  }
+
+  std::byte* at(std::byte* base, const View& view, std::int64_t batch, std::int64_t part) const {
+    const std::size_t rank = view.shape.size();
+    std::int64_t offset = view.offset + part * rows_ * view.strides[rank - 2];
+    for (std::size_t d = rank - 2; d-- > 0;) {
+      offset += batch % launch_.c.shape[d] * view.strides[d];
+      batch /= launch_.c.shape[d];
+    }
+    return base + offset * element_bytes_;
+  }
+
+  GemmLaunch launch_;
+  std::int64_t batch_ = 1, parts_ = 1, rows_ = 0, element_bytes_ = 4;
+  std::unique_ptr<codegen::Gemm> full_, rest_;
+  std::byte *a_ = nullptr, *b_ = nullptr, *c_ = nullptr, *bias_ = nullptr;
+};
+
+// Ops without a tile form run on the evaluator's own function: exact, on one thread.
+class HostStep final : public Step {
+ public:
+  HostStep(const Program& program, const codegen::HostLaunch& launch) : launch_(launch) {
+    for (const View& view : launch.operands) operand_types_.push_back({type(program, view), view.shape});
+    for (const View& view : launch.results) result_types_.push_back({type(program, view), view.shape});
+  }
+  std::int64_t tasks() const override { return 1; }
+  std::int64_t scratch_bytes() const override { return 0; }
+  void bind(const BufferPointers& pointers) override { pointers_ = &pointers; }
+  void run(std::int64_t, void*) const override {
+    std::vector<ir::Tensor> operands, results;
+    for (std::size_t i = 0; i < operand_types_.size(); ++i)
+      operands.push_back(gather(launch_.operands[i], operand_types_[i]));
+    for (const ir::TensorType& result : result_types_) results.emplace_back(result);
+    std::vector<const ir::Tensor*> inputs;
+    for (const ir::Tensor& operand : operands) inputs.push_back(&operand);
+    ir::EvalState state;
+    ir::EvalContext context{launch_.op, std::move(inputs), results, state};
+    ir::op_info(launch_.op.code).evaluate(context);
+    for (std::size_t i = 0; i < results.size(); ++i) scatter(launch_.results[i], results[i]);
+  }
+
+ private:
+  static ir::DType type(const Program& program, const View& view) {
+    return program.buffers[static_cast<std::size_t>(view.buffer)].type.dtype;
+  }
+
+  // Calls visit(dense index, byte address) for every element of a view.
+  template <class Visit>
+  void each(const View& view, ir::DType dtype, Visit visit) const {
+    std::byte* base = (*pointers_)[static_cast<std::size_t>(view.buffer)];
+    const std::int64_t count = ir::element_count(view.shape);
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::int64_t rest = i, offset = view.offset;
+      for (std::size_t d = view.shape.size(); d-- > 0;) {
+        offset += rest % view.shape[d] * view.strides[d];
+        rest /= view.shape[d];
+      }
+      visit(i, base + offset * static_cast<std::int64_t>(ir::dtype_bytes(dtype)));
+    }
+  }
+
+  ir::Tensor gather(const View& view, const ir::TensorType& tensor_type) const {
+    HostTensor dense(tensor_type);
+    const std::size_t size = ir::dtype_bytes(tensor_type.dtype);
+    each(view, tensor_type.dtype, [&](std::int64_t i, const std::byte* element) {
+      std::copy_n(element, size, dense.bytes().data() + static_cast<std::size_t>(i) * size);
+    });
+    return to_double(dense);
+  }
+
+  void scatter(const View& view, const ir::Tensor& tensor) const {
+    const HostTensor dense = to_host(tensor);
+    const std::size_t size = ir::dtype_bytes(tensor.type.dtype);
+    each(view, tensor.type.dtype, [&](std::int64_t i, std::byte* element) {
+      std::copy_n(dense.bytes().data() + static_cast<std::size_t>(i) * size, size, element);
+    });
+  }
+
+  codegen::HostLaunch launch_;
+  std::vector<ir::TensorType> operand_types_, result_types_;
+  const BufferPointers* pointers_ = nullptr;
+};
+
+// Bytes [begin, end) of a space: space -1 is the arena, every other buffer is a space of its own.
+struct Range {
+  std::int64_t space, begin, end;
+  bool overlaps(const Range& other) const {
+    return space == other.space && begin < other.end && other.begin < end;
+  }
+};
+
+Range range_of(const Program& program, const MemoryPlan& plan, std::int32_t buffer) {
+  const PlannedBuffer& planned = plan.buffers[static_cast<std::size_t>(buffer)];
+  if (planned.offset >= 0) return {-1, planned.offset, planned.offset + planned.bytes};
+  return {buffer, 0,
+          std::max<std::int64_t>(program.buffers[static_cast<std::size_t>(buffer)].type.bytes(), 1)};
+}
+
+bool any_overlap(const std::vector<Range>& a, const std::vector<Range>& b) {
+  return std::any_of(a.begin(), a.end(), [&](const Range& x) {
+    return std::any_of(b.begin(), b.end(), [&](const Range& y) { return x.overlaps(y); });
+  });
+}
+
+}  // namespace
+
+std::vector<std::unique_ptr<Step>> make_steps(const Program& program,
+                                              const std::vector<codegen::CompiledKernel>& kernels) {
+  std::vector<std::unique_ptr<Step>> steps;
+  std::size_t kernel = 0;
+  for (const codegen::Launch& launch : program.launches) {
+    if (const auto* k = std::get_if<KernelLaunch>(&launch)) {
+      steps.push_back(std::make_unique<KernelStep>(*k, kernels.at(kernel++)));
+    } else if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
+      steps.push_back(std::make_unique<GemmStep>(program, *gemm));
+    } else {
+      steps.push_back(std::make_unique<HostStep>(program, std::get<codegen::HostLaunch>(launch)));
+    }
+  }
+  return steps;
+}
+
+std::vector<std::vector<int>> make_waves(const Program& program, const MemoryPlan& plan) {
+  std::vector<std::vector<int>> waves;
+  std::vector<Range> reads, writes;
+  for (std::size_t i = 0; i < program.launches.size(); ++i) {
+    const BufferUse use = buffers_of(program.launches[i]);
+    std::vector<Range> my_reads, my_writes;
+    for (std::int32_t buffer : use.reads) my_reads.push_back(range_of(program, plan, buffer));
+    for (std::int32_t buffer : use.writes) my_writes.push_back(range_of(program, plan, buffer));
+    const bool conflict =
+        any_overlap(my_reads, writes) || any_overlap(my_writes, writes) || any_overlap(my_writes, reads);
+    if (waves.empty() || conflict) {
+      waves.emplace_back();
+      reads.clear();
+      writes.clear();
+    }
+    waves.back().push_back(static_cast<int>(i));
+    reads.insert(reads.end(), my_reads.begin(), my_reads.end());
+    writes.insert(writes.end(), my_writes.begin(), my_writes.end());
+  }
+  return waves;
+}
+
+}  // namespace rewire::runtime
