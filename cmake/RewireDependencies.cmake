@@ -8,5 +8,7 @@ find_package(CLI11 REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(Boost REQUIRED)
 find_package(LLVM 19.1 REQUIRED CONFIG)
-find_package(dnnl REQUIRED CONFIG)
 find_package(OpenMP REQUIRED)
+# Debian 12's oneDNN package asks for OpenCL headers that the CPU path never needs, so the library is found by name.
+find_path(REWIRE_DNNL_INCLUDE dnnl.hpp REQUIRED)
+find_library(REWIRE_DNNL_LIBRARY dnnl REQUIRED)
