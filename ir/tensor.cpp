@@ -1,4 +1,4 @@
-// Rounding a double to the nearest value of a narrower type.
+// Which values a dtype has: rounding a double to the nearest of them, and whether it is one.
 #include "ir/tensor.h"
 
 #include <algorithm>
@@ -38,6 +38,21 @@ double round_to(DType dtype, double value) {
       break;
   }
   return value;
+}
+
+bool holds(DType dtype, double value) {
+  if (is_float(dtype)) return true;
+  if (value != std::trunc(value)) return false;
+  switch (dtype) {
+    case DType::i64:
+      return std::abs(value) <= 0x1p53;
+    case DType::i32:
+      return value >= -0x1p31 && value < 0x1p31;
+    case DType::u8:
+      return value >= 0 && value < 256;
+    default:
+      return value == 0 || value == 1;
+  }
 }
 
 }  // namespace rewire::ir

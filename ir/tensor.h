@@ -33,4 +33,8 @@ struct EvalState {
 /// stored value.
 double round_to(DType dtype, double value);
 
+/// Whether a constant of `dtype` may have this value: a float dtype takes any, rounded where it is stored; an
+/// integer or truth value must be exact.
+bool holds(DType dtype, double value);
+
 }  // namespace rewire::ir

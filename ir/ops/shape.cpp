@@ -1,13 +1,13 @@
 // Shape ops: how elements move. reshape, transpose, broadcast, slice, pad, concat, iota, constant; those that
 // move them by value (gather, scatter_add, sort) stand in indexed.cpp.
 #include <algorithm>
-#include <cmath>
 
 #include "ir/error.h"
 #include "ir/ops/axes.h"
 #include "ir/ops/checks.h"
 #include "ir/ops/functions.h"
 #include "ir/ops/strided.h"
+#include "ir/tensor.h"
 
 namespace rewire::ir {
 namespace {
@@ -31,24 +31,6 @@ void require_length(std::string_view name, std::size_t length, int rank) {
 Ints slice_strides(const Attributes& attributes, std::size_t rank) {
   const Ints& strides = attributes.get_ints("strides");
   return strides.empty() ? Ints(rank, 1) : strides;
-}
-
-/// Whether `dtype` holds `value`: a float dtype takes any, rounded; an integer or truth value must be exact.
-bool holds(DType dtype, double value) {
-  if (is_float(dtype)) return true;
-  if (value != std::trunc(value)) return false;
-  switch (dtype) {
-    case DType::i64:
-      return std::abs(value) <= 0x1p53;
-    case DType::i32:
-      return value >= -0x1p31 && value < 0x1p31;
-    case DType::u8:
-      return value >= 0 && value < 256;
-    case DType::i1:
-      return value == 0 || value == 1;
-    default:
-      return true;
-  }
 }
 
 }  // namespace
