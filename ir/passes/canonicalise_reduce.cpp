@@ -1,0 +1,123 @@
+// canonicalise's rules for reductions and contractions. Sums have no order of their own, so merging two of
+// them changes no meaning, only roundings.
+#include <algorithm>
+
+#include "ir/ops/axes.h"
+#include "ir/passes/canonicalise_rules.h"
+#include "ir/tensor.h"
+
+namespace rewire::ir {
+namespace {
+
+using enum Opcode;
+
+Ints axes_of(const Op& op, int rank) {
+  const std::vector<int> axes = normal_axes(op.attributes.get_ints("axes"), rank);
+  return {axes.begin(), axes.end()};
+}
+
+Value reduce(const Match& m, Value x, Ints axes) {
+  if (axes.empty()) return x;
+  return m.build().emit(m.op.code, {x}, {{"axes", std::move(axes)}});
+}
+
+/// Only extents above 1 are reduced, over axes counted from the front, in ascending order.
+Value plain_axes(const Match& m) {
+  Ints axes = axes_of(m.op, m.type().rank());
+  std::erase_if(axes, [&](std::int64_t axis) { return m.shape(m[0])[static_cast<std::size_t>(axis)] == 1; });
+  if (axes == m.op.attributes.get_ints("axes")) return {};
+  return reduce(m, m[0], std::move(axes));
+}
+
+Value reduce_of_reduce(const Match& m) {
+  const Op* inner = m.as(m[0], m.op.code);
+  if (inner == nullptr) return {};
+  const Value x = inner->operands[0];
+  Ints axes = axes_of(m.op, m.type().rank());
+  for (std::int64_t axis : axes_of(*inner, m.type().rank())) axes.push_back(axis);
+  std::sort(axes.begin(), axes.end());
+  axes.erase(std::unique(axes.begin(), axes.end()), axes.end());
+  return reduce(m, x, std::move(axes));
+}
+
+/// The sum over grown axes counts; the maximum over them is the element itself.
+Value reduce_of_broadcast(const Match& m) {
+  const Value x = m.inside(m[0], broadcast);
+  if (!x) return {};
+  const Shape from = m.shape(x), grown = m.shape(m[0]);
+  Ints rest;
+  double copies = 1;
+  for (std::int64_t axis : axes_of(m.op, m.type().rank())) {
+    const auto i = static_cast<std::size_t>(axis);
+    if (from[i] == grown[i]) {
+      rest.push_back(axis);
+    } else {
+      copies *= static_cast<double>(grown[i]);
+    }
+  }
+  if (copies == 1) return {};
+  const TensorType type = m.type();
+  Value y = reduce(m, x, std::move(rest));
+  if (m.op.code == sum) y = m.build().mul(y, copies);
+  return m.build().broadcast(y, type.shape);
+}
+
+/// sum of a = n a, max of a = a, for a constant a.
+Value reduce_of_splat(const Match& m) {
+  const std::optional<double> a = m.splat(m[0]);
+  if (!a) return {};
+  const auto count = static_cast<double>(m.type(m[0]).elements() / m.type().elements());
+  const double value = m.op.code == sum ? *a * count : *a;
+  if (!holds(m.type().dtype, value)) return {};
+  return m.constant(value);
+}
+
+Value argmax_of_one(const Match& m) {
+  return m.type() == TensorType{DType::i32, m.shape(m[0])} ? m.constant(0) : Value{};
+}
+
+/// Whether the op swaps its operand's last two axes and moves no other.
+bool swaps_matrix(const Op* op, int rank) {
+  if (op == nullptr || rank < 2) return false;
+  const Ints& permutation = op->attributes.get_ints("permutation");
+  for (int i = 0; i < rank; ++i) {
+    const int expected = i == rank - 2 ? rank - 1 : i == rank - 1 ? rank - 2 : i;
+    if (normal_axis(permutation[static_cast<std::size_t>(i)], rank) != expected) return false;
+  }
+  return true;
+}
+
+/// A transposed operand of matmul is one of its attributes.
+Value matmul_of_transpose(const Match& m) {
+  std::vector<Value> operands = m.op.operands;
+  Attributes attributes = m.op.attributes;
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (!swaps_matrix(m.as(m[i], transpose), m.type(m[i]).rank())) continue;
+    operands[i] = m.inside(m[i], transpose);
+    const char* flag = i == 0 ? "transpose_a" : "transpose_b";
+    attributes.set(flag, !attributes.get_bool(flag));
+  }
+  if (operands == m.op.operands) return {};
+  return m.build().emit(matmul, operands, std::move(attributes));
+}
+
+}  // namespace
+
+std::vector<Rule> reduce_rules() {
+  return {
+      // sum over [-1, 0] = sum over [0, 1];  over an axis of extent 1: x
+      {"reduce_axes", {sum, max}, plain_axes},
+      // sum(sum(x, A), B) = sum(x, A ∪ B), max likewise
+      {"reduce_of_reduce", {sum, max}, reduce_of_reduce},
+      // sum(broadcast x) = n · sum(x) over the axes that did not grow, max(broadcast x) = max(x) over them
+      {"reduce_of_broadcast", {sum, max}, reduce_of_broadcast},
+      // sum(a, …) = n · a,  max(a, …) = a
+      {"reduce_of_constant", {sum, max}, reduce_of_splat},
+      // argmax over an extent of 1 = 0
+      {"argmax_of_one", {argmax}, argmax_of_one},
+      // transpose(x) y = matmul(x, y, transpose_a), for either operand
+      {"matmul_of_transpose", {matmul}, matmul_of_transpose},
+  };
+}
+
+}  // namespace rewire::ir
