@@ -1,0 +1,71 @@
+// The pipeline: every pass that runs between a finished program (forward, gradients, optimizer) and codegen,
+// in order. Read it from top to bottom.
+#include <chrono>
+#include <utility>
+
+#include "ir/error.h"
+#include "ir/passes/canonicalise.h"
+#include "ir/passes/constant_fold.h"
+#include "ir/passes/cse.h"
+#include "ir/passes/dce.h"
+#include "ir/passes/decompose.h"
+#include "ir/passes/pass.h"
+#include "ir/passes/specialise_training.h"
+#include "ir/text.h"
+#include "ir/verify.h"
+
+namespace rewire::ir {
+namespace {
+
+struct Stage {
+  std::string_view name;
+  PassFunction run;
+};
+
+constexpr Stage kStages[] = {
+    // Each program trains or does not: is_training becomes true or false.
+    {"specialise_training", specialise_training},
+    // Composites and residual joins become small ops, so that all that follows sees through them.
+    {"decompose", decompose},
+    // What training does not need (dropout's draws) and what the gradients left unused goes, before work is
+    // spent on it.
+    {"dce", dce},
+    // Algebra to one form; constants then fold, and what they became is simplified again.
+    {"canonicalise", canonicalise},
+    {"constant_fold", constant_fold},
+    {"canonicalise", canonicalise},
+    // Forward and backward share what both compute: a row's mean, rstd, exponentials.
+    {"cse", cse},
+    // Equal operands are one value now, which more rules match.
+    {"canonicalise", canonicalise},
+    {"dce", dce},
+};
+
+void check(const Module& module, std::string_view pass) {
+#if defined(REWIRE_DEBUG_CHECKS)
+  if (const std::optional<Violation> violation = find_violation(module)) {
+    internal_error("after pass {}: {}", pass, violation->message);
+  }
+#else
+  static_cast<void>(module);
+  static_cast<void>(pass);
+#endif
+}
+
+}  // namespace
+
+void run_pipeline(Module& module, PassContext& context) {
+  std::string before = context.on_change ? print(module) : std::string();
+  for (const Stage& stage : kStages) {
+    const auto start = std::chrono::steady_clock::now();
+    stage.run(module, context);
+    context.times.push_back({std::string(stage.name), std::chrono::steady_clock::now() - start});
+    check(module, stage.name);
+    if (!context.on_change) continue;
+    std::string after = print(module);
+    if (after != before) context.on_change(stage.name, after);
+    before = std::move(after);
+  }
+}
+
+}  // namespace rewire::ir

@@ -1,0 +1,131 @@
+// The passes one by one: in passes/<pass>.rir, each function @before… becomes what @after… says, up to dead
+// ops and value numbers.
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "ir/ops/op_info.h"
+#include "ir/passes/constant_fold.h"
+#include "ir/passes/cse.h"
+#include "ir/passes/dce.h"
+#include "ir/passes/decompose.h"
+#include "ir/passes/specialise_training.h"
+#include "ir/text.h"
+#include "ir/verify.h"
+#include "tests/support/catch.h"
+#include "tests/support/op_cases.h"
+
+namespace rewire::ir {
+namespace {
+
+Module load(const std::string& name) {
+  const std::string path = IR_PASSES_GOLDENS "/passes/" + name + ".rir";
+  std::ifstream stream(path, std::ios::binary);
+  REQUIRE(stream);
+  return parse(std::string(std::istreambuf_iterator<char>(stream), {}), path);
+}
+
+/// The function's text without dead ops and without its name.
+std::string text_of(const Module& module, const std::string& function_name) {
+  Module copy = module;
+  PassContext context;
+  dce(copy, context);
+  const std::string text = print(copy, copy.function(function_name));
+  return text.substr(text.find('('));
+}
+
+void check_golden(const std::string& name, PassFunction pass) {
+  const Module before = load(name);
+  Module after = before;
+  PassContext context;
+  pass(after, context);
+  verify(after);
+  int checked = 0;
+  for (const Function& function : before.functions) {
+    if (!function.name.starts_with("before")) continue;
+    CAPTURE(function.name);
+    CHECK(text_of(after, function.name) == text_of(before, "after" + function.name.substr(6)));
+    ++checked;
+  }
+  CHECK(checked > 0);
+}
+
+}  // namespace
+
+TEST_CASE("decompose replaces composites by their parts", "[ir][passes]") {
+  check_golden("decompose", decompose);
+}
+
+TEST_CASE("decompose leaves no op that has a decomposition, for every composite", "[ir][passes]") {
+  for (const OpInfo& info : op_table()) {
+    if (info.decompose == nullptr) continue;
+    CAPTURE(info.name);
+    for (std::uint64_t seed = 0; seed < 5; ++seed) {
+      CAPTURE(seed);
+      Module module = testing::random_op_case(info.code, seed).module;
+      PassContext context;
+      decompose(module, context);
+      verify(module);
+      for (const Op& op : module.functions[0].body) CHECK(op_info(op.code).decompose == nullptr);
+    }
+  }
+}
+
+TEST_CASE("constant_fold computes what is known", "[ir][passes]") {
+  check_golden("constant_fold", constant_fold);
+}
+
+TEST_CASE("cse merges equal ops and no others", "[ir][passes]") {
+  check_golden("cse", cse);
+}
+
+TEST_CASE("dce drops what nothing reads", "[ir][passes]") {
+  check_golden("dce", dce);
+}
+
+TEST_CASE("dce compacts the table of values and keeps unused parameters", "[ir][passes]") {
+  Module module = load("dce");
+  Function& function = module.function("before");
+  CHECK(function.types.size() == 8);
+  PassContext context;
+  dce(module, context);
+  CHECK(function.types.size() == 5);
+  CHECK(function.body[0].results[0] == Value{1});
+  Module unused = parse("module @m { param @w : f32[4] func @f() -> () { return } }");
+  dce(unused, context);
+  CHECK(unused.parameters.size() == 1);
+  unused.drop_unused_parameters();
+  CHECK(unused.parameters.empty());
+}
+
+TEST_CASE("specialise_training folds is_training as the context says", "[ir][passes]") {
+  const Module module = load("specialise_training");
+  for (bool training : {true, false}) {
+    Module copy = module;
+    PassContext context;
+    context.training = training;
+    specialise_training(copy, context);
+    CHECK(text_of(copy, "before") == text_of(module, training ? "after_true" : "after_false"));
+  }
+}
+
+TEST_CASE("specialise_training follows the module's list of training functions", "[ir][passes]") {
+  Module module = parse(R"rir(
+module @m {
+  attribute training = "step+grad"
+  func @step() -> (r: i1[]) { %0 = is_training : i1[] return r = %0 }
+  func @eval() -> (r: i1[]) { %0 = is_training : i1[] return r = %0 }
+  func @grad() -> (r: i1[]) { %0 = is_training : i1[] return r = %0 }
+}
+)rir");
+  PassContext context;
+  specialise_training(module, context);
+  const auto answer = [&](const char* name) {
+    return module.function(name).body[0].attributes.get_double("value");
+  };
+  CHECK(answer("step") == 1);
+  CHECK(answer("eval") == 0);
+  CHECK(answer("grad") == 1);
+}
+
+}  // namespace rewire::ir
