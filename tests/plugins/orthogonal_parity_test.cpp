@@ -1,0 +1,48 @@
+// A ViT with the orthogonal plugin against the same network in PyTorch, in float64: logits, loss, every
+// gradient, twenty steps of AdamW.
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "runtime/plugin/plugin.h"
+#include "tests/parity/parity.h"
+#include "tests/support/catch.h"
+
+namespace rewire::parity {
+namespace {
+
+Backend evaluator(const std::string& mode) {
+  Backend backend;
+  backend.make_engine = [](const ir::Module& module) { return runtime::make_evaluator_engine(module); };
+  backend.dtype = ir::DType::f64;
+  backend.rewrite = [mode](ir::Module& module) {
+    const runtime::PluginSpec spec = runtime::parse_plugin_spec("orthogonal:mode=" + mode);
+    runtime::apply_plugins(module, {runtime::load_plugin(spec, {})}, 0);
+  };
+  return backend;
+}
+
+TEST_CASE("A ViT with the orthogonal plugin computes and learns as in PyTorch") {
+  const std::string mode = GENERATE(as<std::string>{}, "feature", "global");
+  const std::string model = GENERATE(as<std::string>{}, "token", "avg");
+  const Golden golden = read_golden("vit_" + model + "_orthogonal_" + mode);
+  // As the evaluator's own parity (tests/parity/parity_test.cpp).
+  const Tolerance exact{1e-12, 1e-10, 1e-10, 1e-5};
+  check_gradients(golden, evaluator(mode), exact);
+  check_run(golden, "adamw", evaluator(mode), exact);
+}
+
+TEST_CASE("The goldens tell the modes apart, and from plain joins") {
+  const Golden feature = read_golden("vit_token_orthogonal_feature");
+  for (const char* other : {"vit_token_plain", "vit_token_orthogonal_global"}) {
+    const ir::Tensor a = runtime::to_double(feature.tensors.at("logits"));
+    const ir::Tensor b = runtime::to_double(read_golden(other).tensors.at("logits"));
+    double distance = 0;
+    for (std::size_t i = 0; i < a.data.size(); ++i)
+      distance = std::max(distance, std::abs(a.data[i] - b.data[i]));
+    CHECK(distance > 0.01);
+  }
+}
+
+}  // namespace
+}  // namespace rewire::parity
