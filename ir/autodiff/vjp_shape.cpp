@@ -1,4 +1,5 @@
 // VJPs of the ops that move elements: each is the adjoint movement of the cotangent.
+#include "ir/ops/axes.h"
 #include "ir/ops/functions.h"
 #include "ir/ops/op_info.h"
 
@@ -7,11 +8,6 @@ namespace {
 
 Value zeros(Builder& b, const TensorType& type) {
   return b.constant(0.0, type.dtype, type.shape);
-}
-
-std::size_t normalised_axis(const Op& op, int rank) {
-  const std::int64_t axis = op.attributes.get_int("axis");
-  return static_cast<std::size_t>(axis < 0 ? axis + rank : axis);
 }
 
 Value pad(Builder& b, Value x, Ints low, Ints high) {
@@ -56,9 +52,8 @@ void vjp_reshape(VjpContext& c) {
 
 void vjp_transpose(VjpContext& c) {
   Ints permutation = c.op.attributes.get_ints("permutation");
-  for (std::int64_t& axis : permutation) {
-    if (axis < 0) axis += static_cast<std::int64_t>(permutation.size());
-  }
+  const int rank = static_cast<int>(permutation.size());
+  for (std::int64_t& axis : permutation) axis = normal_axis(axis, rank);
   c.accumulate(0, c.builder.transpose(c.cotangent(), inverse_permutation(permutation)));
 }
 
@@ -94,11 +89,11 @@ void vjp_pad(VjpContext& c) {
 
 void vjp_concat(VjpContext& c) {
   Builder& b = c.builder;
-  const std::size_t axis = normalised_axis(c.op, b.type(c.result()).rank());
+  const int axis = normal_axis(c.op.attributes.get_int("axis"), b.type(c.result()).rank());
   std::int64_t start = 0;
   for (std::size_t i = 0; i < c.op.operands.size(); ++i) {
-    const std::int64_t limit = start + b.shape(c.operand(i))[axis];
-    if (c.needs(i)) c.accumulate(i, b.slice(c.cotangent(), static_cast<int>(axis), start, limit));
+    const std::int64_t limit = start + b.shape(c.operand(i))[static_cast<std::size_t>(axis)];
+    if (c.needs(i)) c.accumulate(i, b.slice(c.cotangent(), axis, start, limit));
     start = limit;
   }
 }
@@ -123,7 +118,7 @@ void vjp_scatter_add(VjpContext& c) {
 void vjp_sort(VjpContext& c) {
   Builder& b = c.builder;
   const TensorType type = b.type(c.operand(0));
-  const std::size_t axis = normalised_axis(c.op, type.rank());
+  const auto axis = static_cast<std::size_t>(normal_axis(c.op.attributes.get_int("axis"), type.rank()));
   const std::int64_t extent = type.shape[axis];
   const std::int64_t rows = type.elements() / extent;
   const Ints to_last = axis_last(axis, type.shape.size());
