@@ -59,5 +59,46 @@ TEST_CASE("every decomposition agrees with the composite's own evaluator") {
   }
 }
 
+struct DropoutProgram {
+  Module module;
+  EvalState state;
+
+  /// One argument-free function: dropout of ones, and the numbers it draws.
+  explicit DropoutProgram(double probability) {
+    module.name = "test";
+    Function& function = module.functions.emplace_back();
+    function.name = "main";
+    Builder b(module, function);
+    const TensorType type{DType::f32, {4, 8}};
+    const Value seed = b.constant(5, DType::i64), step = b.constant(2, DType::i64);
+    const Value training = b.constant(1, DType::i1);
+    const Attributes stream = {{"stream", std::string("mask")}};
+    b.result("u", b.emit(Opcode::random_uniform, {seed, step}, stream, type));
+    b.result("y", b.emit(Opcode::dropout, {b.constant(1, type.dtype, type.shape), seed, step, training},
+                         {{"probability", probability}, {"stream", std::string("mask")}}));
+  }
+  Tensor run(std::string_view result) {
+    const Function& function = module.function("main");
+    return evaluate(module, function, {}, state)[result == "u" ? 0 : 1];
+  }
+  void decompose() { decompose_in_place(module, module.function("main"), op_info(Opcode::dropout)); }
+};
+
+TEST_CASE("a draw that meets the probability is kept and one just below it is dropped, decomposed or not") {
+  const std::size_t element = 3;
+  const double drawn = DropoutProgram(0.5).run("u").data[element];
+  REQUIRE(drawn > 0);
+  for (const bool decomposed : {false, true}) {
+    CAPTURE(decomposed);
+    DropoutProgram meets(drawn), misses(std::nextafter(drawn, 1.0));
+    if (decomposed) {
+      meets.decompose();
+      misses.decompose();
+    }
+    CHECK(meets.run("y").data[element] == Approx(1 / (1 - drawn)));
+    CHECK(misses.run("y").data[element] == 0.0);
+  }
+}
+
 }  // namespace
 }  // namespace rewire::ir

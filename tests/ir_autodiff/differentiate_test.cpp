@@ -144,6 +144,16 @@ TEST_CASE("only ops on the way from wrt to the loss are differentiated") {
   CHECK(count_ops(p.function, Opcode::cos) == 0);
 }
 
+TEST_CASE("cotangents of values that need none are not added up") {
+  Program p;
+  Builder b = p.builder();
+  const Value x = b.argument("x", {DType::f64, {2}});
+  const Value w = b.argument("w", {DType::f64, {2}});
+  const Value loss = total(b, b.add(b.add(w, x), x));
+  b.result("dw", differentiate(b, loss, std::array{w})[0]);
+  CHECK(count_ops(p.function, Opcode::add) == 2);  // the forward's
+}
+
 TEST_CASE("gradient ops stand after the forward body and carry its locations") {
   Program p;
   Builder b = p.builder();
