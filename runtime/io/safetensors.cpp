@@ -88,6 +88,7 @@ ir::TensorType checked_type(const SafetensorsEntry& entry, const std::string& fi
 void check_layout(const std::vector<SafetensorsEntry>& entries, std::uint64_t data_bytes,
                   const std::string& file_name) {
   std::vector<const SafetensorsEntry*> in_place;
+  in_place.reserve(entries.size());
   for (const SafetensorsEntry& entry : entries) in_place.push_back(&entry);
   std::ranges::sort(in_place, {}, &SafetensorsEntry::data_offsets);
   std::uint64_t covered = 0;
