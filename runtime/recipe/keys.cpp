@@ -1,0 +1,100 @@
+#include "runtime/recipe/keys.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstddef>
+
+namespace rewire::runtime {
+namespace {
+
+constexpr double kLargest = std::numeric_limits<double>::max();
+constexpr RecipeRange kNotNegative{0, kLargest};
+constexpr RecipeRange kAtLeastOne{1, kLargest};
+constexpr RecipeRange kUnit{0, 1};
+constexpr RecipeRange kPositive{std::numeric_limits<double>::min(), kLargest};
+
+}  // namespace
+
+std::string RecipeKey::path() const {
+  return section.empty() ? std::string(name) : fmt::format("{}.{}", section, name);
+}
+
+std::string_view RecipeKey::type_name() const {
+  constexpr std::array<std::string_view, std::variant_size_v<RecipeTarget>> kNames = {
+      "true or false",     "an integer", "a number", "a string",
+      "a list of numbers", "an integer", "a number", "a string"};
+  return kNames[target.index()];
+}
+
+std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
+  RecipeModel& model = recipe.model;
+  RecipeData& data = recipe.data;
+  RecipeTransforms& transforms = recipe.transforms;
+  OptimizerOptions& optimizer = recipe.optimizer;
+  RecipeSchedule& schedule = recipe.schedule;
+  RecipeTrain& train = recipe.train;
+  RecipeEval& eval = recipe.eval;
+  return {
+      {"", "seed", &recipe.seed, kNotNegative},
+
+      {"model", "name", &model.name},
+      {"model", "dim", &model.dim},
+      {"model", "depth", &model.depth},
+      {"model", "heads", &model.heads},
+      {"model", "mlp_ratio", &model.mlp_ratio},
+      {"model", "patch", &model.patch},
+      {"model", "image", &model.image},
+      {"model", "channels", &model.channels},
+      {"model", "classes", &model.classes},
+      {"model", "pool", &model.pool},
+      {"model", "drop_path", &model.drop_path},
+      {"model", "dropout", &model.dropout},
+
+      {"data", "format", &data.format, {}, {"idx", "synthetic"}},
+      {"data", "path", &data.path},
+      {"data", "count", &data.count, kAtLeastOne},
+      {"data", "threads", &data.threads, {1, 256}},
+      {"data", "prefetch", &data.prefetch, {1, 1024}},
+
+      {"transforms", "crop_padding", &transforms.crop_padding, kNotNegative},
+      {"transforms", "crop_fill", &transforms.crop_fill, {}, {"zero", "reflect"}},
+      {"transforms", "horizontal_flip", &transforms.horizontal_flip},
+      {"transforms", "mean", &transforms.mean},
+      {"transforms", "std", &transforms.std, kPositive},
+
+      {"optimizer", "name", &optimizer.name, {}, {"adamw", "sgd"}},
+      {"optimizer", "lr", &optimizer.lr, kNotNegative},
+      {"optimizer", "beta1", &optimizer.beta1, kUnit},
+      {"optimizer", "beta2", &optimizer.beta2, kUnit},
+      {"optimizer", "eps", &optimizer.eps, kNotNegative},
+      {"optimizer", "weight_decay", &optimizer.weight_decay, kNotNegative},
+      {"optimizer", "decay", &optimizer.decay, {}, {"matrices", "all"}},
+      {"optimizer", "momentum", &optimizer.momentum, kUnit},
+      {"optimizer", "nesterov", &optimizer.nesterov},
+
+      {"schedule", "name", &schedule.name, {}, {"constant", "cosine", "multistep"}},
+      {"schedule", "warmup_epochs", &schedule.warmup_epochs, kNotNegative},
+      {"schedule", "warmup_lr", &schedule.warmup_lr, kNotNegative},
+      {"schedule", "min_lr", &schedule.min_lr, kNotNegative},
+      {"schedule", "milestones", &schedule.milestones, kPositive},
+      {"schedule", "gamma", &schedule.gamma, kNotNegative},
+
+      {"train", "batch", &train.batch, kAtLeastOne},
+      {"train", "epochs", &train.epochs, kAtLeastOne},
+      {"train", "dtype", &train.dtype, {}, {"f32", "bf16"}},
+      {"train", "weights", &train.weights},
+      {"train", "label_smoothing", &train.label_smoothing, kUnit},
+      {"train", "clip_norm", &train.clip_norm, kNotNegative},
+      {"train", "accumulate", &train.accumulate, kAtLeastOne},
+      {"train", "on_switch", &train.on_switch, {}, {"keep", "reset"}},
+      {"train", "log_every", &train.log_every, kAtLeastOne},
+      {"train", "checkpoint_every", &train.checkpoint_every, kAtLeastOne},
+      {"train", "threads", &train.threads, {0, 1024}},
+
+      {"eval", "batch", &eval.batch, kAtLeastOne},
+      {"eval", "every", &eval.every, kAtLeastOne},
+  };
+}
+
+}  // namespace rewire::runtime

@@ -1,0 +1,52 @@
+// What other parts take from a recipe: the options of the step program and the transforms, and the plugins
+// that the command line asks for.
+#include <cmath>
+
+#include "ir/error.h"
+#include "runtime/recipe/recipe.h"
+
+namespace rewire::runtime {
+
+TrainOptions train_options(const Recipe& recipe, double steps_per_epoch) {
+  const auto steps = [&](double epochs) {
+    return static_cast<std::int64_t>(std::llround(epochs * steps_per_epoch));
+  };
+  TrainOptions options;
+  options.optimizer = recipe.optimizer;
+  options.schedule.name = recipe.schedule.name;
+  options.schedule.warmup_steps = steps(recipe.schedule.warmup_epochs);
+  options.schedule.warmup_lr = recipe.schedule.warmup_lr;
+  options.schedule.total_steps = steps(static_cast<double>(recipe.train.epochs));
+  options.schedule.min_lr = recipe.schedule.min_lr;
+  for (const double epoch : recipe.schedule.milestones) options.schedule.milestones.push_back(steps(epoch));
+  options.schedule.gamma = recipe.schedule.gamma;
+  options.label_smoothing = recipe.train.label_smoothing;
+  options.clip_norm = recipe.train.clip_norm;
+  options.accumulate = recipe.train.accumulate;
+  return options;
+}
+
+TransformOptions transform_options(const Recipe& recipe) {
+  TransformOptions options;
+  options.mean = recipe.transforms.mean;
+  options.deviation = recipe.transforms.std;
+  options.crop_padding = recipe.transforms.crop_padding;
+  options.crop_fill = recipe.transforms.crop_fill == "reflect" ? CropFill::reflect : CropFill::zero;
+  options.horizontal_flip = recipe.transforms.horizontal_flip;
+  return options;
+}
+
+void override_plugins(Recipe& recipe, const std::vector<std::string>& flags) {
+  if (flags.empty()) return;
+  std::vector<PluginSpec> plugins;
+  for (const std::string& flag : flags) {
+    if (flag != "none") {
+      plugins.push_back(parse_plugin_spec(flag));
+    } else if (flags.size() > 1) {
+      user_error("--plugin none clears the list of plugins: it cannot stand beside another --plugin");
+    }
+  }
+  recipe.plugins = std::move(plugins);
+}
+
+}  // namespace rewire::runtime

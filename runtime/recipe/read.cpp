@@ -1,0 +1,293 @@
+// TOML into a Recipe: the one file that knows toml++.
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+#include "ir/error.h"
+#include "runtime/io/files.h"
+#include "runtime/recipe/keys.h"
+#include "runtime/recipe/recipe.h"
+
+namespace rewire::runtime {
+namespace {
+
+constexpr std::string_view kPluginSection = "plugin";
+
+/// "an integer", "a list", …: what stands in the file.
+std::string describe(const toml::node& node) {
+  switch (node.type()) {
+    case toml::node_type::string:
+      return fmt::format("the string '{}'", printable(node.ref<std::string>()));
+    case toml::node_type::integer:
+      return fmt::format("the integer {}", node.ref<std::int64_t>());
+    case toml::node_type::floating_point:
+      return fmt::format("the number {}", node.ref<double>());
+    case toml::node_type::boolean:
+      return node.ref<bool>() ? "true" : "false";
+    case toml::node_type::array:
+      return "a list";
+    case toml::node_type::table:
+      return "a section";
+    default:
+      return "a date or time";
+  }
+}
+
+/// "fashion.toml:12", or what --set said: where an error is.
+struct Place {
+  std::string text;
+  static Place of(std::string_view file_name, const toml::source_region& source) {
+    return {fmt::format("{}:{}", file_name, source.begin.line)};
+  }
+};
+
+class ValueReader {
+ public:
+  ValueReader(const RecipeKey& key, const Place& place) : key_(key), place_(place) {}
+
+  void read(const toml::node& node) const {
+    std::visit([&](auto* target) { assign(*target, node); }, key_.target);
+  }
+
+ private:
+  [[noreturn]] void wrong_type(const toml::node& node) const {
+    user_error("{}: {} takes {}, not {}", place_.text, key_.path(), key_.type_name(), describe(node));
+  }
+
+  double in_range(double value) const {
+    // Written so that a NaN fails too.
+    if (!(value >= key_.range.minimum && value <= key_.range.maximum)) {
+      std::string bound = "a finite number";
+      if (std::isfinite(value) && value < key_.range.minimum) {
+        bound = key_.range.minimum > 0 && key_.range.minimum < 1e-300
+                    ? "above 0"
+                    : fmt::format("at least {}", key_.range.minimum);
+      } else if (std::isfinite(value)) {
+        bound = fmt::format("at most {}", key_.range.maximum);
+      }
+      user_error("{}: {} = {} is out of range: it must be {}", place_.text, key_.path(), value, bound);
+    }
+    return value;
+  }
+
+  void assign(bool& target, const toml::node& node) const {
+    if (!node.is_boolean()) wrong_type(node);
+    target = node.ref<bool>();
+  }
+  void assign(std::int64_t& target, const toml::node& node) const {
+    if (!node.is_integer()) wrong_type(node);
+    target = node.ref<std::int64_t>();
+    in_range(static_cast<double>(target));
+  }
+  void assign(double& target, const toml::node& node) const {
+    if (!node.is_number()) wrong_type(node);
+    target = in_range(node.is_integer() ? static_cast<double>(node.ref<std::int64_t>()) : node.ref<double>());
+  }
+  void assign(std::string& target, const toml::node& node) const {
+    if (!node.is_string()) wrong_type(node);
+    target = node.ref<std::string>();
+    if (!key_.choices.empty() && std::ranges::find(key_.choices, target) == key_.choices.end()) {
+      user_error("{}: {} = '{}' is none of {}{}", place_.text, key_.path(), printable(target),
+                 fmt::join(key_.choices, ", "), did_you_mean(target, key_.choices));
+    }
+  }
+  void assign(std::vector<double>& target, const toml::node& node) const {
+    const toml::array* array = node.as_array();
+    if (array == nullptr) wrong_type(node);
+    target.clear();
+    for (const toml::node& element : *array) {
+      if (!element.is_number()) {
+        user_error("{}: {} takes {}; element {} is {}", place_.text, key_.path(), key_.type_name(),
+                   target.size(), describe(element));
+      }
+      assign(target.emplace_back(), element);
+    }
+  }
+  template <class T>
+  void assign(std::optional<T>& target, const toml::node& node) const {
+    assign(target.emplace(), node);
+  }
+
+  const RecipeKey& key_;
+  const Place& place_;
+};
+
+/// A plugin's value as its text form spells it: booleans true|false, lists joined by '+'.
+std::string plugin_value_text(const toml::node& node, const Place& place, std::string_view key) {
+  switch (node.type()) {
+    case toml::node_type::string:
+      return node.ref<std::string>();
+    case toml::node_type::integer:
+      return fmt::format("{}", node.ref<std::int64_t>());
+    case toml::node_type::floating_point:
+      return fmt::format("{}", node.ref<double>());
+    case toml::node_type::boolean:
+      return node.ref<bool>() ? "true" : "false";
+    case toml::node_type::array: {
+      std::string text;
+      for (const toml::node& element : *node.as_array()) {
+        if (element.is_array()) break;
+        text += (text.empty() ? "" : "+") + plugin_value_text(element, place, key);
+      }
+      if (!text.empty() &&
+          std::ranges::none_of(*node.as_array(), [](const toml::node& e) { return e.is_array(); })) {
+        return text;
+      }
+      user_error("{}: plugin parameter '{}' takes a value or a list of at least one, not a list of lists",
+                 place.text, printable(key));
+    }
+    default:
+      user_error("{}: plugin parameter '{}' takes a value, not {}", place.text, printable(key),
+                 describe(node));
+  }
+}
+
+class RecipeReader {
+ public:
+  RecipeReader(Recipe& recipe, std::string_view file_name)
+      : recipe_(recipe), keys_(recipe_keys(recipe)), file_name_(file_name) {}
+
+  void read_file(std::string_view text) {
+    toml::table root;
+    try {
+      root = toml::parse(text, file_name_);
+    } catch (const toml::parse_error& error) {
+      user_error("{}: {}", Place::of(file_name_, error.source()).text, error.description());
+    }
+    for (const auto& [key, node] : root) {
+      const std::string_view name = key.str();
+      if (name == kPluginSection) {
+        read_plugins(node);
+      } else if (const toml::table* section = node.as_table()) {
+        read_section(key, *section);
+      } else {
+        read_value("", key, node);
+      }
+    }
+  }
+
+  void read_override(const std::string& text) {
+    const std::size_t equals = text.find('=');
+    const Place place{fmt::format("--set {}", printable(text))};
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+      user_error("{}: it takes the form section.key=value", place.text);
+    }
+    const std::string path = text.substr(0, equals);
+    const std::size_t dot = path.find('.');
+    const std::string section = dot == std::string::npos ? "" : path.substr(0, dot);
+    const std::string name = dot == std::string::npos ? path : path.substr(dot + 1);
+    if (section == kPluginSection) user_error("{}: plugins are set by --plugin NAME:key=value", place.text);
+    if (!section.empty()) check_section(section, place);
+    read_override_value(find_key(section, name, place), place, text.substr(equals + 1));
+  }
+
+ private:
+  void read_section(const toml::key& section, const toml::table& table) {
+    check_section(section.str(), Place::of(file_name_, section.source()));
+    for (const auto& [key, node] : table) read_value(section.str(), key, node);
+  }
+
+  void read_value(std::string_view section, const toml::key& key, const toml::node& node) {
+    const Place place = Place::of(file_name_, key.source());
+    ValueReader(find_key(section, key.str(), place), place).read(node);
+  }
+
+  void check_section(std::string_view section, const Place& place) const {
+    const std::vector<std::string> names = section_names();
+    if (std::ranges::find(names, section) == names.end()) {
+      user_error("{}: unknown section [{}]{}", place.text, printable(section), did_you_mean(section, names));
+    }
+  }
+
+  const RecipeKey& find_key(std::string_view section, std::string_view name, const Place& place) const {
+    std::vector<std::string> names;
+    std::string elsewhere;
+    for (const RecipeKey& key : keys_) {
+      if (key.section == section && key.name == name) return key;
+      if (key.section == section) names.emplace_back(key.name);
+      if (key.name == name && elsewhere.empty()) elsewhere = fmt::format(" (did you mean '{}'?)", key.path());
+    }
+    const std::vector<std::string> sections = section_names();
+    if (section.empty() && std::ranges::find(sections, name) != sections.end()) {
+      user_error("{}: {} is a section: write [{}]", place.text, name, name);
+    }
+    const std::string near = did_you_mean(name, names);
+    user_error("{}: unknown key {}{}{}{}", place.text, section, section.empty() ? "" : ".", printable(name),
+               near.empty() ? elsewhere : near);
+  }
+
+  void read_plugins(const toml::node& node) {
+    const Place place = Place::of(file_name_, node.source());
+    const toml::array* list = node.as_array();
+    if (list == nullptr) user_error("{}: plugins form a list: write [[plugin]]", place.text);
+    for (const toml::node& element : *list) {
+      const toml::table* table = element.as_table();
+      if (table == nullptr) user_error("{}: plugins form a list of sections: write [[plugin]]", place.text);
+      const Place entry = Place::of(file_name_, table->source());
+      PluginSpec& spec = recipe_.plugins.emplace_back();
+      for (const auto& [key, value] : *table) {
+        const Place line = Place::of(file_name_, key.source());
+        if (key.str() == "name") {
+          if (!value.is_string())
+            user_error("{}: plugin.name takes a string, not {}", line.text, describe(value));
+          spec.name = value.ref<std::string>();
+        } else {
+          spec.values.emplace_back(key.str(), plugin_value_text(value, line, key.str()));
+        }
+      }
+      if (spec.name.empty()) user_error("{}: this [[plugin]] has no name", entry.text);
+    }
+  }
+
+  /// Text that is TOML is a TOML value; any other is a string, so that --set train.dtype=bf16 needs no
+  /// quotes.
+  static void read_override_value(const RecipeKey& key, const Place& place, const std::string& text) {
+    const ValueReader reader(key, place);
+    const toml::value<std::string> plain(text);
+    toml::table parsed;
+    try {
+      parsed = toml::parse(fmt::format("value = {}", text));
+    } catch (const toml::parse_error&) {
+      reader.read(plain);
+      return;
+    }
+    const toml::node* node = parsed.get("value");
+    const bool wants_string = std::holds_alternative<std::string*>(key.target) ||
+                              std::holds_alternative<std::optional<std::string>*>(key.target);
+    const bool usable = node != nullptr && parsed.size() == 1 && (!wants_string || node->is_string());
+    reader.read(usable ? *node : static_cast<const toml::node&>(plain));
+  }
+
+  std::vector<std::string> section_names() const {
+    std::vector<std::string> names{std::string(kPluginSection)};
+    for (const RecipeKey& key : keys_) {
+      if (!key.section.empty() && names.back() != key.section) names.emplace_back(key.section);
+    }
+    return names;
+  }
+
+  Recipe& recipe_;
+  std::vector<RecipeKey> keys_;
+  std::string_view file_name_;
+};
+
+}  // namespace
+
+Recipe parse_recipe(std::string_view text, std::string_view file_name,
+                    const std::vector<std::string>& overrides) {
+  Recipe recipe;
+  RecipeReader reader(recipe, file_name);
+  reader.read_file(text);
+  for (const std::string& entry : overrides) reader.read_override(entry);
+  return recipe;
+}
+
+Recipe read_recipe(const std::string& path, const std::vector<std::string>& overrides) {
+  const std::vector<std::byte> bytes = read_file(path);
+  return parse_recipe({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, overrides);
+}
+
+}  // namespace rewire::runtime

@@ -1,0 +1,108 @@
+// A recipe: everything that says how a network is built, rewritten, fed and trained, read from TOML into
+// typed options. Sections [model] [[plugin]] [data] [transforms] [optimizer] [schedule] [train] [eval] and
+// the key `seed`; runtime/recipe/keys.cpp lists every key. An unknown key, a wrong type and a value out of
+// range are UserErrors with file, line and the way out. A recipe written back by to_toml() reads as the same
+// recipe.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/data/dataset.h"
+#include "runtime/data/transform.h"
+#include "runtime/plugin/plugin.h"
+#include "runtime/train/program.h"
+
+namespace rewire::runtime {
+
+/// [model]: the name of a zoo model and what the recipe changes of it; what is unset keeps the model's own
+/// value. The models check the values, since they know what fits what.
+struct RecipeModel {
+  std::string name = "vit";
+  std::optional<std::int64_t> dim, depth, heads, patch, image, channels, classes;
+  std::optional<double> mlp_ratio, drop_path, dropout;
+  std::optional<std::string> pool;
+};
+
+/// [data]
+struct RecipeData {
+  std::string format = "idx";  // idx | synthetic
+  std::string path{kFashionMnistFolder};
+  std::int64_t count = 1024;  // images of each synthetic split
+  std::int64_t threads = 1;   // that prepare batches
+  std::int64_t prefetch = 4;  // batches prepared ahead, at most
+};
+
+/// [transforms]: of training images in this order; evaluation images are normalised only.
+struct RecipeTransforms {
+  std::int64_t crop_padding = 0;     // pixels a side, then a random crop of the image's own size; 0: no crop
+  std::string crop_fill = "zero";    // zero | reflect
+  bool horizontal_flip = false;      // one time in two
+  std::vector<double> mean = {0.0};  // of pixels in [0, 1]; one value a channel, or one for all
+  std::vector<double> std = {1.0};
+};
+
+/// [schedule], in epochs; runtime::ScheduleOptions is the same in steps.
+struct RecipeSchedule {
+  std::string name = "constant";  // constant | cosine | multistep
+  double warmup_epochs = 0;
+  double warmup_lr = 0;
+  double min_lr = 0;
+  std::vector<double> milestones;  // multistep, in epochs
+  double gamma = 0.1;
+};
+
+/// [train]
+struct RecipeTrain {
+  std::int64_t batch = 64;
+  std::int64_t epochs = 10;
+  std::string dtype = "f32";  // f32 | bf16
+  std::string weights;        // safetensors to start from, over the fresh initialisation; "": none
+  double label_smoothing = 0;
+  double clip_norm = 0;  // 0: no clipping
+  std::int64_t accumulate = 1;
+  std::string on_switch = "keep";     // keep | reset: the optimizer's state where an epoch switches a plugin
+  std::int64_t log_every = 50;        // steps
+  std::int64_t checkpoint_every = 1;  // epochs
+  std::int64_t threads = 0;           // that compute; 0: one a core
+};
+
+/// [eval]
+struct RecipeEval {
+  std::int64_t batch = 250;
+  std::int64_t every = 1;  // epochs
+};
+
+struct Recipe {
+  std::int64_t seed = 0;
+  RecipeModel model;
+  std::vector<PluginSpec> plugins;
+  RecipeData data;
+  RecipeTransforms transforms;
+  OptimizerOptions optimizer;
+  RecipeSchedule schedule;
+  RecipeTrain train;
+  RecipeEval eval;
+};
+
+/// Reads TOML; `file_name` stands in the errors. Each override is "section.key=value" (or "seed=3") as --set
+/// gives it, applied in order after the file; the value is TOML, and text that is no TOML is a string.
+Recipe parse_recipe(std::string_view text, std::string_view file_name,
+                    const std::vector<std::string>& overrides = {});
+Recipe read_recipe(const std::string& path, const std::vector<std::string>& overrides = {});
+
+/// The recipe as TOML, every key that has a value in the table's order: what a run folder keeps.
+std::string to_toml(const Recipe& recipe);
+
+/// What the step program is built from; an epoch of the schedule is `steps_per_epoch` optimizer steps.
+TrainOptions train_options(const Recipe& recipe, double steps_per_epoch);
+TransformOptions transform_options(const Recipe& recipe);
+
+/// The plugins that --plugin flags ask for: they replace the recipe's list; a lone "none" clears it; no flag
+/// keeps it. UserError on text that is no plugin spec, and on "none" beside others.
+void override_plugins(Recipe& recipe, const std::vector<std::string>& flags);
+
+}  // namespace rewire::runtime

@@ -1,0 +1,235 @@
+// Recipes: what is read is what is written, overrides, and the message of each fault.
+#include "runtime/recipe/recipe.h"
+#include "ir/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/message_of.h"
+
+namespace rewire::runtime {
+namespace {
+
+constexpr std::string_view kWhole = R"(
+seed = 7
+
+[model]
+name = "vit_tiny_28"
+dim = 96
+mlp_ratio = 3
+pool = "avg"
+
+[[plugin]]
+name = "first"
+layers = [0, 1]
+strength = 0.5
+on = true
+
+[[plugin]]
+name = "./second.so"
+
+[data]
+path = "/data"
+
+[transforms]
+crop_padding = 2
+horizontal_flip = true
+mean = [0.5, 0]
+std = [0.25, 1]
+
+[optimizer]
+name = "sgd"
+lr = 0.1
+nesterov = true
+
+[schedule]
+name = "multistep"
+warmup_epochs = 0.5
+milestones = [2, 3.5]
+
+[train]
+batch = 32
+epochs = 4
+clip_norm = 1
+accumulate = 2
+
+[eval]
+batch = 100
+)";
+
+std::string fault(std::string_view text, const std::vector<std::string>& overrides = {}) {
+  return test::message_of<UserError>([&] { parse_recipe(text, "r.toml", overrides); });
+}
+
+TEST_CASE("A recipe's values arrive in their fields, and what it leaves out keeps its default") {
+  const Recipe recipe = parse_recipe(kWhole, "r.toml");
+  CHECK(recipe.seed == 7);
+  CHECK(recipe.model.name == "vit_tiny_28");
+  CHECK(recipe.model.dim == 96);
+  CHECK(recipe.model.mlp_ratio == 3.0);
+  CHECK(recipe.model.pool == "avg");
+  CHECK_FALSE(recipe.model.depth.has_value());
+  CHECK(recipe.data.format == RecipeData().format);
+  CHECK(recipe.data.path == "/data");
+  CHECK(recipe.transforms.crop_padding == 2);
+  CHECK(recipe.transforms.horizontal_flip);
+  CHECK(recipe.transforms.mean == std::vector<double>{0.5, 0});
+  CHECK(recipe.transforms.std == std::vector<double>{0.25, 1});
+  CHECK(recipe.optimizer.name == "sgd");
+  CHECK(recipe.optimizer.lr == 0.1);
+  CHECK(recipe.optimizer.momentum == OptimizerOptions().momentum);
+  CHECK(recipe.optimizer.nesterov);
+  CHECK(recipe.train.batch == 32);
+  CHECK(recipe.eval.batch == 100);
+}
+
+TEST_CASE("A recipe's plugins keep their order, and their values become plugin text") {
+  const Recipe recipe = parse_recipe(kWhole, "r.toml");
+  REQUIRE(recipe.plugins.size() == 2);
+  CHECK(recipe.plugins[0].name == "first");
+  const std::vector<std::pair<std::string, std::string>> values = {
+      {"layers", "0+1"}, {"on", "true"}, {"strength", "0.5"}};
+  CHECK(recipe.plugins[0].values == values);
+  CHECK(recipe.plugins[1].name == "./second.so");
+  CHECK(recipe.plugins[1].values.empty());
+}
+
+TEST_CASE("A recipe that is written and read again is the same") {
+  Recipe recipe = parse_recipe(kWhole, "r.toml", {"optimizer.lr=1e-300", "transforms.mean=[0.1, 3]"});
+  recipe.data.path = "a \"quoted\" \\ folder\n\x01\x7f é";
+  const std::string text = to_toml(recipe);
+  const Recipe again = parse_recipe(text, "again.toml");
+  CHECK(to_toml(again) == text);
+  CHECK(again.data.path == recipe.data.path);
+  CHECK(again.optimizer.lr == 1e-300);
+  CHECK(again.transforms.mean == recipe.transforms.mean);
+  CHECK(again.plugins.size() == 2);
+  CHECK(again.plugins[0].values == recipe.plugins[0].values);
+}
+
+TEST_CASE("--set overrides the file in order, and text that is no TOML is a string") {
+  const Recipe recipe =
+      parse_recipe(kWhole, "r.toml",
+                   {"seed=9", "model.dim=64", "model.dim=128", "train.dtype=bf16", "data.path=/other/folder",
+                    "data.format=\"synthetic\"", "optimizer.lr=1", "transforms.horizontal_flip=false",
+                    "train.weights=2024-01-01"});
+  CHECK(recipe.seed == 9);
+  CHECK(recipe.model.dim == 128);
+  CHECK(recipe.train.dtype == "bf16");
+  CHECK(recipe.data.path == "/other/folder");
+  CHECK(recipe.data.format == "synthetic");
+  CHECK(recipe.optimizer.lr == 1.0);
+  CHECK_FALSE(recipe.transforms.horizontal_flip);
+  CHECK(recipe.train.weights == "2024-01-01");
+}
+
+TEST_CASE("An unknown key is refused with its line and the nearest match") {
+  CHECK(fault("[train]\nbatch = 1\nepoch = 3\n") ==
+        "r.toml:3: unknown key train.epoch (did you mean 'epochs'?)");
+  CHECK(fault("[train]\nlr = 3\n") == "r.toml:2: unknown key train.lr (did you mean 'optimizer.lr'?)");
+  CHECK(fault("[train]\nzzzzzzz = 3\n") == "r.toml:2: unknown key train.zzzzzzz");
+  CHECK(fault("[optimiser]\n") == "r.toml:1: unknown section [optimiser] (did you mean 'optimizer'?)");
+  CHECK(fault("[train]\n\"a\\nb\" = 3\n") == "r.toml:2: unknown key train.a\\x0ab");
+  CHECK(fault("sead = 1") == "r.toml:1: unknown key sead (did you mean 'seed'?)");
+  CHECK(fault("model = 'vit'") == "r.toml:1: model is a section: write [model]");
+  CHECK(fault("", {"train.epoch=1"}) ==
+        "--set train.epoch=1: unknown key train.epoch (did you mean 'epochs'?)");
+  CHECK(fault("", {"trian.epochs=1"}) ==
+        "--set trian.epochs=1: unknown section [trian] (did you mean 'train'?)");
+}
+
+TEST_CASE("A value of the wrong type is refused with the type that is expected") {
+  CHECK(fault("[model]\ndim = 'big'") == "r.toml:2: model.dim takes an integer, not the string 'big'");
+  CHECK(fault("[model]\ndim = 1.5") == "r.toml:2: model.dim takes an integer, not the number 1.5");
+  CHECK(fault("[optimizer]\nlr = true") == "r.toml:2: optimizer.lr takes a number, not true");
+  CHECK(fault("[optimizer]\nname = 3") == "r.toml:2: optimizer.name takes a string, not the integer 3");
+  CHECK(fault("[optimizer]\nnesterov = 1") ==
+        "r.toml:2: optimizer.nesterov takes true or false, not the integer 1");
+  CHECK(fault("[transforms]\nmean = 0.5") ==
+        "r.toml:2: transforms.mean takes a list of numbers, not the number 0.5");
+  CHECK(fault("[transforms]\nmean = [1, 'x']") ==
+        "r.toml:2: transforms.mean takes a list of numbers; element 1 is the string 'x'");
+  CHECK(fault("[train]\nbatch = [3]") == "r.toml:2: train.batch takes an integer, not a list");
+  CHECK(fault("", {"model.dim=big"}) ==
+        "--set model.dim=big: model.dim takes an integer, not the string 'big'");
+}
+
+TEST_CASE("A value out of range, or none of the choices, is refused") {
+  CHECK(fault("[train]\nbatch = 0") == "r.toml:2: train.batch = 0 is out of range: it must be at least 1");
+  CHECK(fault("[optimizer]\nbeta1 = 1.5") ==
+        "r.toml:2: optimizer.beta1 = 1.5 is out of range: it must be at most 1");
+  CHECK(fault("[transforms]\nstd = [0]") ==
+        "r.toml:2: transforms.std = 0 is out of range: it must be above 0");
+  CHECK(fault("[optimizer]\nlr = nan") ==
+        "r.toml:2: optimizer.lr = nan is out of range: it must be a finite number");
+  CHECK(fault("[optimizer]\nlr = inf") ==
+        "r.toml:2: optimizer.lr = inf is out of range: it must be a finite number");
+  CHECK(fault("[optimizer]\nname = 'adamv'") ==
+        "r.toml:2: optimizer.name = 'adamv' is none of adamw, sgd (did you mean 'adamw'?)");
+}
+
+TEST_CASE("A plugin of the wrong form is refused") {
+  CHECK(fault("[plugin]\nname = 'a'") == "r.toml:1: plugins form a list: write [[plugin]]");
+  CHECK(fault("plugin = [1]") == "r.toml:1: plugins form a list of sections: write [[plugin]]");
+  CHECK(fault("[[plugin]]\nlayers = 1") == "r.toml:1: this [[plugin]] has no name");
+  CHECK(fault("[[plugin]]\nname = 3") == "r.toml:2: plugin.name takes a string, not the integer 3");
+  CHECK(fault("[[plugin]]\nname = 'a'\nb = [[1]]") ==
+        "r.toml:3: plugin parameter 'b' takes a value or a list of at least one, not a list of lists");
+  CHECK(fault("[[plugin]]\nname = 'a'\nb = {c = 1}") ==
+        "r.toml:3: plugin parameter 'b' takes a value, not a section");
+  CHECK(fault("", {"plugin.name=a"}) == "--set plugin.name=a: plugins are set by --plugin NAME:key=value");
+}
+
+TEST_CASE("Text that is no TOML is refused with its line") {
+  CHECK_THAT(fault("[model]\ndim = \n"), REWIRE_CATCH_CONTAINS("r.toml:2: "));
+  CHECK_THAT(fault("[model]\n[model]\n"), REWIRE_CATCH_CONTAINS("r.toml:2: "));
+  CHECK(fault("", {"train.batch"}) == "--set train.batch: it takes the form section.key=value");
+  CHECK(fault("", {"=3"}) == "--set =3: it takes the form section.key=value");
+  CHECK(fault("", {"train.batch="}) == "--set train.batch=: it takes the form section.key=value");
+  // One override sets one key, whatever its text smuggles in.
+  CHECK(fault("", {"train.batch=3\nseed = 5"}) ==
+        "--set train.batch=3\\x0aseed = 5: train.batch takes an integer, not the string '3\\x0aseed = 5'");
+}
+
+TEST_CASE("A missing recipe is refused by its name") {
+  CHECK(test::message_of<UserError>([] { read_recipe("/nowhere/r.toml"); }) ==
+        "cannot read /nowhere/r.toml: No such file or directory");
+}
+
+TEST_CASE("Epochs become steps") {
+  const Recipe recipe = parse_recipe(kWhole, "r.toml");
+  const TrainOptions options = train_options(recipe, 937);
+  CHECK(options.schedule.name == "multistep");
+  CHECK(options.schedule.warmup_steps == 469);  // 468.5 rounds away from zero
+  CHECK(options.schedule.total_steps == 4 * 937);
+  CHECK(options.schedule.milestones == std::vector<std::int64_t>{2 * 937, 3280});  // 3279.5
+  CHECK(options.clip_norm == 1);
+  CHECK(options.accumulate == 2);
+  CHECK(options.optimizer.name == "sgd");
+}
+
+TEST_CASE("The transforms of a recipe are those of the data pipeline") {
+  const TransformOptions options =
+      transform_options(parse_recipe(kWhole, "r.toml", {"transforms.crop_fill=reflect"}));
+  CHECK(options.crop_padding == 2);
+  CHECK(options.crop_fill == CropFill::reflect);
+  CHECK(options.horizontal_flip);
+  CHECK(options.mean == std::vector<double>{0.5, 0});
+  CHECK(options.deviation == std::vector<double>{0.25, 1});
+}
+
+TEST_CASE("--plugin replaces the recipe's plugins, and a lone none clears them") {
+  Recipe recipe = parse_recipe(kWhole, "r.toml");
+  override_plugins(recipe, {});
+  CHECK(recipe.plugins.size() == 2);
+  override_plugins(recipe, {"third:mode=b,layers=0+2"});
+  REQUIRE(recipe.plugins.size() == 1);
+  CHECK(recipe.plugins[0].name == "third");
+  const std::vector<std::pair<std::string, std::string>> values = {{"mode", "b"}, {"layers", "0+2"}};
+  CHECK(recipe.plugins[0].values == values);
+  override_plugins(recipe, {"none"});
+  CHECK(recipe.plugins.empty());
+  CHECK(test::message_of<UserError>([&] {
+          override_plugins(recipe, {"none", "third"});
+        }) == "--plugin none clears the list of plugins: it cannot stand beside another --plugin");
+}
+
+}  // namespace
+}  // namespace rewire::runtime
