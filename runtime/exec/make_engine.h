@@ -1,0 +1,19 @@
+// The engines by name: the one place that a command asks for one.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/module.h"
+#include "runtime/exec/engine.h"
+
+namespace rewire::runtime {
+
+/// The first is what a command uses when none is asked for.
+std::vector<std::string> engine_names();
+/// UserError with the nearest match for an unknown name. The module must be verified.
+std::unique_ptr<Engine> make_engine(std::string_view name, const ir::Module& module);
+
+}  // namespace rewire::runtime
