@@ -1,0 +1,40 @@
+// Batches that the user gives as files instead of a data set: checked against the program before it runs, and
+// stepped through one by one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/module.h"
+#include "runtime/exec/engine.h"
+#include "runtime/host_tensor.h"
+
+namespace rewire::runtime {
+
+/// A tensor and the file it came from, for messages.
+struct GivenTensor {
+  HostTensor tensor;
+  std::string file;
+};
+GivenTensor read_given(const std::string& npy_path);
+
+/// The extent of the batch axis of one batch with `rank` axes; with `stack`, also of a stack of batches,
+/// which has one axis more. UserError if it has another rank.
+std::int64_t batch_extent(const GivenTensor& given, int rank, bool stack);
+
+/// UserError naming both types unless `given` is one batch of this argument; labels must also be classes of
+/// the model: 0 <= label < last extent of forward's result "logits".
+void check_batch(const ir::Module& module, const ir::Function& function, std::string_view argument,
+                 const GivenTensor& given);
+
+/// What `rewire step` does: `steps` optimizer steps of `module`'s program `step` (or of `accumulate` and
+/// `apply`). `images` and `labels` are each one batch, used every time, or a stack of steps x accumulate
+/// batches along a new first axis. Returns each step's loss. RuntimeFailure where a loss or gradient is not
+/// finite: it names the step and the first non-finite tensor, and the engine's state is that of the step
+/// before.
+std::vector<double> run_given_steps(Engine& engine, const ir::Module& module, const GivenTensor& images,
+                                    const GivenTensor& labels, std::int64_t steps, std::int64_t accumulate);
+
+}  // namespace rewire::runtime

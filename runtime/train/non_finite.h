@@ -1,0 +1,19 @@
+// Where a NaN or infinity was born: replays a program on the evaluator, from the state that the failed run
+// left untouched, and names the first tensor that holds one.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "ir/module.h"
+#include "runtime/exec/engine.h"
+#include "runtime/host_tensor.h"
+
+namespace rewire::runtime {
+
+/// "parameter 'head.weight' is not finite", "input 'image' is not finite", or "the first non-finite tensor is
+/// the result of exp at blocks.3.attn, f32[2,50,192]". Values too large for their dtype count as infinite.
+std::string first_non_finite(const ir::Module& module, std::string_view function, const Engine& engine,
+                             const TensorMap& inputs);
+
+}  // namespace rewire::runtime

@@ -1,0 +1,104 @@
+#include "runtime/train/weights.h"
+
+#include <fmt/format.h>
+
+#include "ir/error.h"
+#include "runtime/io/safetensors.h"
+#include "runtime/train/initialise.h"
+
+namespace rewire::runtime {
+namespace {
+
+constexpr std::string_view kStateRole = "state";
+constexpr std::string_view kSeedParameter = "rng.seed";
+constexpr std::size_t kNamesShown = 3;
+
+/// "'a' f32[2], 'b' f32[3] and 7 more".
+std::string enumerate(const std::vector<std::string>& items) {
+  const std::size_t shown = std::min(items.size(), kNamesShown);
+  std::string text =
+      fmt::format("{}", fmt::join(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+  if (items.size() > shown) text += fmt::format(" and {} more", items.size() - shown);
+  return text;
+}
+
+HostTensor fit(HostTensor tensor, const ir::Parameter& parameter, const std::string& path) {
+  const ir::TensorType& type = tensor.type();
+  if (type.shape != parameter.type.shape) {
+    user_error("{}: '{}' has the shape {}; the model's has {}", path, parameter.name, ir::to_string(type.shape),
+               ir::to_string(parameter.type.shape));
+  }
+  if (type.dtype == parameter.type.dtype) return tensor;
+  if (!is_float(type.dtype) || !is_float(parameter.type.dtype)) {
+    user_error("{}: '{}' is {}; the model's is {}", path, parameter.name, to_string(type),
+               to_string(parameter.type));
+  }
+  return convert(tensor, parameter.type.dtype);
+}
+
+}  // namespace
+
+bool is_weight(const ir::Parameter& parameter) {
+  return parameter.role != kStateRole;
+}
+
+TensorMap fresh_weights(const ir::Module& module, const std::vector<PluginHandle>& plugins,
+                        std::uint64_t seed) {
+  TensorMap state = initialise(module, seed);
+  initialise_plugins(module, plugins, seed, state);
+  for (const ir::Parameter& parameter : module.parameters) {
+    if (!is_weight(parameter)) state.erase(parameter.name);
+  }
+  return state;
+}
+
+TensorMap read_weights(const ir::Module& module, const std::string& path) {
+  SafetensorsFile file = read_safetensors(path);
+  TensorMap weights;
+  std::vector<std::string> missing;
+  std::vector<std::string> names;
+  for (const ir::Parameter& parameter : module.parameters) {
+    if (!is_weight(parameter)) continue;
+    names.push_back(parameter.name);
+    const auto found = file.tensors.find(parameter.name);
+    if (found == file.tensors.end()) {
+      missing.push_back(fmt::format("'{}' {}", parameter.name, to_string(parameter.type)));
+      continue;
+    }
+    weights.emplace(parameter.name, fit(std::move(found->second), parameter, path));
+    file.tensors.erase(found);
+  }
+  if (!missing.empty()) user_error("{}: it lacks {} of the model", path, enumerate(missing));
+  std::vector<std::string> unexpected;
+  for (const auto& [name, tensor] : file.tensors) {
+    unexpected.push_back(fmt::format("'{}' {}", name, to_string(tensor.type())));
+  }
+  if (!unexpected.empty()) {
+    user_error("{}: the model has no {}{}", path, enumerate(unexpected),
+               did_you_mean(file.tensors.begin()->first, names));
+  }
+  return weights;
+}
+
+void start_state(Engine& engine, const ir::Module& module, const TensorMap& weights, std::uint64_t seed) {
+  const TensorMap fresh = initialise(module, seed);
+  for (const ir::Parameter& parameter : module.parameters) {
+    const auto given = weights.find(parameter.name);
+    engine.write_state(parameter.name, given != weights.end() ? given->second : fresh.at(parameter.name));
+  }
+  if (module.find_parameter(kSeedParameter) != nullptr) {
+    HostTensor value(module.find_parameter(kSeedParameter)->type);
+    value.as<std::int64_t>()[0] = static_cast<std::int64_t>(seed);
+    engine.write_state(kSeedParameter, value);
+  }
+}
+
+TensorMap weights_of(const Engine& engine, const ir::Module& module) {
+  TensorMap weights;
+  for (const ir::Parameter& parameter : module.parameters) {
+    if (is_weight(parameter)) weights.emplace(parameter.name, engine.read_state(parameter.name));
+  }
+  return weights;
+}
+
+}  // namespace rewire::runtime

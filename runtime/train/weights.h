@@ -1,0 +1,32 @@
+// The weights of a module, as opposed to the rest of its state: every parameter whose role is not "state".
+// Files of weights are strict: each weight by its name and shape, and nothing else.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ir/module.h"
+#include "runtime/exec/engine.h"
+#include "runtime/host_tensor.h"
+#include "runtime/plugin/plugin.h"
+
+namespace rewire::runtime {
+
+bool is_weight(const ir::Parameter& parameter);
+
+/// The model's initialisation, then the plugins' hooks in their order.
+TensorMap fresh_weights(const ir::Module& module, const std::vector<PluginHandle>& plugins,
+                        std::uint64_t seed);
+
+/// From a safetensors file. Another floating dtype is converted; UserError naming the tensor, and both shapes
+/// where they differ, when a weight is missing, unexpected or of another shape.
+TensorMap read_weights(const ir::Module& module, const std::string& path);
+
+/// Gives an engine its first state: the weights, the random seed, all other state by its Init.
+void start_state(Engine& engine, const ir::Module& module, const TensorMap& weights, std::uint64_t seed);
+
+/// The weights that an engine holds.
+TensorMap weights_of(const Engine& engine, const ir::Module& module);
+
+}  // namespace rewire::runtime
