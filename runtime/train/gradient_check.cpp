@@ -1,0 +1,152 @@
+#include "runtime/train/gradient_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "ir/error.h"
+#include "ir/evaluate.h"
+#include "ir/passes/dce.h"
+#include "ir/philox.h"
+#include "runtime/train/initialise.h"
+#include "runtime/train/weights.h"
+
+namespace rewire::runtime {
+namespace {
+
+constexpr double kNoise = 0.02;
+constexpr double kStep = 1e-3;  // h, along directions of length 1 in each weight tensor
+constexpr double kFloor = 1e-6;
+
+using Direction = std::map<std::string, std::vector<double>, std::less<>>;
+
+std::vector<double> normals(std::uint64_t seed, const std::string& stream, std::size_t count) {
+  const ir::PhiloxStream philox{seed, 0, ir::stream_hash(stream)};
+  std::vector<double> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = philox.normal(i);
+  return values;
+}
+
+/// The program `grad` cut down to its loss.
+ir::Function loss_program(ir::Module module) {
+  std::erase_if(module.functions, [](const ir::Function& function) { return function.name != "grad"; });
+  std::erase_if(module.functions.front().results,
+                [](const ir::Argument& result) { return result.name != "loss"; });
+  ir::PassContext context;
+  ir::dce(module, context);
+  return module.functions.front();
+}
+
+class Checker {
+ public:
+  Checker(const ir::Module& module, const TensorMap& weights, std::uint64_t seed)
+      : module_(module), grad_(module.function("grad")), loss_(loss_program(module)), seed_(seed) {
+    const TensorMap fresh = initialise(module, seed);
+    for (const ir::Parameter& parameter : module.parameters) {
+      const auto given = weights.find(parameter.name);
+      ir::Tensor tensor =
+          to_double(given != weights.end() ? given->second : fresh.find(parameter.name)->second);
+      if (parameter.trainable) {
+        const std::vector<double> noise = normals(seed, "noise/" + parameter.name, tensor.data.size());
+        for (std::size_t i = 0; i < noise.size(); ++i) tensor.data[i] += kNoise * noise[i];
+      }
+      state_.tensors.emplace(parameter.name, std::move(tensor));
+    }
+    state_.training = true;
+    for (const ir::Argument& argument : grad_.arguments) draw_argument(argument);
+    const std::vector<ir::Tensor> results = ir::evaluate(module_, grad_, arguments_, state_);
+    for (std::size_t i = 0; i < results.size(); ++i) gradients_.emplace(grad_.results[i].name, results[i]);
+  }
+
+  double loss() const { return gradients_.find("loss")->second.scalar(); }
+
+  GradientCheckRow check(const std::string& role, std::int64_t index) {
+    GradientCheckRow row;
+    row.role = role;
+    const Direction direction = draw_direction(role, index);
+    for (const auto& [name, values] : direction) {
+      row.weights += static_cast<std::int64_t>(values.size());
+      const std::vector<double>& gradient = gradients_.find(name)->second.data;
+      for (std::size_t i = 0; i < values.size(); ++i) row.gradient += gradient[i] * values[i];
+    }
+    row.difference = (8 * (loss_at(direction, kStep) - loss_at(direction, -kStep)) -
+                      (loss_at(direction, 2 * kStep) - loss_at(direction, -2 * kStep))) /
+                     (12 * kStep);
+    const double scale = std::max(
+        {std::abs(row.gradient), std::abs(row.difference), kFloor * std::max(1.0, std::abs(loss()))});
+    row.error = std::abs(row.gradient - row.difference) / scale;
+    row.passed = row.error <= kGradientTolerance;  // false for a NaN
+    return row;
+  }
+
+ private:
+  void draw_argument(const ir::Argument& argument) {
+    ir::Tensor tensor(grad_.type(argument.value));
+    const ir::PhiloxStream philox{seed_, 0, ir::stream_hash("argument/" + argument.name)};
+    const ir::Function& forward = module_.function("forward");
+    const auto classes = static_cast<double>(forward.type(forward.result("logits")).shape.back());
+    for (std::size_t i = 0; i < tensor.data.size(); ++i) {
+      tensor.data[i] = argument.name == "label" ? std::floor(philox.uniform(i) * classes) : philox.normal(i);
+    }
+    arguments_.push_back(std::move(tensor));
+  }
+
+  /// Length 1 in each weight tensor of the role.
+  Direction draw_direction(const std::string& role, std::int64_t index) const {
+    Direction direction;
+    for (const ir::Parameter& parameter : module_.parameters) {
+      if (!parameter.trainable || parameter.role != role || !gradients_.contains(parameter.name)) continue;
+      std::vector<double> values = normals(seed_, fmt::format("direction/{}/{}", index, parameter.name),
+                                           static_cast<std::size_t>(parameter.type.elements()));
+      double square = 0;
+      for (const double value : values) square += value * value;
+      for (double& value : values) value /= std::sqrt(square);
+      direction.emplace(parameter.name, std::move(values));
+    }
+    return direction;
+  }
+
+  double loss_at(const Direction& direction, double distance) const {
+    ir::EvalState moved = state_;
+    for (const auto& [name, values] : direction) {
+      std::vector<double>& data = moved.tensors.find(name)->second.data;
+      for (std::size_t i = 0; i < values.size(); ++i) data[i] += distance * values[i];
+    }
+    return ir::evaluate(module_, loss_, arguments_, moved).at(0).scalar();
+  }
+
+  const ir::Module& module_;
+  const ir::Function& grad_;
+  const ir::Function loss_;
+  const std::uint64_t seed_;
+  ir::EvalState state_;
+  std::vector<ir::Tensor> arguments_;
+  std::map<std::string, ir::Tensor, std::less<>> gradients_;
+};
+
+}  // namespace
+
+bool GradientCheck::passed() const {
+  return std::ranges::all_of(rows, &GradientCheckRow::passed);
+}
+
+GradientCheck check_gradients(const ir::Module& module, const TensorMap& weights, std::uint64_t seed,
+                              std::int64_t directions) {
+  Checker checker(module, weights, seed);
+  std::vector<std::string> roles;
+  for (const ir::Parameter& parameter : module.parameters) {
+    const bool has_gradient = static_cast<bool>(module.function("grad").result(parameter.name));
+    if (parameter.trainable && has_gradient && std::ranges::find(roles, parameter.role) == roles.end()) {
+      roles.push_back(parameter.role);
+    }
+  }
+  GradientCheck check;
+  check.loss = checker.loss();
+  for (const std::string& role : roles) {
+    for (std::int64_t index = 0; index < directions; ++index)
+      check.rows.push_back(checker.check(role, index));
+  }
+  return check;
+}
+
+}  // namespace rewire::runtime

@@ -1,0 +1,56 @@
+// The gradient check passes on what autodiff makes and fails on a gradient that is wrong.
+#include "runtime/train/gradient_check.h"
+
+#include "ir/builder.h"
+#include "runtime/train/program.h"
+#include "tests/runtime_train/linear_model.h"
+#include "tests/support/catch.h"
+
+namespace rewire::runtime {
+namespace {
+
+constexpr std::uint64_t kSeed = 5;
+
+ir::Module model_with_grad(double dropout) {
+  ir::Module module = linear_model(3, 5, 4, dropout);
+  for (ir::Parameter& parameter : module.parameters) {
+    if (parameter.trainable) parameter.role = parameter.name;
+  }
+  TrainOptions options;
+  options.label_smoothing = 0.1;
+  add_grad_program(module, options);
+  return module;
+}
+
+TEST_CASE("The gradients that autodiff makes pass the check, one row a role and direction") {
+  for (const double dropout : {0.0, 0.5}) {
+    CAPTURE(dropout);
+    const GradientCheck check = check_gradients(model_with_grad(dropout), {}, kSeed, 2);
+    REQUIRE(check.rows.size() == 4);
+    CHECK(check.rows[0].role == "w");
+    CHECK(check.rows[0].weights == 20);
+    CHECK(check.rows[2].role == "b");
+    CHECK(check.rows[2].weights == 4);
+    CHECK(check.rows[0].gradient != check.rows[1].gradient);
+    CHECK(check.loss > 0);
+    CHECK(check.passed());
+  }
+}
+
+TEST_CASE("A gradient that is off by one part in ten thousand fails the check, and only its row") {
+  ir::Module module = model_with_grad(0);
+  ir::Function& grad = module.function("grad");
+  ir::Builder builder(module, grad);
+  for (ir::Argument& result : grad.results) {
+    if (result.name == "b") result.value = builder.mul(result.value, 1.0001);
+  }
+  const GradientCheck check = check_gradients(module, {}, kSeed, 1);
+  REQUIRE(check.rows.size() == 2);
+  CHECK(check.rows[0].passed);
+  CHECK_FALSE(check.rows[1].passed);
+  CHECK(check.rows[1].error == Approx(1e-4).epsilon(0.01));
+  CHECK_FALSE(check.passed());
+}
+
+}  // namespace
+}  // namespace rewire::runtime
