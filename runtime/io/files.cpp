@@ -150,6 +150,18 @@ void write_file_atomically(const std::string& path, std::string_view text) {
   write_file_atomically(path, std::as_bytes(std::span(text.data(), text.size())));
 }
 
+void require_writable(const std::string& path) {
+  std::error_code error;
+  const fs::file_type type = fs::status(path, error).type();
+  if (type == fs::file_type::fifo || type == fs::file_type::socket)
+    return;  // opening one is not without effect
+  try {
+    const AtomicFile probe(path);
+  } catch (const RuntimeFailure& failure) {
+    user_error("{}", failure.what());
+  }
+}
+
 std::string printable(std::string_view text) {
   constexpr std::size_t kLongest = 80;
   std::size_t length = std::min(text.size(), kLongest);

@@ -39,6 +39,10 @@ class AtomicFile {
   int descriptor_ = -1;
 };
 
+/// Before work is spent on what goes to `path`: UserError if no file can be written there, with the system's
+/// reason. Leaves nothing behind and does not touch a file that is there.
+void require_writable(const std::string& path);
+
 /// Text from a file fit for a one-line message: control characters as \xNN, cut after 80 bytes.
 std::string printable(std::string_view text);
 

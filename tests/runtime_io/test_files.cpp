@@ -179,6 +179,23 @@ TEST_CASE("An uncommitted file leaves nothing behind") {
   CHECK(folder.entries() == 0);
 }
 
+TEST_CASE("A place that cannot be written to is refused before any work, and a good one is left as it was") {
+  const TemporaryFolder folder;
+  require_writable(folder.file("new"));
+  CHECK(folder.entries() == 0);
+  write_file_atomically(folder.file("old"), "old");
+  require_writable(folder.file("old"));
+  CHECK(text_of(folder.file("old")) == "old");
+  CHECK(folder.entries() == 1);
+  require_writable("/dev/null");
+  const std::string missing = folder.file("no/such/file");
+  CHECK(message_of<UserError>([&] { require_writable(missing); }) ==
+        "cannot write " + missing + ": No such file or directory");
+  const std::string path = folder.path().string();
+  CHECK(message_of<UserError>([&] { require_writable(path); }) ==
+        "cannot write " + path + ": Is a directory");
+}
+
 TEST_CASE("Text from a file is made fit for one line") {
   CHECK(printable("blocks.0.ü") == "blocks.0.ü");
   CHECK(printable("a\nb\x1b[0m\x7f") == "a\\x0ab\\x1b[0m\\x7f");
