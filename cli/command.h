@@ -1,0 +1,60 @@
+// What a command is to the parser: a name, one line of help, the options it declares and what it does. A
+// command's file knows neither the parser's library nor the exit codes: it throws, cli/main.cpp answers.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace rewire::cli {
+
+/// Where a command declares its options. Each call binds one to a variable that must outlive the parse. A
+/// name without dashes is a positional argument.
+class Options {
+ public:
+  enum class Need : std::uint8_t { optional, required };
+
+  void text(const std::string& name, std::string& target, const std::string& doc, Need need = Need::optional);
+  /// One of `choices`.
+  void choice(const std::string& name, std::string& target, const std::vector<std::string>& choices,
+              const std::string& doc);
+  /// May stand more than once, one value each time.
+  void list(const std::string& name, std::vector<std::string>& target, const std::string& doc);
+  void integer(const std::string& name, std::int64_t& target, std::int64_t minimum, const std::string& doc,
+               Need need = Need::optional);
+  void flag(const std::string& name, bool& target, const std::string& doc);
+
+ private:
+  friend class Parser;
+  struct Impl;
+  explicit Options(Impl& impl) : impl_(impl) {}
+  Impl& impl_;
+};
+
+struct Command {
+  std::string name;  // one word or two: "run", "plugins info"
+  std::string doc;   // one line, for `rewire --help`
+  std::function<void(Options&)> declare;
+  std::function<void()> run;
+};
+
+/// A command whose options stand in a struct of its own: declare(request, options), then run(request).
+template <class Request>
+Command make_command(std::string name, std::string doc, void (*declare)(Request&, Options&),
+                     void (*run)(const Request&)) {
+  auto request = std::make_shared<Request>();
+  return {std::move(name), std::move(doc),
+          [request, declare](Options& options) { declare(*request, options); },
+          [request, run] { run(*request); }};
+}
+
+/// All commands, in the order of `rewire --help`: cli/commands.cpp.
+std::vector<Command> commands();
+
+/// Parses the arguments (without the program's name), sets up the log and runs the command; also answers
+/// --help and --version. UserError on anything it does not know, with the nearest match.
+void parse_and_run(const std::vector<Command>& commands, std::vector<std::string> arguments);
+
+}  // namespace rewire::cli

@@ -1,0 +1,10 @@
+#include "cli/commands.h"
+
+namespace rewire::cli {
+
+std::vector<Command> commands() {
+  return {init_command(), run_command(),    grad_command(),    step_command(),         verify_command(),
+          dump_command(), models_command(), plugins_command(), plugins_info_command(), doctor_command()};
+}
+
+}  // namespace rewire::cli

@@ -1,0 +1,20 @@
+// One function a command; cli/<name>.cpp has each. cli/commands.cpp lists them in the order of `rewire
+// --help`.
+#pragma once
+
+#include "cli/command.h"
+
+namespace rewire::cli {
+
+Command init_command();
+Command run_command();
+Command grad_command();
+Command step_command();
+Command verify_command();
+Command dump_command();
+Command models_command();
+Command plugins_command();
+Command plugins_info_command();
+Command doctor_command();
+
+}  // namespace rewire::cli

@@ -1,0 +1,105 @@
+// rewire doctor: what this machine has and lacks.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include "cli/commands.h"
+#include "cli/json.h"
+#include "cli/network.h"
+#include "runtime/device/probe.h"
+#include "runtime/plugin/plugin.h"
+#include "runtime/recipe/recipe.h"
+
+namespace rewire::cli {
+namespace {
+
+struct Request {
+  std::vector<std::string> plugin_path;
+  bool json = false;
+};
+
+void declare(Request& request, Options& options) {
+  declare_plugin_path(request.plugin_path, options);
+  options.flag("--json", request.json, "print an object");
+}
+
+struct Facts {
+  runtime::ProcessorFacts processor = runtime::probe_processor();
+  std::vector<runtime::LibraryVersion> libraries = runtime::built_with();
+  runtime::CudaFacts cuda = runtime::probe_cuda();
+  std::vector<runtime::PluginInfo> plugins;
+  std::string dataset = runtime::RecipeData().path;
+  bool has_dataset = std::filesystem::is_directory(dataset);
+};
+
+double gibibytes(std::int64_t bytes) {
+  return static_cast<double>(bytes) / (1 << 30);
+}
+
+void print_facts_as_json(const Facts& facts) {
+  nlohmann::ordered_json object;
+  object["processor"] = {{"name", facts.processor.name},
+                         {"instructions", facts.processor.instructions},
+                         {"cores", facts.processor.cores},
+                         {"memory_bytes", facts.processor.memory_bytes}};
+  for (const runtime::LibraryVersion& library : facts.libraries)
+    object["built_with"][library.name] = library.version;
+  object["plugins"] = nlohmann::ordered_json::array();
+  for (const runtime::PluginInfo& info : facts.plugins) {
+    object["plugins"].push_back({{"name", info.name}, {"version", info.version}, {"path", info.path}});
+  }
+  object["dataset"] = {{"path", facts.dataset}, {"found", facts.has_dataset}};
+  object["cuda"] = {{"driver_fault", facts.cuda.driver_fault},
+                    {"driver_version", facts.cuda.driver_version},
+                    {"devices", facts.cuda.devices}};
+  for (const runtime::CudaLibrary& library : facts.cuda.toolkit)
+    object["cuda"]["toolkit"][library.name] = library.path;
+  print_json(object);
+}
+
+void print_line(std::string_view subject, std::string_view text) {
+  fmt::print("{:<10} {}\n", subject, text);
+}
+
+void print_cuda(const runtime::CudaFacts& cuda) {
+  if (cuda.driver_fault.empty()) {
+    print_line("CUDA", fmt::format("driver for {}.{}, {} device(s)", cuda.driver_version / 1000,
+                                   cuda.driver_version % 1000 / 10, cuda.devices));
+  } else {
+    print_line("CUDA", fmt::format("no driver: {}", cuda.driver_fault));
+  }
+  for (const runtime::CudaLibrary& library : cuda.toolkit) {
+    print_line("", fmt::format("{:<12} {}", library.name, library.path.empty() ? "not found" : library.path));
+  }
+}
+
+void run(const Request& request) {
+  Facts facts;
+  facts.plugins = runtime::list_plugins(request.plugin_path);
+  if (request.json) return print_facts_as_json(facts);
+
+  print_line("rewire", REWIRE_VERSION);
+  print_line("processor", fmt::format("{}: {} core(s), {}", facts.processor.name, facts.processor.cores,
+                                      fmt::join(facts.processor.instructions, " ")));
+  print_line("memory", fmt::format("{:.1f} GiB", gibibytes(facts.processor.memory_bytes)));
+  for (const runtime::LibraryVersion& library : facts.libraries) print_line(library.name, library.version);
+  for (const runtime::PluginInfo& info : facts.plugins) {
+    print_line("plugin", fmt::format("{} {} in {}", info.name, info.version, info.path));
+  }
+  if (facts.plugins.empty()) {
+    print_line("plugin",
+               fmt::format("none in {}", fmt::join(runtime::plugin_search_path(request.plugin_path), ", ")));
+  }
+  print_line("data", facts.has_dataset
+                         ? fmt::format("Fashion-MNIST in {}", facts.dataset)
+                         : fmt::format("no Fashion-MNIST in {}: apt-get install dataset-fashion-mnist",
+                                       facts.dataset));
+  print_cuda(facts.cuda);
+}
+
+}  // namespace
+
+Command doctor_command() {
+  return make_command<Request>("doctor", "what this machine has and lacks", declare, run);
+}
+
+}  // namespace rewire::cli

@@ -1,0 +1,36 @@
+// rewire init: a model's fresh weights, as its plugins leave them.
+#include "cli/commands.h"
+#include "cli/network.h"
+#include "runtime/io/files.h"
+#include "runtime/io/safetensors.h"
+#include "runtime/train/weights.h"
+
+namespace rewire::cli {
+namespace {
+
+struct Request {
+  NetworkRequest network;
+  std::string output;
+};
+
+void declare(Request& request, Options& options) {
+  declare_network(request.network, options);
+  options.text("--output", request.output, "the safetensors file to write", Options::Need::required);
+}
+
+void run(const Request& request) {
+  runtime::require_writable(request.output);
+  const Network network = resolve(request.network);
+  const ir::Module module = rewritten_module(network, 1);
+  const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
+  runtime::write_safetensors(request.output, runtime::fresh_weights(module, network.plugins, seed));
+}
+
+}  // namespace
+
+Command init_command() {
+  return make_command<Request>("init", "write a model's initial weights (--set seed=N chooses them)", declare,
+                               run);
+}
+
+}  // namespace rewire::cli

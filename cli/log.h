@@ -1,0 +1,16 @@
+// Where the log goes: lines on stderr, "rewire: warning: …". Results go to stdout and never through the log.
+// What is logged goes through runtime/log.h.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rewire::cli {
+
+/// From the most to the least talkative: debug, info, warning, error, off.
+std::vector<std::string> log_level_names();
+/// Lines below this level are dropped.
+void set_up_log(std::string_view level);
+
+}  // namespace rewire::cli

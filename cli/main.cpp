@@ -1,0 +1,55 @@
+// The program: arguments in, an exit code out. 0: done. 2: a bad request (UserError). 1: a failure of the
+// world (RuntimeFailure) or of Rewire (InternalError).
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <system_error>
+
+#include "cli/command.h"
+#include "ir/error.h"
+
+namespace {
+
+constexpr int kFailure = 1;
+constexpr int kBadRequest = 2;
+
+void complain(std::string_view message) {
+  fmt::print(stderr, "rewire: {}\n", message);
+}
+
+int internal_failure(std::string_view message) {
+  complain(fmt::format("internal error: {}", message));
+  complain(
+      "this is a fault of Rewire: please report it with this command line and what "
+      "`rewire dump MODEL --stage ir` prints for the same MODEL, --set and --plugin");
+  return kFailure;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    rewire::cli::parse_and_run(rewire::cli::commands(), std::vector<std::string>(argv + 1, argv + argc));
+    if (std::fflush(stdout) != 0)
+      throw rewire::RuntimeFailure(fmt::format("cannot write to stdout: {}", std::strerror(errno)));
+    return 0;
+  } catch (const rewire::UserError& error) {
+    complain(error.what());
+    return kBadRequest;
+  } catch (const rewire::RuntimeFailure& error) {
+    complain(error.what());
+    return kFailure;
+  } catch (const std::system_error& error) {
+    complain(error.what());
+    return kFailure;
+  } catch (const std::bad_alloc&) {
+    complain("out of memory: try a smaller batch (--set train.batch=N) or a smaller model");
+    return kFailure;
+  } catch (const std::exception& error) {
+    return internal_failure(error.what());
+  }
+}

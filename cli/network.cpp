@@ -1,0 +1,115 @@
+#include "cli/network.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/error.h"
+#include "ir/text.h"
+#include "models/model.h"
+#include "runtime/io/files.h"
+
+namespace rewire::cli {
+namespace {
+
+constexpr int kImageRank = 4;  // batch, channels, height, width
+
+/// Takes each option that the recipe sets, and tells the recipe each that it leaves open.
+models::ModelOptions settle_model(runtime::RecipeModel& recipe) {
+  models::ModelOptions options =
+      recipe.name == models::ModelOptions().name ? models::ModelOptions() : models::zoo(recipe.name);
+  const auto settle = [](auto& asked, auto& option) {
+    if (asked) option = *asked;
+    asked = option;
+  };
+  settle(recipe.dim, options.dim);
+  settle(recipe.depth, options.depth);
+  settle(recipe.heads, options.heads);
+  settle(recipe.mlp_ratio, options.mlp_ratio);
+  settle(recipe.patch, options.patch);
+  settle(recipe.image, options.image);
+  settle(recipe.channels, options.channels);
+  settle(recipe.classes, options.classes);
+  settle(recipe.pool, options.pool);
+  settle(recipe.drop_path, options.drop_path);
+  settle(recipe.dropout, options.dropout);
+  return options;
+}
+
+void refuse_model_settings(const NetworkRequest& request) {
+  const auto setting = std::ranges::find_if(
+      request.settings, [](const std::string& text) { return text.starts_with("model."); });
+  if (setting != request.settings.end()) {
+    user_error("--set {}: {} is a module, its shapes are fixed in the file", *setting, request.model);
+  }
+}
+
+ir::Module read_module(const std::string& path) {
+  const std::vector<std::byte> bytes = runtime::read_file(path);
+  ir::Module module = ir::parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
+  const ir::Function* forward = module.find_function("forward");
+  if (forward == nullptr) user_error("{}: the module has no function 'forward'", path);
+  if (forward->arguments.empty() || forward->type(forward->arguments[0].value).rank() == 0) {
+    user_error("{}: the first argument of 'forward' must be a tensor whose first axis is the batch", path);
+  }
+  return module;
+}
+
+}  // namespace
+
+void declare_plugin_path(std::vector<std::string>& plugin_path, Options& options) {
+  options.list("--plugin-path", plugin_path,
+               "a folder to look for plugins in, before the usual ones; repeatable");
+}
+
+void declare_network(NetworkRequest& request, Options& options) {
+  options.text("MODEL", request.model, "a recipe (.toml), a module (.rir) or a name of the zoo",
+               Options::Need::required);
+  options.list("--set", request.settings,
+               "section.key=value: sets or overrides a key of the recipe; repeatable");
+  options.list("--plugin", request.plugins,
+               "NAME:key=value,...: replaces the recipe's plugins; none clears them; repeatable");
+  declare_plugin_path(request.plugin_path, options);
+}
+
+Network resolve(const NetworkRequest& request) {
+  Network network;
+  if (request.model.ends_with(".toml")) {
+    network.recipe = runtime::read_recipe(request.model, request.settings);
+  } else {
+    network.recipe = runtime::parse_recipe("", request.model, request.settings);
+  }
+  if (request.model.ends_with(".rir")) {
+    refuse_model_settings(request);
+    network.from_file = read_module(request.model);
+  } else {
+    if (!request.model.ends_with(".toml")) network.recipe.model.name = request.model;
+    settle_model(network.recipe.model);
+  }
+  runtime::override_plugins(network.recipe, request.plugins);
+  for (runtime::PluginSpec& spec : network.recipe.plugins) {
+    network.plugins.push_back(runtime::load_plugin(spec, request.plugin_path));
+    spec.values = runtime::plugin_values(*network.plugins.back());
+  }
+  return network;
+}
+
+ir::Module original_module(const Network& network, std::int64_t batch) {
+  if (network.from_file) return *network.from_file;
+  runtime::RecipeModel model = network.recipe.model;
+  return models::build(settle_model(model), batch);
+}
+
+ir::Module rewritten_module(const Network& network, std::int64_t batch) {
+  ir::Module module = original_module(network, batch);
+  runtime::apply_plugins(module, network.plugins, static_cast<std::uint64_t>(network.recipe.seed));
+  return module;
+}
+
+int image_rank(const Network& network) {
+  if (!network.from_file) return kImageRank;
+  const ir::Function& forward = network.from_file->function("forward");
+  return forward.type(forward.arguments[0].value).rank();
+}
+
+}  // namespace rewire::cli

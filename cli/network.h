@@ -1,0 +1,42 @@
+// The network that a command line asks for: MODEL (a recipe, a .rir file or a zoo name) with --set, --plugin
+// and
+// --plugin-path. This is where recipes, models and plugins meet.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "ir/module.h"
+#include "runtime/plugin/plugin.h"
+#include "runtime/recipe/recipe.h"
+
+namespace rewire::cli {
+
+struct NetworkRequest {
+  std::string model;
+  std::vector<std::string> settings, plugins, plugin_path;
+};
+void declare_network(NetworkRequest& request, Options& options);
+void declare_plugin_path(std::vector<std::string>& plugin_path, Options& options);
+
+struct Network {
+  runtime::Recipe recipe;               // with every value of the model filled in
+  std::optional<ir::Module> from_file;  // the module of a .rir file
+  std::vector<runtime::PluginHandle> plugins;
+};
+
+/// Reads the recipe or module and loads the plugins.
+Network resolve(const NetworkRequest& request);
+
+/// `forward` as the model or the file has it. The batch of a .rir file is its own, whatever is asked for.
+ir::Module original_module(const Network& network, std::int64_t batch);
+/// The same after the plugins' rewrites.
+ir::Module rewritten_module(const Network& network, std::int64_t batch);
+
+/// The axes of one batch of images: 4 for the zoo's models, the argument's own for a .rir file.
+int image_rank(const Network& network);
+
+}  // namespace rewire::cli

@@ -1,0 +1,87 @@
+// rewire plugins: the residual strategies that are found, and what each can be told.
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/json.h"
+#include "cli/network.h"
+#include "runtime/plugin/plugin.h"
+
+namespace rewire::cli {
+namespace {
+
+struct Request {
+  std::string name;
+  std::vector<std::string> plugin_path;
+  bool json = false;
+};
+
+void declare_list(Request& request, Options& options) {
+  declare_plugin_path(request.plugin_path, options);
+  options.flag("--json", request.json, "print a list of objects");
+}
+
+void declare_info(Request& request, Options& options) {
+  options.text("NAME", request.name, "a plugin's name, or the path of its library", Options::Need::required);
+  declare_plugin_path(request.plugin_path, options);
+  options.flag("--json", request.json, "print an object");
+}
+
+nlohmann::ordered_json describe(const runtime::PluginInfo& info) {
+  return {{"name", info.name},
+          {"version", info.version},
+          {"doc", info.doc},
+          {"path", info.path},
+          {"sha256", info.sha256}};
+}
+
+void list(const Request& request) {
+  const std::vector<runtime::PluginInfo> plugins = runtime::list_plugins(request.plugin_path);
+  if (request.json) {
+    nlohmann::ordered_json objects = nlohmann::ordered_json::array();
+    for (const runtime::PluginInfo& info : plugins) objects.push_back(describe(info));
+    print_json(objects);
+    return;
+  }
+  for (const runtime::PluginInfo& info : plugins) {
+    fmt::print("{} {}: {}\n  {}\n", info.name, info.version, info.doc, info.path);
+  }
+  if (plugins.empty()) {
+    fmt::print("no plugin in {}\n", fmt::join(runtime::plugin_search_path(request.plugin_path), ", "));
+  }
+}
+
+void info(const Request& request) {
+  const runtime::PluginHandle plugin = runtime::load_plugin({request.name, {}}, request.plugin_path);
+  const runtime::PluginInfo& facts = runtime::plugin_info(*plugin);
+  if (request.json) {
+    nlohmann::ordered_json object = describe(facts);
+    object["parameters"] = nlohmann::ordered_json::array();
+    for (const runtime::PluginParameterInfo& parameter : facts.parameters) {
+      object["parameters"].push_back({{"name", parameter.name},
+                                      {"type", parameter.type},
+                                      {"default", parameter.default_value},
+                                      {"range", parameter.range},
+                                      {"doc", parameter.doc}});
+    }
+    print_json(object);
+    return;
+  }
+  fmt::print("{} {}: {}\n{}\nSHA-256 {}\n\n", facts.name, facts.version, facts.doc, facts.path, facts.sha256);
+  for (const runtime::PluginParameterInfo& parameter : facts.parameters) {
+    fmt::print("  {:<12} {} = {}{}{}\n      {}\n", parameter.name, parameter.type,
+               parameter.default_value.empty() ? "\"\"" : parameter.default_value,
+               parameter.range.empty() ? "" : "   ", parameter.range, parameter.doc);
+  }
+}
+
+}  // namespace
+
+Command plugins_command() {
+  return make_command<Request>("plugins", "the residual strategies that are found", declare_list, list);
+}
+
+Command plugins_info_command() {
+  return make_command<Request>("plugins info", "a strategy's parameters", declare_info, info);
+}
+
+}  // namespace rewire::cli

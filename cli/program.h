@@ -1,0 +1,24 @@
+// What run, grad and step share: the files they read and the engine that they start.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cli/command.h"
+#include "cli/network.h"
+#include "ir/module.h"
+#include "runtime/exec/engine.h"
+
+namespace rewire::cli {
+
+struct ProgramRequest {
+  std::string weights, input, engine;
+};
+/// --weights, --input and --engine; `input_doc` says what --input holds.
+void declare_program(ProgramRequest& request, Options& options, const std::string& input_doc);
+
+/// The engine of a module, holding the weights of the file.
+std::unique_ptr<runtime::Engine> start_engine(const Network& network, const ir::Module& module,
+                                              const ProgramRequest& request);
+
+}  // namespace rewire::cli

@@ -1,0 +1,62 @@
+// rewire step: optimizer steps on batches from files.
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/json.h"
+#include "cli/network.h"
+#include "cli/program.h"
+#include "runtime/io/files.h"
+#include "runtime/io/safetensors.h"
+#include "runtime/train/given.h"
+#include "runtime/train/program.h"
+#include "runtime/train/weights.h"
+
+namespace rewire::cli {
+namespace {
+
+struct Request {
+  NetworkRequest network;
+  ProgramRequest program;
+  std::string labels, output;
+  std::int64_t steps = 1;
+};
+
+void declare(Request& request, Options& options) {
+  declare_network(request.network, options);
+  declare_program(request.program, options,
+                  "f32 [steps, batch, channels, height, width], or one batch that is used every step; with "
+                  "train.accumulate=A the first axis is steps*A");
+  options.text("--labels", request.labels, ".npy: i64 [steps, batch], or [batch]", Options::Need::required);
+  options.integer(
+      "--steps", request.steps, 1,
+      "optimizer steps; the recipe's schedule is stretched so that its train.epochs end with them");
+  options.text("--output", request.output, "the safetensors file that the weights go to",
+               Options::Need::required);
+}
+
+void run(const Request& request) {
+  runtime::require_writable(request.output);
+  const Network network = resolve(request.network);
+  const runtime::Recipe& recipe = network.recipe;
+  const runtime::GivenTensor images = runtime::read_given(request.program.input);
+  const runtime::GivenTensor labels = runtime::read_given(request.labels);
+  ir::Module module = rewritten_module(network, runtime::batch_extent(images, image_rank(network), true));
+  const double steps_per_epoch =
+      static_cast<double>(request.steps) / static_cast<double>(recipe.train.epochs);
+  runtime::add_step_program(module, runtime::train_options(recipe, steps_per_epoch));
+  const std::unique_ptr<runtime::Engine> engine = start_engine(network, module, request.program);
+
+  const std::vector<double> losses =
+      runtime::run_given_steps(*engine, module, images, labels, request.steps, recipe.train.accumulate);
+  runtime::write_safetensors(request.output, runtime::weights_of(*engine, module));
+  print_json_line(nlohmann::ordered_json{{"losses", losses}});
+}
+
+}  // namespace
+
+Command step_command() {
+  return make_command<Request>("step", "optimizer steps on given batches: weights out, losses as JSON",
+                               declare, run);
+}
+
+}  // namespace rewire::cli

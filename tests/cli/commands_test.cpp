@@ -1,0 +1,232 @@
+// The commands on good input: what they print and what they write.
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "runtime/io/npy.h"
+#include "runtime/io/safetensors.h"
+#include "tests/cli/fixture.h"
+#include "tests/support/catch.h"
+
+namespace rewire::test {
+namespace {
+
+using nlohmann::json;
+
+const std::vector<std::string> kCommands = {"init", "run",    "grad",    "step",         "verify",
+                                            "dump", "models", "plugins", "plugins info", "doctor"};
+
+Words words_of(const std::string& command) {
+  const std::size_t space = command.find(' ');
+  if (space == std::string::npos) return {command};
+  return {command.substr(0, space), command.substr(space + 1)};
+}
+
+std::vector<float> floats_of(const std::string& npy_path) {
+  const runtime::HostTensor tensor = runtime::read_npy(npy_path);
+  return {tensor.as<float>().begin(), tensor.as<float>().end()};
+}
+
+double norm(const runtime::HostTensor& tensor) {
+  double square = 0;
+  for (const float value : tensor.as<float>()) square += static_cast<double>(value) * value;
+  return std::sqrt(square);
+}
+
+TEST_CASE("Help names every command, and every command explains itself") {
+  const Outcome help = rewire_command({"--help"});
+  CHECK(help.code == 0);
+  CHECK(help.err.empty());
+  CHECK(rewire_command({}).out == help.out);
+  for (const std::string& command : kCommands) {
+    CAPTURE(command);
+    CHECK_THAT(help.out, REWIRE_CATCH_CONTAINS("\n  " + command + " "));
+    const Outcome own = rewire_command(words_of(command) + Words{"--help"});
+    CHECK(own.code == 0);
+    CHECK_THAT(own.out, REWIRE_CATCH_CONTAINS("rewire " + command) && REWIRE_CATCH_CONTAINS("--quiet") &&
+                            REWIRE_CATCH_CONTAINS("--log-level"));
+  }
+  const Outcome version = rewire_command({"--version"});
+  CHECK(version.code == 0);
+  CHECK(version.out == "rewire " REWIRE_TEST_VERSION "\n");
+}
+
+TEST_CASE("init writes the weights that the seed chooses") {
+  const Workplace work;
+  CHECK(work.init(kModel, "again.safetensors").code == 0);
+  CHECK(read_text(work.file("again.safetensors")) == read_text(work.file("w.safetensors")));
+  CHECK(work.init(kModel + Words{"--set", "seed=1"}, "other.safetensors").code == 0);
+  CHECK(read_text(work.file("other.safetensors")) != read_text(work.file("w.safetensors")));
+
+  const runtime::SafetensorsFile file = runtime::read_safetensors(work.file("w.safetensors"));
+  CHECK(file.tensors.at("blocks.0.attn.qkv.weight").type() == ir::TensorType{ir::DType::f32, {24, 8}});
+  CHECK(file.tensors.at("head.weight").type() == ir::TensorType{ir::DType::f32, {10, 8}});
+  CHECK_FALSE(file.tensors.contains("train.step"));
+}
+
+TEST_CASE("run takes the batch from the input and writes one row of logits an image") {
+  const Workplace work;
+  const Outcome outcome = work.run(kModel);
+  CHECK(outcome.code == 0);
+  CHECK(outcome.out.empty());
+  CHECK(outcome.err.empty());
+  CHECK(runtime::read_npy(work.file("out.npy")).type() == ir::TensorType{ir::DType::f32, {kBatch, 10}});
+
+  // An image's logits do not depend on the batch that it is in.
+  runtime::HostTensor first({ir::DType::f32, {1, 1, 28, 28}});
+  const runtime::HostTensor images = runtime::read_npy(work.file("x.npy"));
+  std::copy_n(images.as<float>().begin(), first.as<float>().size(), first.as<float>().begin());
+  runtime::write_npy(work.file("first.npy"), first);
+  CHECK(work.run(kModel, "first.npy", "first_out.npy").code == 0);
+  const std::vector<float> all = floats_of(work.file("out.npy"));
+  const std::vector<float> one = floats_of(work.file("first_out.npy"));
+  REQUIRE(one.size() == 10);
+  for (std::size_t i = 0; i < one.size(); ++i) CHECK(one[i] == Approx(all[i]).epsilon(1e-5));
+}
+
+TEST_CASE("A recipe, a zoo name with --set and a dumped module are the same network") {
+  const Workplace work;
+  REQUIRE(work.run(kModel).code == 0);
+  write_text(
+      work.file("small.toml"),
+      "[model]\nname = \"vit_tiny_28\"\ndim = 8\ndepth = 1\nheads = 2\npatch = 14\n[train]\nbatch = 3\n");
+  REQUIRE(work.run({work.file("small.toml")}, "x.npy", "recipe.npy").code == 0);
+  CHECK(read_text(work.file("recipe.npy")) == read_text(work.file("out.npy")));
+
+  const Outcome dump = rewire_command({"dump", work.file("small.toml"), "--stage", "ir"});
+  REQUIRE(dump.code == 0);
+  write_text(work.file("small.rir"), dump.out);
+  REQUIRE(work.run({work.file("small.rir")}, "x.npy", "module.npy").code == 0);
+  CHECK(read_text(work.file("module.npy")) == read_text(work.file("out.npy")));
+  CHECK(rewire_command({"dump", work.file("small.rir")}).out == dump.out);
+}
+
+TEST_CASE("grad writes one gradient a weight and prints the loss") {
+  const Workplace work;
+  const Outcome outcome = work.grad(kModel, {"--json"});
+  REQUIRE(outcome.code == 0);
+  const double loss = json::parse(outcome.out).at("loss");
+  CHECK(loss == Approx(std::log(10.0)).margin(0.5));  // ten classes, and a network that knows nothing
+  const runtime::SafetensorsFile weights = runtime::read_safetensors(work.file("w.safetensors"));
+  const runtime::SafetensorsFile gradients = runtime::read_safetensors(work.file("g.safetensors"));
+  REQUIRE(gradients.tensors.size() == weights.tensors.size());
+  for (const auto& [name, gradient] : gradients.tensors) {
+    CAPTURE(name);
+    CHECK(gradient.type() == weights.tensors.at(name).type());
+    CHECK(norm(gradient) > 0);
+  }
+  CHECK_THAT(work.grad(kModel).out, REWIRE_CATCH_CONTAINS("loss 2."));
+}
+
+TEST_CASE("step prints the losses, the first of them grad's, and writes weights that moved") {
+  const Workplace work;
+  const Outcome outcome = work.step(kModel, {"--input", work.file("xs.npy")});
+  REQUIRE(outcome.code == 0);
+  const std::vector<double> losses = json::parse(outcome.out).at("losses");
+  REQUIRE(losses.size() == 2);
+  CHECK(losses[0] == json::parse(work.grad(kModel, {"--json"}).out).at("loss"));
+  const runtime::SafetensorsFile before = runtime::read_safetensors(work.file("w.safetensors"));
+  const runtime::SafetensorsFile after = runtime::read_safetensors(work.file("w2.safetensors"));
+  REQUIRE(after.tensors.size() == before.tensors.size());
+  // AdamW moves each entry by about lr a step; two steps of 1e-3.
+  const auto& moved = after.tensors.at("head.weight").as<float>();
+  const auto& start = before.tensors.at("head.weight").as<float>();
+  for (std::size_t i = 0; i < moved.size(); ++i) {
+    CHECK(moved[i] != start[i]);
+    CHECK(std::abs(moved[i] - start[i]) < 2.1e-3F);
+  }
+  // What step wrote, run reads.
+  CHECK(work.run(kModel, "x.npy", "out.npy", "w2.safetensors").code == 0);
+
+  // One batch, every step; the recipe's optimizer.
+  const Outcome same =
+      work.step(kModel, {"--input", work.file("x.npy"), "--labels", work.file("y.npy"), "--steps", "5",
+                         "--set", "optimizer.name=sgd", "--set", "optimizer.lr=0.1"});
+  CHECK(same.code == 2);  // --labels twice
+  const Outcome five =
+      rewire_command(Words{"step"} + kModel +
+                     Words{"--weights", work.file("w.safetensors"), "--labels", work.file("y.npy"), "--input",
+                           work.file("x.npy"), "--steps", "5", "--output", work.file("w5.safetensors"),
+                           "--set", "optimizer.lr=0.01"});
+  REQUIRE(five.code == 0);
+  const std::vector<double> falling = json::parse(five.out).at("losses");
+  REQUIRE(falling.size() == 5);
+  CHECK(falling[4] < falling[0]);
+}
+
+TEST_CASE("A plugin rewrites the network, its weights are loaded by name, and --plugin none takes it out") {
+  const Workplace work;
+  const Words plugin = {"--plugin", plugin_file("gain") + ":factor=3"};
+  const Outcome original = rewire_command(Words{"dump"} + kModel + Words{"--stage", "ir"} + plugin);
+  const Outcome rewritten = rewire_command(Words{"dump"} + kModel + Words{"--stage", "rewritten"} + plugin);
+  REQUIRE(original.code == 0);
+  REQUIRE(rewritten.code == 0);
+  CHECK(original.out == rewire_command(Words{"dump"} + kModel).out);
+  CHECK(original.out != rewritten.out);
+  CHECK_THAT(rewritten.out, REWIRE_CATCH_CONTAINS("blocks.0.attn.gain"));
+
+  REQUIRE(work.init(kModel + plugin, "wg.safetensors").code == 0);
+  REQUIRE(work.run(kModel).code == 0);
+  REQUIRE(work.run(kModel + plugin, "x.npy", "gain.npy", "wg.safetensors").code == 0);
+  CHECK(read_text(work.file("gain.npy")) != read_text(work.file("out.npy")));
+
+  write_text(work.file("gain.toml"),
+             "[model]\nname = \"vit_tiny_28\"\ndim = 8\ndepth = 1\nheads = 2\npatch = 14\n"
+             "[[plugin]]\nname = \"" +
+                 plugin_file("gain") + "\"\nfactor = 3\n");
+  REQUIRE(work.run({work.file("gain.toml")}, "x.npy", "recipe.npy", "wg.safetensors").code == 0);
+  CHECK(read_text(work.file("recipe.npy")) == read_text(work.file("gain.npy")));
+  REQUIRE(work.run({work.file("gain.toml"), "--plugin", "none"}, "x.npy", "none.npy").code == 0);
+  CHECK(read_text(work.file("none.npy")) == read_text(work.file("out.npy")));
+}
+
+TEST_CASE("dump shows the training step after all passes, and on request each pass") {
+  const Workplace work;
+  const Words step = Words{"dump"} + kModel + Words{"--stage", "step", "--set", "train.batch=3"};
+  const Outcome outcome = rewire_command(step);
+  REQUIRE(outcome.code == 0);
+  CHECK_THAT(outcome.out, REWIRE_CATCH_CONTAINS("func @step(%image: f32[3,1,28,28], %label: i64[3])") &&
+                              REWIRE_CATCH_CONTAINS("update "));
+  CHECK_THAT(outcome.out, !REWIRE_CATCH_CONTAINS("layer_norm") && !REWIRE_CATCH_CONTAINS("residual") &&
+                              !REWIRE_CATCH_CONTAINS("func @forward"));
+  const Outcome traced = rewire_command(step + Words{"--print-after-all", "--time-passes"});
+  CHECK(traced.out == outcome.out);
+  CHECK_THAT(traced.err,
+             REWIRE_CATCH_CONTAINS("// after decompose\nmodule @") && REWIRE_CATCH_CONTAINS(" ms\n"));
+}
+
+TEST_CASE("verify holds the gradients of a rewritten model to differences") {
+  const Outcome outcome = rewire_command(Words{"verify"} + kModel +
+                                         Words{"--json", "--plugin", plugin_file("gain") + ":factor=0.5"});
+  REQUIRE(outcome.code == 0);
+  const json report = json::parse(outcome.out);
+  CHECK(report.at("passed") == true);
+  CHECK(report.at("gradients").size() >= 8);  // a row a role
+  for (const json& row : report.at("gradients")) CHECK(row.at("error") < 1e-6);
+  CHECK_THAT(rewire_command(Words{"verify"} + kModel).out, REWIRE_CATCH_CONTAINS("\nqkv "));
+}
+
+TEST_CASE("models, plugins and doctor print text and JSON") {
+  const json models = json::parse(rewire_command({"models", "--json"}).out);
+  CHECK(models.at(0).at("name") == "vit_tiny_28");
+  CHECK(models.at(0).at("parameters") == 5353738);  // timm's count for this model
+  CHECK_THAT(rewire_command({"models"}).out, REWIRE_CATCH_CONTAINS("vit_b16_224"));
+
+  const json info = json::parse(rewire_command({"plugins", "info", plugin_file("gain"), "--json"}).out);
+  CHECK(info.at("name") == "gain");
+  CHECK(info.at("sha256").get<std::string>().size() == 64);
+  CHECK_THAT(rewire_command({"plugins", "info", plugin_file("gain")}).out,
+             REWIRE_CATCH_CONTAINS("factor") && REWIRE_CATCH_CONTAINS("layers"));
+  const Outcome list =
+      rewire_command({"plugins", "--json", "--plugin-path", REWIRE_FIXTURES, "--log-level", "off"});
+  REQUIRE(list.code == 0);
+  CHECK_THAT(list.out, REWIRE_CATCH_CONTAINS("\"gain\""));
+
+  const json doctor = json::parse(rewire_command({"doctor", "--json"}).out);
+  CHECK(doctor.at("processor").at("cores") >= 1);
+  CHECK(doctor.at("built_with").at("LLVM").get<std::string>().starts_with("19."));
+  CHECK_THAT(rewire_command({"doctor"}).out,
+             REWIRE_CATCH_CONTAINS("processor") && REWIRE_CATCH_CONTAINS("CUDA"));
+}
+
+}  // namespace
+}  // namespace rewire::test

@@ -1,0 +1,235 @@
+// Bad input: one clear line, exit code 2, nothing half-written.
+#include <filesystem>
+
+#include "runtime/io/npy.h"
+#include "runtime/io/safetensors.h"
+#include "tests/cli/fixture.h"
+#include "tests/support/catch.h"
+
+namespace rewire::test {
+namespace {
+
+/// The outcome is a refusal with this one line.
+void check_refusal(const Outcome& outcome, const std::string& message) {
+  CHECK(outcome.err == "rewire: " + message + "\n");
+  CHECK(outcome.code == 2);
+  CHECK(outcome.out.empty());
+}
+
+TEST_CASE("Unknown commands, options and arguments are refused with the nearest match") {
+  check_refusal(rewire_command({"rnu"}),
+                "unknown command 'rnu' (did you mean 'run'?); rewire --help lists the commands");
+  check_refusal(
+      rewire_command({"--json", "models"}),
+      "'--json' stands before the command: write rewire COMMAND --json (rewire --help lists the commands)");
+  check_refusal(rewire_command({"models", "--jsno"}),
+                "models: unknown option --jsno (did you mean '--json'?); see rewire models --help");
+  check_refusal(rewire_command({"models", "vit"}),
+                "models: unexpected argument 'vit'; see rewire models --help");
+  check_refusal(rewire_command({"run"}), "run: MODEL is required; see rewire run --help");
+  // The misspelt option is the cause, the missing one its consequence.
+  check_refusal(rewire_command({"run", "vit_tiny_28", "--wieghts=w"}),
+                "run: unknown option --wieghts (did you mean '--weights'?); see rewire run --help");
+  check_refusal(rewire_command({"step", "vit_tiny_28", "--steps", "many"}),
+                "step: --steps: 'many' is no integer; see rewire step --help");
+  check_refusal(rewire_command({"verify", "vit_tiny_28", "--batch", "0"}),
+                "verify: --batch: 0 is out of range: it must be at least 1; see rewire verify --help");
+  check_refusal(rewire_command({"dump", "vit_tiny_28", "--stage", "rewriten"}),
+                "dump: --stage: 'rewriten' is none of ir, rewritten, step (did you mean 'rewritten'?); "
+                "see rewire dump --help");
+  check_refusal(
+      rewire_command({"models", "--log-level", "debgu"}),
+      "models: --log-level: 'debgu' is none of debug, info, warning, error, off (did you mean 'debug'?); "
+      "see rewire models --help");
+}
+
+TEST_CASE("A model that is none, and options that do not fit, are refused") {
+  check_refusal(rewire_command({"dump", "vit_tiny"}),
+                "unknown model 'vit_tiny' (did you mean 'vit_tiny_28'?); `rewire models` lists the zoo");
+  check_refusal(rewire_command({"dump", "/nowhere/r.toml"}),
+                "cannot read /nowhere/r.toml: No such file or directory");
+  check_refusal(rewire_command({"dump", "/nowhere/m.rir"}),
+                "cannot read /nowhere/m.rir: No such file or directory");
+  check_refusal(rewire_command({"dump", "vit_tiny_28", "--set", "model.heads=5"}),
+                "model.dim=192 is no multiple of model.heads=5; set dim to heads times a head's width");
+  check_refusal(rewire_command({"dump", "vit_tiny_28", "--set", "model.dmi=5"}),
+                "--set model.dmi=5: unknown key model.dmi (did you mean 'dim'?)");
+}
+
+TEST_CASE("A recipe's fault is refused with its line, whatever the command") {
+  const Workplace work;
+  const std::string recipe = work.file("r.toml");
+  write_text(recipe, "[model]\nname = \"vit_tiny_28\"\n[train]\nbatchsize = 3\n");
+  check_refusal(rewire_command({"dump", recipe}),
+                recipe + ":4: unknown key train.batchsize (did you mean 'batch'?)");
+  write_text(recipe, "[model]\nname = \"vit_tiny_28\"\ndim = \"wide\"\n");
+  check_refusal(rewire_command({"dump", recipe}),
+                recipe + ":3: model.dim takes an integer, not the string 'wide'");
+  check_refusal(work.init({recipe}, "new.safetensors"),
+                recipe + ":3: model.dim takes an integer, not the string 'wide'");
+  CHECK_FALSE(std::filesystem::exists(work.file("new.safetensors")));
+}
+
+TEST_CASE("A module's fault is refused with line, column and caret") {
+  const Workplace work;
+  const std::string module = work.file("m.rir");
+  write_text(
+      module,
+      "module @m {\n  func @forward(%x: f32[2,3]) -> (logits: f32[2,3]) {\n    %0 = nge %x : f32[2,3]\n");
+  const Outcome syntax = rewire_command({"dump", module});
+  CHECK(syntax.code == 2);
+  CHECK_THAT(syntax.err, REWIRE_CATCH_CONTAINS("rewire: " + module + ":3:10: ") &&
+                             REWIRE_CATCH_CONTAINS("neg") && REWIRE_CATCH_CONTAINS("\n         ^"));
+  write_text(
+      module,
+      "module @m {\n  func @forward(%x: f32[2,3]) -> (logits: f32[2,4]) {\n    %0 = neg %x : f32[2,3]\n"
+      "    return logits = %0\n  }\n}\n");
+  const Outcome types = rewire_command({"dump", module});
+  CHECK(types.code == 2);
+  CHECK_THAT(types.err, REWIRE_CATCH_CONTAINS("rewire: " + module + ":") &&
+                            REWIRE_CATCH_CONTAINS("f32[2,3]") && REWIRE_CATCH_CONTAINS("f32[2,4]"));
+  write_text(module, "module @m {\n}\n");
+  check_refusal(rewire_command({"dump", module}), module + ": the module has no function 'forward'");
+  write_text(
+      module,
+      "module @m {\n  func @forward(%x: f32[2,3]) -> (logits: f32[2,3]) {\n    %0 = neg %x : f32[2,3]\n"
+      "    return logits = %0\n  }\n}\n");
+  CHECK(rewire_command({"dump", module}).code == 0);
+  check_refusal(rewire_command({"dump", module, "--set", "model.dim=3"}),
+                "--set model.dim=3: " + module + " is a module, its shapes are fixed in the file");
+}
+
+TEST_CASE("Corrupt, short and foreign weights are refused, and no output appears") {
+  const Workplace work;
+  const std::string bad = work.file("bad.safetensors");
+  const std::size_t entries = work.entries();
+  const auto refusal = [&](const std::string& bytes) {
+    write_text(bad, bytes);
+    const Outcome outcome = work.run(kModel, "x.npy", "out.npy", "bad.safetensors");
+    CHECK(outcome.code == 2);
+    CHECK(work.entries() == entries + 1);
+    REQUIRE(outcome.err.starts_with("rewire: " + bad + ": "));
+    CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
+    return outcome.err;
+  };
+  const auto file_of = [](const std::string& header, std::size_t data) {
+    std::string bytes(8, '\0');
+    for (std::size_t i = 0; i < 8; ++i) bytes[i] = static_cast<char>(header.size() >> (8 * i));
+    return bytes + header + std::string(data, '\0');
+  };
+  refusal("short");
+  refusal(std::string("\xff\xff\xff\xff\xff\xff\xff\x7f", 8) + "{}");  // a header of 2^63 bytes
+  refusal(file_of(
+      R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})",
+      12));
+  refusal(file_of(R"({"a":{"dtype":"F32","shape":[1099511627776,1099511627776],"data_offsets":[0,4]}})", 4));
+  const std::string good = read_text(work.file("w.safetensors"));
+  refusal(good.substr(0, good.size() - 1));
+}
+
+TEST_CASE("Weights of another shape or name are refused by name and both shapes") {
+  const Workplace work;
+  const std::string weights = work.file("w.safetensors");
+  check_refusal(work.run({"vit_tiny_28", "--set", "model.dim=12", "--set", "model.depth=1", "--set",
+                          "model.heads=2", "--set", "model.patch=14"}),
+                weights + ": 'cls_token' has the shape [1,1,8]; the model's has [1,1,12]");
+  runtime::SafetensorsFile file = runtime::read_safetensors(weights);
+  file.tensors.emplace("haed.weight", file.tensors.at("head.weight").clone());
+  runtime::write_safetensors(weights, file.tensors);
+  check_refusal(work.run(kModel),
+                weights + ": the model has no 'haed.weight' f32[10,8] (did you mean 'head.weight'?)");
+  file.tensors.erase("head.weight");
+  runtime::write_safetensors(weights, file.tensors);
+  check_refusal(work.run(kModel), weights + ": it lacks 'head.weight' f32[10,8] of the model");
+  CHECK_FALSE(std::filesystem::exists(work.file("out.npy")));
+}
+
+TEST_CASE("Inputs and labels of the wrong shape, type or class are refused with both types") {
+  const Workplace work;
+  const std::string input = work.file("bad.npy");
+  const auto run_on = [&](const runtime::HostTensor& tensor) {
+    runtime::write_npy(input, tensor);
+    return work.run(kModel, "bad.npy");
+  };
+  check_refusal(run_on(floats({3, 1, 27, 28})),
+                input + ": 'image' is f32[3,1,27,28]; the program takes f32[3,1,28,28]");
+  check_refusal(run_on(floats({3, 28, 28})),
+                input + ": f32[3,28,28] has the wrong rank: one batch has 4 axes");
+  check_refusal(run_on(runtime::convert(floats({3, 1, 28, 28}), ir::DType::f64)),
+                input + ": 'image' is f64[3,1,28,28]; the program takes f32[3,1,28,28]; convert it to f32");
+  write_text(input, "no numpy");
+  const Outcome foreign = work.run(kModel, "bad.npy");
+  CHECK(foreign.code == 2);
+  CHECK_THAT(foreign.err, REWIRE_CATCH_CONTAINS("rewire: " + input + ": "));
+
+  runtime::HostTensor labels = runtime::read_npy(work.file("y.npy"));
+  labels.as<std::int64_t>()[1] = 10;
+  runtime::write_npy(work.file("y.npy"), labels);
+  check_refusal(work.grad(kModel),
+                work.file("y.npy") + ": the label 10 is no class of the model, which has 0 to 9");
+  runtime::write_npy(work.file("y.npy"), runtime::convert(labels, ir::DType::i32));
+  check_refusal(work.grad(kModel),
+                work.file("y.npy") + ": 'label' is i32[3]; the program takes i64[3]; convert it to i64");
+  check_refusal(work.step(kModel, {"--input", work.file("xs.npy"), "--set", "train.accumulate=2"}),
+                work.file("xs.npy") +
+                    ": 'image' is f32[2,3,1,28,28]; 4 batches of the program are f32[4,3,1,28,28], or "
+                    "f32[3,1,28,28] for one that is used every time");
+  for (const char* output : {"out.npy", "g.safetensors", "w2.safetensors"}) {
+    CHECK_FALSE(std::filesystem::exists(work.file(output)));
+  }
+}
+
+TEST_CASE("A file that is no plugin, one of another ABI, one that throws and wrong parameters are refused") {
+  const Workplace work;
+  const auto dump_with = [](const std::string& plugin) {
+    return rewire_command(Words{"dump"} + kModel +
+                          Words{"--stage", "rewritten", "--quiet", "--plugin", plugin});
+  };
+  const auto refused = [&](const std::string& plugin, const std::string& words) {
+    CAPTURE(plugin);
+    const Outcome outcome = dump_with(plugin);
+    CHECK(outcome.code == 2);
+    CHECK(outcome.out.empty());
+    CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
+    CHECK_THAT(outcome.err, REWIRE_CATCH_CONTAINS("rewire: ") && REWIRE_CATCH_CONTAINS(words));
+  };
+  write_text(work.file("text.so"), "this is no library");
+  refused(work.file("text.so"), "it is no shared library");
+  refused(plugin_file("no_symbol"), "rewire_plugin_query");
+  refused(plugin_file("newer_major"), "for plugin ABI 2.0, this rewire speaks 1.0");
+  refused(plugin_file("misbehave") + ":act=throw", "plugin 'misbehave': this model is not to its taste");
+  refused(plugin_file("gain") + ":facto=3", "it has no parameter 'facto' (did you mean 'factor'?)");
+  refused(plugin_file("gain") + ":layers=7", "7");
+  refused("no_such_plugin_anywhere", "no_such_plugin_anywhere");
+  refused("gain:", "is no key=value");
+}
+
+TEST_CASE("An output that cannot be written is refused before any work") {
+  const Workplace work;
+  check_refusal(work.run(kModel, "x.npy", "no/folder/out.npy"),
+                "cannot write " + work.file("no/folder/out.npy") + ": No such file or directory");
+  check_refusal(work.init(kModel, "."), "cannot write " + work.file(".") + ": Is a directory");
+  // /proc holds no files of ours, not even root's.
+  const Outcome outcome = rewire_command(Words{"init"} + kModel + Words{"--output", "/proc/w.safetensors"});
+  CHECK(outcome.code == 2);
+  CHECK_THAT(outcome.err, REWIRE_CATCH_CONTAINS("rewire: cannot write /proc/w.safetensors: "));
+}
+
+TEST_CASE("A failure of the world exits 1: NaN in a batch, no room on stdout") {
+  const Workplace work;
+  runtime::HostTensor images = runtime::read_npy(work.file("xs.npy"));
+  images.as<float>()[3000] = std::numeric_limits<float>::infinity();  // in the second batch
+  runtime::write_npy(work.file("xs.npy"), images);
+  const Outcome outcome = work.step(kModel, {"--input", work.file("xs.npy")});
+  CHECK(outcome.code == 1);
+  CHECK(outcome.err == "rewire: step 2: the loss or a gradient is not finite: input 'image' is not finite\n");
+  CHECK(outcome.out.empty());
+  CHECK_FALSE(std::filesystem::exists(work.file("w2.safetensors")));
+
+  const Outcome full = rewire_command({"models"}, "/dev/full");
+  CHECK(full.code == 1);
+  CHECK(full.err == "rewire: cannot write to stdout: No space left on device\n");
+}
+
+}  // namespace
+}  // namespace rewire::test
