@@ -10,6 +10,7 @@
 #include "ir/passes/dce.h"
 #include "ir/passes/decompose.h"
 #include "ir/passes/pass.h"
+#include "ir/passes/recompute.h"
 #include "ir/passes/specialise_training.h"
 #include "ir/text.h"
 #include "ir/verify.h"
@@ -39,6 +40,8 @@ constexpr Stage kStages[] = {
     // Equal operands are one value now, which more rules match.
     {"canonicalise", canonicalise},
     {"dce", dce},
+    // What backward can have again for less than it costs to hold is cloned there; last, or cse would undo it.
+    {"recompute", recompute},
 };
 
 void check(const Module& module, std::string_view pass) {

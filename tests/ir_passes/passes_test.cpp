@@ -9,6 +9,7 @@
 #include "ir/passes/cse.h"
 #include "ir/passes/dce.h"
 #include "ir/passes/decompose.h"
+#include "ir/passes/recompute.h"
 #include "ir/passes/specialise_training.h"
 #include "ir/text.h"
 #include "ir/verify.h"
@@ -96,6 +97,10 @@ TEST_CASE("dce compacts the table of values and keeps unused parameters", "[ir][
   CHECK(unused.parameters.size() == 1);
   unused.drop_unused_parameters();
   CHECK(unused.parameters.empty());
+}
+
+TEST_CASE("recompute clones what is cheaper to have again than to hold, and nothing else", "[ir][passes]") {
+  check_golden("recompute", recompute);
 }
 
 TEST_CASE("specialise_training folds is_training as the context says", "[ir][passes]") {

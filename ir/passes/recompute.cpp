@@ -1,0 +1,225 @@
+#include "ir/passes/recompute.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "ir/ops/op_info.h"
+#include "ir/passes/dce.h"
+#include "ir/passes/liveness.h"
+
+namespace rewire::ir {
+namespace {
+
+/// Chains are cut where they outgrow this: what lies behind is a leaf.
+constexpr std::size_t kMaxChain = 64, kMaxLeaves = 8;
+
+bool is_cheap(const Op& op) {
+  const OpClass op_class = op_info(op.code).op_class;
+  return op_class == OpClass::pointwise || op_class == OpClass::random || is_view(op.code) ||
+         op.code == Opcode::transpose;
+}
+
+/// Floating-point operations an element, roughly.
+std::int64_t flops_per_element(Opcode code) {
+  switch (code) {
+    case Opcode::exp:
+    case Opcode::log:
+    case Opcode::sin:
+    case Opcode::cos:
+    case Opcode::tanh:
+    case Opcode::erf:
+    case Opcode::sigmoid:
+      return 20;
+    case Opcode::pow:
+    case Opcode::random_uniform:
+      return 40;
+    case Opcode::random_normal:
+      return 80;
+    case Opcode::sqrt:
+    case Opcode::rsqrt:
+    case Opcode::div:
+      return 4;
+    case Opcode::transpose:
+      return 0;
+    default:
+      return is_view(code) ? 0 : 1;
+  }
+}
+
+/// Whether a kernel that computes `op` can compute its operands on the way.
+bool reads_on_the_way(const Op& op) {
+  const OpClass op_class = op_info(op.code).op_class;
+  return op_class == OpClass::pointwise || op_class == OpClass::reduce || is_view(op.code);
+}
+
+/// How a value can be had: the ops to run, and the values with memory that they start from. Both sorted.
+struct Cone {
+  std::vector<std::int32_t> ops;  // body indices
+  std::vector<Value> leaves;
+};
+
+template <class T>
+void merge_into(std::vector<T>& target, const std::vector<T>& more) {
+  std::vector<T> merged;
+  std::set_union(target.begin(), target.end(), more.begin(), more.end(), std::back_inserter(merged));
+  target = std::move(merged);
+}
+
+/// Decides for one function and one peak, and rewrites.
+class Recomputation {
+ public:
+  Recomputation(Function& function, const Liveness& liveness, std::int32_t peak)
+      : function_(function),
+        liveness_(liveness),
+        peak_(peak),
+        cones_(function.types.size()),
+        held_(function.types.size(), false),
+        again_(function.types.size(), false),
+        needed_in_memory_(function.types.size(), false) {}
+
+  /// Whether anything is computed again.
+  bool run() {
+    mark_held();
+    for (std::int32_t i = 0; i <= peak_; ++i) decide(i);
+    if (std::find(again_.begin(), again_.end(), true) == again_.end()) return false;
+    rewrite();
+    return true;
+  }
+
+ private:
+  static std::size_t index(Value value) { return static_cast<std::size_t>(value.id); }
+  const Op& op_at(std::int32_t i) const { return function_.body[static_cast<std::size_t>(i)]; }
+
+  /// Read behind the peak, directly or through a view.
+  bool crosses(Value value) const {
+    return liveness_.definition(value) <= peak_ && liveness_.last_use(value) > peak_;
+  }
+
+  void mark_held() {
+    for (std::size_t i = 0; i < held_.size(); ++i) {
+      const Value value{static_cast<std::int32_t>(i)};
+      held_[i] = liveness_.storage(value) == value && crosses(value);
+    }
+    for (std::size_t i = static_cast<std::size_t>(peak_) + 1; i < function_.body.size(); ++i) {
+      const Op& op = function_.body[i];
+      if (reads_on_the_way(op)) continue;
+      for (Value operand : op.operands) needed_in_memory_[index(liveness_.storage(operand))] = true;
+    }
+    // A view behind the peak that a contraction reads has its storage marked by the loop above; a result
+    // stays in any case.
+  }
+
+  void decide(std::int32_t i) {
+    const Op& op = op_at(i);
+    for (Value result : op.results) {
+      const Value storage = liveness_.storage(result);
+      const bool free = liveness_.bytes(storage) == 0;
+      if (free) continue;  // an empty cone: it is there whenever it is wanted
+      Cone& cone = cones_[index(result)];
+      if (!is_cheap(op) || !extend(op, i, cone)) {
+        cone = {{}, {storage}};
+      } else if (storage == result && crosses(result)) {
+        again_[index(result)] = is_worth_it(result, cone);
+        if (again_[index(result)]) {
+          held_[index(result)] = false;
+          for (Value leaf : cone.leaves) held_[index(leaf)] = true;
+        } else {
+          cone = {{}, {result}};
+        }
+      }
+    }
+  }
+
+  /// The cone through `op`; false if it grows too large.
+  bool extend(const Op& op, std::int32_t i, Cone& cone) const {
+    for (Value operand : op.operands) {
+      merge_into(cone.ops, cones_[index(operand)].ops);
+      merge_into(cone.leaves, cones_[index(operand)].leaves);
+      if (cone.ops.size() >= kMaxChain || cone.leaves.size() > kMaxLeaves) return false;
+    }
+    cone.ops.push_back(i);  // the largest index so far
+    return true;
+  }
+
+  bool is_worth_it(Value value, const Cone& cone) const {
+    if (liveness_.last_use(value) == static_cast<std::int32_t>(function_.body.size())) return false;
+    const std::int64_t bytes = liveness_.bytes(value);
+    std::int64_t newly_held = 0, read = 0, flops = 0;
+    for (Value leaf : cone.leaves) {
+      if (!held_[index(leaf)]) newly_held += liveness_.bytes(leaf);
+      read += liveness_.bytes(leaf);
+    }
+    for (std::int32_t i : cone.ops) {
+      flops += flops_per_element(op_at(i).code) * function_.type(op_at(i).results[0]).elements();
+    }
+    const std::int64_t gain = bytes - newly_held;
+    const std::int64_t cost = flops / kFlopsPerByte + (needed_in_memory_[index(value)] ? bytes : 0) +
+                              std::max<std::int64_t>(0, read - bytes);
+    return gain > 0 && cost <= kWorth * gain;
+  }
+
+  void rewrite() {
+    std::vector<Op> old_body = std::move(function_.body);
+    function_.body.assign(old_body.begin(), old_body.begin() + peak_ + 1);
+    clones_.assign(function_.types.size(), Value{});
+    for (std::size_t i = static_cast<std::size_t>(peak_) + 1; i < old_body.size(); ++i) {
+      for (Value& operand : old_body[i].operands) operand = available(old_body, operand);
+      function_.body.push_back(std::move(old_body[i]));
+    }
+  }
+
+  /// The value itself where it is held or made behind the peak, else its clone.
+  Value available(const std::vector<Op>& old_body, Value value) {
+    if (liveness_.definition(value) > peak_ || !again_[index(liveness_.storage(value))]) return value;
+    if (cones_[index(value)].ops.empty()) return value;  // a view that was cut from its storage's chain
+    if (!clones_[index(value)]) clone(old_body, value);
+    return clones_[index(value)];
+  }
+
+  /// Clones of the ops of the value's cone, and of the views from its storage to it.
+  void clone(const std::vector<Op>& old_body, Value value) {
+    std::vector<std::int32_t> chain = cones_[index(value)].ops;
+    for (std::int32_t i : chain) {
+      const Op& op = old_body[static_cast<std::size_t>(i)];
+      if (clones_[index(op.results[0])]) continue;
+      Op copy = op;
+      copy.location += copy.location.empty() ? "recomputed" : ".recomputed";
+      for (Value& operand : copy.operands) {
+        if (clones_[index(operand)]) operand = clones_[index(operand)];
+      }
+      copy.results[0] = function_.new_value(TensorType(function_.type(op.results[0])));
+      clones_[index(op.results[0])] = copy.results[0];
+      function_.body.push_back(std::move(copy));
+    }
+  }
+
+  Function& function_;
+  const Liveness& liveness_;
+  std::int32_t peak_;
+  std::vector<Cone> cones_;             // by Value::id, as all that follows
+  std::vector<bool> held_;              // has memory across the peak, as decided so far
+  std::vector<bool> again_;             // computed again behind the peak
+  std::vector<bool> needed_in_memory_;  // by a user behind the peak
+  std::vector<Value> clones_;
+};
+
+}  // namespace
+
+std::int64_t peak_bytes(const Function& function) {
+  return Liveness(function).peak().bytes;
+}
+
+void recompute(Module& module, PassContext& context) {
+  for (Function& function : module.functions) {
+    const Liveness liveness(function);
+    const Liveness::Peak peak = liveness.peak();
+    if (peak.op < 0) continue;
+    Function before = function;
+    const bool changed = Recomputation(function, liveness, peak.op).run();
+    if (changed && peak_bytes(function) >= peak.bytes) function = std::move(before);
+  }
+  dce(module, context);
+}
+
+}  // namespace rewire::ir

@@ -1,0 +1,39 @@
+// What backward needs of forward is either held in memory until then or computed again. This pass chooses,
+// and clones the chains that are computed again next to their first user behind the peak: a plain rewrite of
+// the IR. It runs last, since CSE would undo it.
+//
+// The peak is the op during which most bytes live: in a training step, where forward ends. A value held
+// across it can be computed again if it comes by cheap ops (pointwise, random, and shape ops that move no
+// data or transpose) from leaves: arguments, parameters, and values that are held anyway or would have to be
+// held instead. Then, in bytes,
+//
+//   gain(v) = bytes(v) - bytes(leaves that were not held)
+//   cost(v) = flops(chain) / kFlopsPerByte
+//           + bytes(v), if a user behind the peak needs it in memory (a contraction, attention): it is
+//           written
+//             again
+//           + what the leaves' bytes exceed bytes(v) by: they are read instead of v
+//   v is computed again  iff  cost(v) <= kWorth · gain(v).
+//
+// Values are decided in order of definition, so a chain may build on one that is computed again too, and its
+// cost is then that of the whole chain. A function whose peak does not fall stays as it was.
+#pragma once
+
+#include <cstdint>
+
+#include "ir/passes/pass.h"
+
+namespace rewire::ir {
+
+/// Flops that take as long as moving one byte: about 5 on a CPU, 20 on a GPU.
+inline constexpr std::int64_t kFlopsPerByte = 8;
+/// Bytes of traffic that one byte less at the peak is worth.
+inline constexpr std::int64_t kWorth = 2;
+
+void recompute(Module& module, PassContext& context);
+
+/// The most bytes that live at once, in the order of the body: every value from its definition to its last
+/// use, without arguments, parameters, constants, and shape ops that are views. What recompute lowers.
+std::int64_t peak_bytes(const Function& function);
+
+}  // namespace rewire::ir
