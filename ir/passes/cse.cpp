@@ -26,39 +26,42 @@ bool is_commutative(Opcode code) {
   }
 }
 
-/// A byte string that is equal for ops that compute the same, and for no others: every part is written with
-/// its length.
-class Key {
+/// Byte strings that are equal for ops that compute the same, and for no others: every part is written with
+/// its length. Attributes are complete and sorted (V4), so the op says which value is whose.
+class KeyWriter {
  public:
-  Key(const Function& function, const Op& op) {
+  explicit KeyWriter(const Function& function) : function_(function) {}
+
+  /// Valid until the next call.
+  const std::string& key(const Op& op) {
+    bytes_.clear();
     append(static_cast<std::uint64_t>(op.code));
-    std::vector<Value> operands = op.operands;
-    if (is_commutative(op.code)) std::sort(operands.begin(), operands.end());
-    append(operands.size());
-    for (Value operand : operands) append(static_cast<std::uint64_t>(operand.id));
+    append(op.operands.size());
+    if (is_commutative(op.code)) {
+      append_operand(std::min(op.operands[0], op.operands[1]));
+      append_operand(std::max(op.operands[0], op.operands[1]));
+    } else {
+      for (Value operand : op.operands) append_operand(operand);
+    }
     for (const auto& [name, value] : op.attributes) {
-      append_text(name);
-      append(value.index());
       std::visit([&](const auto& content) { append_content(content); }, value);
     }
     for (Value result : op.results) {
-      const TensorType& type = function.type(result);
+      const TensorType& type = function_.type(result);
       append(static_cast<std::uint64_t>(type.dtype));
       append_content(type.shape);
     }
+    return bytes_;
   }
-  std::string take() { return std::move(bytes_); }
 
  private:
+  void append_operand(Value operand) { append(static_cast<std::uint64_t>(operand.id)); }
   void append(std::uint64_t word) { bytes_.append(reinterpret_cast<const char*>(&word), sizeof word); }
-  void append_text(std::string_view text) {
-    append(text.size());
-    bytes_.append(text);
-  }
   template <class T>
   void append_content(const T& content) {
     if constexpr (std::is_same_v<T, std::string>) {
-      append_text(content);
+      append(content.size());
+      bytes_.append(content);
     } else if constexpr (std::is_same_v<T, double>) {
       append(std::bit_cast<std::uint64_t>(content));
     } else if constexpr (std::is_arithmetic_v<T>) {
@@ -69,6 +72,7 @@ class Key {
     }
   }
 
+  const Function& function_;
   std::string bytes_;
 };
 
@@ -77,12 +81,15 @@ class Key {
 void cse(Module& module, PassContext& /*context*/) {
   for (Function& function : module.functions) {
     BodyRewriter rewriter(module, function);
+    KeyWriter writer(function);
     std::unordered_map<std::string, std::vector<Value>> first;
+    first.reserve(function.body.size());
     rewriter.run([&](const Op& op) -> std::optional<std::vector<Value>> {
       if (op.results.empty() || op_info(op.code).op_class == OpClass::comm) return std::nullopt;
-      const auto [found, is_new] = first.emplace(Key(function, op).take(), op.results);
-      if (is_new) return std::nullopt;
-      return found->second;
+      const std::string& key = writer.key(op);
+      if (const auto found = first.find(key); found != first.end()) return found->second;
+      first.emplace(key, op.results);
+      return std::nullopt;
     });
   }
 }

@@ -28,18 +28,18 @@ class Renaming {
 }  // namespace
 
 bool BodyRewriter::run(const Visit& visit) {
-  std::vector<Op> old_body = std::move(function_.body);
-  function_.body.clear();
-  function_.body.reserve(old_body.size());
+  old_body_.clear();
+  old_body_.swap(function_.body);
+  function_.body.reserve(old_body_.size());
   definitions_.assign(function_.types.size(), -1);
   noted_ = 0;
   builder_.set_position(0);
 
   Renaming renamed;
   bool changed = false;
-  for (Op& op : old_body) {
+  for (Op& op : old_body_) {
     for (Value& operand : op.operands) operand = renamed(operand);
-    builder_.set_location(op.location);
+    visited_ = &op;
     const std::optional<std::vector<Value>> replacement = visit(op);
     if (replacement) {
       changed = true;
@@ -54,8 +54,15 @@ bool BodyRewriter::run(const Visit& visit) {
     }
     note_new_definitions();
   }
+  visited_ = nullptr;
   for (Argument& result : function_.results) result.value = renamed(result.value);
   return changed;
+}
+
+Builder& BodyRewriter::builder() {
+  if (visited_ != nullptr) builder_.set_location(visited_->location);
+  visited_ = nullptr;
+  return builder_;
 }
 
 const Op* BodyRewriter::definition(Value value) const {

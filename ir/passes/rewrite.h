@@ -16,14 +16,14 @@ class BodyRewriter {
  public:
   BodyRewriter(Module& module, Function& function) : function_(function), builder_(module, function) {}
 
-  /// What stands for the op's results; std::nullopt keeps the op. Ops that the visitor emits go in before it,
-  /// under its location.
+  /// What stands for the op's results; std::nullopt keeps the op.
   using Visit = std::function<std::optional<std::vector<Value>>(const Op&)>;
 
   /// Whether any op was replaced.
   bool run(const Visit& visit);
 
-  Builder& builder() { return builder_; }
+  /// Emits before the op being visited, under its location.
+  Builder& builder();
   const Function& function() const { return function_; }
 
   /// The op of the rebuilt part that defines `value`; nullptr for an argument. Emitting invalidates it.
@@ -34,6 +34,8 @@ class BodyRewriter {
 
   Function& function_;
   Builder builder_;
+  std::vector<Op> old_body_;
+  const Op* visited_ = nullptr;            // until the builder has its location
   std::vector<std::int32_t> definitions_;  // by Value::id, index in the rebuilt body
   std::size_t noted_ = 0;                  // ops of the rebuilt body that definitions_ knows
 };
