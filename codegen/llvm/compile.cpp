@@ -1,0 +1,118 @@
+// LLVM's passes and code generation. The emitter already writes vector code, so the passes only clean up
+// after it: locals to registers, duplicate address arithmetic, invariants out of loops. Their choice is by
+// measured compile time (bench/kernels.cpp).
+#include "codegen/llvm/compile.h"
+
+#include <llvm/Analysis/TargetTransformInfo.h>
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/Module.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/SmallVectorMemoryBuffer.h>
+#include <llvm/Target/TargetMachine.h>
+#include <llvm/TargetParser/Host.h>
+#include <llvm/Transforms/InstCombine/InstCombine.h>
+#include <llvm/Transforms/Scalar/EarlyCSE.h>
+#include <llvm/Transforms/Scalar/LICM.h>
+#include <llvm/Transforms/Scalar/LoopPassManager.h>
+#include <llvm/Transforms/Scalar/SROA.h>
+#include <llvm/Transforms/Scalar/SimplifyCFG.h>
+
+#include "codegen/llvm/emitter.h"
+#include "ir/error.h"
+
+namespace rewire::codegen::cpu {
+
+struct KernelCompiler::Impl {
+  explicit Impl(const CpuTarget& cpu) : target(cpu) {
+    const std::string triple = llvm::sys::getProcessTriple();
+    std::string error;
+    const llvm::Target* backend = llvm::TargetRegistry::lookupTarget(triple, error);
+    if (backend == nullptr) internal_error("LLVM has no backend for {}: {}", triple, error);
+    llvm::TargetOptions options;
+    options.AllowFPOpFusion = llvm::FPOpFusion::Standard;  // what carries `contract`
+    machine.reset(backend->createTargetMachine(triple, target.name, target.features, options,
+                                               llvm::Reloc::PIC_, llvm::CodeModel::Small,
+                                               llvm::CodeGenOptLevel::Default, true));
+  }
+
+  std::unique_ptr<llvm::Module> module(llvm::LLVMContext& context, const LoopProgram& program,
+                                       const std::string& symbol) const {
+    auto result = std::make_unique<llvm::Module>(symbol, context);
+    result->setTargetTriple(machine->getTargetTriple().str());
+    result->setDataLayout(machine->createDataLayout());
+    Emitter(*result, program, target).emit(symbol);
+    optimise(*result);
+    return result;
+  }
+
+  void optimise(llvm::Module& module) const {
+    llvm::LoopAnalysisManager loops;
+    llvm::FunctionAnalysisManager functions;
+    llvm::CGSCCAnalysisManager components;
+    llvm::ModuleAnalysisManager modules;
+    llvm::PassBuilder builder(machine.get());
+    builder.registerModuleAnalyses(modules);
+    builder.registerCGSCCAnalyses(components);
+    builder.registerFunctionAnalyses(functions);
+    builder.registerLoopAnalyses(loops);
+    builder.crossRegisterProxies(loops, functions, components, modules);
+    llvm::FunctionPassManager passes;
+    passes.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+    passes.addPass(llvm::SimplifyCFGPass());
+    passes.addPass(llvm::EarlyCSEPass(true));
+    passes.addPass(llvm::InstCombinePass());
+    passes.addPass(
+        llvm::createFunctionToLoopPassAdaptor(llvm::LICMPass(llvm::LICMOptions()), /*UseMemorySSA=*/true));
+    for (llvm::Function& function : module) {
+      if (!function.isDeclaration()) passes.run(function, functions);
+    }
+  }
+
+  std::string emit(llvm::Module& module, llvm::CodeGenFileType type) const {
+    llvm::SmallString<0> text;
+    llvm::raw_svector_ostream stream(text);
+    llvm::legacy::PassManager passes;
+    if (machine->addPassesToEmitFile(passes, stream, nullptr, type)) {
+      internal_error("LLVM cannot emit code for {}", target.name);
+    }
+    passes.run(module);
+    return text.str().str();
+  }
+
+  LoopProgram program(const tile::Kernel& kernel) const {
+    tile::verify(kernel);
+    const int width = kernel.schedule.vector_width > 0 ? kernel.schedule.vector_width : target.vector_width;
+    return build_loop_program(kernel, width);
+  }
+
+  CpuTarget target;
+  std::unique_ptr<llvm::TargetMachine> machine;
+};
+
+KernelCompiler::KernelCompiler(const CpuTarget& target) : impl_(std::make_unique<Impl>(target)) {}
+KernelCompiler::~KernelCompiler() = default;
+
+KernelObject KernelCompiler::compile(const tile::Kernel& kernel, const std::string& symbol) {
+  const LoopProgram program = impl_->program(kernel);
+  llvm::LLVMContext context;
+  const std::unique_ptr<llvm::Module> module = impl_->module(context, program, symbol);
+  return {impl_->emit(*module, llvm::CodeGenFileType::ObjectFile), program.scratch_bytes};
+}
+
+std::string KernelCompiler::optimised_ir(const tile::Kernel& kernel, const std::string& symbol) {
+  const LoopProgram program = impl_->program(kernel);
+  llvm::LLVMContext context;
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  impl_->module(context, program, symbol)->print(stream, nullptr);
+  return text;
+}
+
+std::string KernelCompiler::assembly(const tile::Kernel& kernel, const std::string& symbol) {
+  const LoopProgram program = impl_->program(kernel);
+  llvm::LLVMContext context;
+  return impl_->emit(*impl_->module(context, program, symbol), llvm::CodeGenFileType::AssemblyFile);
+}
+
+}  // namespace rewire::codegen::cpu

@@ -1,0 +1,40 @@
+// One kernel from tile IR to an object file in memory. LLVM's heavy headers stay in compile.cpp.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "codegen/llvm/target.h"
+#include "codegen/tile/tile.h"
+
+namespace rewire::codegen::cpu {
+
+struct KernelObject {
+  std::string object;  // ELF
+  std::int64_t scratch_bytes = 0;
+};
+
+/// For one thread at a time.
+class KernelCompiler {
+ public:
+  explicit KernelCompiler(const CpuTarget& target);
+  ~KernelCompiler();
+  KernelCompiler(const KernelCompiler&) = delete;
+  KernelCompiler& operator=(const KernelCompiler&) = delete;
+
+  /// The object's one global symbol is `symbol`, of type KernelFunction.
+  KernelObject compile(const tile::Kernel& kernel, const std::string& symbol);
+  std::string optimised_ir(const tile::Kernel& kernel, const std::string& symbol);
+  std::string assembly(const tile::Kernel& kernel, const std::string& symbol);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// What the machine code depends on besides the kernel: LLVM's version, the sources of this code generator.
+std::string_view compiler_identity();
+
+}  // namespace rewire::codegen::cpu

@@ -1,0 +1,187 @@
+// Walks a loop tree (loop_tree.h) and writes LLVM IR: explicit vectors, no reliance on auto-vectorisation.
+//
+// The module gets two functions. The one under the kernel's symbol has the signature KernelFunction (jit.h);
+// it loads the argument pointers and calls the other, whose parameters carry noalias.
+//
+// Every loop around the point of emission has an Environment: its index, and what is known inside of it. What
+// a loop does not change is emitted before it: in the environment around it, at the loop's `before` point.
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Module.h>
+
+#include <array>
+#include <functional>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "codegen/llvm/convert.h"
+#include "codegen/llvm/loop_tree.h"
+#include "codegen/llvm/target.h"
+#include "codegen/llvm/vector_math.h"
+
+namespace rewire::codegen::cpu {
+
+/// The vectors of one trip of a vector loop: `count` vectors from element `base` on; the last has only `tail`
+/// elements (0: all).
+struct Chunk {
+  llvm::Value* base = nullptr;  // i64
+  int count = 1;
+  int tail = 0;
+};
+
+struct Environment {
+  enum class Kind : std::uint8_t { instance, row, lane, vector };
+  Kind kind = Kind::instance;
+  Environment* around = nullptr;
+  std::int32_t axis = -1;                                  // lane, vector
+  llvm::Value* index = nullptr;                            // lane
+  Chunk chunk;                                             // vector
+  llvm::Instruction* before = nullptr;                     // code placed here runs once, before the loop
+  llvm::Instruction* inside = nullptr;                     // code placed here runs first in every trip
+  std::unordered_map<std::int32_t, llvm::Value*> scalars;  // by value
+  std::unordered_map<std::int32_t, std::vector<llvm::Value*>>
+      vectors;  // by value, one per vector of the chunk
+  std::unordered_map<llvm::Value*, llvm::Value*> splats;
+  std::unordered_map<const tile::Access*, llvm::Value*> addresses;
+};
+
+class Emitter {
+ public:
+  Emitter(llvm::Module& module, const LoopProgram& program, const CpuTarget& target);
+  /// Adds the two functions.
+  void emit(const std::string& symbol);
+
+ private:
+  // --- emitter.cpp: functions, instances, rows, indices
+  llvm::Function* declare_body(const std::string& symbol);
+  void emit_entry(const std::string& symbol, llvm::Function* body);
+  void emit_instances(llvm::Function* function);
+  void emit_instance(llvm::Value* instance);
+  void emit_rows();
+  void load_carried(Environment& row);
+  void store_carried();
+  void decompose(llvm::Value* linear, tile::AxisUse use);
+  /// for (i = begin; i < end; i += step); `step` divides end - begin.
+  void loop(llvm::Value* begin, llvm::Value* end, std::int64_t step,
+            const std::function<void(llvm::Value*)>& body);
+  llvm::Instruction* mark();
+
+  // --- emit_loops.cpp: lane loops, reductions, slots, values
+  void emit_block(const Block& block);
+  void emit_loop(const Loop& lane_loop);
+  void emit_vector_loop(const Loop& lane_loop);
+  void emit_chunk(const Loop& lane_loop, const Chunk& chunk, llvm::Instruction* before);
+  void open_reductions(const Loop& lane_loop, int accumulators);
+  void close_reductions(const Loop& lane_loop, int accumulators);
+  bool accumulates_in_slot(const tile::Reduce& reduce) const;
+  void fill_slot(const Slot& slot, llvm::Value* memory, llvm::Value* value);
+  void copy_slot(const SlotCopy& copy);
+  llvm::Value* slot_pointer(std::int32_t slot, int u);
+  llvm::Type* slot_type(const Slot& slot) const;
+  llvm::Value* load_slot(std::int32_t slot, int u);
+  void store_slot(std::int32_t slot, int u, llvm::Value* value);
+  /// A value at the current point: a vector in a vector loop over one of its lanes, a scalar otherwise.
+  llvm::Value* read(tile::TileValue value, int u);
+  /// As a vector in a vector loop.
+  llvm::Value* read_spread(tile::TileValue value, int u);
+  llvm::Value* spread(llvm::Value* scalar);
+  void define(tile::TileValue value, int u, llvm::Value* result);
+  void remember(tile::TileValue value, int u, llvm::Value* result);
+  llvm::Value* find(tile::TileValue value, int u) const;
+
+  // --- emit_nodes.cpp
+  void emit_node(std::int32_t node);
+  llvm::Value* compute(const tile::Node& node, int u);
+  llvm::Value* compute_load(const tile::Load& load, int u);
+  llvm::Value* load_vector(llvm::Value* pointer, llvm::Type* scalar, int u);
+  llvm::Value* strided_offsets(std::int64_t stride, int u);
+  llvm::Value* gather_offset(const tile::Load& load, int u);
+  llvm::Value* compute_index(const tile::Index& index, int u);
+  llvm::Value* compute_pointwise(const tile::Pointwise& node, int u);
+  llvm::Value* float_op(const tile::Pointwise& node, const std::vector<llvm::Value*>& x);
+  llvm::Value* integer_op(const tile::Pointwise& node, const std::vector<llvm::Value*>& x, ir::DType dtype);
+  llvm::Value* compare(const std::string& direction, llvm::Value* a, llvm::Value* b, ir::DType dtype);
+  void emit_store(const tile::Store& store);
+  void store_scalar(llvm::Value* pointer, llvm::Value* value, llvm::Value* predicate, unsigned alignment);
+  void store_vector(const tile::Store& store, int u, llvm::Value* value, llvm::Value* predicate);
+  void accumulate(std::int32_t node);
+  llvm::Value* combine(tile::ReduceKind kind, ir::DType dtype, llvm::Value* a, llvm::Value* b);
+  llvm::Value* identity(tile::ReduceKind kind, llvm::Type* type, ir::DType dtype);
+  llvm::Value* across(tile::ReduceKind kind, ir::DType dtype, llvm::Value* vector);
+  /// Address of an access at the indices around, the vector axis' left out: a pointer, or for Random an i64.
+  llvm::Value* address(const tile::Access& access);
+  llvm::Value* address_in(const tile::Access& access, Environment& environment);
+  llvm::Value* own_offset(const tile::Access& access, const Environment& environment);
+  llvm::Value* advance(llvm::Value* base, llvm::Value* elements, const tile::Access& access);
+  llvm::Value* mask(int u, llvm::Value* predicate);
+  bool is_partial(int u) const;
+  llvm::Value* element(int u);  // i64 index of the first element of vector u
+  llvm::Value* lane_numbers(llvm::Type* scalar);
+
+  // --- emit_random.cpp
+  llvm::Value* random_elements(const tile::Random& random, int u);
+  std::array<llvm::Value*, 4> philox(const tile::Random& random, llvm::Value* elements);
+  llvm::Value* compute_random(const tile::Random& random, int u);
+
+  // --- emit_dot.cpp
+  /// An operand as memory: element (lanes…) stands at base + sum of stride x index, in f32 elements.
+  struct DotView {
+    llvm::Value* base = nullptr;
+    std::map<std::int32_t, std::int64_t> strides;  // by lane axis
+    bool padded = false;                           // whole vectors may be read along the last lane
+  };
+  using LaneIndices = std::vector<std::pair<std::int32_t, llvm::Value*>>;
+  struct DotTask {
+    std::int32_t contract = 0, column = 0;
+    std::int32_t row = -1;  // the last row axis; -1: one row
+    LaneIndices outer;      // the other row axes, while their loops are open
+    DotView left, right, result;
+  };
+  void emit_dot(std::int32_t node);
+  DotView dot_view(const DotOperand& operand, const std::vector<std::int32_t>& lanes);
+  DotView slot_view(std::int32_t slot);
+  llvm::Value* dot_element(const DotView& view, const LaneIndices& indices);
+  void dot_over(DotTask& task, const std::vector<std::int32_t>& rows, std::size_t depth);
+  void dot_blocks(const DotTask& task);
+  void dot_block(const DotTask& task, llvm::Value* row, int rows, std::int64_t first_vector, int vectors);
+  void dot_step(const DotTask& task, llvm::Value* left, llvm::Value* right, llvm::Value* k,
+                std::int64_t first_vector, int rows, int vectors, const std::vector<llvm::Value*>& sums);
+  DotView pack(const DotTask& task, const DotView& right, std::int32_t slot);
+  void pack_block(const DotTask& task, const DotView& right, const DotView& packed, llvm::Value* k,
+                  int live_k, llvm::Value* column, int live_columns);
+  void transpose(std::vector<llvm::Value*>& rows);
+  llvm::Constant* number_constant(std::int64_t value);
+
+  llvm::Type* type_of(ir::DType dtype, bool vector) const;
+  llvm::Value* constant_of(ir::DType dtype, bool vector, double value) const;
+  llvm::AllocaInst* local(llvm::Type* type, const char* name);
+  const tile::Node& at(std::int32_t node) const { return program_.nodes[static_cast<std::size_t>(node)]; }
+  const tile::Argument& argument(std::int32_t index) const {
+    return program_.kernel.arguments[static_cast<std::size_t>(index)];
+  }
+  bool in_vector() const { return environment_->kind == Environment::Kind::vector; }
+  llvm::Value* index_of(std::int32_t axis) const;
+
+  llvm::Module& module_;
+  llvm::LLVMContext& context_;
+  const LoopProgram& program_;
+  const CpuTarget& target_;
+  const int width_;
+  llvm::IRBuilder<> builder_;
+  VectorMath math_;
+  Convert convert_;
+  llvm::Function* function_ = nullptr;
+  llvm::BasicBlock* locals_ = nullptr;  // allocas
+  std::vector<llvm::Value*> arguments_;
+  llvm::Value* scratch_ = nullptr;
+  llvm::Value* partition_ = nullptr;
+  std::vector<llvm::Value*> indices_;  // outer and row axes, by axis
+  Environment* environment_ = nullptr;
+  std::vector<llvm::Value*> slots_;                                           // by slot: its memory
+  std::unordered_map<std::int32_t, std::vector<llvm::Value*>> accumulators_;  // by Reduce node: allocas
+};
+
+}  // namespace rewire::codegen::cpu

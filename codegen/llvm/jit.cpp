@@ -1,0 +1,177 @@
+// Deduplicates kernels by structure, takes objects from the cache or compiles them in parallel, and links all
+// into one LLJIT.
+#include "codegen/llvm/jit.h"
+
+#include <llvm/ExecutionEngine/Orc/LLJIT.h>
+#include <llvm/Support/MemoryBuffer.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <unordered_map>
+
+#include "codegen/llvm/compile.h"
+#include "codegen/llvm/object_cache.h"
+#include "ir/error.h"
+
+namespace rewire::codegen {
+namespace {
+
+template <class T>
+T expect(llvm::Expected<T> value, const char* what) {
+  if (!value) internal_error("{}: {}", what, llvm::toString(value.takeError()));
+  return std::move(*value);
+}
+
+void expect(llvm::Error error, const char* what) {
+  if (error) internal_error("{}: {}", what, llvm::toString(std::move(error)));
+}
+
+/// A kernel to be made: the first of its structure.
+struct Job {
+  const tile::Kernel* kernel = nullptr;
+  std::string key, symbol;
+  cpu::KernelObject object;
+  bool from_cache = false;
+};
+
+}  // namespace
+
+struct CpuJit::Impl {
+  explicit Impl(JitOptions jit_options)
+      : options(std::move(jit_options)), target(cpu::find_target(options.cpu)) {
+    if (!options.cache_directory.empty()) cache.emplace(options.cache_directory);
+    lljit = expect(llvm::orc::LLJITBuilder().create(), "LLJIT");
+    llvm::orc::SymbolMap library;
+    const auto add = [&](const char* name, double (*function)(double)) {
+      library[lljit->mangleAndIntern(name)] = {
+          llvm::orc::ExecutorAddr::fromPtr(function),
+          llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Callable};
+    };
+    add("erf", ::erf);
+    add("tanh", ::tanh);
+    expect(lljit->getMainJITDylib().define(llvm::orc::absoluteSymbols(std::move(library))),
+           "C library functions");
+  }
+
+  std::string key_of(const std::string& structure) const {
+    return fmt::format("{}\n{} {}\n{}", cpu::compiler_identity(), target.name, target.features, structure);
+  }
+
+  void make(Job& job, std::unique_ptr<cpu::KernelCompiler>& compiler) const {
+    if (cache) {
+      if (std::optional<cpu::CachedObject> found = cache->load(job.key)) {
+        job.object = {std::move(found->object), found->scratch_bytes};
+        job.from_cache = true;
+        return;
+      }
+    }
+    if (!compiler) compiler = std::make_unique<cpu::KernelCompiler>(target);
+    job.object = compiler->compile(*job.kernel, job.symbol);
+    if (cache) cache->store(job.key, {job.object.object, job.object.scratch_bytes}, tile::print(*job.kernel));
+  }
+
+  void make_all(std::vector<Job>& jobs) const {
+    std::atomic<std::size_t> next{0};
+    std::exception_ptr failure;
+    std::mutex mutex;
+    const auto work = [&] {
+      std::unique_ptr<cpu::KernelCompiler> compiler;
+      try {
+        for (std::size_t i = next.fetch_add(1); i < jobs.size(); i = next.fetch_add(1))
+          make(jobs[i], compiler);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+        next.store(jobs.size());
+      }
+    };
+    std::vector<std::thread> threads;
+    const auto wanted =
+        std::min<std::size_t>(static_cast<std::size_t>(std::max(options.compile_threads, 1)), jobs.size());
+    for (std::size_t i = 1; i < wanted; ++i) threads.emplace_back(work);
+    work();
+    for (std::thread& thread : threads) thread.join();
+    if (failure) std::rethrow_exception(failure);
+  }
+
+  void link(const std::vector<Job>& jobs) {
+    llvm::orc::SymbolLookupSet names;
+    for (const Job& job : jobs) {
+      expect(lljit->addObjectFile(llvm::MemoryBuffer::getMemBufferCopy(job.object.object, job.symbol)),
+             "linking kernels");
+      names.add(lljit->mangleAndIntern(job.symbol));
+    }
+    const auto found =
+        expect(lljit->getExecutionSession().lookup(
+                   llvm::orc::makeJITDylibSearchOrder(&lljit->getMainJITDylib()), std::move(names)),
+               "looking kernels up");
+    for (const Job& job : jobs) {
+      const auto& symbol = found.find(lljit->mangleAndIntern(job.symbol))->second;
+      functions[job.symbol] = {symbol.getAddress().toPtr<KernelFunction>(), job.object.scratch_bytes};
+    }
+  }
+
+  std::vector<CompiledKernel> compile(std::span<const tile::Kernel> kernels) {
+    const auto start = std::chrono::steady_clock::now();
+    std::vector<Job> jobs;
+    std::vector<std::string> symbols;
+    for (const tile::Kernel& kernel : kernels) {
+      const std::string structure = tile::structure(kernel);
+      const auto [known, is_new] = symbol_of.try_emplace(structure);
+      if (is_new) {
+        const std::string key = key_of(structure);
+        known->second = "kernel_" + cpu::hash_text(key);
+        jobs.push_back({&kernel, key, known->second, {}, false});
+      }
+      symbols.push_back(known->second);
+    }
+    make_all(jobs);
+    if (!jobs.empty()) link(jobs);
+    std::vector<CompiledKernel> result;
+    for (const std::string& symbol : symbols) result.push_back(functions.at(symbol));
+    statistics.kernels += static_cast<int>(kernels.size());
+    statistics.unique += static_cast<int>(jobs.size());
+    for (const Job& job : jobs) ++(job.from_cache ? statistics.cache_hits : statistics.compiled);
+    statistics.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return result;
+  }
+
+  JitOptions options;
+  cpu::CpuTarget target;
+  std::optional<cpu::ObjectCache> cache;
+  std::unique_ptr<llvm::orc::LLJIT> lljit;
+  std::unordered_map<std::string, std::string> symbol_of;     // by structure
+  std::unordered_map<std::string, CompiledKernel> functions;  // by symbol
+  JitStatistics statistics;
+};
+
+CpuJit::CpuJit(JitOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+CpuJit::~CpuJit() = default;
+
+std::vector<CompiledKernel> CpuJit::compile(std::span<const tile::Kernel> kernels) {
+  return impl_->compile(kernels);
+}
+
+const JitStatistics& CpuJit::statistics() const {
+  return impl_->statistics;
+}
+
+std::string emit_llvm(const tile::Kernel& kernel) {
+  return cpu::KernelCompiler(cpu::find_target("")).optimised_ir(kernel, "kernel");
+}
+
+std::string emit_assembly(const tile::Kernel& kernel) {
+  return cpu::KernelCompiler(cpu::find_target("")).assembly(kernel, "kernel");
+}
+
+std::string host_cpu_description() {
+  const cpu::CpuTarget target = cpu::find_target("");
+  return fmt::format("{} ({}-bit vectors)", target.name, target.vector_width * 32);
+}
+
+}  // namespace rewire::codegen

@@ -1,0 +1,481 @@
+// The second half of building a loop tree: where values live. Works on the loops that schedule_loops made.
+#include "codegen/llvm/loop_tree.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "codegen/llvm/schedule_loops.h"
+#include "codegen/tile/walk.h"
+#include "ir/error.h"
+
+namespace rewire::codegen::cpu {
+namespace {
+
+using tile::Node;
+using tile::TileValue;
+
+constexpr int kNever = 1000;          // the cost of what cannot be computed again
+constexpr int kRecomputeLimit = 3;    // a load from a slot costs 1, and its store 1
+constexpr int kRegisterCarried = 12;  // vectors of carried values that may stay in registers over the rows
+constexpr std::int64_t kUnrolledVectors = 16;      // a row of this many vectors is emitted without a loop …
+constexpr std::int64_t kUnrolledWork = 1200;       // … if that makes no more than this many instructions
+constexpr int kLightWork = 24, kMediumWork = 120;  // instructions a vector, for the choice of unrolling
+constexpr std::int64_t kScratchAlignment = 64;
+
+/// About how many instructions a pointwise op takes on one vector.
+int pointwise_cost(ir::Opcode code) {
+  switch (code) {
+    case ir::Opcode::div:
+    case ir::Opcode::sqrt:
+    case ir::Opcode::rsqrt:
+      return 8;
+    case ir::Opcode::exp:
+    case ir::Opcode::log:
+    case ir::Opcode::tanh:
+    case ir::Opcode::erf:
+    case ir::Opcode::sigmoid:
+      return 20;
+    case ir::Opcode::sin:
+    case ir::Opcode::cos:
+    case ir::Opcode::pow:
+      return 60;
+    default:
+      return 1;
+  }
+}
+
+int node_cost(const LoopProgram& program, const Node& node) {
+  if (const auto* pointwise = std::get_if<tile::Pointwise>(&node)) return pointwise_cost(pointwise->code);
+  if (const auto* random = std::get_if<tile::Random>(&node)) return random->normal ? 300 : 160;
+  if (const auto* load = std::get_if<tile::Load>(&node)) {
+    const std::vector<std::int32_t>& lanes = program.info(load->result).lanes;
+    if (lanes.empty()) return 1;
+    const bool gather = load->index && tile::contains_lane(program.info(load->index).lanes, lanes.back());
+    const std::int64_t stride = load->access.strides[static_cast<std::size_t>(lanes.back())];
+    return gather || stride < 0 || stride > 1 ? 16 : 1;
+  }
+  return std::holds_alternative<tile::Constant>(node) ? 0 : 1;
+}
+
+/// Where a node stands: the ids of the loops around it, outermost first. Loop 0 is the row loop.
+using Path = std::vector<std::int32_t>;
+
+/// A reader of a value, and where it reads: in its own place, or where the node that reads it is computed
+/// again.
+struct Site {
+  Path path;
+  std::int32_t reader = -1;
+};
+
+bool is_prefix(const Path& prefix, const Path& path) {
+  return prefix.size() <= path.size() && std::equal(prefix.begin(), prefix.end(), path.begin());
+}
+
+class Planner {
+ public:
+  explicit Planner(LoopProgram& program) : program_(program), sites_(program.values.size()) {
+    paths_.resize(program.nodes.size());
+    positions_.resize(program.nodes.size());
+    walk(program.prologue, {});
+    walk(program.body, {0});
+    walk(program.epilogue, {});
+  }
+
+  void run() {
+    choose_unrolled();
+    collect_reads();
+    plan_carried();
+    for (std::size_t node = 0; node < program_.nodes.size(); ++node)
+      choose_home(static_cast<std::int32_t>(node));
+    make_slots();
+    plan_dots();
+    prune_all();
+    for (Block* block : {&program_.prologue, &program_.body, &program_.epilogue}) choose_unroll(*block);
+    place_slots();
+  }
+
+ private:
+  const Node& at(std::int32_t node) const { return program_.nodes[static_cast<std::size_t>(node)]; }
+  const Path& path(std::int32_t node) const { return paths_[static_cast<std::size_t>(node)]; }
+  ValuePlan& plan(TileValue value) { return program_.values[static_cast<std::size_t>(value.id)]; }
+  std::vector<Site>& sites(TileValue value) { return sites_[static_cast<std::size_t>(value.id)]; }
+
+  void walk(const Block& block, const Path& around) {
+    for (const Step& step : block) {
+      if (!step.loop) {
+        paths_[static_cast<std::size_t>(step.node)] = around;
+        positions_[static_cast<std::size_t>(step.node)] = next_position_++;
+        continue;
+      }
+      Path inside = around;
+      inside.push_back(static_cast<std::int32_t>(loop_axes_.size()));
+      loop_axes_.push_back(step.loop->axis);
+      (step.loop->vector ? vector_loops_ : scalar_loops_).push_back(step.loop.get());
+      walk(step.loop->body, inside);
+    }
+  }
+
+  /// The path on which a value is an SSA value: where its node stands, and for a reduction outside of the
+  /// loop it closes.
+  Path scope(std::int32_t node) const {
+    Path result = path(node);
+    if (const auto* reduce = std::get_if<tile::Reduce>(&at(node))) {
+      while (loop_axes_[static_cast<std::size_t>(result.back())] != reduce->axes[0]) result.pop_back();
+      result.pop_back();
+    }
+    return result;
+  }
+
+  void choose_unrolled() {
+    std::vector<std::int64_t> work(program_.kernel.axes.size());
+    for (const Loop* loop : vector_loops_) {
+      for (const Step& step : loop->body)
+        work[static_cast<std::size_t>(loop->axis)] += node_cost(program_, at(step.node));
+    }
+    program_.unrolled.resize(program_.kernel.axes.size());
+    for (std::size_t axis = 0; axis < work.size(); ++axis) {
+      const std::int64_t vectors =
+          (program_.kernel.axes[axis].extent + program_.vector_width - 1) / program_.vector_width;
+      program_.unrolled[axis] =
+          vectors == 1 || (vectors <= kUnrolledVectors && vectors * work[axis] <= kUnrolledWork);
+    }
+  }
+
+  bool is_dot_memory(std::int32_t node) const {
+    const auto* load = node < 0 ? nullptr : std::get_if<tile::Load>(&at(node));
+    if (load == nullptr || load->index) return false;
+    const tile::Argument& argument =
+        program_.kernel.arguments[static_cast<std::size_t>(load->access.argument)];
+    return argument.use == tile::ArgumentUse::read && argument.dtype == ir::DType::f32;
+  }
+
+  /// Every value's readers. A dot reads plain loads from memory itself, and everything else from
+  /// slots.
+  void collect_reads() {
+    for (std::size_t node = 0; node < program_.nodes.size(); ++node) {
+      const bool dot = std::holds_alternative<tile::Dot>(program_.nodes[node]);
+      for (TileValue operand : tile::operands_of(program_.nodes[node])) {
+        if (dot && is_dot_memory(plan(operand).node)) continue;
+        sites(operand).push_back({paths_[node], static_cast<std::int32_t>(node)});
+        if (dot) dot_operands_.push_back(operand);
+      }
+    }
+  }
+
+  void plan_carried() {
+    int vectors = 0;
+    for (const tile::Carried& carried : program_.kernel.carried) {
+      const auto slot = static_cast<std::int32_t>(program_.slots.size());
+      const tile::ValueInfo& info = program_.info(carried.entry);
+      program_.slots.push_back({info.dtype, info.lanes, false, 0});
+      program_.carried_slots.push_back(slot);
+      for (TileValue value : {carried.entry, carried.last}) {
+        plan(value).home = Home::slot;
+        plan(value).slot = slot;
+      }
+      if (info.lanes.size() == 1) vectors += static_cast<int>(vector_count(info.lanes[0]));
+      if (info.lanes.empty()) continue;  // scalars are written before the rows and after each one
+      plan(carried.initial).sinks.push_back(slot);
+      if (reads_precede(carried.entry, plan(carried.next).node)) {
+        plan(carried.next).sinks.push_back(slot);
+      } else {
+        indirect_.push_back({carried.next, slot});
+      }
+    }
+    carried_in_registers_ = vectors <= kRegisterCarried;
+  }
+
+  std::int64_t vector_count(std::int32_t axis) const {
+    return (program_.extent(axis) + program_.vector_width - 1) / program_.vector_width;
+  }
+
+  /// Whether all reads of a carried entry are done, point by point, when `writer` writes its slot.
+  bool reads_precede(TileValue entry, std::int32_t writer) const {
+    for (std::size_t node = 0; node < program_.nodes.size(); ++node) {
+      const std::vector<TileValue> operands = tile::operands_of(program_.nodes[node]);
+      if (std::find(operands.begin(), operands.end(), entry) == operands.end()) continue;
+      if (positions_[node] > positions_[static_cast<std::size_t>(writer)]) return false;
+    }
+    return true;
+  }
+
+  int recompute_cost(TileValue value) const {
+    const std::int32_t node = program_.plan(value).node;
+    if (node < 0) return kNever;
+    const Node& n = at(node);
+    if (std::holds_alternative<tile::Constant>(n) || std::holds_alternative<tile::Index>(n)) return 0;
+    if (const auto* load = std::get_if<tile::Load>(&n)) {
+      const bool readable = program_.kernel.arguments[static_cast<std::size_t>(load->access.argument)].use ==
+                            tile::ArgumentUse::read;
+      return !readable ? kNever : node_cost(program_, n) + (load->index ? operand_cost(load->index) : 0);
+    }
+    if (!std::holds_alternative<tile::Pointwise>(n)) return kNever;
+    int cost = node_cost(program_, n);
+    for (TileValue operand : tile::operands_of(n)) cost += operand_cost(operand);
+    return std::min(cost, kNever);
+  }
+
+  /// What it costs to have a value where it is not in scope.
+  int operand_cost(TileValue value) const {
+    const ValuePlan& known = program_.plan(value);
+    if (known.node < 0) return kNever;
+    if (program_.info(value).lanes.empty()) return 0;
+    return known.home == Home::slot ? 1 : recompute_cost(value);
+  }
+
+  bool all_in_scope(std::int32_t node, const std::vector<Site>& readers) const {
+    const Path defined = scope(node);
+    return std::all_of(readers.begin(), readers.end(),
+                       [&](const Site& reader) { return is_prefix(defined, reader.path); });
+  }
+
+  void choose_home(std::int32_t node) {
+    const TileValue value = tile::result_of(at(node));
+    if (!value || program_.info(value).lanes.empty()) return;
+    ValuePlan& own = plan(value);
+    if (must_have_slot(node, value)) {
+      own.home = Home::slot;
+    } else if (!all_in_scope(node, sites(value))) {
+      const bool prologue = static_cast<std::size_t>(node) < program_.kernel.prologue.size();
+      const bool chain = std::holds_alternative<tile::Pointwise>(at(node));
+      const int limit = prologue && chain && !program_.kernel.body.empty() ? 0 : kRecomputeLimit;
+      own.home = recompute_cost(value) <= limit ? Home::recompute : Home::slot;
+    }
+    if (own.home == Home::recompute) read_again(node);
+  }
+
+  /// A value computed again elsewhere reads its operands there.
+  void read_again(std::int32_t node) {
+    const std::vector<Site> readers = sites(tile::result_of(at(node)));
+    for (TileValue operand : tile::operands_of(at(node))) {
+      std::vector<Site>& known = sites(operand);
+      known.insert(known.end(), readers.begin(), readers.end());
+      const ValuePlan& source = plan(operand);
+      if (source.home == Home::direct && !program_.info(operand).lanes.empty() &&
+          !all_in_scope(source.node, known)) {
+        plan(operand).home = Home::recompute;
+      }
+      if (plan(operand).home == Home::recompute) read_again(source.node);
+    }
+  }
+
+  bool must_have_slot(std::int32_t node, TileValue value) const {
+    if (std::holds_alternative<tile::Dot>(at(node))) return true;
+    if (std::find(dot_operands_.begin(), dot_operands_.end(), value) != dot_operands_.end()) return true;
+    if (std::any_of(indirect_.begin(), indirect_.end(),
+                    [&](const auto& next) { return next.first == value; }))
+      return true;
+    const auto* reduce = std::get_if<tile::Reduce>(&at(node));
+    return reduce != nullptr &&
+           program_.info(value).lanes.back() > reduce->axes[0];  // accumulates over inner lanes
+  }
+
+  void make_slots() {
+    for (std::size_t node = 0; node < program_.nodes.size(); ++node) {
+      const TileValue value = tile::result_of(program_.nodes[node]);
+      if (!value || plan(value).home != Home::slot) continue;
+      ValuePlan& own = plan(value);
+      own.slot = static_cast<std::int32_t>(program_.slots.size());
+      own.sinks.push_back(own.slot);
+      program_.slots.push_back(
+          {program_.info(value).dtype, slot_lanes(static_cast<std::int32_t>(node), value), false, 0});
+    }
+    for (const auto& [next, slot] : indirect_) program_.copies.push_back({plan(next).slot, slot});
+  }
+
+  /// A slot has the lanes of its value but those whose loop surrounds the definition and every reader.
+  std::vector<std::int32_t> slot_lanes(std::int32_t node, TileValue value) {
+    Path common = scope(node);
+    for (const Site& reader : sites(value)) {
+      const auto differs =
+          std::mismatch(common.begin(), common.end(), reader.path.begin(), reader.path.end());
+      common.erase(differs.first, common.end());
+    }
+    std::vector<std::int32_t> lanes = program_.info(value).lanes;
+    const bool whole = std::any_of(indirect_.begin(), indirect_.end(),
+                                   [&](const auto& next) { return next.first == value; });
+    if (whole) return lanes;
+    for (std::int32_t loop : common) std::erase(lanes, loop_axes_[static_cast<std::size_t>(loop)]);
+    return lanes;
+  }
+
+  void plan_dots() {
+    program_.dots.resize(program_.nodes.size());
+    for (std::size_t node = 0; node < program_.nodes.size(); ++node) {
+      if (const auto* dot = std::get_if<tile::Dot>(&program_.nodes[node]))
+        program_.dots[node] = plan_dot(*dot);
+    }
+  }
+
+  DotPlan plan_dot(const tile::Dot& dot) {
+    DotPlan result;
+    result.a = dot_operand(dot.a);
+    result.b = dot_operand(dot.b);
+    const std::int32_t vector_axis = program_.info(dot.result).lanes.back();
+    result.swapped = tile::contains_lane(program_.info(dot.a).lanes, vector_axis);
+    if (result.swapped && program_.info(dot.a).lanes.size() != 2) {
+      internal_error("tile kernel {}: a dot whose last lane is one of several of its left operand",
+                     program_.kernel.name);
+    }
+    const DotOperand& vectors = result.swapped ? result.a : result.b;
+    if (!contiguous(vectors, vector_axis)) {
+      result.packed = static_cast<std::int32_t>(program_.slots.size());
+      program_.slots.push_back({ir::DType::f32, {dot.contract, vector_axis}, false, 0});
+    }
+    return result;
+  }
+
+  DotOperand dot_operand(TileValue value) const {
+    const ValuePlan& source = program_.plan(value);
+    return is_dot_memory(source.node) ? DotOperand{source.node, -1} : DotOperand{-1, source.slot};
+  }
+
+  bool contiguous(const DotOperand& operand, std::int32_t axis) const {
+    if (operand.slot >= 0) return program_.slots[static_cast<std::size_t>(operand.slot)].lanes.back() == axis;
+    return std::get<tile::Load>(at(operand.load)).access.strides[static_cast<std::size_t>(axis)] == 1;
+  }
+
+  /// Drops the nodes that only recomputing readers need, and then empty loops. Notes each loop's reductions.
+  void prune_all() {
+    needed_.assign(program_.nodes.size(), false);
+    for (std::size_t node = program_.nodes.size(); node-- > 0;)
+      needed_[node] = is_needed(static_cast<std::int32_t>(node));
+    for (Block* block : {&program_.prologue, &program_.body, &program_.epilogue}) prune(*block);
+  }
+
+  bool is_needed(std::int32_t node) const {
+    const TileValue value = tile::result_of(at(node));
+    if (!value) return true;
+    if (!program_.plan(value).sinks.empty()) return true;
+    for (const tile::Carried& carried : program_.kernel.carried) {
+      if (carried.initial == value || carried.next == value) return true;
+    }
+    const Path defined = scope(node);
+    const std::vector<Site>& readers = sites_[static_cast<std::size_t>(value.id)];
+    return std::any_of(readers.begin(), readers.end(), [&](const Site& site) {
+      return needed_[static_cast<std::size_t>(site.reader)] && is_prefix(defined, site.path);
+    });
+  }
+
+  void prune(Block& block) {
+    for (Step& step : block) {
+      if (!step.loop) continue;
+      prune(step.loop->body);
+      note_reductions(step.loop->body, *step.loop);
+    }
+    std::erase_if(block, [&](const Step& step) {
+      return step.loop ? step.loop->body.empty() : !needed_[static_cast<std::size_t>(step.node)];
+    });
+  }
+
+  void note_reductions(const Block& block, Loop& loop) const {
+    for (const Step& step : block) {
+      if (step.loop) {
+        note_reductions(step.loop->body, loop);
+        continue;
+      }
+      const auto* reduce = std::get_if<tile::Reduce>(&at(step.node));
+      if (reduce != nullptr && reduce->axes[0] == loop.axis) loop.reductions.push_back(step.node);
+    }
+  }
+
+  /// Enough independent vectors in flight to hide latency, fewer where one vector keeps the CPU busy.
+  void choose_unroll(Block& block) const {
+    for (Step& step : block) {
+      if (!step.loop) continue;
+      choose_unroll(step.loop->body);
+      int cost = 0;
+      for (const Step& inner : step.loop->body) {
+        if (!inner.loop) cost += node_cost(program_, at(inner.node));
+      }
+      step.loop->unroll = program_.kernel.schedule.unroll > 0 ? program_.kernel.schedule.unroll
+                          : cost <= kLightWork                ? 4
+                          : cost <= kMediumWork               ? 2
+                                                              : 1;
+    }
+  }
+
+  void place_slots() {
+    std::vector<bool> fixed(program_.slots.size(), false);  // read or written as memory
+    for (const SlotCopy& copy : program_.copies) {
+      fixed[static_cast<std::size_t>(copy.from)] = fixed[static_cast<std::size_t>(copy.to)] = true;
+    }
+    for (const DotPlan& dot : program_.dots) {
+      for (std::int32_t slot : {dot.a.slot, dot.b.slot, dot.packed}) {
+        if (slot >= 0) fixed[static_cast<std::size_t>(slot)] = true;
+      }
+    }
+    for (std::size_t node = 0; node < program_.nodes.size(); ++node) {
+      const auto* dot = std::get_if<tile::Dot>(&program_.nodes[node]);
+      if (dot != nullptr) fixed[static_cast<std::size_t>(plan(dot->result).slot)] = true;
+    }
+    for (std::int32_t slot : program_.carried_slots) {
+      if (!carried_in_registers_) fixed[static_cast<std::size_t>(slot)] = true;
+    }
+    for (std::size_t slot = 0; slot < program_.slots.size(); ++slot) {
+      place(program_.slots[slot], fixed[slot]);
+    }
+  }
+
+  void place(Slot& slot, bool fixed) {
+    const auto scalar_loop_over = [&](std::int32_t axis) {
+      return std::any_of(scalar_loops_.begin(), scalar_loops_.end(),
+                         [&](const Loop* loop) { return loop->axis == axis; });
+    };
+    const std::size_t rank = slot.lanes.size();
+    slot.registers =
+        rank == 0 || (rank == 1 && !fixed && program_.unrolled[static_cast<std::size_t>(slot.lanes[0])] &&
+                      !scalar_loop_over(slot.lanes[0]));
+    if (slot.registers) return;
+    std::int64_t bytes = static_cast<std::int64_t>(ir::dtype_bytes(
+        slot.dtype == ir::DType::bf16 || slot.dtype == ir::DType::f16 ? ir::DType::f32 : slot.dtype));
+    for (std::int64_t extent : program_.slot_extents(slot)) bytes *= extent;
+    slot.offset = program_.scratch_bytes;
+    program_.scratch_bytes += (bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
+  }
+
+  LoopProgram& program_;
+  std::vector<Path> paths_;                     // by node
+  std::vector<int> positions_;                  // by node: its place in the order of execution
+  std::vector<std::vector<Site>> sites_;        // by value: where it is read
+  std::vector<std::int32_t> loop_axes_ = {-1};  // by loop id; 0 is the row loop
+  std::vector<const Loop*> vector_loops_, scalar_loops_;
+  std::vector<TileValue> dot_operands_;
+  std::vector<std::pair<TileValue, std::int32_t>> indirect_;  // carried next and slot, copied after the row
+  std::vector<bool> needed_;
+  bool carried_in_registers_ = false;
+  int next_position_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::int64_t> LoopProgram::slot_extents(const Slot& slot) const {
+  std::vector<std::int64_t> extents;
+  for (std::int32_t lane : slot.lanes) extents.push_back(extent(lane));
+  if (!extents.empty()) extents.back() = (extents.back() + vector_width - 1) / vector_width * vector_width;
+  return extents;
+}
+
+LoopProgram build_loop_program(const tile::Kernel& kernel, int vector_width) {
+  LoopProgram program;
+  program.kernel = normalise(kernel);
+  program.vector_width = vector_width;
+  for (const auto* section : {&program.kernel.prologue, &program.kernel.body, &program.kernel.epilogue}) {
+    program.nodes.insert(program.nodes.end(), section->begin(), section->end());
+  }
+  program.values.resize(program.kernel.values.size());
+  for (std::size_t node = 0; node < program.nodes.size(); ++node) {
+    if (const TileValue value = tile::result_of(program.nodes[node])) {
+      program.values[static_cast<std::size_t>(value.id)].node = static_cast<std::int32_t>(node);
+    }
+  }
+  const auto prologue_end = static_cast<std::int32_t>(program.kernel.prologue.size());
+  const auto body_end = prologue_end + static_cast<std::int32_t>(program.kernel.body.size());
+  program.prologue = schedule_loops(program, 0, prologue_end);
+  program.body = schedule_loops(program, prologue_end, body_end);
+  program.epilogue = schedule_loops(program, body_end, static_cast<std::int32_t>(program.nodes.size()));
+  Planner(program).run();
+  return program;
+}
+
+}  // namespace rewire::codegen::cpu

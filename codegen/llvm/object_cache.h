@@ -1,0 +1,40 @@
+// Compiled kernels on disk. An entry is one file named by the hash of its key; it holds the key itself, so
+// that a collision is a miss, and a checksum, so that a damaged file is one too. Beside it stands the
+// kernel's tile text. Files are written under a temporary name and renamed: readers of other processes see
+// all of an entry or none. The folder may be deleted at any time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace rewire::codegen::cpu {
+
+/// 32 hexadecimal digits.
+std::string hash_text(std::string_view text);
+
+struct CachedObject {
+  std::string object;
+  std::int64_t scratch_bytes = 0;
+};
+
+class ObjectCache {
+ public:
+  /// Makes the folder, readable by the user alone, if there is none. UserError if others may write to it:
+  /// they could plant code.
+  explicit ObjectCache(std::string directory);
+
+  /// nullopt if there is no sound entry with this key.
+  std::optional<CachedObject> load(std::string_view key) const;
+  /// False if the disk does not take it; the cache is then only less full.
+  bool store(std::string_view key, const CachedObject& entry, std::string_view tile_text) const;
+
+  /// Where the entry with this key stands.
+  std::string path(std::string_view key) const;
+
+ private:
+  std::string directory_;
+};
+
+}  // namespace rewire::codegen::cpu

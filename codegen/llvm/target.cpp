@@ -1,0 +1,57 @@
+// Asks LLVM what a CPU can do.
+#include "codegen/llvm/target.h"
+
+#include <llvm/ADT/StringMap.h>
+#include <llvm/MC/MCSubtargetInfo.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/TargetParser/Host.h>
+
+#include <memory>
+#include <mutex>
+
+#include "ir/error.h"
+
+namespace rewire::codegen::cpu {
+namespace {
+
+void initialise_llvm() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+  });
+}
+
+std::string host_features() {
+  std::string features;
+  for (const auto& feature : llvm::sys::getHostCPUFeatures()) {
+    features += (features.empty() ? "" : ",");
+    features += feature.second ? '+' : '-';
+    features += feature.first();
+  }
+  return features;
+}
+
+}  // namespace
+
+CpuTarget find_target(const std::string& cpu) {
+  initialise_llvm();
+  CpuTarget target;
+  target.name = cpu.empty() ? llvm::sys::getHostCPUName().str() : cpu;
+  if (cpu.empty()) target.features = host_features();
+  const std::string triple = llvm::sys::getProcessTriple();
+  std::string error;
+  const llvm::Target* backend = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (backend == nullptr) internal_error("LLVM has no backend for {}: {}", triple, error);
+  const std::unique_ptr<llvm::MCSubtargetInfo> plain(backend->createMCSubtargetInfo(triple, "", ""));
+  if (!plain->isCPUStringValid(target.name)) user_error("LLVM knows no CPU called '{}'", target.name);
+  const std::unique_ptr<llvm::MCSubtargetInfo> info(
+      backend->createMCSubtargetInfo(triple, target.name, target.features));
+  target.avx512 = info->checkFeatures("+avx512f,+avx512dq,+avx512bw,+avx512vl");
+  target.fma = info->checkFeatures("+fma");
+  target.vector_width = target.avx512 ? 16 : info->checkFeatures("+avx2") ? 8 : 4;
+  return target;
+}
+
+}  // namespace rewire::codegen::cpu

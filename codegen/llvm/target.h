@@ -1,0 +1,19 @@
+// The CPU that code is made for.
+#pragma once
+
+#include <string>
+
+namespace rewire::codegen::cpu {
+
+struct CpuTarget {
+  std::string name;      // as LLVM calls it: "sapphirerapids"
+  std::string features;  // "+avx512f,…": what it has beyond the name
+  int vector_width = 4;  // f32 lanes of a vector: 16 with AVX-512, 8 with AVX2
+  bool avx512 = false;
+  bool fma = false;
+};
+
+/// `cpu`: LLVM's name of an x86-64 CPU, "" for the host. UserError on a name that LLVM does not know.
+CpuTarget find_target(const std::string& cpu);
+
+}  // namespace rewire::codegen::cpu
