@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstddef>
+#include <cstring>
 
 #include <fmt/ranges.h>
 
@@ -55,7 +57,9 @@ std::vector<std::string> split(std::string_view text, char separator) {
   }
 }
 
-/// The C struct as data; a plugin of an older minor may carry shorter structs, which `size` says.
+/// What a parameter of ABI 1.0 has; a newer minor's is larger.
+constexpr std::size_t kAbi10Size = offsetof(rewire_parameter, max) + sizeof(rewire_parameter::max);
+
 ParameterSpec read_parameter(const rewire_parameter& c) {
   ParameterSpec parameter;
   if (c.name == nullptr || !is_identifier(c.name)) {
@@ -104,13 +108,14 @@ PluginParameterInfo ParameterSpec::info() const {
 
 std::vector<ParameterSpec> read_schema(const rewire_plugin& plugin) {
   std::vector<ParameterSpec> schema;
-  if (plugin.parameter_count > 0 &&
-      (plugin.parameters == nullptr || plugin.parameter_size < sizeof(rewire_parameter))) {
+  if (plugin.parameter_count > 0 && (plugin.parameters == nullptr || plugin.parameter_size < kAbi10Size)) {
     user_error("its schema of {} parameters is missing or too small", plugin.parameter_count);
   }
   const char* at = reinterpret_cast<const char*>(plugin.parameters);
   for (std::uint32_t i = 0; i < plugin.parameter_count; ++i, at += plugin.parameter_size) {
-    ParameterSpec parameter = read_parameter(*reinterpret_cast<const rewire_parameter*>(at));
+    rewire_parameter c{};  // what a plugin of an older minor does not know stays zero
+    std::memcpy(&c, at, std::min<std::size_t>(plugin.parameter_size, sizeof(c)));
+    ParameterSpec parameter = read_parameter(c);
     if (Filters::is_filter(parameter.name)) {
       user_error("its parameter '{}' has the name of a filter, which every plugin has from the host",
                  parameter.name);

@@ -51,12 +51,4 @@ inline ir::Tensor sample(const ir::TensorType& type, double phase = 0) {
   return tensor;
 }
 
-/// What the module computes from a sample image and its initial weights, as seed 11 draws them.
-inline std::vector<double> logits(const ir::Module& module) {
-  ir::EvalState state = to_eval_state(runtime::initialise(module, 11));
-  const ir::Function& forward = module.function("forward");
-  const ir::Tensor image = sample(forward.type(forward.arguments.at(0).value));
-  return ir::evaluate(module, forward, {image}, state).at(0).data;
-}
-
 }  // namespace rewire::test

@@ -1,11 +1,15 @@
 // What a rewrite does: slots, claims, filters, added weights, random streams; and that a failed one does
 // nothing.
+#include <filesystem>
+
 #include "ir/autodiff/autodiff.h"
 #include "ir/residual.h"
 #include "ir/text.h"
 #include "ir/verify.h"
+#include "plugins/sdk/rewire_plugin.h"
 #include "tests/runtime_plugin/fixture.h"
 #include "tests/support/catch.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rewire::test {
 namespace {
@@ -161,9 +165,26 @@ TEST_CASE("A weight that a plugin adds hangs on its join and trains") {
 TEST_CASE("The path of a plugin in C computes what it says") {
   const Computed r = compute({load("plain")});  // the input of single_join is x
   for (std::size_t i = 0; i < r.y.size(); ++i) {
-    CHECK(r.y[i] == Approx(r.x[i] + r.f[i] + 0.25 * std::tanh(r.x[i])).epsilon(0).margin(1e-7));
+    CHECK(r.y[i] == Approx(r.x[i] + r.f[i] + 0.25 * std::tanh(r.x[i])).epsilon(0).margin(1e-14));
   }
 }
+
+#ifdef REWIRE_FROZEN
+TEST_CASE("The plugin that was built when ABI 1.0 was drawn still loads and computes the same") {
+  const TemporaryFolder folder;  // a checkout may lie in a folder that everybody may write
+  std::filesystem::copy_file(REWIRE_FROZEN, folder.path() / "frozen.so");
+  std::filesystem::permissions(folder.path() / "frozen.so", std::filesystem::perms(0644));
+  const auto frozen = [&] { return runtime::load_plugin({folder.file("frozen.so"), {}}, {}); };
+  if (REWIRE_SANITIZER != REWIRE_SANITIZER_NONE) {
+    CHECK_THAT(message_of<UserError>(frozen), REWIRE_CATCH_CONTAINS("build both alike"));
+    return;
+  }
+  const Computed r = compute({frozen()});
+  for (std::size_t i = 0; i < r.y.size(); ++i) {
+    CHECK(r.y[i] == Approx(r.x[i] + r.f[i] + 0.25 * std::tanh(r.x[i])).epsilon(0).margin(1e-14));
+  }
+}
+#endif
 
 TEST_CASE("What a plugin emits has a gradient without its doing") {
   // L = sum(x + f + scale tanh(x)): dL/dscale_d = sum over batch and tokens of tanh(x), dL/df = 1.
@@ -197,7 +218,8 @@ TEST_CASE("Every function of the C++ wrapper works") {
   const ir::Function& forward = module.function("forward");
   const ir::Tensor image = sample(forward.type(forward.arguments.at(0).value));
   state.training = true;
-  for (double y : ir::evaluate(module, forward, {image}, state).at(0).data) CHECK(std::isfinite(y));
+  const std::vector<ir::Tensor> values = ir::evaluate(module, forward, {image}, state);
+  for (double y : values.at(0).data) CHECK(std::isfinite(y));
   CHECK_THAT(ir::print(module), REWIRE_CATCH_CONTAINS("stream = \"blocks.0.join_attn.every_function.keep\""));
   const ir::Parameter* matrix = module.find_parameter("blocks.0.join_mlp.matrix");
   REQUIRE(matrix != nullptr);
