@@ -103,25 +103,6 @@ IndexMap reduction_operand_map(Group& group, const Shape& operand_shape, const S
   return map;
 }
 
-// A state element must be read where it is written, or another instance may have overwritten it.
-bool updates_in_place(const Group& group, const Function& function) {
-  for (int update : group.ops) {
-    const Op& op = function.body[static_cast<std::size_t>(update)];
-    if (op.code != Opcode::update) continue;
-    const std::string& name = op.attributes.get_string("name");
-    for (const auto& [key, source] : group.sources) {
-      const std::int32_t root = source.root.id;
-      for (const Op& leaf : function.body) {
-        if (leaf.code != Opcode::param || leaf.results[0].id != root ||
-            leaf.attributes.get_string("name") != name)
-          continue;
-        if (source.linear || source.indexed || source.map != group.reduce_maps.at(update)) return false;
-      }
-    }
-  }
-  return true;
-}
-
 // H's axes by G's, so that `shared` stands at the same place in both; nullopt if they do not fall together.
 std::optional<std::map<int, int>> match_groups(const Group& into, const Group& from, const IndexMap& in_into,
                                                const IndexMap& in_from) {
@@ -219,10 +200,11 @@ void Grouping::process(int index) {
 
 // A group runs first among the readers of `value` if none of the others comes before it.
 bool Grouping::runs_first(int node, Value value) const {
+  std::vector<int> others;
   for (const Use& use : uses(value)) {
-    if (use.node != node && reaches(use.node, node)) return false;
+    if (use.node != node) others.push_back(use.node);
   }
-  return true;
+  return !reaches(std::move(others), node);
 }
 
 std::vector<int> Grouping::successors(int node) const {
@@ -247,18 +229,43 @@ std::vector<int> Grouping::successors(int node) const {
   return next;
 }
 
-bool Grouping::reaches(int from, int to) const {
+// Dependences go forward in the body, so a node that begins behind the last op of `to` cannot lead there.
+bool Grouping::reaches(std::vector<int> from, int to) const {
+  const int last = last_op(to);
   std::vector<bool> seen(nodes_.size());
-  std::vector<int> stack = {from};
-  while (!stack.empty()) {
-    const int node = stack.back();
-    stack.pop_back();
+  while (!from.empty()) {
+    const int node = from.back();
+    from.pop_back();
     if (node == to) return true;
-    if (seen[static_cast<std::size_t>(node)]) continue;
+    if (seen[static_cast<std::size_t>(node)] || first_op(node) > last) continue;
     seen[static_cast<std::size_t>(node)] = true;
-    for (int next : successors(node)) stack.push_back(next);
+    for (int next : successors(node)) from.push_back(next);
   }
   return false;
+}
+
+int Grouping::first_op(int node) const {
+  const GroupNode& n = nodes_[static_cast<std::size_t>(node)];
+  return n.opaque ? n.op : n.group.ops.front();
+}
+
+int Grouping::last_op(int node) const {
+  const GroupNode& n = nodes_[static_cast<std::size_t>(node)];
+  return n.opaque ? std::max(n.op, n.bias_add) : n.group.ops.back();
+}
+
+// A state element must be read where it is written, or another instance may have overwritten it.
+bool Grouping::updates_in_place(const Group& group) const {
+  if (group.updates.empty()) return true;
+  for (const auto& [key, source] : group.sources) {
+    const Op* leaf = definition(source.root);
+    if (leaf == nullptr || leaf->code != Opcode::param || !group.updates.contains(leaf->attributes.get_string("name"))) continue;
+    const auto update = std::find_if(group.ops.begin(), group.ops.end(), [&](int member) {
+      return op(member).code == Opcode::update && op(member).attributes.get_string("name") == leaf->attributes.get_string("name");
+    });
+    if (source.linear || source.indexed || source.map != group.reduce_maps.at(*update)) return false;
+  }
+  return true;
 }
 
 IndexMap Grouping::start_map(const Group& group, int index, std::size_t operand) const {
@@ -415,7 +422,7 @@ std::optional<Group> Grouping::try_join(int index, int node) const {
   std::vector<int> copies;
   std::vector<Value> dense;
   if (!place_operands(placed, index, copies, dense)) return std::nullopt;
-  if (!plan_axes(placed, function()) || !updates_in_place(placed, function())) return std::nullopt;
+  if (!plan_axes(placed, function()) || !updates_in_place(placed)) return std::nullopt;
   return group;
 }
 
@@ -492,7 +499,7 @@ std::optional<Group> Grouping::try_merge(int into, int from, Value shared) const
                 merged.extents))
       return std::nullopt;
   }
-  if (!plan_axes(merged, function()) || !updates_in_place(merged, function())) return std::nullopt;
+  if (!plan_axes(merged, function()) || !updates_in_place(merged)) return std::nullopt;
   return merged;
 }
 
@@ -502,15 +509,18 @@ void Grouping::merge_consumers(int index, int node) {
   for (const Use& use : uses(value)) {
     if (use.node != node && !nodes_[static_cast<std::size_t>(use.node)].opaque) others.insert(use.node);
   }
+  const IndexMap& home = nodes_[static_cast<std::size_t>(node)].group.maps.at(value.id);
   for (int other : others) {
+    const Group& group = nodes_[static_cast<std::size_t>(node)].group;
+    const Group& reader = nodes_[static_cast<std::size_t>(other)].group;
+    // A scalar is no reason to share a kernel, but scalars share one.
+    if (Group::axes_of(home).empty() && !(group.all_axes().empty() && reader.all_axes().empty())) continue;
     // Independent: no way from one to the other but the shared value itself.
-    bool independent = !reaches(other, node);
-    for (int next : successors(node)) {
-      if (!independent) break;
-      if (next != other && reaches(next, other)) independent = false;
-    }
+    std::vector<int> beyond = successors(node);
+    std::erase(beyond, other);
+    bool independent = !reaches({other}, node) && !reaches(std::move(beyond), other);
     for (const std::string& name : nodes_[static_cast<std::size_t>(node)].reads) {
-      independent = independent && !nodes_[static_cast<std::size_t>(other)].group.updates.contains(name);
+      independent = independent && !reader.updates.contains(name);
     }
     if (!independent) continue;
     auto merged = try_merge(node, other, value);
@@ -537,10 +547,6 @@ void Grouping::merge_consumers(int index, int node) {
 std::vector<int> Grouping::execution_order() const {
   std::vector<int> waiting(nodes_.size());
   std::map<int, int> ready;  // first op -> node
-  const auto first_op = [&](int node) {
-    const GroupNode& n = nodes_[static_cast<std::size_t>(node)];
-    return n.opaque ? n.op : n.group.ops.front();
-  };
   std::vector<std::vector<int>> next(nodes_.size());
   int live = 0;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {

@@ -70,7 +70,10 @@ class Grouping {
   void merge_consumers(int index, int node);
   std::optional<Group> try_merge(int into, int from, ir::Value shared) const;
   void refresh(Group& group) const;
-  bool reaches(int from, int to) const;
+  bool reaches(std::vector<int> from, int to) const;
+  int first_op(int node) const;
+  int last_op(int node) const;
+  bool updates_in_place(const Group& group) const;
   std::vector<int> successors(int node) const;
   bool runs_first(int node, ir::Value value) const;
   bool worth_joining(const Group& group, int index, const AxisPlan& plan) const;
