@@ -11,6 +11,8 @@ using ir::Op;
 
 // More than this many elements are never held on chip at once.
 constexpr std::int64_t kMaxLaneElements = 65536;
+// Columns summed side by side: their accumulators stay in the first-level cache.
+constexpr std::int64_t kMaxColumns = 4096;
 
 bool contains(const std::set<int>& set, int item) {
   return set.find(item) != set.end();
@@ -160,7 +162,16 @@ std::optional<AxisPlan> plan_axes(const Group& group, const Function& function) 
   if (group.size_of(required) > kMaxLaneElements) return std::nullopt;
   if (!required.empty()) return plan_with_lanes(group, function, required);
   const std::set<int> axes = group.all_axes();
-  // Nothing is forced: the innermost axis is the vector; failing that, any axis that fits the reductions.
+  // Nothing is forced. Sums of columns take all the columns they keep, so that whole rows are read.
+  std::set<int> kept;
+  for (int op : group.ops) {
+    const Op& node = function.body[static_cast<std::size_t>(op)];
+    if (is_reduction(node)) kept.merge(Group::axes_of(group.maps.at(node.results[0].id)));
+  }
+  if (!kept.empty() && group.size_of(kept) <= kMaxColumns) {
+    if (auto plan = plan_with_lanes(group, function, kept)) return plan;
+  }
+  // The innermost axis is the vector; failing that, any axis that fits the reductions.
   for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
     if (group.extents[static_cast<std::size_t>(*axis)] > kMaxLaneElements) continue;
     if (auto plan = plan_with_lanes(group, function, {*axis})) return plan;

@@ -52,6 +52,8 @@ int cost(Opcode code) {
 // Below this many elements a reduction may run in one instance inside its consumer.
 constexpr std::int64_t kSmallReduction = 4096;
 constexpr int kCheap = 2;
+// Beyond this a kernel is no longer read by anybody, and its compilation dominates.
+constexpr std::size_t kMaxOps = 200;
 
 IndexMap identity_map(const Shape& shape, Group& group) {
   IndexMap map(shape.size());
@@ -59,6 +61,15 @@ IndexMap identity_map(const Shape& shape, Group& group) {
     if (shape[i] > 1) map[i].terms[group.add_axis(shape[i])] = 1;
   }
   return map;
+}
+
+// A reduction that keeps the innermost dimension sums columns: it ends its group, and its result is complete
+// only after all rows.
+bool reduces_last(const Shape& operand, const Shape& result) {
+  for (std::size_t d = operand.size(); d-- > 0;) {
+    if (operand[d] > 1) return result[d] == 1;
+  }
+  return true;
 }
 
 // Axes that can stand for a reduced dimension of this extent: a run of neighbours that `taken` does not hold.
@@ -173,13 +184,18 @@ void Grouping::process(int index) {
   if (!is_view(node.code) && !is_leaf(node.code) && !is_fusible(node.code)) return process_opaque(index);
   if (process_bias(index)) return;
   int home = -1;
-  if (fuse_ && !node.results.empty()) {
+  // A copy of what a call computes stays alone: the call can write its result there, and the copy disappears.
+  const bool alone = is_view(node.code) && copies_call(index);
+  if (fuse_ && !alone && !node.results.empty()) {
     std::set<int> candidates;
     for (const Use& use : uses(node.results[0])) {
       if (!nodes_[static_cast<std::size_t>(use.node)].opaque) candidates.insert(use.node);
     }
     for (int candidate : candidates) {
-      if (!runs_first(candidate, node.results[0])) continue;
+      // A scalar for many kernels is no part of one of them.
+      const bool shared_scalar = candidates.size() > 1 && function().type(node.results[0]).elements() == 1 &&
+                                 !nodes_[static_cast<std::size_t>(candidate)].group.all_axes().empty();
+      if (shared_scalar || !runs_first(candidate, node.results[0])) continue;
       if (auto joined = try_join(index, candidate)) {
         home = candidate;
         commit(home, std::move(*joined), index);
@@ -189,13 +205,22 @@ void Grouping::process(int index) {
     }
   }
   if (home < 0) {
-    auto group = new_group(index);
-    if (!group) internal_error("{} has no lowering", ir::describe(node));
-    home = static_cast<int>(nodes_.size());
-    nodes_.emplace_back();
-    commit(home, std::move(*group), index);
+    Placement placement{new_group(index), {}, {}};
+    place_operands(placement, index);
+    home = add_node({});
+    commit(home, std::move(placement), index);
   }
-  if (fuse_ && !node.results.empty()) merge_consumers(index, home);
+  if (fuse_ && !alone && !node.results.empty()) merge_consumers(index, home);
+}
+
+bool Grouping::copies_call(int copy) const {
+  Value value = op(copy).operands[0];
+  std::int32_t at = definitions_[static_cast<std::size_t>(value.id)];
+  while (at >= 0 && is_virtual(at)) {
+    value = op(at).operands[0];
+    at = definitions_[static_cast<std::size_t>(value.id)];
+  }
+  return at >= 0 && !is_view(op(at).code) && !is_leaf(op(at).code) && !is_fusible(op(at).code);
 }
 
 // A group runs first among the readers of `value` if none of the others comes before it.
@@ -209,24 +234,35 @@ bool Grouping::runs_first(int node, Value value) const {
 
 std::vector<int> Grouping::successors(int node) const {
   std::vector<int> next;
-  const GroupNode& n = nodes_[static_cast<std::size_t>(node)];
-  const auto add_uses = [&](const Op& producer) {
-    for (Value result : producer.results) {
-      for (const Use& use : uses(result)) {
-        if (use.node != node) next.push_back(use.node);
-      }
-    }
-  };
-  if (n.opaque) {
-    add_uses(op(n.bias_add >= 0 ? n.bias_add : n.op));
-  } else {
-    for (int member : n.group.ops) add_uses(op(member));
+  for (int target : next_[static_cast<std::size_t>(node)]) {
+    while (merged_into_[static_cast<std::size_t>(target)] >= 0)
+      target = merged_into_[static_cast<std::size_t>(target)];
+    if (target != node) next.push_back(target);
   }
-  for (const std::string& name : n.reads) {
-    const auto it = update_node_.find(name);
-    if (it != update_node_.end() && it->second != node) next.push_back(it->second);
-  }
+  std::sort(next.begin(), next.end());
+  next.erase(std::unique(next.begin(), next.end()), next.end());
   return next;
+}
+
+// Edges from a node to the readers of a value it computes, and to the update of a parameter it reads.
+void Grouping::add_edges(int node, const Op& producer) {
+  std::vector<int>& next = next_[static_cast<std::size_t>(node)];
+  for (Value result : producer.results) {
+    for (const Use& use : uses(result)) next.push_back(use.node);
+  }
+  for (const std::string& name : nodes_[static_cast<std::size_t>(node)].reads) {
+    const auto it = update_node_.find(name);
+    if (it != update_node_.end()) next.push_back(it->second);
+  }
+  std::sort(next.begin(), next.end());
+  next.erase(std::unique(next.begin(), next.end()), next.end());
+}
+
+int Grouping::add_node(GroupNode node) {
+  nodes_.push_back(std::move(node));
+  next_.emplace_back();
+  merged_into_.push_back(-1);
+  return static_cast<int>(nodes_.size()) - 1;
 }
 
 // Dependences go forward in the body, so a node that begins behind the last op of `to` cannot lead there.
@@ -234,12 +270,16 @@ bool Grouping::reaches(std::vector<int> from, int to) const {
   const int last = last_op(to);
   std::vector<bool> seen(nodes_.size());
   while (!from.empty()) {
-    const int node = from.back();
+    int node = from.back();
     from.pop_back();
+    while (merged_into_[static_cast<std::size_t>(node)] >= 0)
+      node = merged_into_[static_cast<std::size_t>(node)];
     if (node == to) return true;
-    if (seen[static_cast<std::size_t>(node)] || first_op(node) > last) continue;
+    if (seen[static_cast<std::size_t>(node)]) continue;
     seen[static_cast<std::size_t>(node)] = true;
-    for (int next : successors(node)) from.push_back(next);
+    if (first_op(node) > last) continue;
+    const std::vector<int>& next = next_[static_cast<std::size_t>(node)];
+    from.insert(from.end(), next.begin(), next.end());
   }
   return false;
 }
@@ -259,9 +299,12 @@ bool Grouping::updates_in_place(const Group& group) const {
   if (group.updates.empty()) return true;
   for (const auto& [key, source] : group.sources) {
     const Op* leaf = definition(source.root);
-    if (leaf == nullptr || leaf->code != Opcode::param || !group.updates.contains(leaf->attributes.get_string("name"))) continue;
+    if (leaf == nullptr || leaf->code != Opcode::param ||
+        !group.updates.contains(leaf->attributes.get_string("name")))
+      continue;
     const auto update = std::find_if(group.ops.begin(), group.ops.end(), [&](int member) {
-      return op(member).code == Opcode::update && op(member).attributes.get_string("name") == leaf->attributes.get_string("name");
+      return op(member).code == Opcode::update &&
+             op(member).attributes.get_string("name") == leaf->attributes.get_string("name");
     });
     if (source.linear || source.indexed || source.map != group.reduce_maps.at(*update)) return false;
   }
@@ -283,28 +326,27 @@ IndexMap Grouping::start_map(const Group& group, int index, std::size_t operand)
   return rest;
 }
 
-// Follows shape ops from an operand of op `index` back to memory or to the op that computes it.
-bool Grouping::resolve(Group& group, int index, std::size_t operand, Source& source, std::vector<int>& copies,
-                       std::vector<Value>& dense) const {
+// Follows shape ops from an operand of op `index` back to memory or to the op that computes it, splitting
+// axes where a reshape cuts them.
+Source Grouping::resolve(Placement& placement, int index, std::size_t operand) const {
   const Op& reader = op(index);
+  Group& group = placement.group;
+  std::vector<int>& copies = placement.copies;
   if ((reader.code == Opcode::gather || reader.code == Opcode::pad) && operand == 0) {
-    source = {reader.operands[0], false, true, start_map(group, index, 0)};
-    const std::int32_t at = definitions_[static_cast<std::size_t>(source.root.id)];
+    const Value root = reader.operands[0];
+    const std::int32_t at = definitions_[static_cast<std::size_t>(root.id)];
     if (at >= 0 && (is_virtual(at) || op(at).code == Opcode::iota)) copies.push_back(at);
-    return true;
+    return {root, false, true, start_map(group, index, 0)};
   }
-restart:
   const bool copy = is_view(reader.code);  // a copy takes its own step first
   Value value = copy ? reader.results[0] : reader.operands[operand];
   IndexMap map = start_map(group, index, operand);
   bool first = copy;
   while (true) {
     const std::int32_t at = definitions_[static_cast<std::size_t>(value.id)];
-    if (!first &&
-        (at < 0 || !is_virtual(at) || std::find(copies.begin(), copies.end(), at) != copies.end())) {
-      source = {value, false, false, std::move(map)};
-      return true;
-    }
+    const bool stop =
+        at < 0 || !is_virtual(at) || std::find(copies.begin(), copies.end(), at) != copies.end();
+    if (!first && stop) return {value, false, false, std::move(map)};
     first = false;
     const Op& view = op(at);
     const Value inner = view.operands[0];
@@ -316,31 +358,27 @@ restart:
       value = inner;
     } else if (split) {
       group.split_axis(*split);
-      goto restart;
+      return resolve(placement, index, operand);
     } else {
       // A reshape that no split can follow reads its operand by linear index, so that one must stand densely
       // in memory.
       const std::int32_t inner_at = definitions_[static_cast<std::size_t>(inner.id)];
       if (inner_at >= 0 && (is_virtual(inner_at) || op(inner_at).code == Opcode::iota))
         copies.push_back(inner_at);
-      dense.push_back(inner);
-      source = {inner, true, false, {linear_index(map, function().type(value).shape)}};
-      return true;
+      placement.dense.push_back(inner);
+      return {inner, true, false, {linear_index(map, function().type(value).shape)}};
     }
   }
 }
 
-bool Grouping::place_operands(Group& group, int index, std::vector<int>& copies,
-                              std::vector<Value>& dense) const {
+void Grouping::place_operands(Placement& placement, int index) const {
   for (std::size_t k = 0; k < op(index).operands.size(); ++k) {
-    Source source;
-    if (!resolve(group, index, k, source, copies, dense)) return false;
-    group.sources[{index, static_cast<int>(k)}] = std::move(source);
+    Source source = resolve(placement, index, k);
+    placement.group.sources[{index, static_cast<int>(k)}] = std::move(source);
   }
-  return true;
 }
 
-std::optional<Group> Grouping::new_group(int index) const {
+Group Grouping::new_group(int index) const {
   Group group;
   group.ops = {index};
   const Op& node = op(index);
@@ -387,54 +425,49 @@ bool Grouping::worth_joining(const Group& group, int index, const AxisPlan& plan
   return lanes == 1 || (!reduction && cost(node.code) <= kCheap);
 }
 
-std::optional<Group> Grouping::try_join(int index, int node) const {
+std::optional<Grouping::Placement> Grouping::try_join(int index, int node) const {
   const Op& producer = op(index);
   const Value value = producer.results[0];
-  Group group = nodes_[static_cast<std::size_t>(node)].group;
-  const IndexMap* map = nullptr;
+  const Group& home = nodes_[static_cast<std::size_t>(node)].group;
+  const Shape& shape = function().type(value).shape;
+  if (home.ops.size() >= kMaxOps) return std::nullopt;
+  if (is_reduction(producer) && !reduces_last(function().type(producer.operands[0]).shape, shape))
+    return std::nullopt;
+  const IndexMap* at = nullptr;
   bool outside = is_result(value);
   for (const Use& use : uses(value)) {
     if (use.node != node) {
       outside = true;
       continue;
     }
-    const Source& source = group.sources.at({use.op, use.operand});
+    const Source& source = home.sources.at({use.op, use.operand});
     if (source.linear || source.indexed) return std::nullopt;
-    if (map != nullptr && *map != source.map) return std::nullopt;
-    map = &source.map;
+    if (at != nullptr && *at != source.map) return std::nullopt;
+    at = &source.map;
   }
-  const IndexMap at = *map;
-  const Shape& shape = function().type(value).shape;
-  if (outside && !covers(at, shape, group.extents)) return std::nullopt;
+  if (outside && !covers(*at, shape, home.extents)) return std::nullopt;
+  Placement placement{home, {}, {}};
+  Group& group = placement.group;
   group.ops.insert(std::lower_bound(group.ops.begin(), group.ops.end(), index), index);
-  group.maps[value.id] = at;
+  group.maps[value.id] = *at;
   if (outside) group.exported.insert(value.id);
   if (is_reduction(producer)) {
     group.reduce_maps[index] =
-        reduction_operand_map(group, function().type(producer.operands[0]).shape, shape, at);
+        reduction_operand_map(group, function().type(producer.operands[0]).shape, shape, *at);
     group.row_reductions.insert(index);
   }
+  place_operands(placement, index);
   const auto plan = plan_axes(group, function());
-  if (!plan || !worth_joining(group, index, *plan)) return std::nullopt;
-  // Placing the operands may split axes, which changes nothing but their number; the trial is committed only
-  // if it still plans.
-  Group placed = group;
-  std::vector<int> copies;
-  std::vector<Value> dense;
-  if (!place_operands(placed, index, copies, dense)) return std::nullopt;
-  if (!plan_axes(placed, function()) || !updates_in_place(placed)) return std::nullopt;
-  return group;
+  if (!plan || !worth_joining(group, index, *plan) || !updates_in_place(group)) return std::nullopt;
+  return placement;
 }
 
-void Grouping::commit(int node, Group group, int index) {
+void Grouping::commit(int node, Placement placement, int index) {
   const Op& member = op(index);
-  std::vector<int> copies;
-  std::vector<Value> dense;
-  place_operands(group, index, copies, dense);
-  for (int copy : copies) prepared_.copy[static_cast<std::size_t>(copy)] = true;
-  for (Value value : dense) dense_.insert(value.id);
+  for (int copy : placement.copies) prepared_.copy[static_cast<std::size_t>(copy)] = true;
+  for (Value value : placement.dense) dense_.insert(value.id);
   GroupNode& n = nodes_[static_cast<std::size_t>(node)];
-  n.group = std::move(group);
+  n.group = std::move(placement.group);
   for (std::size_t k = 0; k < member.operands.size(); ++k) {
     const Value root = n.group.sources.at({index, static_cast<int>(k)}).root;
     uses_[static_cast<std::size_t>(root.id)].push_back({node, index, static_cast<int>(k)});
@@ -443,6 +476,7 @@ void Grouping::commit(int node, Group group, int index) {
   }
   if (member.code == Opcode::update) update_node_[member.attributes.get_string("name")] = node;
   for (Value result : member.results) producer_[static_cast<std::size_t>(result.id)] = node;
+  add_edges(node, member);
 }
 
 // What is exported, and which reductions stay inside, after a group took in another.
@@ -473,12 +507,13 @@ std::optional<Group> Grouping::try_merge(int into, int from, Value shared) const
     if (source.linear || source.indexed || (at != nullptr && *at != source.map)) return std::nullopt;
     at = &source.map;
   }
-  const IndexMap& home = first.maps.at(shared.id);
-  if (at == nullptr ||
-      (Group::axes_of(home).empty() && !(first.all_axes().empty() && second.all_axes().empty()))) {
-    return std::nullopt;
+  const IndexMap* home = nullptr;
+  if (const auto it = first.maps.find(shared.id); it != first.maps.end()) home = &it->second;
+  for (const auto& [key, source] : first.sources) {
+    if (home == nullptr && source.root == shared && !source.linear && !source.indexed) home = &source.map;
   }
-  const auto axis_of = match_groups(first, second, home, *at);
+  if (at == nullptr || home == nullptr) return std::nullopt;
+  const auto axis_of = match_groups(first, second, *home, *at);
   if (!axis_of) return std::nullopt;
   Group merged = first;
   for (auto& [value, map] : second.maps) rename_axes(map, *axis_of), merged.maps[value] = map;
@@ -488,6 +523,12 @@ std::optional<Group> Grouping::try_merge(int into, int from, Value shared) const
   std::sort(merged.ops.begin(), merged.ops.end());
   merged.updates.insert(second.updates.begin(), second.updates.end());
   refresh(merged);
+  for (int member : merged.row_reductions) {
+    const Op& reduction = op(member);
+    if (!reduces_last(function().type(reduction.operands[0]).shape,
+                      function().type(reduction.results[0]).shape))
+      return std::nullopt;
+  }
   // Every value read inside must stand where it is computed.
   for (const auto& [key, source] : merged.sources) {
     const auto it = merged.maps.find(source.root.id);
@@ -509,12 +550,12 @@ void Grouping::merge_consumers(int index, int node) {
   for (const Use& use : uses(value)) {
     if (use.node != node && !nodes_[static_cast<std::size_t>(use.node)].opaque) others.insert(use.node);
   }
-  const IndexMap& home = nodes_[static_cast<std::size_t>(node)].group.maps.at(value.id);
+  const bool scalar = Group::axes_of(nodes_[static_cast<std::size_t>(node)].group.maps.at(value.id)).empty();
   for (int other : others) {
     const Group& group = nodes_[static_cast<std::size_t>(node)].group;
     const Group& reader = nodes_[static_cast<std::size_t>(other)].group;
     // A scalar is no reason to share a kernel, but scalars share one.
-    if (Group::axes_of(home).empty() && !(group.all_axes().empty() && reader.all_axes().empty())) continue;
+    if (scalar && !(group.all_axes().empty() && reader.all_axes().empty())) continue;
     // Independent: no way from one to the other but the shared value itself.
     std::vector<int> beyond = successors(node);
     std::erase(beyond, other);
@@ -525,21 +566,48 @@ void Grouping::merge_consumers(int index, int node) {
     if (!independent) continue;
     auto merged = try_merge(node, other, value);
     if (!merged) continue;
-    GroupNode& home = nodes_[static_cast<std::size_t>(node)];
-    GroupNode& gone = nodes_[static_cast<std::size_t>(other)];
-    home.group = std::move(*merged);
-    home.reads.insert(gone.reads.begin(), gone.reads.end());
-    gone.live = false;
-    for (auto& users : uses_) {
-      for (Use& use : users) {
-        if (use.node == other) use.node = node;
-      }
+    absorb(node, other, std::move(*merged));
+  }
+}
+
+void Grouping::absorb(int node, int other, Group merged) {
+  GroupNode& home = nodes_[static_cast<std::size_t>(node)];
+  GroupNode& gone = nodes_[static_cast<std::size_t>(other)];
+  home.group = std::move(merged);
+  home.reads.insert(gone.reads.begin(), gone.reads.end());
+  gone.live = false;
+  merged_into_[static_cast<std::size_t>(other)] = node;
+  std::vector<int>& next = next_[static_cast<std::size_t>(node)];
+  next.insert(next.end(), next_[static_cast<std::size_t>(other)].begin(),
+              next_[static_cast<std::size_t>(other)].end());
+  for (auto& users : uses_) {
+    for (Use& use : users) {
+      if (use.node == other) use.node = node;
     }
-    for (int& producer : producer_) {
-      if (producer == other) producer = node;
-    }
-    for (auto& [name, updater] : update_node_) {
-      if (updater == other) updater = node;
+  }
+  for (int& producer : producer_) {
+    if (producer == other) producer = node;
+  }
+  for (auto& [name, updater] : update_node_) {
+    if (updater == other) updater = node;
+  }
+}
+
+// Independent groups that read one tensor of the same places read it once.
+void Grouping::merge_readers(Value value) {
+  if (function().type(value).elements() == 1) return;
+  std::set<int> found;
+  for (const Use& use : uses(value)) {
+    if (!nodes_[static_cast<std::size_t>(use.node)].opaque) found.insert(use.node);
+  }
+  const std::vector<int> readers(found.begin(), found.end());
+  for (std::size_t i = 0; i < readers.size(); ++i) {
+    if (!nodes_[static_cast<std::size_t>(readers[i])].live) continue;
+    for (std::size_t k = i + 1; k < readers.size(); ++k) {
+      const int node = readers[i], other = readers[k];
+      if (!nodes_[static_cast<std::size_t>(other)].live || reaches({node}, other) || reaches({other}, node))
+        continue;
+      if (auto merged = try_merge(node, other, value)) absorb(node, other, std::move(*merged));
     }
   }
 }

@@ -53,6 +53,7 @@ class Grouping {
   const ir::Op& op(int index) const { return function().body[static_cast<std::size_t>(index)]; }
   bool is_virtual(int index) const;
   void process(int index);
+  bool copies_call(int copy) const;
   void process_opaque(int index);
   bool process_bias(int index);
   std::optional<IndexMap> view_map(ir::Value& value) const;
@@ -60,14 +61,21 @@ class Grouping {
   Source dense_operand(ir::Value value);
   void commit_opaque(GroupNode node, const ir::Op& result_op);
 
-  std::optional<Group> try_join(int index, int node) const;
-  std::optional<Group> new_group(int index) const;
-  bool place_operands(Group& group, int index, std::vector<int>& copies, std::vector<ir::Value>& dense) const;
-  bool resolve(Group& group, int index, std::size_t operand, Source& source, std::vector<int>& copies,
-               std::vector<ir::Value>& dense) const;
+  // A group with one op more, and what that asks of others: shape ops to carry out, values to keep dense.
+  struct Placement {
+    Group group;
+    std::vector<int> copies;
+    std::vector<ir::Value> dense;
+  };
+  std::optional<Placement> try_join(int index, int node) const;
+  Group new_group(int index) const;
+  void place_operands(Placement& placement, int index) const;
+  Source resolve(Placement& placement, int index, std::size_t operand) const;
   IndexMap start_map(const Group& group, int index, std::size_t operand) const;
-  void commit(int node, Group group, int index);
+  void commit(int node, Placement placement, int index);
   void merge_consumers(int index, int node);
+  void merge_readers(ir::Value value);
+  void absorb(int node, int other, Group merged);
   std::optional<Group> try_merge(int into, int from, ir::Value shared) const;
   void refresh(Group& group) const;
   bool reaches(std::vector<int> from, int to) const;
@@ -75,6 +83,8 @@ class Grouping {
   int last_op(int node) const;
   bool updates_in_place(const Group& group) const;
   std::vector<int> successors(int node) const;
+  void add_edges(int node, const ir::Op& producer);
+  int add_node(GroupNode node);
   bool runs_first(int node, ir::Value value) const;
   bool worth_joining(const Group& group, int index, const AxisPlan& plan) const;
 
@@ -83,6 +93,8 @@ class Grouping {
   std::vector<std::int32_t> definitions_;
   std::vector<std::vector<int>> direct_users_;  // by Value::id: body indices
   std::vector<GroupNode> nodes_;
+  std::vector<std::vector<int>> next_;  // by node: who must run later
+  std::vector<int> merged_into_;        // by node: the node that took it in, or -1
   std::vector<std::vector<Use>> uses_;
   std::vector<int> producer_;
   std::set<std::int32_t> results_, dense_;

@@ -51,7 +51,8 @@ class Lowering {
   View operand_view(const GroupNode& node, std::size_t k, const Shape& shape) const {
     const Source& source = node.operands[k];
     const View& home = storage_.view(source.root);
-    const Affine linear = strided_index(source.map, home.offset, home.strides);
+    const Affine linear =
+        source.linear ? source.map[0] : strided_index(source.map, home.offset, home.strides);
     View view{home.buffer, linear.offset, shape, Shape(shape.size(), 0)};
     for (const auto& [axis, stride] : linear.terms) view.strides[static_cast<std::size_t>(axis)] = stride;
     for (std::size_t d = 0; d < shape.size(); ++d) {

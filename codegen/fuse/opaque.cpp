@@ -60,6 +60,8 @@ std::optional<IndexMap> Grouping::view_map(Value& value) const {
   }
 }
 
+// An operand that no strides describe is read by linear index from the value below its reshapes, which then
+// stands densely in memory.
 Source Grouping::opaque_operand(Value value, bool matrix) {
   Value root = value;
   const Shape shape = function().type(value).shape;
@@ -70,12 +72,20 @@ Source Grouping::opaque_operand(Value value, bool matrix) {
       return {root, false, false, std::move(*map)};
     }
   }
-  const std::int32_t at = definitions_[static_cast<std::size_t>(value.id)];
-  if (at < 0 || !is_virtual(at))
-    internal_error("operand {} of a call cannot be viewed", to_string(function().type(value)));
-  prepared_.copy[static_cast<std::size_t>(at)] = true;
-  root = value;
-  return {value, false, false, *view_map(root)};
+  Value base = value;
+  std::int32_t at = definitions_[static_cast<std::size_t>(base.id)];
+  while (at >= 0 && op(at).code == Opcode::reshape && is_virtual(at)) {
+    base = op(at).operands[0];
+    at = definitions_[static_cast<std::size_t>(base.id)];
+  }
+  if (at >= 0 && (is_virtual(at) || op(at).code == Opcode::iota))
+    prepared_.copy[static_cast<std::size_t>(at)] = true;
+  dense_.insert(base.id);
+  IndexMap own(shape.size());
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] > 1) own[d].terms[static_cast<int>(d)] = 1;
+  }
+  return {base, true, false, {linear_index(own, shape)}};
 }
 
 Source Grouping::dense_operand(Value value) {
@@ -103,7 +113,11 @@ void Grouping::commit_opaque(GroupNode node, const Op& result_op) {
       dense_.insert(result.id);
     }
   }
-  nodes_.push_back(std::move(node));
+  add_node(std::move(node));
+  add_edges(id, result_op);
+  if (fuse_) {
+    for (Value result : result_op.results) merge_readers(result);
+  }
 }
 
 void Grouping::process_opaque(int index) {

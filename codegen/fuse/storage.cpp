@@ -60,7 +60,7 @@ Storage::Storage(const Grouping& grouping, const ir::Module& module, Program& pr
     if (op.code == Opcode::param) {
       views_[op.results[0].id] =
           dense_view(state(op.attributes.get_string("name")), f.type(op.results[0]).shape);
-    } else if (op.code == Opcode::constant && !grouping.uses(op.results[0]).empty()) {
+    } else if (op.code == Opcode::constant && needs_memory(op)) {
       const std::int32_t buffer = add_buffer(
           {op.location + ".constant", BufferKind::constant, f.type(op.results[0]), constant_values(op)});
       views_[op.results[0].id] = dense_view(buffer, f.type(op.results[0]).shape);
@@ -78,6 +78,17 @@ Storage::Storage(const Grouping& grouping, const ir::Module& module, Program& pr
       if (producer.opaque || producer.group.exported.contains(result.id)) assign(result);
     }
   }
+}
+
+// One value for all elements is written into the kernels that use it; only calls and indexed reads need it in
+// memory.
+bool Storage::needs_memory(const Op& constant) const {
+  for (const Use& use : grouping_.uses(constant.results[0])) {
+    const GroupNode& node = grouping_.nodes()[static_cast<std::size_t>(use.node)];
+    if (node.opaque || constant_values(constant).size() > 1) return true;
+    if (node.group.sources.at({use.op, use.operand}).indexed) return true;
+  }
+  return false;
 }
 
 const View& Storage::view(Value value) const {
@@ -195,6 +206,7 @@ bool Storage::fits_users(Value value, const View& home) const {
     if (op.code != Opcode::matmul) continue;
     const Source& source = reader.operands[static_cast<std::size_t>(use.operand)];
     const Shape& shape = grouping_.function().type(op.operands[static_cast<std::size_t>(use.operand)]).shape;
+    if (source.linear) return false;
     const Affine linear = strided_index(source.map, home.offset, home.strides);
     View seen{home.buffer, linear.offset, shape, Shape(shape.size(), 0)};
     for (const auto& [axis, stride] : linear.terms) seen.strides[static_cast<std::size_t>(axis)] = stride;

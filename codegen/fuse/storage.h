@@ -32,6 +32,7 @@ class Storage {
   std::int32_t add_temporary(std::string name, ir::TensorType type);
 
  private:
+  bool needs_memory(const ir::Op& constant) const;
   void assign(ir::Value value);
   bool assign_in_concat(ir::Value value);
   void assign_dense(ir::Value value);
