@@ -1,0 +1,189 @@
+// run, grad and step against PyTorch in float64 (tests/reference): outputs within 1e-5, each gradient within
+// 1e-4 (relative L2, no less than 1e-6 of the whole gradient's norm), each of 20 losses within 1e-4.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "ir/error.h"
+#include "runtime/io/npy.h"
+#include "runtime/io/safetensors.h"
+#include "tests/cli/fixture.h"
+#include "tests/support/catch.h"
+
+namespace rewire::test {
+namespace {
+
+using nlohmann::json;
+using runtime::HostTensor;
+using runtime::TensorMap;
+
+double norm(const std::vector<double>& values) {
+  double square = 0;
+  for (const double value : values) square += value * value;
+  return std::sqrt(square);
+}
+
+double distance(const HostTensor& a, const HostTensor& b) {
+  std::vector<double> difference = runtime::to_double(a).data;
+  const std::vector<double> other = runtime::to_double(b).data;
+  REQUIRE(difference.size() == other.size());
+  for (std::size_t i = 0; i < other.size(); ++i) difference[i] -= other[i];
+  return norm(difference);
+}
+
+double norm(const HostTensor& tensor) {
+  return norm(runtime::to_double(tensor).data);
+}
+
+/// The first of a stack of batches.
+HostTensor first(const HostTensor& stack) {
+  ir::TensorType type = stack.type();
+  type.shape.erase(type.shape.begin());
+  HostTensor batch(type);
+  std::memcpy(batch.bytes().data(), stack.bytes().data(), batch.bytes().size());
+  return batch;
+}
+
+/// "NAME" of the tensors called "prefix/NAME".
+TensorMap below(const TensorMap& tensors, const std::string& prefix) {
+  TensorMap found;
+  for (const auto& [name, tensor] : tensors) {
+    if (name.starts_with(prefix + "/")) found.emplace(name.substr(prefix.size() + 1), tensor.clone());
+  }
+  return found;
+}
+
+/// One golden file, laid out as the commands want it.
+class Case {
+ public:
+  explicit Case(const std::filesystem::path& path)
+      : golden(runtime::read_safetensors(path.string())), facts(json::parse(golden.metadata.at("case"))) {
+    model = {"vit_tiny_28"};
+    for (const auto& [key, value] : facts.at("model").items()) set("model." + key, value);
+    const std::string join = facts.at("join");
+    if (const std::size_t bar = join.find('_'); bar != std::string::npos) {
+      plugin = join.substr(0, bar);
+      model = model + Words{"--plugin", plugin + ":mode=" + join.substr(bar + 1)};
+    }
+    model = model + Words{"--quiet"};
+    runtime::write_safetensors(file("w.safetensors"), below(golden.tensors, "weight"));
+    runtime::write_npy(file("xs.npy"), golden.tensors.at("images"));
+    runtime::write_npy(file("ys.npy"), golden.tensors.at("labels"));
+    runtime::write_npy(file("x.npy"), first(golden.tensors.at("images")));
+    runtime::write_npy(file("y.npy"), first(golden.tensors.at("labels")));
+  }
+
+  /// The settings of one training run; its schedule counts steps, so that an epoch is one step.
+  Words settings(const json& run) const {
+    Words words;
+    const auto setting = [&](const std::string& key, const json& value) {
+      words =
+          words + Words{"--set", key + "=" + (value.is_string() ? value.get<std::string>() : value.dump())};
+    };
+    setting("train.epochs", golden.tensors.at("images").type().shape[0]);
+    const std::map<std::string, std::string> keys = {{"optimizer", "optimizer.name"},
+                                                     {"schedule", "schedule.name"},
+                                                     {"warmup_steps", "schedule.warmup_epochs"},
+                                                     {"warmup_lr", "schedule.warmup_lr"},
+                                                     {"min_lr", "schedule.min_lr"},
+                                                     {"milestones", "schedule.milestones"},
+                                                     {"gamma", "schedule.gamma"},
+                                                     {"clip_norm", "train.clip_norm"},
+                                                     {"label_smoothing", "train.label_smoothing"}};
+    for (const auto& [key, value] : run.items()) {
+      if (key == "total_steps") continue;
+      const auto known = keys.find(key);
+      setting(known != keys.end() ? known->second : "optimizer." + key, value);
+    }
+    return words;
+  }
+
+  std::string file(const std::string& name) const { return folder.file(name); }
+
+  runtime::SafetensorsFile golden;
+  json facts;
+  Words model;
+  std::string plugin;
+
+ private:
+  void set(const std::string& key, const json& value) {
+    model = model + Words{"--set", key + "=" + (value.is_string() ? value.get<std::string>() : value.dump())};
+  }
+  TemporaryFolder folder;
+};
+
+std::string succeed(const Words& words) {
+  const Outcome outcome = rewire_command(words);
+  INFO(outcome.err);
+  REQUIRE(outcome.code == 0);
+  return outcome.out;
+}
+
+void check_run(const Case& c) {
+  succeed(
+      Words{"run"} + c.model +
+      Words{"--weights", c.file("w.safetensors"), "--input", c.file("x.npy"), "--output", c.file("o.npy")});
+  const HostTensor& expected = c.golden.tensors.at("logits");
+  CHECK(distance(runtime::read_npy(c.file("o.npy")), expected) <= 1e-5 * norm(expected));
+}
+
+void check_grad(const Case& c) {
+  const std::string out =
+      succeed(Words{"grad"} + c.model +
+              Words{"--weights", c.file("w.safetensors"), "--input", c.file("x.npy"), "--labels",
+                    c.file("y.npy"), "--output", c.file("g.safetensors"), "--json"});
+  const double loss = json::parse(out).at("loss");
+  CHECK(loss == Approx(runtime::to_double(c.golden.tensors.at("loss")).scalar()).epsilon(1e-5));
+  const TensorMap expected = below(c.golden.tensors, "gradient");
+  const TensorMap gradients = runtime::read_safetensors(c.file("g.safetensors")).tensors;
+  REQUIRE(gradients.size() == expected.size());
+  std::vector<double> norms;
+  for (const auto& [name, gradient] : expected) norms.push_back(norm(gradient));
+  const double floor = 1e-6 * norm(norms);
+  for (const auto& [name, gradient] : expected) {
+    CAPTURE(name);
+    CHECK(distance(gradients.at(name), gradient) <= 1e-4 * std::max(norm(gradient), floor));
+  }
+}
+
+void check_steps(const Case& c) {
+  for (const auto& [run, options] : c.facts.at("runs").items()) {
+    CAPTURE(run);
+    const std::vector<double> expected = runtime::to_double(c.golden.tensors.at(run + "/losses")).data;
+    const std::string out = succeed(
+        Words{"step"} + c.model + c.settings(options) +
+        Words{"--weights", c.file("w.safetensors"), "--input", c.file("xs.npy"), "--labels", c.file("ys.npy"),
+              "--steps", std::to_string(expected.size()), "--output", c.file("w2.safetensors")});
+    const std::vector<double> losses = json::parse(out).at("losses");
+    REQUIRE(losses.size() == expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      CAPTURE(i);
+      CHECK(losses[i] == Approx(expected[i]).epsilon(1e-4));
+    }
+    const TensorMap after = runtime::read_safetensors(c.file("w2.safetensors")).tensors;
+    for (const auto& [name, weight] : below(c.golden.tensors, run + "/weight")) {
+      CAPTURE(name);
+      CHECK(distance(after.at(name), weight) <= 1e-4 * norm(weight));
+    }
+  }
+}
+
+TEST_CASE("run, grad and step agree with PyTorch in float64") {
+  std::size_t cases = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(REWIRE_GOLDENS)) {
+    CAPTURE(entry.path().filename().string());
+    const Case c(entry.path());
+    // A strategy's cases need its plugin; a tree without it has nothing to hold to them.
+    if (!c.plugin.empty() && !std::filesystem::exists(REWIRE_PLUGIN_FOLDER "/" + c.plugin + ".so")) continue;
+    ++cases;
+    check_run(c);
+    check_grad(c);
+    check_steps(c);
+  }
+  CHECK(cases >= 2);
+}
+
+}  // namespace
+}  // namespace rewire::test
