@@ -156,12 +156,18 @@ void report_batch(Program& program, const Gradients& gradients) {
   b.result("correct1", count_hits(b, label_rank(b, gradients.batch.logits, gradients.batch.label), 1));
 }
 
-void check_training(const TrainOptions& options) {
+void check_training(const ir::Module& module, const TrainOptions& options) {
   if (options.accumulate < 1) user_error("train.accumulate is {}; it must be at least 1", options.accumulate);
   if (!(options.clip_norm >= 0))
     user_error("train.clip_norm is {}; it must not be negative", options.clip_norm);
   if (!(options.label_smoothing >= 0 && options.label_smoothing < 1)) {
     user_error("train.label_smoothing is {}; it must lie in [0, 1)", options.label_smoothing);
+  }
+  for (const std::string& name : trainables_of(module)) {
+    const ir::TensorType& type = module.find_parameter(name)->type;
+    if (type.dtype != DType::f32) {
+      user_error("parameter '{}' is {}; the optimizers keep weights in f32", name, to_string(type));
+    }
   }
 }
 
@@ -282,7 +288,7 @@ void add_grad_program(ir::Module& module, const TrainOptions& options) {
 void add_step_program(ir::Module& module, const TrainOptions& options) {
   check_optimizer(options.optimizer);
   check_schedule(options.schedule);
-  check_training(options);
+  check_training(module, options);
   add_state(module, "rng.seed", DType::i64, ir::InitKind::zeros);
   add_state(module, "train.step", DType::i64, ir::InitKind::zeros);
   add_state(module, "train.finite", DType::i1, ir::InitKind::ones);

@@ -315,6 +315,9 @@ TEST_CASE("Training options and models that cannot be trained are refused") {
   refuses([](auto& o) { o.clip_norm = -1; }, "train.clip_norm is -1");
   refuses([](auto& o) { o.label_smoothing = 1; }, "train.label_smoothing is 1");
   refuses([](auto& o) { o.optimizer.name = "sdg"; }, "did you mean 'sgd'?");
+  ir::Module wide = linear_model(2, 2, 2);
+  for (ir::Parameter& p : wide.parameters) p.type.dtype = ir::DType::f64;
+  CHECK_THROWS_WITH(add_step_program(wide, {}), REWIRE_CATCH_CONTAINS("parameter 'w' is f64[2,2]"));
   ir::Module module = identity_model(2, 2);
   module.function("forward").results[0].name = "features";
   CHECK_THROWS_WITH(add_eval_program(module), REWIRE_CATCH_CONTAINS("no result 'logits'"));
