@@ -222,11 +222,11 @@ class Emitter {
     }
     const DType dtype = type(source.root).dtype;
     Emitted value;
-    const bool splat =
-        definition != nullptr && definition->code == Opcode::constant && constant_splat(*definition);
+    const auto splat = definition != nullptr && definition->code == Opcode::constant
+                           ? splat_value(*definition)
+                           : std::nullopt;
     if (splat) {
-      value = constant(definition->attributes.has("value") ? definition->attributes.get_double("value") : 0.0,
-                       dtype);
+      value = constant(*splat, dtype);
     } else if (definition != nullptr && definition->code == Opcode::iota &&
                grouping_.producer(source.root) < 0) {
       value = index_value(iota_index(*definition, source.map), dtype);
@@ -238,12 +238,6 @@ class Emitter {
     }
     loaded_.emplace_back(key, value);
     return value;
-  }
-
-  static bool constant_splat(const Op& op) {
-    const ir::Attribute* values = op.attributes.find("values");
-    const auto* list = values == nullptr ? nullptr : std::get_if<ir::Doubles>(values);
-    return list == nullptr || list->empty();
   }
 
   Affine iota_index(const Op& iota, const IndexMap& map) const {

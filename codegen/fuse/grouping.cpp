@@ -265,9 +265,7 @@ int Grouping::add_node(GroupNode node) {
   return static_cast<int>(nodes_.size()) - 1;
 }
 
-// Dependences go forward in the body, so a node that begins behind the last op of `to` cannot lead there.
 bool Grouping::reaches(std::vector<int> from, int to) const {
-  const int last = last_op(to);
   std::vector<bool> seen(nodes_.size());
   while (!from.empty()) {
     int node = from.back();
@@ -277,7 +275,6 @@ bool Grouping::reaches(std::vector<int> from, int to) const {
     if (node == to) return true;
     if (seen[static_cast<std::size_t>(node)]) continue;
     seen[static_cast<std::size_t>(node)] = true;
-    if (first_op(node) > last) continue;
     const std::vector<int>& next = next_[static_cast<std::size_t>(node)];
     from.insert(from.end(), next.begin(), next.end());
   }
@@ -287,11 +284,6 @@ bool Grouping::reaches(std::vector<int> from, int to) const {
 int Grouping::first_op(int node) const {
   const GroupNode& n = nodes_[static_cast<std::size_t>(node)];
   return n.opaque ? n.op : n.group.ops.front();
-}
-
-int Grouping::last_op(int node) const {
-  const GroupNode& n = nodes_[static_cast<std::size_t>(node)];
-  return n.opaque ? std::max(n.op, n.bias_add) : n.group.ops.back();
 }
 
 // A state element must be read where it is written, or another instance may have overwritten it.

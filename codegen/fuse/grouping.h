@@ -80,7 +80,6 @@ class Grouping {
   void refresh(Group& group) const;
   bool reaches(std::vector<int> from, int to) const;
   int first_op(int node) const;
-  int last_op(int node) const;
   bool updates_in_place(const Group& group) const;
   std::vector<int> successors(int node) const;
   void add_edges(int node, const ir::Op& producer);

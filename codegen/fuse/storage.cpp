@@ -26,6 +26,11 @@ std::vector<double> constant_values(const Op& op) {
 
 }  // namespace
 
+std::optional<double> splat_value(const Op& constant) {
+  const std::vector<double> values = constant_values(constant);
+  return values.size() == 1 ? std::optional(values[0]) : std::nullopt;
+}
+
 bool is_gemm_view(const View& view) {
   const std::size_t rank = view.shape.size();
   bool unit = false;
@@ -85,7 +90,7 @@ Storage::Storage(const Grouping& grouping, const ir::Module& module, Program& pr
 bool Storage::needs_memory(const Op& constant) const {
   for (const Use& use : grouping_.uses(constant.results[0])) {
     const GroupNode& node = grouping_.nodes()[static_cast<std::size_t>(use.node)];
-    if (node.opaque || constant_values(constant).size() > 1) return true;
+    if (node.opaque || !splat_value(constant)) return true;
     if (node.group.sources.at({use.op, use.operand}).indexed) return true;
   }
   return false;
@@ -163,8 +168,10 @@ bool Storage::assign_through_copy(Value value) {
       continue;
     }
     const Source& source = node.group.sources.at({use.op, 0});
-    if (source.linear || !covers(source.map, shape, node.group.extents)) continue;
     const Value copied = grouping_.function().body[static_cast<std::size_t>(use.op)].results[0];
+    const bool all =
+        ir::element_count(shape) == grouping_.function().type(copied).elements();  // no broadcast, no slice
+    if (source.linear || !all || !covers(source.map, shape, node.group.extents)) continue;
     const View& target = view(copied);
     const Affine place = strided_index(node.group.maps.at(copied.id), target.offset, target.strides);
     View window{target.buffer, place.offset, shape, Shape(shape.size(), 0)};

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -48,6 +49,9 @@ class Storage {
   std::set<int> elided_;
   std::map<int, std::vector<Copy>> copies_;  // by concat node
 };
+
+/// The one value of a constant that has the same everywhere.
+std::optional<double> splat_value(const ir::Op& constant);
 
 /// A matrix product's operand as a GEMM reads it: one of its last two strides is 1 and neither is 0 (an
 /// extent of 1 is always right).

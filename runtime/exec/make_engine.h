@@ -11,6 +11,9 @@
 
 namespace rewire::runtime {
 
+/// Where compiled kernels are kept: $XDG_CACHE_HOME/rewire, else ~/.cache/rewire; "" (none) without a home.
+std::string kernel_cache_directory();
+
 /// The first is what a command uses when none is asked for.
 std::vector<std::string> engine_names();
 /// UserError with the nearest match for an unknown name. The module must be verified.

@@ -1,0 +1,110 @@
+// What the compiling engine promises beside right numbers: the same bits on any number of threads, memory
+// kept apart, plain errors.
+#include <cstring>
+
+#include "codegen/program.h"
+#include "ir/error.h"
+#include "ir/passes/pass.h"
+#include "ir/philox.h"
+#include "models/model.h"
+#include "runtime/exec/engine.h"
+#include "runtime/exec/memory_plan.h"
+#include "runtime/train/initialise.h"
+#include "runtime/train/program.h"
+#include "tests/support/catch.h"
+
+using namespace rewire;
+using runtime::HostTensor;
+using runtime::TensorMap;
+
+namespace {
+
+ir::Module small_vit(std::int64_t batch) {
+  models::ModelOptions options;
+  options.dim = 40, options.depth = 2, options.heads = 2, options.patch = 4, options.image = 12,
+  options.channels = 3;
+  options.drop_path = 0.2, options.dropout = 0.1;
+  ir::Module module = models::build(options, batch);
+  runtime::TrainOptions train;
+  train.clip_norm = 1;
+  runtime::add_grad_program(module, train);
+  runtime::add_step_program(module, train);
+  module.attributes.set("training", std::string("step"));
+  return module;
+}
+
+TensorMap random_batch(std::int64_t batch, std::uint64_t seed) {
+  const ir::PhiloxStream stream{seed, 0, ir::stream_hash("batch")};
+  HostTensor image({ir::DType::f32, {batch, 3, 12, 12}}), label({ir::DType::i64, {batch}});
+  for (std::size_t i = 0; i < image.as<float>().size(); ++i)
+    image.as<float>()[i] = static_cast<float>(stream.normal(i));
+  for (std::size_t i = 0; i < label.as<std::int64_t>().size(); ++i)
+    label.as<std::int64_t>()[i] = static_cast<std::int64_t>(stream.bits(i) % 10);
+  TensorMap inputs;
+  inputs.emplace("image", std::move(image));
+  inputs.emplace("label", std::move(label));
+  return inputs;
+}
+
+std::map<std::string, std::vector<std::byte>> train(const ir::Module& module, int threads, int steps) {
+  runtime::JitEngineOptions options;
+  options.threads = threads;
+  options.check_memory = true;
+  const auto engine = runtime::make_jit_engine(module, options);
+  for (const auto& [name, value] : runtime::initialise(module, 3)) engine->write_state(name, value);
+  for (int step = 0; step < steps; ++step)
+    engine->run("step", random_batch(5, 11 + static_cast<std::uint64_t>(step)));
+  std::map<std::string, std::vector<std::byte>> state;
+  for (const ir::Parameter& parameter : module.parameters) {
+    const HostTensor value = engine->read_state(parameter.name);
+    state.emplace(parameter.name, std::vector<std::byte>(value.bytes().begin(), value.bytes().end()));
+  }
+  return state;
+}
+
+}  // namespace
+
+TEST_CASE("training gives the same bits on one, two and three threads, and again") {
+  const ir::Module module = small_vit(5);
+  const auto one = train(module, 1, 4);
+  CHECK(one == train(module, 2, 4));
+  CHECK(one == train(module, 3, 4));
+  CHECK(one == train(module, 2, 4));
+}
+
+TEST_CASE("buffers that live at one time never overlap in the plan, and the arena is near its bound") {
+  ir::Module module = small_vit(7);
+  module.functions = {module.function("step")};
+  ir::PassContext context;
+  context.training = true;
+  ir::run_pipeline(module, context);
+  const codegen::Program program = codegen::lower(module, module.functions.front());
+  for (std::int64_t gap : {std::int64_t{0}, std::int64_t{256}}) {
+    const runtime::MemoryPlan plan = runtime::plan_memory(program, gap);
+    for (std::size_t a = 0; a < plan.buffers.size(); ++a) {
+      for (std::size_t b = a + 1; b < plan.buffers.size(); ++b) {
+        const auto &x = plan.buffers[a], &y = plan.buffers[b];
+        if (x.offset < 0 || y.offset < 0 || x.last < y.first || y.last < x.first) continue;
+        INFO(program.buffers[a].name << " and " << program.buffers[b].name);
+        CHECK((x.offset + x.bytes + gap <= y.offset || y.offset + y.bytes + gap <= x.offset));
+      }
+    }
+    if (gap == 0)
+      CHECK(static_cast<double>(plan.arena_bytes) <= 1.1 * static_cast<double>(plan.live_peak_bytes));
+  }
+}
+
+TEST_CASE("the compiling engine refuses what the evaluator refuses, in the same words") {
+  const ir::Module module = small_vit(2);
+  const auto jit = runtime::make_jit_engine(module, {});
+  const auto evaluator = runtime::make_evaluator_engine(module);
+  TensorMap inputs = random_batch(3, 1);
+  for (runtime::Engine* engine : {static_cast<runtime::Engine*>(jit.get()), evaluator.get()}) {
+    CHECK_THROWS_WITH(engine->run("grad", inputs),
+                      "input 'image' of function 'grad' is f32[2,3,12,12], not f32[3,3,12,12]");
+    CHECK_THROWS_WITH(engine->run("gard", inputs),
+                      "module @vit has no function 'gard' (did you mean 'grad'?)");
+    CHECK_THROWS_WITH(engine->write_state("head.bias", HostTensor({ir::DType::f32, {3}})),
+                      "parameter 'head.bias' is f32[10], not f32[3]");
+  }
+}

@@ -1,0 +1,37 @@
+// The compiling engine against PyTorch in float64, at the tolerances f32 is held to.
+#include "tests/parity/parity.h"
+#include "tests/support/catch.h"
+
+namespace rewire::parity {
+namespace {
+
+Backend jit(bool fuse) {
+  return {[fuse](const ir::Module& module) -> std::unique_ptr<runtime::Engine> {
+            runtime::JitEngineOptions options;
+            options.threads = 2;
+            options.fuse = fuse;
+            options.check_memory = true;
+            return runtime::make_jit_engine(module, options);
+          },
+          ir::DType::f32,
+          {}};
+}
+
+constexpr Tolerance kSingle{1e-5, 1e-4, 1e-4, 1e-3};
+
+TEST_CASE("The compiled ViT computes PyTorch's logits, loss and gradients") {
+  for (bool fuse : {true, false}) {
+    for (const char* name : {"vit_token_plain", "vit_avg_plain"})
+      check_gradients(read_golden(name), jit(fuse), kSingle);
+  }
+}
+
+TEST_CASE("The compiled step follows twenty steps of PyTorch's AdamW and SGD") {
+  for (const char* name : {"vit_token_plain", "vit_avg_plain"})
+    check_run(read_golden(name), "adamw", jit(true), kSingle);
+  check_run(read_golden("vit_avg_plain"), "sgd", jit(true), kSingle);
+  check_run(read_golden("vit_avg_plain"), "nesterov", jit(true), kSingle);
+}
+
+}  // namespace
+}  // namespace rewire::parity
