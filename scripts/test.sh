@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and runs the tests.
+#
+#   scripts/test.sh                    release: every test
+#   scripts/test.sh asan               AddressSanitizer and UBSan: every test but those labelled `slow`; then the
+#                                      libFuzzer targets, FUZZ_SECONDS each (30)
+#   scripts/test.sh tsan               ThreadSanitizer: the tests labelled `threads`
+#   scripts/test.sh release asan tsan  one after the other, as CI does
+#
+# JOBS bounds the parallel compiles and tests (default: the machine's cores).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+jobs=${JOBS:-$(nproc)}
+# Another checkout of the same files finds this one's objects.
+export CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1
+say() { printf 'test: %s\n' "$*"; }
+
+build() {  # build PRESET [TARGET…]
+  local preset=$1
+  shift
+  say "building $preset into build/$preset"
+  cmake --preset "$preset" >"build/$preset.configure.log" || { cat "build/$preset.configure.log" >&2; exit 1; }
+  cmake --build "build/$preset" --parallel "$jobs" ${1:+--target "$@"}
+}
+
+check() {  # check PRESET [CTest options…]
+  local preset=$1
+  shift
+  say "running the tests of $preset"
+  ctest --test-dir "build/$preset" --parallel "$jobs" --output-on-failure --no-tests=error "$@"
+}
+
+[ $# -gt 0 ] || set -- release
+for set in "$@"; do
+  case "$set" in
+    release | asan | tsan) ;;
+    *)
+      printf "test: unknown set of tests '%s'; it takes release, asan, tsan\n" "$set" >&2
+      exit 2
+      ;;
+  esac
+done
+
+./scripts/setup.sh
+mkdir -p build
+for set in "$@"; do
+  case "$set" in
+    release)
+      build release
+      check release
+      ;;
+    asan)
+      build asan
+      check asan --label-exclude slow
+      build fuzz fuzzers
+      check fuzz --label-regex fuzz
+      ;;
+    tsan)
+      build tsan threaded_tests
+      check tsan --label-regex threads
+      ;;
+  esac
+done
+say "passed: $*"
