@@ -116,7 +116,7 @@ void Emitter::close_reductions(const Loop& lane_loop, int accumulators) {
       sums.resize(half);
     }
     Value* result = lane_loop.vector ? across(reduce.kind, dtype, sums[0]) : sums[0];
-    define(reduce.result, 0, convert_.round(result, dtype));
+    define(reduce.result, 0, result);
   }
 }
 

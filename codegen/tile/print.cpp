@@ -19,7 +19,7 @@ class Printer {
     if (!kernel_.body.empty() || !kernel_.carried.empty()) {
       write("body:\n");
       for (const Carried& carried : kernel_.carried) {
-        write("  carry {} = {} -> {}\n", typed(carried.entry), value(carried.initial), typed(carried.last));
+        write("  carry {} = {} -> {}\n", typed(carried.entry), value(carried.initial), value(carried.last));
       }
       nodes(kernel_.body);
       for (const Carried& carried : kernel_.carried) {
@@ -127,7 +127,8 @@ class Printer {
   }
 
   void print_node(const Load& n) {
-    write("  {} = load {}[{}", typed(n.result), argument_name(n.access.argument), index_text(n.access));
+    write("  {} = {} {}[{}", typed(n.result), n.index ? "gather" : "load", argument_name(n.access.argument),
+          index_text(n.access));
     if (n.index) write(" + {} clamp({}, {})", n.index_stride, value(n.index), n.index_limit);
     write("]\n");
   }

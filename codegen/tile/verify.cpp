@@ -16,7 +16,9 @@
 //  dtypes as the op
 //     table has them (cast: free).
 //  8  Index: along a row axis in the body only. A lane index has that one lane, the others none.
-//  9  Reduce: over at least one lane of the operand, ascending; the result keeps the others and the dtype.
+//  9  Reduce: over at least one lane of the operand, ascending; the result keeps the others and the dtype,
+//  which is not
+//     narrow (bf16, f16: cast to f32 first) and no truth value.
 //  10 Dot: a and b are f32 and share the contracted lane and no other; b has one more; the result has the
 //  rest. 11 Random: seed and step are i64 scalars; the result is f32 or f64 and has the lanes of the element
 //  access. 12 Carried: initial comes from the prologue; initial, entry, next and last have one type.
@@ -239,8 +241,11 @@ class Verifier {
       require(i == 0 || n.axes[i - 1] < n.axes[i], "the axes are not ascending");
     }
     require(info(n.result).lanes == rest, "the result's lanes are not those that remain");
-    require(info(n.result).dtype == info(n.operand).dtype && info(n.result).dtype != ir::DType::i1,
-            "from {} to {}", ir::dtype_name(info(n.operand).dtype), ir::dtype_name(info(n.result).dtype));
+    const ir::DType dtype = info(n.operand).dtype;
+    const bool adds = dtype != ir::DType::i1 && dtype != ir::DType::bf16 && dtype != ir::DType::f16;
+    require(info(n.result).dtype == dtype && adds,
+            "from {} to {}; f32, f64, i64, i32 and u8 add up in their own dtype", ir::dtype_name(dtype),
+            ir::dtype_name(info(n.result).dtype));
   }
 
   void check(const Dot& n) const {
