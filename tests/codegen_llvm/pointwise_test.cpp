@@ -16,14 +16,16 @@ using ir::Opcode;
 constexpr std::int64_t kSizes[] = {1, 3, 15, 16, 17, 33, 100, 192, 384, 1000};
 
 /// out[4 rows, size] = op(in0, in1 …) in one dtype, two partitions.
-codegen::tile::Kernel pointwise_kernel(Opcode code, const std::string& direction, DType dtype, std::int64_t size) {
+codegen::tile::Kernel pointwise_kernel(Opcode code, const std::string& direction, DType dtype,
+                                       std::int64_t size) {
   const ir::OpInfo& info = ir::op_info(code);
   TileBuilder b(fmt::format("{}_{}", info.name, size));
   const auto r = b.row("r", 4);
   const auto c = b.lane("c", size);
   b.partitions(2);
   b.body();
-  const bool logical = code == Opcode::logical_and || code == Opcode::logical_or || code == Opcode::logical_not;
+  const bool logical =
+      code == Opcode::logical_and || code == Opcode::logical_or || code == Opcode::logical_not;
   std::vector<TileBuilder::Value> operands;
   for (int i = 0; i < info.min_operands; ++i) {
     const bool truth = logical || (code == Opcode::select && i == 0);

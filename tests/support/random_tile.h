@@ -1,0 +1,14 @@
+// Random tile kernels from a seed, for differential tests: any mix of axes, accesses, reductions, dots,
+// carried values and stores that the verifier accepts. Only continuous functions of the inputs, and
+// magnitudes stay near 1, so that rounding stays small.
+#pragma once
+
+#include <cstdint>
+
+#include "codegen/tile/tile.h"
+
+namespace rewire::test {
+
+codegen::tile::Kernel random_kernel(std::uint64_t seed);
+
+}  // namespace rewire::test
