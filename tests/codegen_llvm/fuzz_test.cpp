@@ -24,6 +24,7 @@ TEST_CASE("random kernels agree with the interpreter") {
     check.cpu = kCpus[seed % 3];
     check.seed = seed;
     check.tolerance = 1e-5;
+    check.floor = 0.01;
     INFO("REWIRE_FUZZ_SEED=" << seed << " on '" << check.cpu << "'\n" << codegen::tile::print(kernel));
     CHECK(check_kernel(kernel, check) == "");
   }

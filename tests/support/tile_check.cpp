@@ -142,20 +142,20 @@ void run_jit(const Kernel& kernel, const std::string& cpu, std::vector<GuardedBu
 }
 
 std::string compare(const std::string& name, GuardedBuffer& buffer, DType dtype, const TileMemory& expected,
-                    double tolerance) {
+                    const TileCheck& check) {
   if (!buffer.guards_hold()) return fmt::format("{}: a guard was overwritten", name);
-  double largest = 0;
+  double largest = check.floor;
   for (double x : expected) {
     if (std::isfinite(x)) largest = std::max(largest, std::abs(x));
   }
   const double storage = dtype == DType::bf16  ? 0x1p-8
                          : dtype == DType::f16 ? 0x1p-11
-                                               : 0;  // a result near a tie rounds either way
+                                               : 0;  // near a tie, one unit either way
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const double x = buffer.at(i);
     const double y = expected[i];
     if (std::isnan(x) && std::isnan(y)) continue;
-    if (x == y || std::abs(x - y) <= tolerance * largest + storage * std::abs(y)) continue;
+    if (x == y || std::abs(x - y) <= check.tolerance * largest + storage * std::abs(y)) continue;
     return fmt::format("{}[{}]: {} instead of {} (largest {})", name, i, x, y, largest);
   }
   return "";
@@ -204,8 +204,7 @@ std::string check_kernel(const Kernel& kernel, const TileCheck& check) {
   run_jit(kernel, check.cpu, buffers);
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const codegen::tile::Argument& argument = kernel.arguments[i];
-    const std::string problem =
-        compare(argument.name, buffers[i], argument.dtype, expected[i], check.tolerance);
+    const std::string problem = compare(argument.name, buffers[i], argument.dtype, expected[i], check);
     if (!problem.empty()) return problem;
   }
   return "";

@@ -18,6 +18,7 @@ struct TileInput {
 
 struct TileCheck {
   double tolerance = 4e-6;             // of the largest magnitude in the argument
+  double floor = 0;                    // smaller magnitudes count as this: what cancelled
   std::vector<TileInput> inputs = {};  // by argument; the default where there is none
   std::string cpu = {};                // "": the host
   std::uint64_t seed = 1;
