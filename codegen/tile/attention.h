@@ -1,0 +1,42 @@
+// Attention as tile programs: softmax(scale q k^T) v and its gradient, without ever holding more than a tile
+// of queries times all keys.
+//
+//   s = scale q k^T    p = softmax(s) along the keys    o = p v    lse = log sum exp s
+//   D = rowsum(do o)   dv = p^T do    dp = do v^T    ds = scale p (dp - D)    dq = ds k    dk = ds^T q
+//
+// The forward pass cuts the queries into tiles. The gradient recomputes p = exp(s - lse); where all queries
+// times all keys fit the tile it is one program a head, else the queries are cut for dq, and the keys for dk
+// and dv, which computes s and dp twice. Tiles are cut evenly, so their sizes differ by at most one, and each
+// size is a kernel of its own.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "codegen/tile/tile.h"
+
+namespace rewire::codegen::tile {
+
+/// A [batch, head, token, channel] window of an argument, in elements.
+struct AttentionView {
+  std::int64_t offset = 0;
+  std::int64_t batch = 0, head = 0, token = 0, channel = 1;  // strides
+};
+
+struct AttentionShape {
+  std::int64_t batch = 1, heads = 1, queries = 1, keys = 1, width = 1;
+  double scale = 1;
+  ir::DType dtype = ir::DType::f32;  // storage of all but lse, which is f32
+  AttentionView q, k, v, output;
+  AttentionView lse;                     // channel unused
+  AttentionView d_output, dq, dk, dv;    // the gradient only
+  std::int64_t tile_elements = 1 << 16;  // most queries x keys on chip at once
+};
+
+/// Arguments q, k, v, output, lse.
+std::vector<Kernel> attention_forward(const AttentionShape& shape);
+/// Arguments q, k, v, output, lse, d_output, then those of dq, dk, dv that the kernel writes: bind them by
+/// name.
+std::vector<Kernel> attention_backward(const AttentionShape& shape);
+
+}  // namespace rewire::codegen::tile

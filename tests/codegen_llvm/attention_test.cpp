@@ -1,0 +1,179 @@
+// Attention's tile programs: the kernels' meaning against the op table's evaluator, their code against the
+// interpreter.
+#include "codegen/tile/attention.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <random>
+
+#include "ir/ops/op_info.h"
+#include "tests/support/catch.h"
+#include "tests/support/tile_check.h"
+#include "tests/support/tile_interpreter.h"
+
+namespace rewire::test {
+namespace {
+
+using codegen::tile::AttentionShape;
+using codegen::tile::AttentionView;
+using codegen::tile::Kernel;
+using ir::Opcode;
+
+/// q, k, v and their gradients as windows of [B, N, 3, H, D], the output of [B, N, H, D], as a ViT has them;
+/// where queries and keys differ in number, tensors of their own.
+AttentionShape vit_shape(std::int64_t batch, std::int64_t heads, std::int64_t queries, std::int64_t keys,
+                         std::int64_t width, std::int64_t tile_elements) {
+  AttentionShape shape;
+  shape.batch = batch, shape.heads = heads, shape.queries = queries, shape.keys = keys, shape.width = width;
+  shape.scale = 0.3;
+  shape.tile_elements = tile_elements;
+  const std::int64_t model = heads * width;
+  const auto window = [&](std::int64_t tokens, std::int64_t parts, std::int64_t part) {
+    return AttentionView{part * model, tokens * parts * model, width, parts * model, 1};
+  };
+  const bool self = queries == keys;
+  shape.q = shape.dq = window(queries, self ? 3 : 1, 0);
+  shape.k = shape.dk = window(keys, self ? 3 : 2, self ? 1 : 0);
+  shape.v = shape.dv = window(keys, self ? 3 : 2, self ? 2 : 1);
+  shape.output = shape.d_output = window(queries, 1, 0);
+  shape.lse = {0, heads * queries, queries, 1, 0};
+  return shape;
+}
+
+using Memory = std::map<std::string, TileMemory>;
+
+void run(const std::vector<Kernel>& kernels, Memory& memory) {
+  for (const Kernel& kernel : kernels) {
+    verify(kernel);
+    std::vector<TileMemory> arguments;
+    for (const auto& argument : kernel.arguments) arguments.push_back(memory.at(argument.name));
+    interpret(kernel, arguments);
+    for (std::size_t i = 0; i < arguments.size(); ++i) memory[kernel.arguments[i].name] = arguments[i];
+  }
+}
+
+/// A window as a dense tensor [B, H, N, D].
+ir::Tensor read(const TileMemory& memory, const AttentionView& view, const AttentionShape& shape,
+                std::int64_t tokens, std::int64_t channels) {
+  ir::Tensor result(ir::TensorType{ir::DType::f32, {shape.batch, shape.heads, tokens, channels}});
+  std::size_t at = 0;
+  for (std::int64_t b = 0; b < shape.batch; ++b) {
+    for (std::int64_t h = 0; h < shape.heads; ++h) {
+      for (std::int64_t n = 0; n < tokens; ++n) {
+        for (std::int64_t d = 0; d < channels; ++d) {
+          const std::int64_t from =
+              view.offset + b * view.batch + h * view.head + n * view.token + d * view.channel;
+          result.data[at++] = memory.at(static_cast<std::size_t>(from));
+        }
+      }
+    }
+  }
+  return result;
+}
+
+std::vector<ir::Tensor> evaluate(Opcode code, double scale, const std::vector<ir::Tensor>& operands,
+                                 const std::vector<ir::Tensor>& like) {
+  ir::Op op;
+  op.code = code;
+  op.attributes.set("scale", scale);
+  std::vector<ir::Tensor> results;
+  for (const ir::Tensor& tensor : like) results.emplace_back(tensor.type);
+  ir::EvalState state;
+  ir::EvalContext context{op, {}, results, state};
+  for (const ir::Tensor& operand : operands) context.operands.push_back(&operand);
+  ir::op_info(code).evaluate(context);
+  return results;
+}
+
+void check_close(const char* what, const ir::Tensor& actual, const ir::Tensor& expected) {
+  double worst = 0;
+  for (std::size_t i = 0; i < expected.data.size(); ++i) {
+    const double error = std::abs(actual.data[i] - expected.data[i]);
+    if (!(error <= worst)) worst = error;
+  }
+  INFO(what);
+  CHECK(worst < 1e-6);  // the results were rounded to f32
+}
+
+struct Sizes {
+  std::int64_t batch, heads, queries, keys, width, tile_elements;
+};
+
+const Sizes kSizes[] = {{1, 1, 1, 1, 1, 1 << 16}, {2, 3, 17, 17, 8, 1 << 16},  {1, 2, 37, 37, 16, 400},
+                        {2, 1, 5, 21, 20, 60},    {1, 2, 50, 50, 64, 1 << 16}, {1, 1, 40, 33, 12, 33 * 16}};
+
+TEST_CASE("attention and its gradient mean what the op table says, in one tile or many") {
+  for (const Sizes& s : kSizes) {
+    const AttentionShape shape = vit_shape(s.batch, s.heads, s.queries, s.keys, s.width, s.tile_elements);
+    CAPTURE(s.batch, s.heads, s.queries, s.keys, s.width, s.tile_elements);
+    std::mt19937 random(3);
+    std::normal_distribution<double> normal;
+    Memory memory;
+    const std::int64_t largest = s.batch * std::max(s.queries, s.keys) * 3 * s.heads * s.width;
+    for (const char* name : {"q", "k", "v", "output", "lse", "d_output", "dq", "dk", "dv"}) {
+      for (std::int64_t i = 0; i < largest; ++i) memory[name].push_back(normal(random));
+    }
+    run(attention_forward(shape), memory);
+    run(attention_backward(shape), memory);
+    const auto tensor = [&](const char* name, const AttentionView& view, std::int64_t tokens,
+                            std::int64_t channels) {
+      return read(memory.at(name), view, shape, tokens, channels);
+    };
+    const ir::Tensor q = tensor("q", shape.q, s.queries, s.width);
+    const ir::Tensor k = tensor("k", shape.k, s.keys, s.width);
+    const ir::Tensor v = tensor("v", shape.v, s.keys, s.width);
+    const ir::Tensor output = tensor("output", shape.output, s.queries, s.width);
+    const ir::Tensor lse = tensor("lse", shape.lse, s.queries, 1);
+    const ir::Tensor d_output = tensor("d_output", shape.d_output, s.queries, s.width);
+    const auto forward = evaluate(Opcode::attention, shape.scale, {q, k, v}, {output, lse});
+    check_close("output", output, forward[0]);
+    check_close("lse", lse, forward[1]);
+    const auto backward =
+        evaluate(Opcode::attention_grad, shape.scale, {q, k, v, forward[0], forward[1], d_output}, {q, k, v});
+    check_close("dq", tensor("dq", shape.dq, s.queries, s.width), backward[0]);
+    check_close("dk", tensor("dk", shape.dk, s.keys, s.width), backward[1]);
+    check_close("dv", tensor("dv", shape.dv, s.keys, s.width), backward[2]);
+  }
+}
+
+TEST_CASE("the code of attention and of its gradient agrees with the interpreter") {
+  for (const Sizes& s : kSizes) {
+    for (ir::DType dtype : {ir::DType::f32, ir::DType::bf16}) {
+      AttentionShape shape = vit_shape(s.batch, s.heads, s.queries, s.keys, s.width, s.tile_elements);
+      shape.dtype = dtype;
+      std::vector<Kernel> kernels = attention_forward(shape);
+      for (Kernel& kernel : attention_backward(shape)) kernels.push_back(std::move(kernel));
+      for (const Kernel& kernel : kernels) {
+        for (const char* cpu : {"", "haswell"}) {
+          TileCheck check;
+          check.tolerance = 2e-5;
+          check.cpu = cpu;
+          check.inputs = std::vector<TileInput>(6, {-1, 1});
+          check.inputs[4] = {1, 3};  // lse
+          INFO("cpu '" << cpu << "'\n" << codegen::tile::print(kernel));
+          CHECK(check_kernel(kernel, check) == "");
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a tile holds no more than it may, and tiles cover the queries and keys evenly") {
+  const AttentionShape shape = vit_shape(1, 1, 577, 577, 64, 1 << 16);
+  const std::vector<Kernel> kernels = attention_forward(shape);
+  std::int64_t covered = 0;
+  for (const Kernel& kernel : kernels) {
+    const std::int64_t queries = kernel.axes[4].extent;
+    CHECK(queries * kernel.axes[5].extent <= 1 << 16);
+    covered += queries * kernel.axes[2].extent;
+  }
+  CHECK(covered == 577);
+  CHECK(kernels.size() == 2);
+  CHECK(kernels[0].axes[4].extent - kernels[1].axes[4].extent == 1);
+  CHECK(attention_backward(shape).size() == 4);
+  CHECK(attention_backward(vit_shape(1, 1, 197, 197, 64, 1 << 16)).size() == 1);
+}
+
+}  // namespace
+}  // namespace rewire::test
