@@ -148,8 +148,8 @@ std::string compare(const std::string& name, GuardedBuffer& buffer, DType dtype,
   for (double x : expected) {
     if (std::isfinite(x)) largest = std::max(largest, std::abs(x));
   }
-  const double storage = dtype == DType::bf16  ? 0x1p-8
-                         : dtype == DType::f16 ? 0x1p-11
+  const double storage = dtype == DType::bf16  ? 0x1p-7
+                         : dtype == DType::f16 ? 0x1p-10
                                                : 0;  // near a tie, one unit either way
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const double x = buffer.at(i);
