@@ -166,6 +166,9 @@ Grouping::Grouping(Prepared prepared, bool fuse) : prepared_(std::move(prepared)
   }
   for (const auto& result : f.results) results_.insert(result.value.id);
   for (int i = static_cast<int>(f.body.size()) - 1; i >= 0; --i) process(i);
+  if (fuse_) {
+    for (const auto& argument : f.arguments) merge_readers(argument.value);
+  }
 }
 
 const Op* Grouping::definition(Value value) const {

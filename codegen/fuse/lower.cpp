@@ -1,6 +1,7 @@
 // lower(): groups, storage, launches; and the calls among them.
 #include <algorithm>
 
+#include "codegen/fuse/attention.h"
 #include "codegen/fuse/emit.h"
 #include "codegen/fuse/grouping.h"
 #include "codegen/fuse/storage.h"
@@ -75,12 +76,28 @@ class Lowering {
       }
     } else if (op.code == Opcode::matmul && (dtype == ir::DType::f32 || dtype == ir::DType::bf16)) {
       emit_gemm(node, op);
+    } else if (is_attention(op) && (dtype == ir::DType::f32 || dtype == ir::DType::bf16)) {
+      emit_attention_call(node, op);
     } else {
       HostLaunch launch{op, {}, {}};
       for (std::size_t k = 0; k < op.operands.size(); ++k) launch.operands.push_back(operand_view(node, k));
       for (Value result : op.results) launch.results.push_back(storage_.view(result));
       program_.launches.push_back(std::move(launch));
     }
+  }
+
+  static bool is_attention(const Op& op) {
+    return op.code == Opcode::attention || op.code == Opcode::attention_grad;
+  }
+
+  void emit_attention_call(const GroupNode& node, const Op& op) {
+    std::vector<View> operands, results;
+    for (std::size_t k = 0; k < op.operands.size(); ++k) operands.push_back(operand_view(node, k));
+    for (Value result : op.results) results.push_back(storage_.view(result));
+    const double scale = op.attributes.get_double("scale");
+    program_.launches.push_back(op.code == Opcode::attention
+                                    ? emit_attention(program_, operands, results, scale, op.location)
+                                    : emit_attention_grad(program_, operands, results, scale, op.location));
   }
 
   // c [batch…, m, n] = a [batch…, m, k] b [batch…, k, n]; leading axes become rows of a where b serves them

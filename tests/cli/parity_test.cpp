@@ -148,6 +148,18 @@ void check_grad(const Case& c) {
   }
 }
 
+// The keys' third of a qkv bias shifts all logits of a row alike, which softmax does not see: its gradient is
+// zero but for rounding, AdamW divides it by its own size, and where it goes is rounding alone. Queries and
+// values are determined.
+HostTensor determined(const std::string& name, const HostTensor& weight) {
+  ir::Tensor tensor = runtime::to_double(weight);
+  if (name.ends_with("attn.qkv.bias")) {
+    const std::size_t third = tensor.data.size() / 3;
+    std::fill_n(tensor.data.begin() + static_cast<std::ptrdiff_t>(third), third, 0.0);
+  }
+  return runtime::to_host(tensor);
+}
+
 void check_steps(const Case& c) {
   for (const auto& [run, options] : c.facts.at("runs").items()) {
     CAPTURE(run);
@@ -165,7 +177,8 @@ void check_steps(const Case& c) {
     const TensorMap after = runtime::read_safetensors(c.file("w2.safetensors")).tensors;
     for (const auto& [name, weight] : below(c.golden.tensors, run + "/weight")) {
       CAPTURE(name);
-      CHECK(distance(after.at(name), weight) <= 1e-4 * norm(weight));
+      const HostTensor expected_weight = determined(name, weight);
+      CHECK(distance(determined(name, after.at(name)), expected_weight) <= 1e-4 * norm(expected_weight));
     }
   }
 }

@@ -1,0 +1,259 @@
+// Every fusion rule, where it must fire and where it must not. Programs are small .rir texts; what is counted
+// are kernels and calls, and what a kernel reads and writes.
+#include <algorithm>
+
+#include "codegen/program.h"
+#include "ir/passes/pass.h"
+#include "ir/text.h"
+#include "tests/support/catch.h"
+
+using namespace rewire;
+using codegen::Program;
+
+namespace {
+
+Program fuse(const std::string& text, bool pipeline = false) {
+  ir::Module module = ir::parse(text, "test.rir");
+  if (pipeline) {
+    ir::PassContext context;
+    ir::run_pipeline(module, context);
+  }
+  return codegen::lower(module, module.function("main"));
+}
+
+template <class Launch>
+int count(const Program& program) {
+  return static_cast<int>(
+      std::count_if(program.launches.begin(), program.launches.end(),
+                    [](const auto& launch) { return std::holds_alternative<Launch>(launch); }));
+}
+int kernels(const Program& program) {
+  return count<codegen::KernelLaunch>(program);
+}
+int gemms(const Program& program) {
+  return count<codegen::GemmLaunch>(program);
+}
+
+// Buffers of a kernel that it reads (or writes).
+int arguments(const Program& program, int kernel, codegen::tile::ArgumentUse use) {
+  for (const auto& launch : program.launches) {
+    const auto* k = std::get_if<codegen::KernelLaunch>(&launch);
+    if (k == nullptr || kernel-- != 0) continue;
+    return static_cast<int>(std::count_if(k->kernel.arguments.begin(), k->kernel.arguments.end(),
+                                          [&](const auto& a) { return a.use == use; }));
+  }
+  return -1;
+}
+constexpr auto kRead = codegen::tile::ArgumentUse::read;
+constexpr auto kWrite = codegen::tile::ArgumentUse::write;
+
+std::string module(const std::string& body) {
+  return "module @m {\n" + body + "}\n";
+}
+
+}  // namespace
+
+TEST_CASE("a residual sum and the layer norm behind it are one kernel that reads each tensor once") {
+  const Program program = fuse(module(R"(
+    param @w : f32[24] {init = "ones"}
+    param @b : f32[24] {init = "zeros"}
+    func @main(%x: f32[3,7,24], %f: f32[3,7,24]) -> (y: f32[3,7,24], n: f32[3,7,24]) {
+      %y = add %x, %f : f32[3,7,24]
+      %w = param {name = "w"} : f32[24]
+      %b = param {name = "b"} : f32[24]
+      %n = layer_norm %y, %w, %b : f32[3,7,24]
+      return y = %y, n = %n
+    })"),
+                               true);
+  REQUIRE(kernels(program) == 1);
+  CHECK(arguments(program, 0, kRead) == 4);
+  CHECK(arguments(program, 0, kWrite) == 2);
+}
+
+TEST_CASE("a projection between two norms keeps them in kernels of their own") {
+  const Program program = fuse(module(R"(
+    func @main(%x: f32[21,24], %w: f32[24,24]) -> (y: f32[21,24]) {
+      %n = layer_norm %x : f32[21,24]
+      %p = matmul %n, %w : f32[21,24]
+      %r = add %x, %p : f32[21,24]
+      %y = layer_norm %r : f32[21,24]
+      return y = %y
+    })"),
+                               true);
+  CHECK(kernels(program) == 2);
+  CHECK(gemms(program) == 1);
+}
+
+TEST_CASE("column sums of what a kernel makes leave it as partials") {
+  const std::string text = module(R"(
+    func @main(%x: f32[4096,32], %g: f32[4096,32]) -> (d: f32[4096,32], s: f32[1,32], t: f32[1,32]) {
+      %d = mul %x, %g : f32[4096,32]
+      %s = sum %d {axes = [0]} : f32[1,32]
+      %t = sum %g {axes = [0]} : f32[1,32]
+      return d = %d, s = %s, t = %t
+    })");
+  const Program program = fuse(text);
+  // One pass over the rows, then one finishing kernel a sum.
+  REQUIRE(kernels(program) == 3);
+  CHECK(arguments(program, 0, kRead) == 2);
+  CHECK(arguments(program, 0, kWrite) == 3);
+}
+
+TEST_CASE("a column sum is complete only after all rows, so its reader is another kernel") {
+  const Program program = fuse(module(R"(
+    func @main(%x: f32[40,32]) -> (y: f32[40,32]) {
+      %s = sum %x {axes = [0]} : f32[1,32]
+      %b = broadcast %s : f32[40,32]
+      %y = sub %x, %b : f32[40,32]
+      return y = %y
+    })"));
+  CHECK(kernels(program) == 2);
+}
+
+TEST_CASE("a row sum and its reader are one kernel") {
+  const Program program = fuse(module(R"(
+    func @main(%x: f32[40,32]) -> (y: f32[40,32]) {
+      %s = sum %x {axes = [1]} : f32[40,1]
+      %b = broadcast %s : f32[40,32]
+      %y = sub %x, %b : f32[40,32]
+      return y = %y
+    })"));
+  CHECK(kernels(program) == 1);
+}
+
+TEST_CASE("a value that a call needs before the group can run is not computed in that group") {
+  // y reads x and, through the matmul, x again: x's producer must run before the matmul, y after it.
+  const Program program = fuse(module(R"(
+    func @main(%a: f32[16,16], %w: f32[16,16]) -> (y: f32[16,16]) {
+      %x = exp %a : f32[16,16]
+      %p = matmul %x, %w : f32[16,16]
+      %y = add %x, %p : f32[16,16]
+      return y = %y
+    })"));
+  CHECK(kernels(program) == 2);
+  CHECK(gemms(program) == 1);
+}
+
+TEST_CASE("a bias is added by the GEMM that makes the product") {
+  const std::string head = R"(
+    param @b : f32[24] {init = "zeros"}
+    func @main(%x: f32[21,16], %w: f32[24,16]) -> ()";
+  const std::string product = R"(
+      %p = matmul %x, %w {transpose_b = true} : f32[21,24]
+      %b = param {name = "b"} : f32[24]
+      %r = reshape %b : f32[1,24]
+      %c = broadcast %r : f32[21,24]
+      %y = add %p, %c : f32[21,24]
+)";
+  const Program fused = fuse(module(head + "y: f32[21,24]) {" + product + "      return y = %y\n    }\n"));
+  CHECK(kernels(fused) == 0);
+  CHECK(gemms(fused) == 1);
+  // Somebody else wants the product without it.
+  const Program apart = fuse(
+      module(head + "y: f32[21,24], p: f32[21,24]) {" + product + "      return y = %y, p = %p\n    }\n"));
+  CHECK(kernels(apart) == 1);
+}
+
+TEST_CASE(
+    "attention reads its heads from the projection and writes where the next projection reads: no copies") {
+  const std::string attention = R"(
+      %q = reshape %x : f32[2,5,3,2,8]
+      %t = transpose %q {permutation = [2, 0, 3, 1, 4]} : f32[3,2,2,5,8]
+      %s0 = slice %t {limits = [1, 2, 2, 5, 8], starts = [0, 0, 0, 0, 0]} : f32[1,2,2,5,8]
+      %s1 = slice %t {limits = [2, 2, 2, 5, 8], starts = [1, 0, 0, 0, 0]} : f32[1,2,2,5,8]
+      %s2 = slice %t {limits = [3, 2, 2, 5, 8], starts = [2, 0, 0, 0, 0]} : f32[1,2,2,5,8]
+      %h0 = reshape %s0 : f32[2,2,5,8]
+      %h1 = reshape %s1 : f32[2,2,5,8]
+      %h2 = reshape %s2 : f32[2,2,5,8]
+      %o, %l = attention %h0, %h1, %h2 {scale = 0.35} : f32[2,2,5,8], f32[2,2,5,1]
+      %u = transpose %o {permutation = [0, 2, 1, 3]} : f32[2,5,2,8]
+      %v = reshape %u : f32[2,5,16]
+      %y = matmul %v, %w : f32[2,5,16]
+)";
+  const Program fused = fuse(module("    func @main(%x: f32[2,5,48], %w: f32[16,16]) -> (y: f32[2,5,16]) {" +
+                                    attention + "      return y = %y\n    }\n"));
+  CHECK(gemms(fused) == 1);
+  CHECK(fused.launches.size() == 2);
+  // A result that must stand by heads cannot also stand by tokens.
+  const Program both =
+      fuse(module("    func @main(%x: f32[2,5,48], %w: f32[16,16]) -> (y: f32[2,5,16], o: f32[2,2,5,8]) {" +
+                  attention + "      return y = %y, o = %o\n    }\n"));
+  CHECK(both.launches.size() == 3);
+}
+
+TEST_CASE("parts of a concat are written in place, once each") {
+  const Program in_place = fuse(module(R"(
+    func @main(%a: f32[3,4], %b: f32[3,4]) -> (y: f32[3,8]) {
+      %p = exp %a : f32[3,4]
+      %q = neg %b : f32[3,4]
+      %y = concat %p, %q {axis = 1} : f32[3,8]
+      return y = %y
+    })"));
+  CHECK(kernels(in_place) == 2);
+  const Program twice = fuse(module(R"(
+    func @main(%a: f32[3,4]) -> (y: f32[3,8]) {
+      %p = exp %a : f32[3,4]
+      %y = concat %p, %p {axis = 1} : f32[3,8]
+      return y = %y
+    })"));
+  CHECK(kernels(twice) == 1);  // computed once, stored in both windows
+}
+
+TEST_CASE("padded windows that tile an axis are a concat; windows that overlap are added") {
+  const std::string head =
+      "    func @main(%a: f32[2,4], %b: f32[3,4]) -> (y: f32[5,4]) {\n      %p = pad %a {high = [3, 0], low "
+      "= [0, 0]} : f32[5,4]\n";
+  const std::string tail = "      %y = add %p, %q : f32[5,4]\n      return y = %y\n    }\n";
+  const Program tiled =
+      fuse(module(head + "      %q = pad %b {high = [0, 0], low = [2, 0]} : f32[5,4]\n" + tail));
+  CHECK(std::all_of(tiled.launches.begin(), tiled.launches.end(), [](const auto& launch) {
+    const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch);
+    return kernel != nullptr &&
+           arguments(Program{{}, {}, {launch}, {}}, 0, kRead) == 1;  // copies of one window each
+  }));
+  const Program overlapping =
+      fuse(module(head + "      %q = pad %b {high = [1, 0], low = [1, 0]} : f32[5,4]\n" + tail));
+  CHECK(kernels(overlapping) == 1);
+  CHECK(arguments(overlapping, 0, kRead) == 2);
+}
+
+TEST_CASE("an update is written where its parameter is read, but never under a reader of other elements") {
+  const std::string head =
+      "    state @p : f32[8,8] {init = \"zeros\"}\n    func @main(%g: f32[8,8]) -> () {\n      %p = param "
+      "{name = \"p\"} : f32[8,8]\n";
+  const Program in_place = fuse(module(
+      head + "      %n = sub %p, %g : f32[8,8]\n      update %n {name = \"p\"}\n      return\n    }\n"));
+  CHECK(kernels(in_place) == 1);
+  CHECK(arguments(in_place, 0, codegen::tile::ArgumentUse::read_write) == 1);
+  const Program transposed = fuse(
+      module(head +
+             "      %t = transpose %p {permutation = [1, 0]} : f32[8,8]\n      %n = sub %t, %g : f32[8,8]\n"
+             "      update %n {name = \"p\"}\n      return\n    }\n"));
+  CHECK(kernels(transposed) == 2);
+}
+
+TEST_CASE("kernels that read one tensor at the same places are one, unless one waits for the other") {
+  const Program merged = fuse(module(R"(
+    func @main(%a: f32[64,32]) -> (x: f32[64,32], y: f32[64,1]) {
+      %x = exp %a : f32[64,32]
+      %y = sum %a {axes = [1]} : f32[64,1]
+      return x = %x, y = %y
+    })"));
+  CHECK(kernels(merged) == 1);
+  const Program waiting = fuse(module(R"(
+    func @main(%a: f32[32,32]) -> (x: f32[32,32], y: f32[32,32]) {
+      %x = exp %a : f32[32,32]
+      %p = matmul %x, %x : f32[32,32]
+      %y = add %a, %p : f32[32,32]
+      return x = %x, y = %y
+    })"));
+  CHECK(kernels(waiting) == 2);
+  const Program shared = fuse(module(R"(
+    func @main(%a: f32[64,32], %w: f32[32,32]) -> (x: f32[64,32], y: f32[64,1]) {
+      %m = matmul %a, %w : f32[64,32]
+      %x = exp %m : f32[64,32]
+      %y = sum %m {axes = [1]} : f32[64,1]
+      return x = %x, y = %y
+    })"));
+  CHECK(kernels(shared) == 1);
+}
