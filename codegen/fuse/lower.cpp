@@ -76,7 +76,7 @@ class Lowering {
       }
     } else if (op.code == Opcode::matmul && (dtype == ir::DType::f32 || dtype == ir::DType::bf16)) {
       emit_gemm(node, op);
-    } else if (is_attention(op) && (dtype == ir::DType::f32 || dtype == ir::DType::bf16)) {
+    } else if (is_attention(op) && dtype == ir::DType::f32) {
       emit_attention_call(node, op);
     } else {
       HostLaunch launch{op, {}, {}};
@@ -95,9 +95,10 @@ class Lowering {
     for (std::size_t k = 0; k < op.operands.size(); ++k) operands.push_back(operand_view(node, k));
     for (Value result : op.results) results.push_back(storage_.view(result));
     const double scale = op.attributes.get_double("scale");
-    program_.launches.push_back(op.code == Opcode::attention
-                                    ? emit_attention(program_, operands, results, scale, op.location)
-                                    : emit_attention_grad(program_, operands, results, scale, op.location));
+    auto launches = op.code == Opcode::attention
+                        ? emit_attention(program_, operands, results, scale, op.location)
+                        : emit_attention_grad(program_, operands, results, scale, op.location);
+    for (KernelLaunch& launch : launches) program_.launches.push_back(std::move(launch));
   }
 
   // c [batch…, m, n] = a [batch…, m, k] b [batch…, k, n]; leading axes become rows of a where b serves them
