@@ -2,11 +2,16 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <set>
 
 #include "cli/commands.h"
 #include "cli/network.h"
+#include "codegen/llvm/jit.h"
+#include "codegen/program.h"
+#include "ir/error.h"
 #include "ir/passes/pass.h"
 #include "ir/text.h"
+#include "runtime/exec/memory_plan.h"
 #include "runtime/train/program.h"
 
 namespace rewire::cli {
@@ -14,14 +19,18 @@ namespace {
 
 struct Request {
   NetworkRequest network;
-  std::string stage = "ir";
+  std::string stage = "ir", kernel;
   bool print_after_all = false, time_passes = false;
 };
 
 void declare(Request& request, Options& options) {
   declare_network(request.network, options);
-  options.choice("--stage", request.stage, {"ir", "rewritten", "step"},
-                 "ir: the model; rewritten: after the plugins; step: the training step after all passes");
+  options.choice("--stage", request.stage,
+                 {"ir", "rewritten", "step", "fused", "tile", "llvm", "asm", "plan"},
+                 "ir: the model; rewritten: after the plugins; step: the training step after all passes; "
+                 "fused: its kernels and calls; "
+                 "tile, llvm, asm: the kernels' code; plan: where its tensors stand in memory");
+  options.text("--kernel", request.kernel, "with --stage tile, llvm or asm: only the kernel of this name");
   options.flag("--print-after-all", request.print_after_all,
                "with --stage step: each pass that changed the IR, on stderr");
   options.flag("--time-passes", request.time_passes, "with --stage step: the time of each pass, on stderr");
@@ -52,13 +61,57 @@ ir::Module step_module(const Request& request, const Network& network, ir::Modul
   return module;
 }
 
+std::string kernel_text(const codegen::tile::Kernel& kernel, const std::string& stage) {
+  if (stage == "tile") return codegen::tile::print(kernel);
+  return stage == "llvm" ? codegen::emit_llvm(kernel) : codegen::emit_assembly(kernel);
+}
+
+// Kernels of one structure are one piece of code: each is printed once, at its first launch.
+void print_kernels(const codegen::Program& program, const Request& request) {
+  std::set<std::string> seen;
+  std::vector<std::string> names;
+  bool found = false;
+  for (const codegen::Launch& launch : program.launches) {
+    const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch);
+    if (kernel == nullptr) continue;
+    names.push_back(kernel->kernel.name);
+    if (request.kernel.empty() ? !seen.insert(codegen::tile::structure(kernel->kernel)).second
+                               : request.kernel != kernel->kernel.name)
+      continue;
+    found = true;
+    fmt::print("{}\n", kernel_text(kernel->kernel, request.stage));
+  }
+  if (!found)
+    user_error("the step has no kernel '{}'{}; --stage fused lists them", request.kernel,
+               did_you_mean(request.kernel, names));
+}
+
+void print_program(const ir::Module& module, const Request& request) {
+  const codegen::Program program = codegen::lower(module, module.functions.front());
+  if (request.stage == "fused") {
+    fmt::print("{}", codegen::print(program));
+  } else if (request.stage == "plan") {
+    fmt::print("{}", runtime::print(program, runtime::plan_memory(program)));
+  } else {
+    print_kernels(program, request);
+  }
+}
+
 void run(const Request& request) {
   const Network network = resolve(request.network);
   const std::int64_t batch = network.recipe.train.batch;
   ir::Module module =
       request.stage == "ir" ? original_module(network, batch) : rewritten_module(network, batch);
-  if (request.stage == "step") module = step_module(request, network, std::move(module));
-  fmt::print("{}", ir::print(module));
+  if (request.stage == "ir" || request.stage == "rewritten") {
+    fmt::print("{}", ir::print(module));
+    return;
+  }
+  module = step_module(request, network, std::move(module));
+  if (request.stage == "step") {
+    fmt::print("{}", ir::print(module));
+  } else {
+    print_program(module, request);
+  }
 }
 
 }  // namespace

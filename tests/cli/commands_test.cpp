@@ -179,6 +179,26 @@ TEST_CASE("A plugin rewrites the network, its weights are loaded by name, and --
   CHECK(read_text(work.file("none.npy")) == read_text(work.file("out.npy")));
 }
 
+TEST_CASE("dump shows the step's kernels at each stage, and one by name") {
+  const Words dump = Words{"dump"} + kModel + Words{"--set", "train.batch=3", "--quiet", "--stage"};
+  const Outcome fused = rewire_command(dump + Words{"fused"});
+  REQUIRE(fused.code == 0);
+  CHECK(fused.out.starts_with("program step\n"));
+  const std::size_t at = fused.out.find("  kernel blocks_0_norm2_");
+  REQUIRE(at != std::string::npos);
+  const std::string name = fused.out.substr(at + 9, fused.out.find(' ', at + 9) - at - 9);
+  const Outcome tile = rewire_command(dump + Words{"tile", "--kernel", name});
+  CHECK(tile.code == 0);
+  CHECK(tile.out.find("kernel " + name) != std::string::npos);
+  CHECK(rewire_command(dump + Words{"llvm", "--kernel", name}).out.find("define ") != std::string::npos);
+  CHECK(rewire_command(dump + Words{"asm", "--kernel", name}).out.find(".globl") != std::string::npos);
+  CHECK(rewire_command(dump + Words{"plan"}).out.starts_with("arena of step: "));
+  const Outcome unknown = rewire_command(dump + Words{"tile", "--kernel", name + "x"});
+  CHECK(unknown.code == 2);
+  CHECK(unknown.err == "rewire: the step has no kernel '" + name + "x' (did you mean '" + name +
+                           "'?); --stage fused lists them\n");
+}
+
 TEST_CASE("dump shows the training step after all passes, and on request each pass") {
   const Workplace work;
   const Words step = Words{"dump"} + kModel + Words{"--stage", "step", "--set", "train.batch=3"};
