@@ -14,7 +14,7 @@
 
 namespace rewire::runtime {
 
-/// "orthogonal:mode=feature,layers=0+1" taken apart; values still text. From a recipe: the same map from
+/// "NAME:key=value,layers=0+1" taken apart; values still text. From a recipe: the same map from
 /// TOML.
 struct PluginSpec {
   std::string name;  // a name to search for, or a path (any text with a slash)
