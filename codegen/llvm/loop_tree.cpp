@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "codegen/llvm/schedule_loops.h"
 #include "codegen/tile/walk.h"
@@ -110,7 +111,7 @@ class Planner {
       Path inside = around;
       inside.push_back(static_cast<std::int32_t>(loop_axes_.size()));
       loop_axes_.push_back(step.loop->axis);
-      (step.loop->vector ? vector_loops_ : scalar_loops_).push_back(step.loop.get());
+      if (step.loop->vector) vector_loops_.push_back(step.loop.get());
       walk(step.loop->body, inside);
     }
   }
@@ -340,7 +341,10 @@ class Planner {
     needed_.assign(program_.nodes.size(), false);
     for (std::size_t node = program_.nodes.size(); node-- > 0;)
       needed_[node] = is_needed(static_cast<std::int32_t>(node));
-    for (Block* block : {&program_.prologue, &program_.body, &program_.epilogue}) prune(*block);
+    for (Block* block : {&program_.prologue, &program_.body, &program_.epilogue}) {
+      prune(*block);
+      note_scalar_axes(*block);
+    }
   }
 
   bool is_needed(std::int32_t node) const {
@@ -366,6 +370,14 @@ class Planner {
     std::erase_if(block, [&](const Step& step) {
       return step.loop ? step.loop->body.empty() : !needed_[static_cast<std::size_t>(step.node)];
     });
+  }
+
+  void note_scalar_axes(const Block& block) {
+    for (const Step& step : block) {
+      if (!step.loop) continue;
+      if (!step.loop->vector) scalar_axes_.insert(step.loop->axis);
+      note_scalar_axes(step.loop->body);
+    }
   }
 
   void note_reductions(const Block& block, Loop& loop) const {
@@ -418,14 +430,10 @@ class Planner {
   }
 
   void place(Slot& slot, bool fixed) {
-    const auto scalar_loop_over = [&](std::int32_t axis) {
-      return std::any_of(scalar_loops_.begin(), scalar_loops_.end(),
-                         [&](const Loop* loop) { return loop->axis == axis; });
-    };
     const std::size_t rank = slot.lanes.size();
     slot.registers =
         rank == 0 || (rank == 1 && !fixed && program_.unrolled[static_cast<std::size_t>(slot.lanes[0])] &&
-                      !scalar_loop_over(slot.lanes[0]));
+                      !scalar_axes_.contains(slot.lanes[0]));
     if (slot.registers) return;
     std::int64_t bytes = static_cast<std::int64_t>(ir::dtype_bytes(
         slot.dtype == ir::DType::bf16 || slot.dtype == ir::DType::f16 ? ir::DType::f32 : slot.dtype));
@@ -439,7 +447,8 @@ class Planner {
   std::vector<int> positions_;                  // by node: its place in the order of execution
   std::vector<std::vector<Site>> sites_;        // by value: where it is read
   std::vector<std::int32_t> loop_axes_ = {-1};  // by loop id; 0 is the row loop
-  std::vector<const Loop*> vector_loops_, scalar_loops_;
+  std::vector<const Loop*> vector_loops_;       // before pruning
+  std::set<std::int32_t> scalar_axes_;          // of the loops that pruning left, one element a trip
   std::vector<TileValue> dot_operands_;
   std::vector<std::pair<TileValue, std::int32_t>> indirect_;  // carried next and slot, copied after the row
   std::vector<bool> needed_;
