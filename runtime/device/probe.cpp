@@ -16,6 +16,10 @@
 namespace rewire::runtime {
 namespace {
 
+// A library that was opened stays mapped: some allocate as they load and never free, which would be a leak
+// once they are gone.
+constexpr int kOpen = RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE;
+
 struct CloseLibrary {
   void operator()(void* handle) const { ::dlclose(handle); }
 };
@@ -49,8 +53,7 @@ CudaLibrary find_cuda_library(const std::string& name, const std::vector<std::st
   folders.emplace_back("/usr/local/cuda/lib64/");
   for (const std::string& folder : folders) {
     for (const std::string& version : versions) {
-      const Library library(
-          ::dlopen(fmt::format("{}{}.so.{}", folder, name, version).c_str(), RTLD_LAZY | RTLD_LOCAL));
+      const Library library(::dlopen(fmt::format("{}{}.so.{}", folder, name, version).c_str(), kOpen));
       if (library != nullptr) return {name, path_of(library.get())};
     }
   }
@@ -63,7 +66,7 @@ Function* symbol(const Library& library, const char* name) {
 }
 
 void probe_driver(CudaFacts& facts) {
-  const Library driver(::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL));
+  const Library driver(::dlopen("libcuda.so.1", kOpen));
   if (driver == nullptr) {
     facts.driver_fault = "libcuda.so.1 is not installed";
     return;
