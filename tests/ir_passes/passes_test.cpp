@@ -1,7 +1,5 @@
 // The passes one by one: in passes/<pass>.rir, each function @before… becomes what @after… says, up to dead
 // ops and value numbers.
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #include "ir/ops/op_info.h"
@@ -13,30 +11,15 @@
 #include "ir/passes/specialise_training.h"
 #include "ir/text.h"
 #include "ir/verify.h"
+#include "tests/ir_passes/goldens.h"
 #include "tests/support/catch.h"
 #include "tests/support/op_cases.h"
 
 namespace rewire::ir {
 namespace {
 
-Module load(const std::string& name) {
-  const std::string path = IR_PASSES_GOLDENS "/passes/" + name + ".rir";
-  std::ifstream stream(path, std::ios::binary);
-  REQUIRE(stream);
-  return parse(std::string(std::istreambuf_iterator<char>(stream), {}), path);
-}
-
-/// The function's text without dead ops and without its name.
-std::string text_of(const Module& module, const std::string& function_name) {
-  Module copy = module;
-  PassContext context;
-  dce(copy, context);
-  const std::string text = print(copy, copy.function(function_name));
-  return text.substr(text.find('('));
-}
-
 void check_golden(const std::string& name, PassFunction pass) {
-  const Module before = load(name);
+  const Module before = load_golden("passes/" + name);
   Module after = before;
   PassContext context;
   pass(after, context);
@@ -85,7 +68,7 @@ TEST_CASE("dce drops what nothing reads", "[ir][passes]") {
 }
 
 TEST_CASE("dce compacts the table of values and keeps unused parameters", "[ir][passes]") {
-  Module module = load("dce");
+  Module module = load_golden("passes/dce");
   Function& function = module.function("before");
   CHECK(function.types.size() == 8);
   PassContext context;
@@ -104,7 +87,7 @@ TEST_CASE("recompute clones what is cheaper to have again than to hold, and noth
 }
 
 TEST_CASE("specialise_training folds is_training as the context says", "[ir][passes]") {
-  const Module module = load("specialise_training");
+  const Module module = load_golden("passes/specialise_training");
   for (bool training : {true, false}) {
     Module copy = module;
     PassContext context;
