@@ -18,6 +18,7 @@ void Emitter::emit_node(std::int32_t node) {
   if (const auto* store = std::get_if<tile::Store>(&n)) return emit_store(*store);
   if (std::holds_alternative<tile::Reduce>(n)) return accumulate(node);
   if (std::holds_alternative<tile::Dot>(n)) return emit_dot(node);
+  if (const auto* random = std::get_if<tile::Random>(&n)) return emit_random(*random);
   const int count = in_vector() ? environment_->chunk.count : 1;
   for (int u = 0; u < count; ++u) define(tile::result_of(n), u, compute(n, u));
 }
@@ -29,7 +30,6 @@ Value* Emitter::compute(const tile::Node& node, int u) {
     return constant_of(program_.info(constant->result).dtype, in_vector(), constant->value);
   }
   if (const auto* index = std::get_if<tile::Index>(&node)) return compute_index(*index, u);
-  if (const auto* random = std::get_if<tile::Random>(&node)) return compute_random(*random, u);
   internal_error("tile kernel {}: a {} cannot be computed point by point", program_.kernel.name,
                  tile::node_word(node));
 }

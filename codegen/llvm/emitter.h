@@ -122,9 +122,15 @@ class Emitter {
   llvm::Value* lane_numbers(llvm::Type* scalar);
 
   // --- emit_random.cpp
-  llvm::Value* random_elements(const tile::Random& random, int u);
-  std::array<llvm::Value*, 4> philox(const tile::Random& random, llvm::Value* elements);
-  llvm::Value* compute_random(const tile::Random& random, int u);
+  using Words = std::array<llvm::Value*, 4>;
+  void emit_random(const tile::Random& random);
+  llvm::Value* compute_random(const tile::Random& random, llvm::Value* elements);
+  Words philox(const tile::Random& random, llvm::Value* blocks);
+  std::pair<llvm::Value*, llvm::Value*> multiply_words(llvm::Value* x, std::uint64_t factor);
+  bool starts_with_blocks(const tile::Access& element) const;
+  std::vector<Words> contiguous_words(const tile::Random& random);
+  llvm::Value* alternating();
+  llvm::Value* draw(const tile::Random& random, const Words& pair, llvm::Value* odd);
 
   // --- emit_dot.cpp
   /// An operand as memory: element (lanes…) stands at base + sum of stride x index, in f32 elements.
