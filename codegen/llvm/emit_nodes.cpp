@@ -110,12 +110,7 @@ bool Emitter::is_partial(int u) const {
 /// The lanes of vector u that exist, none if `predicate` is false; nullptr: all of them.
 Value* Emitter::mask(int u, Value* predicate) {
   Value* lanes = nullptr;
-  if (is_partial(u)) {
-    std::vector<llvm::Constant*> bits;
-    for (int lane = 0; lane < width_; ++lane)
-      bits.push_back(builder_.getInt1(lane < environment_->chunk.tail));
-    lanes = llvm::ConstantVector::get(bits);
-  }
+  if (is_partial(u)) lanes = first_lanes(environment_->chunk.tail);
   if (predicate == nullptr) return lanes;
   Value* all = spread(predicate);
   return lanes == nullptr ? all : builder_.CreateAnd(all, lanes);

@@ -44,6 +44,11 @@ void Emitter::emit(const std::string& symbol) {
   }
 }
 
+void Emitter::set_attributes(llvm::Function& function) const {
+  function.addFnAttr(llvm::Attribute::NoUnwind);
+  function.addFnAttr("prefer-vector-width", target_.avx512 ? "512" : "256");
+}
+
 /// (arguments…, begin, end, scratch), none of them aliasing.
 llvm::Function* Emitter::declare_body(const std::string& symbol) {
   const std::size_t count = program_.kernel.arguments.size();
@@ -51,8 +56,7 @@ llvm::Function* Emitter::declare_body(const std::string& symbol) {
   types.insert(types.end(), {builder_.getInt64Ty(), builder_.getInt64Ty(), builder_.getPtrTy()});
   auto* function = llvm::Function::Create(llvm::FunctionType::get(builder_.getVoidTy(), types, false),
                                           llvm::Function::InternalLinkage, symbol + ".body", module_);
-  function->addFnAttr(llvm::Attribute::NoUnwind);
-  function->addFnAttr("prefer-vector-width", target_.avx512 ? "512" : "256");
+  set_attributes(*function);
   const auto decorate = [&](unsigned parameter) {
     function->addParamAttr(parameter, llvm::Attribute::NoAlias);
     function->addParamAttr(parameter, llvm::Attribute::NonNull);

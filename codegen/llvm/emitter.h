@@ -56,6 +56,7 @@ class Emitter {
 
  private:
   // --- emitter.cpp: functions, instances, rows, indices
+  void set_attributes(llvm::Function& function) const;
   llvm::Function* declare_body(const std::string& symbol);
   void emit_entry(const std::string& symbol, llvm::Function* body);
   void emit_instances(llvm::Function* function);
@@ -148,18 +149,23 @@ class Emitter {
   };
   void emit_dot(std::int32_t node);
   DotView dot_view(const DotOperand& operand, const std::vector<std::int32_t>& lanes);
+  DotView access_view(const tile::Access& access, const std::vector<std::int32_t>& lanes);
   DotView slot_view(std::int32_t slot);
   llvm::Value* dot_element(const DotView& view, const LaneIndices& indices);
   void dot_over(DotTask& task, const std::vector<std::int32_t>& rows, std::size_t depth);
   void dot_blocks(const DotTask& task);
-  void dot_block(const DotTask& task, llvm::Value* row, int rows, std::int64_t first_vector, int vectors);
-  void dot_step(const DotTask& task, llvm::Value* left, llvm::Value* right, llvm::Value* k,
-                std::int64_t first_vector, int rows, int vectors, const std::vector<llvm::Value*>& sums);
+  std::int64_t most_rows(std::int64_t vectors) const;
+  void dot_block(const DotTask& task, const LaneIndices& index, int rows, std::int64_t first_vector,
+                 int vectors);
+  llvm::Function* dot_function(int rows, int vectors, int read, int written);
   DotView pack(const DotTask& task, const DotView& right, std::int32_t slot);
-  void pack_block(const DotTask& task, const DotView& right, const DotView& packed, llvm::Value* k,
-                  int live_k, llvm::Value* column, int live_columns);
+  llvm::Function* pack_function(bool contiguous);
+  llvm::Function* helper(const std::string& name, const std::vector<llvm::Type*>& parameters);
+  llvm::Value* load_lanes(llvm::Value* pointer, int live);
+  void store_lanes(llvm::Value* vector, llvm::Value* pointer, int live);
+  llvm::Value* first_lanes(int live);
   void transpose(std::vector<llvm::Value*>& rows);
-  llvm::Constant* number_constant(std::int64_t value);
+  llvm::ConstantInt* number(std::int64_t value);
 
   llvm::Type* type_of(ir::DType dtype, bool vector) const;
   llvm::Value* constant_of(ir::DType dtype, bool vector, double value) const;

@@ -5,6 +5,8 @@
 #include <limits>
 #include <set>
 
+#include "codegen/llvm/node_cost.h"
+#include "codegen/llvm/place_slots.h"
 #include "codegen/llvm/schedule_loops.h"
 #include "codegen/tile/walk.h"
 #include "ir/error.h"
@@ -21,42 +23,6 @@ constexpr int kRegisterCarried = 12;  // vectors of carried values that may stay
 constexpr std::int64_t kUnrolledVectors = 16;      // a row of this many vectors is emitted without a loop …
 constexpr std::int64_t kUnrolledWork = 1200;       // … if that makes no more than this many instructions
 constexpr int kLightWork = 24, kMediumWork = 120;  // instructions a vector, for the choice of unrolling
-constexpr std::int64_t kScratchAlignment = 64;
-
-/// About how many instructions a pointwise op takes on one vector.
-int pointwise_cost(ir::Opcode code) {
-  switch (code) {
-    case ir::Opcode::div:
-    case ir::Opcode::sqrt:
-    case ir::Opcode::rsqrt:
-      return 8;
-    case ir::Opcode::exp:
-    case ir::Opcode::log:
-    case ir::Opcode::tanh:
-    case ir::Opcode::erf:
-    case ir::Opcode::sigmoid:
-      return 20;
-    case ir::Opcode::sin:
-    case ir::Opcode::cos:
-    case ir::Opcode::pow:
-      return 60;
-    default:
-      return 1;
-  }
-}
-
-int node_cost(const LoopProgram& program, const Node& node) {
-  if (const auto* pointwise = std::get_if<tile::Pointwise>(&node)) return pointwise_cost(pointwise->code);
-  if (const auto* random = std::get_if<tile::Random>(&node)) return random->normal ? 300 : 160;
-  if (const auto* load = std::get_if<tile::Load>(&node)) {
-    const std::vector<std::int32_t>& lanes = program.info(load->result).lanes;
-    if (lanes.empty()) return 1;
-    const bool gather = load->index && tile::contains_lane(program.info(load->index).lanes, lanes.back());
-    const std::int64_t stride = load->access.strides[static_cast<std::size_t>(lanes.back())];
-    return gather || stride < 0 || stride > 1 ? 16 : 1;
-  }
-  return std::holds_alternative<tile::Constant>(node) ? 0 : 1;
-}
 
 /// Where a node stands: the ids of the loops around it, outermost first. Loop 0 is the row loop.
 using Path = std::vector<std::int32_t>;
@@ -77,22 +43,25 @@ class Planner {
   explicit Planner(LoopProgram& program) : program_(program), sites_(program.values.size()) {
     paths_.resize(program.nodes.size());
     positions_.resize(program.nodes.size());
-    walk(program.prologue, {});
-    walk(program.body, {0});
-    walk(program.epilogue, {});
+    steps_.resize(program.nodes.size());
+    walk_section(program.prologue, {});
+    walk_section(program.body, {0});
+    body_end_ = step_ - 1;
+    walk_section(program.epilogue, {});
   }
 
   void run() {
     choose_unrolled();
     collect_reads();
     plan_carried();
+    find_dot_stores();
     for (std::size_t node = 0; node < program_.nodes.size(); ++node)
       choose_home(static_cast<std::int32_t>(node));
     make_slots();
     plan_dots();
     prune_all();
     for (Block* block : {&program_.prologue, &program_.body, &program_.epilogue}) choose_unroll(*block);
-    place_slots();
+    place_slots(program_, slot_lives(), root_axes_, scalar_axes_);
   }
 
  private:
@@ -101,19 +70,26 @@ class Planner {
   ValuePlan& plan(TileValue value) { return program_.values[static_cast<std::size_t>(value.id)]; }
   std::vector<Site>& sites(TileValue value) { return sites_[static_cast<std::size_t>(value.id)]; }
 
-  void walk(const Block& block, const Path& around) {
+  void walk_section(const Block& block, const Path& around) {
     for (const Step& step : block) {
-      if (!step.loop) {
-        paths_[static_cast<std::size_t>(step.node)] = around;
-        positions_[static_cast<std::size_t>(step.node)] = next_position_++;
-        continue;
-      }
-      Path inside = around;
-      inside.push_back(static_cast<std::int32_t>(loop_axes_.size()));
-      loop_axes_.push_back(step.loop->axis);
-      if (step.loop->vector) vector_loops_.push_back(step.loop.get());
-      walk(step.loop->body, inside);
+      root_axes_.push_back(step.loop ? step.loop->axis : -1);
+      walk_step(step, around);
+      ++step_;
     }
+  }
+
+  void walk_step(const Step& step, const Path& around) {
+    if (!step.loop) {
+      paths_[static_cast<std::size_t>(step.node)] = around;
+      positions_[static_cast<std::size_t>(step.node)] = next_position_++;
+      steps_[static_cast<std::size_t>(step.node)] = step_;
+      return;
+    }
+    Path inside = around;
+    inside.push_back(static_cast<std::int32_t>(loop_axes_.size()));
+    loop_axes_.push_back(step.loop->axis);
+    if (step.loop->vector) vector_loops_.push_back(step.loop.get());
+    for (const Step& inner : step.loop->body) walk_step(inner, inside);
   }
 
   /// The path on which a value is an SSA value: where its node stands, and for a reduction outside of the
@@ -168,7 +144,7 @@ class Planner {
     for (const tile::Carried& carried : program_.kernel.carried) {
       const auto slot = static_cast<std::int32_t>(program_.slots.size());
       const tile::ValueInfo& info = program_.info(carried.entry);
-      program_.slots.push_back({info.dtype, info.lanes, false, 0});
+      program_.slots.push_back({info.dtype, info.lanes, false, false, 0});
       program_.carried_slots.push_back(slot);
       for (TileValue value : {carried.entry, carried.last}) {
         plan(value).home = Home::slot;
@@ -260,8 +236,35 @@ class Planner {
     }
   }
 
+  /// A dot that one plain f32 store alone reads, along contiguous memory that nothing else touches, writes
+  /// there itself.
+  void find_dot_stores() {
+    program_.dots.resize(program_.nodes.size());
+    for (std::size_t node = 0; node < program_.nodes.size(); ++node) {
+      const auto* dot = std::get_if<tile::Dot>(&program_.nodes[node]);
+      if (dot == nullptr || sites(dot->result).size() != 1) continue;
+      const std::int32_t reader = sites(dot->result)[0].reader;
+      const auto* store = std::get_if<tile::Store>(&at(reader));
+      if (store == nullptr || store->predicate || !touched_once(store->access.argument)) continue;
+      const std::vector<std::int32_t>& lanes = program_.info(dot->result).lanes;
+      if (program_.kernel.arguments[static_cast<std::size_t>(store->access.argument)].dtype != ir::DType::f32)
+        continue;
+      if (tile::iteration_lanes(program_.kernel, at(reader)) != lanes) continue;
+      if (store->access.strides[static_cast<std::size_t>(lanes.back())] == 1)
+        program_.dots[node].store = reader;
+    }
+  }
+
+  bool touched_once(std::int32_t argument) const {
+    return 1 == std::count_if(program_.nodes.begin(), program_.nodes.end(), [&](const Node& node) {
+             const tile::Access* access = tile::access_of(node);
+             return access != nullptr && access->argument == argument;
+           });
+  }
+
   bool must_have_slot(std::int32_t node, TileValue value) const {
-    if (std::holds_alternative<tile::Dot>(at(node))) return true;
+    if (std::holds_alternative<tile::Dot>(at(node)))
+      return program_.dots[static_cast<std::size_t>(node)].store < 0;
     if (std::find(dot_operands_.begin(), dot_operands_.end(), value) != dot_operands_.end()) return true;
     if (std::any_of(indirect_.begin(), indirect_.end(),
                     [&](const auto& next) { return next.first == value; }))
@@ -279,7 +282,7 @@ class Planner {
       own.slot = static_cast<std::int32_t>(program_.slots.size());
       own.sinks.push_back(own.slot);
       program_.slots.push_back(
-          {program_.info(value).dtype, slot_lanes(static_cast<std::int32_t>(node), value), false, 0});
+          {program_.info(value).dtype, slot_lanes(static_cast<std::int32_t>(node), value), false, false, 0});
     }
     for (const auto& [next, slot] : indirect_) program_.copies.push_back({plan(next).slot, slot});
   }
@@ -301,15 +304,13 @@ class Planner {
   }
 
   void plan_dots() {
-    program_.dots.resize(program_.nodes.size());
     for (std::size_t node = 0; node < program_.nodes.size(); ++node) {
       if (const auto* dot = std::get_if<tile::Dot>(&program_.nodes[node]))
-        program_.dots[node] = plan_dot(*dot);
+        plan_dot(*dot, program_.dots[node]);
     }
   }
 
-  DotPlan plan_dot(const tile::Dot& dot) {
-    DotPlan result;
+  void plan_dot(const tile::Dot& dot, DotPlan& result) {
     result.a = dot_operand(dot.a);
     result.b = dot_operand(dot.b);
     const std::int32_t vector_axis = program_.info(dot.result).lanes.back();
@@ -321,9 +322,8 @@ class Planner {
     const DotOperand& vectors = result.swapped ? result.a : result.b;
     if (!contiguous(vectors, vector_axis)) {
       result.packed = static_cast<std::int32_t>(program_.slots.size());
-      program_.slots.push_back({ir::DType::f32, {dot.contract, vector_axis}, false, 0});
+      program_.slots.push_back({ir::DType::f32, {dot.contract, vector_axis}, true, false, 0});
     }
-    return result;
   }
 
   DotOperand dot_operand(TileValue value) const {
@@ -349,11 +349,17 @@ class Planner {
 
   bool is_needed(std::int32_t node) const {
     const TileValue value = tile::result_of(at(node));
-    if (!value) return true;
+    if (!value) {
+      return std::none_of(program_.dots.begin(), program_.dots.end(),
+                          [&](const DotPlan& dot) { return dot.store == node; });
+    }
     if (!program_.plan(value).sinks.empty()) return true;
     for (const tile::Carried& carried : program_.kernel.carried) {
       if (carried.initial == value || carried.next == value) return true;
     }
+    if (std::holds_alternative<tile::Dot>(at(node)) &&
+        program_.dots[static_cast<std::size_t>(node)].store >= 0)
+      return true;
     const Path defined = scope(node);
     const std::vector<Site>& readers = sites_[static_cast<std::size_t>(value.id)];
     return std::any_of(readers.begin(), readers.end(), [&](const Site& site) {
@@ -407,39 +413,53 @@ class Planner {
     }
   }
 
-  void place_slots() {
-    std::vector<bool> fixed(program_.slots.size(), false);  // read or written as memory
-    for (const SlotCopy& copy : program_.copies) {
-      fixed[static_cast<std::size_t>(copy.from)] = fixed[static_cast<std::size_t>(copy.to)] = true;
-    }
-    for (const DotPlan& dot : program_.dots) {
-      for (std::int32_t slot : {dot.a.slot, dot.b.slot, dot.packed}) {
-        if (slot >= 0) fixed[static_cast<std::size_t>(slot)] = true;
+  /// What place_slots must know of each slot.
+  std::vector<SlotLife> slot_lives() {
+    const int end = step_;
+    std::vector<SlotLife> lives(program_.slots.size());
+    for (std::size_t node = 0; node < program_.nodes.size(); ++node) {
+      const auto at_node = static_cast<std::int32_t>(node);
+      const TileValue value = tile::result_of(program_.nodes[node]);
+      if (value && plan(value).home == Home::slot)
+        live(lives[static_cast<std::size_t>(plan(value).slot)], at_node, value);
+      if (!std::holds_alternative<tile::Dot>(program_.nodes[node])) continue;
+      const DotPlan& dot = program_.dots[node];
+      if (dot.packed >= 0)
+        lives[static_cast<std::size_t>(dot.packed)] = {steps_[node], steps_[node], 0, 0, false, true};
+      for (std::int32_t slot : {dot.a.slot, dot.b.slot}) {
+        if (slot >= 0) lives[static_cast<std::size_t>(slot)].memory = true;
       }
     }
-    for (std::size_t node = 0; node < program_.nodes.size(); ++node) {
-      const auto* dot = std::get_if<tile::Dot>(&program_.nodes[node]);
-      if (dot != nullptr) fixed[static_cast<std::size_t>(plan(dot->result).slot)] = true;
+    for (const SlotCopy& copy : program_.copies) {
+      lives[static_cast<std::size_t>(copy.from)] = {0, end, 0, 0, false, true};
     }
     for (std::int32_t slot : program_.carried_slots) {
-      if (!carried_in_registers_) fixed[static_cast<std::size_t>(slot)] = true;
+      lives[static_cast<std::size_t>(slot)] = {0, end,   0,
+                                               0, false, !carried_in_registers_ || copied_to(slot)};
     }
-    for (std::size_t slot = 0; slot < program_.slots.size(); ++slot) {
-      place(program_.slots[slot], fixed[slot]);
-    }
+    return lives;
   }
 
-  void place(Slot& slot, bool fixed) {
-    const std::size_t rank = slot.lanes.size();
-    slot.registers =
-        rank == 0 || (rank == 1 && !fixed && program_.unrolled[static_cast<std::size_t>(slot.lanes[0])] &&
-                      !scalar_axes_.contains(slot.lanes[0]));
-    if (slot.registers) return;
-    std::int64_t bytes = static_cast<std::int64_t>(ir::dtype_bytes(
-        slot.dtype == ir::DType::bf16 || slot.dtype == ir::DType::f16 ? ir::DType::f32 : slot.dtype));
-    for (std::int64_t extent : program_.slot_extents(slot)) bytes *= extent;
-    slot.offset = program_.scratch_bytes;
-    program_.scratch_bytes += (bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
+  bool copied_to(std::int32_t slot) const {
+    return std::any_of(program_.copies.begin(), program_.copies.end(),
+                       [&](const SlotCopy& copy) { return copy.to == slot; });
+  }
+
+  /// From the definition to the last reader; what the body reads of the prologue lives until the last row is
+  /// done.
+  void live(SlotLife& life, std::int32_t node, TileValue value) {
+    const auto prologue_end = static_cast<std::int32_t>(program_.kernel.prologue.size());
+    life.first = life.last = steps_[static_cast<std::size_t>(node)];
+    life.written = positions_[static_cast<std::size_t>(node)];
+    life.point_by_point =
+        !std::holds_alternative<tile::Dot>(at(node)) && !std::holds_alternative<tile::Reduce>(at(node));
+    life.memory = life.memory || std::holds_alternative<tile::Dot>(at(node));
+    for (const Site& site : sites(value)) {
+      const auto reader = static_cast<std::size_t>(site.reader);
+      life.last = std::max(life.last, steps_[reader]);
+      life.read = std::max(life.read, positions_[reader]);
+      if (node < prologue_end && site.reader >= prologue_end) life.last = std::max(life.last, body_end_);
+    }
   }
 
   LoopProgram& program_;
@@ -449,11 +469,13 @@ class Planner {
   std::vector<std::int32_t> loop_axes_ = {-1};  // by loop id; 0 is the row loop
   std::vector<const Loop*> vector_loops_;       // before pruning
   std::set<std::int32_t> scalar_axes_;          // of the loops that pruning left, one element a trip
+  std::vector<int> steps_;  // by node: the step of its section's block, counted over all sections
+  std::vector<std::int32_t> root_axes_;  // by step: the axis of its loop, -1 for a node
   std::vector<TileValue> dot_operands_;
   std::vector<std::pair<TileValue, std::int32_t>> indirect_;  // carried next and slot, copied after the row
   std::vector<bool> needed_;
   bool carried_in_registers_ = false;
-  int next_position_ = 0;
+  int next_position_ = 0, step_ = 0, body_end_ = 0;
 };
 
 }  // namespace
@@ -461,7 +483,11 @@ class Planner {
 std::vector<std::int64_t> LoopProgram::slot_extents(const Slot& slot) const {
   std::vector<std::int64_t> extents;
   for (std::int32_t lane : slot.lanes) extents.push_back(extent(lane));
-  if (!extents.empty()) extents.back() = (extents.back() + vector_width - 1) / vector_width * vector_width;
+  const auto pad = [&](std::int64_t& count) {
+    count = (count + vector_width - 1) / vector_width * vector_width;
+  };
+  if (slot.packed) pad(extents.front());
+  if (!extents.empty()) pad(extents.back());
   return extents;
 }
 

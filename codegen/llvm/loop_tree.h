@@ -44,6 +44,7 @@ enum class Home : std::uint8_t {
 struct Slot {
   ir::DType dtype = ir::DType::f32;
   std::vector<std::int32_t> lanes;
+  bool packed = false;      // the first lane is padded too: it is filled in square blocks
   bool registers = false;   // an array of vectors indexed by constants: becomes registers
   std::int64_t offset = 0;  // bytes into the scratch memory
 };
@@ -69,8 +70,9 @@ struct DotOperand {
 struct DotPlan {
   DotOperand a, b;
   std::int32_t packed =
-      -1;                // slot with lanes (contract, vector axis) for the operand that must be transposed
-  bool swapped = false;  // the vector axis comes from a
+      -1;                   // slot with lanes (contract, vector axis) for the operand that must be transposed
+  bool swapped = false;     // the vector axis comes from a
+  std::int32_t store = -1;  // the node that alone reads the result: the dot writes its memory itself
 };
 
 struct LoopProgram {

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
+#include "codegen/llvm/node_cost.h"
 #include "codegen/tile/walk.h"
 
 namespace rewire::codegen::cpu {
@@ -51,7 +53,7 @@ class LoopScheduler {
     Block block;
     for (const auto& [level, group] : groups) {
       Block inner = schedule(group, depth + 1);
-      if (level % 2 == 0) {
+      if (!loops_over(group[0], axis)) {
         for (Step& step : inner) block.push_back(std::move(step));
         continue;
       }
@@ -138,7 +140,56 @@ class LoopScheduler {
       levels[node] = level;
     }
     sink(nodes, axis, levels);
+    part_narrow(nodes, axis, levels);
     return levels;
+  }
+
+  /// Nodes that run over no axis inside of this one are scalar code in a loop that others make a loop nest.
+  /// Dear ones that can go before or after the nest get a loop of their own there, over vectors. Levels are
+  /// multiplied by 4, so that there is room.
+  void part_narrow(const std::vector<std::int32_t>& nodes, std::int32_t axis,
+                   std::map<std::int32_t, int>& levels) const {
+    std::map<int, std::vector<std::int32_t>> nests;
+    for (auto& [node, level] : levels) level *= 4;
+    for (std::int32_t node : nodes) {
+      if (loops_over(node, axis)) nests[levels[node]].push_back(node);
+    }
+    for (auto& [level, nest] : nests) {
+      const auto narrow = [&](std::int32_t node) { return lanes_[local(node)].back() == axis; };
+      if (std::all_of(nest.begin(), nest.end(), narrow)) continue;
+      std::set<std::int32_t> inside(nest.begin(), nest.end());
+      move_out(nest, inside, narrow, levels, level - 1,
+               [&](std::int32_t node, std::int32_t other) { return depends(node, other); });
+      std::reverse(nest.begin(), nest.end());
+      move_out(nest, inside, narrow, levels, level + 1,
+               [&](std::int32_t node, std::int32_t other) { return depends(other, node); });
+    }
+  }
+
+  /// Moves to `level` the narrow nodes of the nest that need (`needs`) no node that stays, if one of them is
+  /// dear.
+  template <class Narrow, class Needs>
+  void move_out(const std::vector<std::int32_t>& nest, std::set<std::int32_t>& inside, Narrow narrow,
+                std::map<std::int32_t, int>& levels, int level, Needs needs) const {
+    std::set<std::int32_t> stays = inside;
+    bool dear = false;
+    for (std::int32_t node : nest) {
+      if (!inside.contains(node) || !narrow(node)) continue;
+      if (std::any_of(stays.begin(), stays.end(), [&](std::int32_t other) { return needs(node, other); }))
+        continue;
+      stays.erase(node);
+      dear = dear || node_cost(program_, at(node)) >= kDear;
+    }
+    if (!dear) return;
+    for (std::int32_t node : nest) {
+      if (inside.contains(node) && !stays.contains(node)) levels[node] = level;
+    }
+    inside = std::move(stays);
+  }
+
+  bool depends(std::int32_t node, std::int32_t before) const {
+    const std::vector<Edge>& edges = edges_[local(node)];
+    return std::any_of(edges.begin(), edges.end(), [&](const Edge& edge) { return edge.before == before; });
   }
 
   /// Moves loads and pointwise nodes down to their first reader, unless more values would then have to be

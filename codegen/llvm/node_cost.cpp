@@ -1,0 +1,46 @@
+// Estimates by kind of node.
+#include "codegen/llvm/node_cost.h"
+
+#include "codegen/tile/walk.h"
+
+namespace rewire::codegen::cpu {
+namespace {
+
+/// About how many instructions a pointwise op takes on one vector.
+int pointwise_cost(ir::Opcode code) {
+  switch (code) {
+    case ir::Opcode::div:
+    case ir::Opcode::sqrt:
+    case ir::Opcode::rsqrt:
+      return kDear;
+    case ir::Opcode::exp:
+    case ir::Opcode::log:
+    case ir::Opcode::tanh:
+    case ir::Opcode::erf:
+    case ir::Opcode::sigmoid:
+      return 20;
+    case ir::Opcode::sin:
+    case ir::Opcode::cos:
+    case ir::Opcode::pow:
+      return 60;
+    default:
+      return 1;
+  }
+}
+
+}  // namespace
+
+int node_cost(const LoopProgram& program, const tile::Node& node) {
+  if (const auto* pointwise = std::get_if<tile::Pointwise>(&node)) return pointwise_cost(pointwise->code);
+  if (const auto* random = std::get_if<tile::Random>(&node)) return random->normal ? 200 : 100;
+  if (const auto* load = std::get_if<tile::Load>(&node)) {
+    const std::vector<std::int32_t>& lanes = program.info(load->result).lanes;
+    if (lanes.empty()) return 1;
+    const bool gather = load->index && tile::contains_lane(program.info(load->index).lanes, lanes.back());
+    const std::int64_t stride = load->access.strides[static_cast<std::size_t>(lanes.back())];
+    return gather || stride < 0 || stride > 1 ? 16 : 1;
+  }
+  return std::holds_alternative<tile::Constant>(node) ? 0 : 1;
+}
+
+}  // namespace rewire::codegen::cpu

@@ -1,0 +1,25 @@
+// Memory of slots: registers for those that constants index, the scratch memory for the others. Slots that
+// are never alive at once share it, and a slot that is written where another is read for the last time,
+// element by element, takes its place.
+#pragma once
+
+#include <set>
+#include <vector>
+
+#include "codegen/llvm/loop_tree.h"
+
+namespace rewire::codegen::cpu {
+
+/// Counted in the steps of the sections' blocks, and inside a step in the order of nodes.
+struct SlotLife {
+  int first = 0, last = 0;      // steps
+  int written = 0, read = 0;    // positions of the defining node and of the last reader
+  bool point_by_point = false;  // the definition writes each element once, where it is computed
+  bool memory = false;          // must have an address
+};
+
+/// `root_axes`: by step, the axis of its loop or -1. `scalar_axes`: axes that some loop walks one by one.
+void place_slots(LoopProgram& program, const std::vector<SlotLife>& lives,
+                 const std::vector<std::int32_t>& root_axes, const std::set<std::int32_t>& scalar_axes);
+
+}  // namespace rewire::codegen::cpu
