@@ -61,12 +61,14 @@ std::string parent_folder(const std::string& path) {
 
 }  // namespace
 
-std::vector<std::byte> read_file(const std::string& path) {
+std::vector<std::byte> read_file(const std::string& path, std::size_t most) {
   const auto fail = [&path] { user_error("cannot read {}: {}", path, reason(errno)); };
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) fail();
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) fail();
+  const auto too_large = [&] { user_error("cannot read {}: it is larger than {} bytes", path, most); };
+  if (static_cast<std::size_t>(status.st_size) > most) too_large();
   // st_size is a hint only: pipes and /proc say 0, and one more byte shows the end without growing.
   constexpr std::size_t kLeastRoom = 4096;
   const std::size_t room = std::max(static_cast<std::size_t>(status.st_size) + 1, kLeastRoom);
@@ -84,6 +86,7 @@ std::vector<std::byte> read_file(const std::string& path) {
     if (count < 0) fail();
     if (count == 0) break;
     size += static_cast<std::size_t>(count);
+    if (size > most) too_large();
   }
   bytes.resize(size);
   return bytes;

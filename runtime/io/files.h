@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -9,8 +10,10 @@
 
 namespace rewire::runtime {
 
-/// The whole file. UserError: "cannot read FILE: No such file or directory".
-std::vector<std::byte> read_file(const std::string& path);
+/// The whole file. UserError: "cannot read FILE: No such file or directory", and on a file of more than
+/// `most` bytes, of which no more than that are read.
+std::vector<std::byte> read_file(const std::string& path,
+                                 std::size_t most = std::numeric_limits<std::size_t>::max());
 /// Temporary name in the same folder, write, fsync, rename, fsync of the folder. RuntimeFailure naming the
 /// file and the system's reason; the temporary file is removed and an old file survives untouched.
 void write_file_atomically(const std::string& path, std::span<const std::byte> bytes);

@@ -10,11 +10,15 @@
 #include "runtime/io/files.h"
 #include "runtime/recipe/keys.h"
 #include "runtime/recipe/recipe.h"
+#include "runtime/recipe/stray_character.h"
 
 namespace rewire::runtime {
 namespace {
 
 constexpr std::string_view kPluginSection = "plugin";
+// A recipe has a few kilobytes. toml++ destroys nested tables recursively, and a key may have one table for
+// every two bytes of text: without a bound, "a.a.a. …" of a megabyte overflows the stack.
+constexpr std::size_t kLargestRecipe = 64 << 10;
 
 /// "an integer", "a list", …: what stands in the file.
 std::string describe(const toml::node& node) {
@@ -150,12 +154,23 @@ class RecipeReader {
   RecipeReader(Recipe& recipe, std::string_view file_name)
       : recipe_(recipe), keys_(recipe_keys(recipe)), file_name_(file_name) {}
 
-  void read_file(std::string_view text) {
+  void read_text(std::string_view text) {
+    if (text.size() > kLargestRecipe) {
+      user_error("{}: {} bytes are no recipe: it may have {}", file_name_, text.size(), kLargestRecipe);
+    }
+    if (const std::optional<int> line = stray_character_line(text)) {
+      user_error("{}:{}: a character beyond ASCII stands outside comments and one-line strings", file_name_,
+                 *line);
+    }
     toml::table root;
     try {
       root = toml::parse(text, file_name_);
     } catch (const toml::parse_error& error) {
-      user_error("{}: {}", Place::of(file_name_, error.source()).text, error.description());
+      // It quotes the text, line breaks and all.
+      std::string description(error.description());
+      std::ranges::replace_if(
+          description, [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
+      user_error("{}: {}", Place::of(file_name_, error.source()).text, description);
     }
     for (const auto& [key, node] : root) {
       const std::string_view name = key.str();
@@ -172,6 +187,7 @@ class RecipeReader {
   void read_override(const std::string& text) {
     const std::size_t equals = text.find('=');
     const Place place{fmt::format("--set {}", printable(text))};
+    if (text.size() > kLargestRecipe) user_error("{}: {} bytes are no value", place.text, text.size());
     if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
       user_error("{}: it takes the form section.key=value", place.text);
     }
@@ -248,8 +264,13 @@ class RecipeReader {
     const ValueReader reader(key, place);
     const toml::value<std::string> plain(text);
     toml::table parsed;
+    const std::string assignment = fmt::format("value = {}", text);
+    if (stray_character_line(assignment)) {
+      reader.read(plain);
+      return;
+    }
     try {
-      parsed = toml::parse(fmt::format("value = {}", text));
+      parsed = toml::parse(assignment);
     } catch (const toml::parse_error&) {
       reader.read(plain);
       return;
@@ -280,13 +301,13 @@ Recipe parse_recipe(std::string_view text, std::string_view file_name,
                     const std::vector<std::string>& overrides) {
   Recipe recipe;
   RecipeReader reader(recipe, file_name);
-  reader.read_file(text);
+  reader.read_text(text);
   for (const std::string& entry : overrides) reader.read_override(entry);
   return recipe;
 }
 
 Recipe read_recipe(const std::string& path, const std::vector<std::string>& overrides) {
-  const std::vector<std::byte> bytes = read_file(path);
+  const std::vector<std::byte> bytes = read_file(path, kLargestRecipe);
   return parse_recipe({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, overrides);
 }
 

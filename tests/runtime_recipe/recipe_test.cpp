@@ -1,5 +1,7 @@
 // Recipes: what is read is what is written, overrides, and the message of each fault.
 #include "runtime/recipe/recipe.h"
+#include <fmt/format.h>
+
 #include "ir/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
@@ -178,6 +180,7 @@ TEST_CASE("A plugin of the wrong form is refused") {
 }
 
 TEST_CASE("Text that is no TOML is refused with its line") {
+  CHECK(fault("on = tru\nx = 1") == "r.toml:1: Error while parsing boolean: expected 'true', saw 'tru '");
   CHECK_THAT(fault("[model]\ndim = \n"), REWIRE_CATCH_CONTAINS("r.toml:2: "));
   CHECK_THAT(fault("[model]\n[model]\n"), REWIRE_CATCH_CONTAINS("r.toml:2: "));
   CHECK(fault("", {"train.batch"}) == "--set train.batch: it takes the form section.key=value");
@@ -186,6 +189,42 @@ TEST_CASE("Text that is no TOML is refused with its line") {
   // One override sets one key, whatever its text smuggles in.
   CHECK(fault("", {"train.batch=3\nseed = 5"}) ==
         "--set train.batch=3\\x0aseed = 5: train.batch takes an integer, not the string '3\\x0aseed = 5'");
+}
+
+TEST_CASE("Deep nesting is refused, and so is a text too large to be a recipe") {
+  const auto repeated = [](std::string_view text, int times) {
+    std::string all;
+    for (int i = 0; i < times; ++i) all += text;
+    return all;
+  };
+  // As deep as a recipe's size allows, whole and broken off.
+  const std::string deep = repeated("a.", 32000);
+  CHECK(fault(deep + "a = 1\n") == "r.toml:1: unknown section [a]");
+  CHECK(fault(deep + "a = 1\n!").starts_with("r.toml:2: "));
+  CHECK(fault("a = " + repeated("[", 60000)).starts_with("r.toml:1: "));
+  CHECK(fault("a = " + repeated("{a = ", 12000)).starts_with("r.toml:1: "));
+  CHECK(fault(repeated("# text\n", 10000)) == "r.toml: 70000 bytes are no recipe: it may have 65536");
+  CHECK(fault("", {"model.dim=" + repeated("[", 70000)}).ends_with(": 70010 bytes are no value"));
+  CHECK(test::message_of<UserError>([] { read_recipe("/dev/zero"); }) ==
+        "cannot read /dev/zero: it is larger than 65536 bytes");
+}
+
+TEST_CASE("Characters beyond ASCII may stand in comments and one-line strings") {
+  constexpr std::string_view kStray =
+      ": a character beyond ASCII stands outside comments and one-line strings";
+  const auto accepted = [](std::string_view text) { return parse_recipe(text, "r.toml").train.weights; };
+  CHECK(accepted("\xEF\xBB\xBF# \u03E7\n[train]\nweights = \"/gr\u00F6\u00DFe\" # \u00A7\n") ==
+        "/gr\u00F6\u00DFe");
+  CHECK(accepted("[train]\nweights = '\u00A7\\' # ok") == "\u00A7\\");
+  CHECK(accepted("[train]\nweights = \"\\\"\u00A7\"") == "\"\u00A7");
+  CHECK(accepted("[train]\nweights = \"\"\"a\"\"\"\"\" # \u00A7") == "a\"\"");
+  CHECK(fault("# a\n\u03E7 = 1") == fmt::format("r.toml:2{}", kStray));
+  CHECK(fault("seed = 1 \u00A7") == fmt::format("r.toml:1{}", kStray));
+  CHECK(fault("a = \"\"\"\\\n\u00A7\"\"\"") == fmt::format("r.toml:2{}", kStray));
+  CHECK(fault("a = \"\"\"\\\u00A7\"\"\"") == fmt::format("r.toml:1{}", kStray));
+  CHECK(fault("seed = 0\"\u00A7\"") == fmt::format("r.toml:1{}", kStray));
+  CHECK(fault("a = \"unclosed\n\u00A7") == fmt::format("r.toml:2{}", kStray));
+  CHECK(parse_recipe("", "r.toml", {"train.weights=\u00A7"}).train.weights == "\u00A7");
 }
 
 TEST_CASE("A missing recipe is refused by its name") {
