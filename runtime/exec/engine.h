@@ -44,9 +44,20 @@ struct EngineReport {
   std::int64_t arena_bytes = 0, state_bytes = 0;
 };
 
+/// The launches of a program that run the same code on the same shapes.
+struct LaunchTime {
+  std::string name;  // of the first of them
+  int launches = 0;
+  double seconds = 0;                 // of all of them; each launch as fast as it was in its best run
+  std::int64_t bytes = 0, flops = 0;  // of all of them: codegen/cost.h
+};
+
 class JitEngine : public Engine {
  public:
   virtual EngineReport report() const = 0;
+  /// Runs a function `runs` times, each launch alone on all threads, and reports them by descending time. The
+  /// state moves on as it does in run().
+  virtual std::vector<LaunchTime> profile(std::string_view function, const TensorMap& inputs, int runs) = 0;
   /// Compiles a function now instead of at its first run. UserError if there is none of this name.
   virtual void prepare(std::string_view function) = 0;
 };

@@ -2,11 +2,13 @@
 // pool.
 #include <algorithm>
 #include <chrono>
-#include <cstring>
+#include <functional>
 #include <limits>
 #include <map>
+#include <span>
 #include <thread>
 
+#include "codegen/cost.h"
 #include "codegen/llvm/jit.h"
 #include "codegen/program.h"
 #include "ir/error.h"
@@ -35,6 +37,12 @@ struct Task {
   const Step* step;
   std::int64_t index;
 };
+
+std::vector<Task> tasks_of(const Step& step) {
+  std::vector<Task> tasks;
+  for (std::int64_t task = 0; task < step.tasks(); ++task) tasks.push_back({&step, task});
+  return tasks;
+}
 
 struct CompiledProgram {
   Program program;
@@ -75,11 +83,21 @@ class CpuEngine final : public JitEngine {
     const ir::Function& function = checked_function(module_, function_name);
     const std::vector<const HostTensor*> arguments = bind_inputs(function, inputs);
     CompiledProgram& compiled_program = compiled(function);
-    TensorMap outputs;
-    for (const ir::Argument& result : function.results)
-      outputs.emplace(result.name, HostTensor(function.type(result.value)));
+    TensorMap outputs = make_outputs(function);
     execute(compiled_program, locate(compiled_program, function, arguments, outputs));
     return outputs;
+  }
+
+  std::vector<LaunchTime> profile(std::string_view function_name, const TensorMap& inputs,
+                                  int runs) override {
+    const ir::Function& function = checked_function(module_, function_name);
+    const std::vector<const HostTensor*> arguments = bind_inputs(function, inputs);
+    CompiledProgram& compiled_program = compiled(function);
+    TensorMap outputs = make_outputs(function);
+    const BufferPointers pointers = locate(compiled_program, function, arguments, outputs);
+    std::vector<double> best(compiled_program.steps.size(), std::numeric_limits<double>::infinity());
+    for (int run = 0; run < runs; ++run) time_launches(compiled_program, pointers, best);
+    return by_code(compiled_program.program, best);
   }
 
   EngineReport report() const override {
@@ -115,8 +133,8 @@ class CpuEngine final : public JitEngine {
     for (const auto& wave : make_waves(result.program, result.plan)) {
       std::vector<Task> tasks;
       for (int launch : wave) {
-        const Step& step = *result.steps[static_cast<std::size_t>(launch)];
-        for (std::int64_t task = 0; task < step.tasks(); ++task) tasks.push_back({&step, task});
+        const std::vector<Task> own = tasks_of(*result.steps[static_cast<std::size_t>(launch)]);
+        tasks.insert(tasks.end(), own.begin(), own.end());
       }
       result.waves.push_back(std::move(tasks));
     }
@@ -131,6 +149,13 @@ class CpuEngine final : public JitEngine {
     report_.compile_seconds +=
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return result;
+  }
+
+  static TensorMap make_outputs(const ir::Function& function) {
+    TensorMap outputs;
+    for (const ir::Argument& result : function.results)
+      outputs.emplace(result.name, HostTensor(function.type(result.value)));
+    return outputs;
   }
 
   static void fill_constants(CompiledProgram& compiled) {
@@ -186,17 +211,49 @@ class CpuEngine final : public JitEngine {
   void execute(CompiledProgram& compiled, const BufferPointers& pointers) {
     if (options_.check_memory) poison(compiled);
     for (const auto& step : compiled.steps) step->bind(pointers);
-    for (const std::vector<Task>& wave : compiled.waves) {
-      pool_.run(static_cast<std::int64_t>(wave.size()), 1,
-                [&](std::int64_t begin, std::int64_t end, int worker) {
-                  void* scratch = scratch_.bytes().data() + worker * scratch_stride_;
-                  for (std::int64_t i = begin; i < end; ++i) {
-                    const Task& task = wave[static_cast<std::size_t>(i)];
-                    task.step->run(task.index, scratch);
-                  }
-                });
-    }
+    for (const std::vector<Task>& wave : compiled.waves) run_tasks(wave);
     if (options_.check_memory) check_gaps(compiled);
+  }
+
+  void run_tasks(std::span<const Task> tasks) {
+    pool_.run(static_cast<std::int64_t>(tasks.size()), 1,
+              [&](std::int64_t begin, std::int64_t end, int worker) {
+                void* scratch = scratch_.bytes().data() + worker * scratch_stride_;
+                for (std::int64_t i = begin; i < end; ++i) {
+                  const Task& task = tasks[static_cast<std::size_t>(i)];
+                  task.step->run(task.index, scratch);
+                }
+              });
+  }
+
+  /// One run, launch by launch; `best` keeps the shortest time of each.
+  void time_launches(CompiledProgram& compiled, const BufferPointers& pointers, std::vector<double>& best) {
+    for (const auto& step : compiled.steps) step->bind(pointers);
+    for (std::size_t i = 0; i < compiled.steps.size(); ++i) {
+      const std::vector<Task> tasks = tasks_of(*compiled.steps[i]);
+      const auto start = std::chrono::steady_clock::now();
+      run_tasks(tasks);
+      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+      best[i] = std::min(best[i], taken.count());
+    }
+  }
+
+  static std::vector<LaunchTime> by_code(const Program& program, const std::vector<double>& seconds) {
+    std::map<std::string, std::size_t> known;
+    std::vector<LaunchTime> times;
+    for (std::size_t i = 0; i < program.launches.size(); ++i) {
+      const codegen::Launch& launch = program.launches[i];
+      const auto [it, fresh] = known.emplace(codegen::code_key(launch), times.size());
+      if (fresh) times.push_back({codegen::short_name(launch), 0, 0, 0, 0});
+      LaunchTime& time = times[it->second];
+      const codegen::LaunchCost cost = codegen::cost_of(program, launch);
+      ++time.launches;
+      time.seconds += seconds[i];
+      time.bytes += cost.bytes;
+      time.flops += cost.flops;
+    }
+    std::ranges::stable_sort(times, std::greater<>(), &LaunchTime::seconds);
+    return times;
   }
 
   // 0xFF bytes are NaN in every float type: what is read before it is written shows.

@@ -1,0 +1,141 @@
+// Counts over the nodes of a kernel and the views of a call; see cost.h.
+#include "codegen/cost.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "codegen/tile/walk.h"
+#include "ir/ops/op_info.h"
+
+namespace rewire::codegen {
+namespace {
+
+using tile::Access;
+using tile::Kernel;
+
+std::int64_t element_bytes(const Program& program, std::int32_t buffer) {
+  return static_cast<std::int64_t>(
+      ir::dtype_bytes(program.buffers[static_cast<std::size_t>(buffer)].type.dtype));
+}
+
+std::int64_t lane_product(const Kernel& kernel, const std::vector<std::int32_t>& lanes) {
+  std::int64_t product = 1;
+  for (std::int32_t lane : lanes) product *= kernel.axes[static_cast<std::size_t>(lane)].extent;
+  return product;
+}
+
+/// The elements that an access touches over all instances and rows: one for each point of the axes it moves
+/// along.
+std::int64_t touched(const Kernel& kernel, const Access& access) {
+  std::int64_t count = access.part_stride != 0 ? kernel.partitions : 1;
+  for (std::size_t axis = 0; axis < kernel.axes.size(); ++axis) {
+    if (access.strides[axis] != 0) count *= kernel.axes[axis].extent;
+  }
+  return count;
+}
+
+class KernelCost {
+ public:
+  KernelCost(const Program& program, const KernelLaunch& launch)
+      : program_(program), launch_(launch), kernel_(launch.kernel) {}
+
+  LaunchCost count() {
+    const std::int64_t instances = kernel_.instances();
+    section(kernel_.prologue, instances);
+    section(kernel_.body, instances / kernel_.partitions * kernel_.row_count());
+    section(kernel_.epilogue, instances);
+    // Windows that overlap (a gather, shifted reads) are no more than the buffer.
+    for (const auto& [where, elements] : elements_) {
+      const std::int32_t buffer = where.first;
+      const std::int64_t whole = program_.buffers[static_cast<std::size_t>(buffer)].type.bytes();
+      cost_.bytes += std::min(elements * element_bytes(program_, buffer), whole);
+    }
+    return cost_;
+  }
+
+ private:
+  void section(const std::vector<tile::Node>& nodes, std::int64_t times) {
+    for (const tile::Node& node : nodes) {
+      const std::int64_t points = times * lane_product(kernel_, tile::iteration_lanes(kernel_, node));
+      if (std::holds_alternative<tile::Dot>(node)) cost_.flops += 2 * points;
+      if (std::holds_alternative<tile::Pointwise>(node) || std::holds_alternative<tile::Reduce>(node))
+        cost_.flops += points;
+      if (const auto* load = std::get_if<tile::Load>(&node)) {
+        move(load->access, false, load->index ? points : touched(kernel_, load->access));
+      }
+      if (const auto* store = std::get_if<tile::Store>(&node))
+        move(store->access, true, touched(kernel_, store->access));
+    }
+  }
+
+  void move(const Access& access, bool write, std::int64_t elements) {
+    const std::int32_t buffer = launch_.buffers[static_cast<std::size_t>(access.argument)];
+    if (windows_.insert({buffer, write, access.offset, access.part_stride, access.strides}).second)
+      elements_[{buffer, write}] += elements;
+  }
+
+  const Program& program_;
+  const KernelLaunch& launch_;
+  const Kernel& kernel_;
+  LaunchCost cost_;
+  std::set<std::tuple<std::int32_t, bool, std::int64_t, std::int64_t, std::vector<std::int64_t>>> windows_;
+  std::map<std::pair<std::int32_t, bool>, std::int64_t> elements_;  // by buffer and direction
+};
+
+std::int64_t view_bytes(const Program& program, const View& view) {
+  if (view.buffer < 0) return 0;
+  std::int64_t count = element_bytes(program, view.buffer);
+  for (std::size_t d = 0; d < view.shape.size(); ++d) {
+    if (view.strides[d] != 0) count *= view.shape[d];
+  }
+  return count;
+}
+
+LaunchCost gemm_cost(const Program& program, const GemmLaunch& gemm) {
+  LaunchCost cost;
+  cost.bytes = view_bytes(program, gemm.a) + view_bytes(program, gemm.b) + view_bytes(program, gemm.bias) +
+               (gemm.accumulate ? 2 : 1) * view_bytes(program, gemm.c);
+  cost.flops = 2 * ir::element_count(gemm.c.shape) * gemm.a.shape.back();
+  return cost;
+}
+
+std::string gemm_name(const GemmLaunch& gemm) {
+  const std::size_t rank = gemm.c.shape.size();
+  std::int64_t batch = 1;
+  for (std::size_t d = 0; d + 2 < rank; ++d) batch *= gemm.c.shape[d];
+  const auto transposed = [](const View& view) { return view.strides.back() == 1 ? 'N' : 'T'; };
+  return fmt::format("gemm {}{}x{}x{} {}{}{}{}", batch == 1 ? "" : fmt::format("{}x", batch),
+                     gemm.c.shape[rank - 2], gemm.c.shape[rank - 1], gemm.a.shape.back(), transposed(gemm.a),
+                     transposed(gemm.b), gemm.bias.buffer < 0 ? "" : " + bias",
+                     gemm.accumulate ? " + c" : "");
+}
+
+}  // namespace
+
+LaunchCost cost_of(const Program& program, const Launch& launch) {
+  if (const auto* kernel = std::get_if<KernelLaunch>(&launch)) return KernelCost(program, *kernel).count();
+  if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) return gemm_cost(program, *gemm);
+  const auto& host = std::get<HostLaunch>(launch);
+  LaunchCost cost;
+  for (const auto* views : {&host.operands, &host.results}) {
+    for (const View& view : *views) cost.bytes += view_bytes(program, view);
+  }
+  return cost;
+}
+
+std::string short_name(const Launch& launch) {
+  if (const auto* kernel = std::get_if<KernelLaunch>(&launch)) return kernel->kernel.name;
+  if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) return gemm_name(*gemm);
+  return std::string(ir::op_info(std::get<HostLaunch>(launch).op.code).name);
+}
+
+std::string code_key(const Launch& launch) {
+  const auto* kernel = std::get_if<KernelLaunch>(&launch);
+  return kernel == nullptr ? short_name(launch) : tile::structure(kernel->kernel);
+}
+
+}  // namespace rewire::codegen

@@ -1,0 +1,23 @@
+// What a launch costs at least: the bytes that must move between memory and processor, each distinct window
+// of a buffer once a direction, and the operations it computes. What a measured time is held against.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "codegen/program.h"
+
+namespace rewire::codegen {
+
+struct LaunchCost {
+  std::int64_t bytes = 0;
+  std::int64_t flops = 0;  // a multiply-add is 2; every other pointwise op, and each reduced element, is 1
+};
+LaunchCost cost_of(const Program& program, const Launch& launch);
+
+/// A short name for people: the kernel's own, "gemm 3200x192x768 + bias", the op of a host call.
+std::string short_name(const Launch& launch);
+/// Launches with one key run the same code on the same shapes.
+std::string code_key(const Launch& launch);
+
+}  // namespace rewire::codegen
