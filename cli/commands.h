@@ -12,6 +12,7 @@ Command grad_command();
 Command step_command();
 Command verify_command();
 Command dump_command();
+Command bench_command();
 Command models_command();
 Command plugins_command();
 Command plugins_info_command();

@@ -1,4 +1,5 @@
 // The commands on good input: what they print and what they write.
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -12,8 +13,8 @@ namespace {
 
 using nlohmann::json;
 
-const std::vector<std::string> kCommands = {"init", "run",    "grad",    "step",         "verify",
-                                            "dump", "models", "plugins", "plugins info", "doctor"};
+const std::vector<std::string> kCommands = {"init",  "run",    "grad",    "step",         "verify", "dump",
+                                            "bench", "models", "plugins", "plugins info", "doctor"};
 
 Words words_of(const std::string& command) {
   const std::size_t space = command.find(' ');
@@ -212,6 +213,41 @@ TEST_CASE("dump shows the training step after all passes, and on request each pa
   CHECK(traced.out == outcome.out);
   CHECK_THAT(traced.err,
              REWIRE_CATCH_CONTAINS("// after decompose\nmodule @") && REWIRE_CATCH_CONTAINS(" ms\n"));
+}
+
+TEST_CASE("bench prints speed, memory and compile time, and on request each kernel and call") {
+  const Workplace work;
+  const Words bench =
+      Words{"bench"} + kModel + Words{"--quiet", "--batch", "3", "--steps", "4", "--threads", "2"};
+  const Outcome trained = rewire_command(bench + Words{"--profile", "--json"});
+  REQUIRE(trained.code == 0);
+  const json result = json::parse(trained.out);
+  CHECK(result.at("step_ms") >= result.at("fastest_step_ms"));
+  CHECK(result.at("images_per_s").get<double>() ==
+        Approx(3000 / result.at("step_ms").get<double>()).epsilon(1e-9));
+  CHECK(result.at("peak_mb") > result.at("arena_mb"));
+  CHECK(result.at("kernels") >= result.at("unique_kernels"));
+  // The head's product, 3 images by 10 classes from width 8, is one call, and its cost is known.
+  const auto is_head = [](const json& row) { return row.at("name") == "gemm 3x10x8 NT + bias"; };
+  const json& profile = result.at("profile");
+  const auto head = std::find_if(profile.begin(), profile.end(), is_head);
+  REQUIRE(head != profile.end());
+  CHECK(head->at("launches") == 1);
+  CHECK(head->at("flops") == 2 * 3 * 10 * 8);
+  CHECK(head->at("bytes") == 4 * (3 * 8 + 10 * 8 + 10 + 3 * 10));
+
+  const Outcome inferred = rewire_command(bench + Words{"--mode", "infer"});
+  CHECK(inferred.code == 0);
+  CHECK_THAT(inferred.out, REWIRE_CATCH_CONTAINS("images/s") && REWIRE_CATCH_CONTAINS("median of 4") &&
+                               !REWIRE_CATCH_CONTAINS("gemm"));
+  const Outcome micro = rewire_command(bench + Words{"--json", "--set", "train.accumulate=2"});
+  REQUIRE(micro.code == 0);
+  CHECK(json::parse(micro.out).at("images_per_s").get<double>() ==
+        Approx(6000 / json::parse(micro.out).at("step_ms").get<double>()).epsilon(1e-9));
+
+  const Outcome dump = rewire_command(Words{"dump"} + kModel + Words{"--stage", "ir"});
+  write_text(work.file("small.rir"), dump.out);
+  CHECK(rewire_command({"bench", work.file("small.rir"), "--steps", "1", "--quiet"}).code == 0);
 }
 
 TEST_CASE("verify holds the gradients of a rewritten model to differences") {

@@ -1,0 +1,49 @@
+// Inputs from Philox streams, one an argument; wall time by the steady clock.
+#include "runtime/exec/benchmark.h"
+
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cmath>
+
+#include "ir/philox.h"
+
+namespace rewire::runtime {
+
+TensorMap random_inputs(const ir::Function& function, std::int64_t integer_limit) {
+  TensorMap inputs;
+  for (const ir::Argument& argument : function.arguments) {
+    ir::Tensor tensor(function.type(argument.value));
+    const ir::PhiloxStream stream{0, 0, ir::stream_hash(argument.name)};
+    for (std::size_t i = 0; i < tensor.data.size(); ++i) {
+      const double uniform = stream.uniform(i);
+      tensor.data[i] = ir::is_float(tensor.type.dtype)
+                           ? 2 * uniform - 1
+                           : std::floor(uniform * static_cast<double>(integer_limit));
+    }
+    inputs.emplace(argument.name, to_host(tensor));
+  }
+  return inputs;
+}
+
+std::vector<double> time_rounds(Engine& engine, const std::vector<TimedProgram>& programs,
+                                std::int64_t warm_up, std::int64_t rounds) {
+  std::vector<double> seconds;
+  for (std::int64_t round = 0; round < warm_up + rounds; ++round) {
+    const auto start = std::chrono::steady_clock::now();
+    for (const TimedProgram& program : programs) {
+      for (std::int64_t i = 0; i < program.times; ++i) engine.run(program.function, program.inputs);
+    }
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+    if (round >= warm_up) seconds.push_back(taken.count());
+  }
+  return seconds;
+}
+
+std::int64_t peak_process_bytes() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return std::int64_t{usage.ru_maxrss} * 1024;
+}
+
+}  // namespace rewire::runtime

@@ -1,0 +1,31 @@
+// Times the programs of an engine on inputs without meaning.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ir/module.h"
+#include "runtime/exec/engine.h"
+#include "runtime/host_tensor.h"
+
+namespace rewire::runtime {
+
+/// An argument each: floats uniform in [-1, 1), integers in [0, integer_limit), the same every time.
+TensorMap random_inputs(const ir::Function& function, std::int64_t integer_limit);
+
+/// A function of the module, run `times` times in a row with the same inputs.
+struct TimedProgram {
+  std::string function;
+  TensorMap inputs;
+  std::int64_t times = 1;
+};
+
+/// The seconds of each of `rounds` rounds through the programs, after `warm_up` rounds that are not counted.
+std::vector<double> time_rounds(Engine& engine, const std::vector<TimedProgram>& programs,
+                                std::int64_t warm_up, std::int64_t rounds);
+
+/// The largest resident memory of this process so far.
+std::int64_t peak_process_bytes();
+
+}  // namespace rewire::runtime
