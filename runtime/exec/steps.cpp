@@ -2,7 +2,9 @@
 #include "runtime/exec/steps.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
+#include <memory>
 
 #include "ir/error.h"
 #include "ir/ops/op_info.h"
@@ -19,9 +21,11 @@ using codegen::View;
 
 // A launch is cut into at most this many tasks: enough for balance, few enough to cost nothing.
 constexpr std::int64_t kMaxTasks = 64;
-constexpr std::int64_t kGemmFlopsPerPart = 40'000'000;
+constexpr std::int64_t kGemmPartFlops = 40'000'000;
+constexpr std::int64_t kGemmPartElements = 192 * 192;  // of c; smaller parts lose a quarter of the speed
 constexpr std::int64_t kGemmMaxParts = 16;
-constexpr std::int64_t kGemmRowMultiple = 16;
+constexpr std::int64_t kGemmMultiple = 16;
+constexpr std::int64_t kGemmLeastColumns = 96;
 
 class KernelStep final : public Step {
  public:
@@ -49,52 +53,108 @@ class KernelStep final : public Step {
   std::vector<void*> arguments_;
 };
 
-// A GEMM cut along m into parts of equal rows (the last may be short), times the batch.
+/// `extent` in equal pieces of a multiple of `multiple`; the last may be short.
+struct Cut {
+  std::int64_t extent = 1, size = 1, pieces = 1;
+  Cut(std::int64_t whole, std::int64_t wanted, std::int64_t multiple) : extent(whole) {
+    size = ((whole + wanted - 1) / wanted + multiple - 1) / multiple * multiple;
+    pieces = (whole + size - 1) / size;
+  }
+  std::int64_t size_of(std::int64_t piece) const { return std::min(size, extent - piece * size); }
+};
+
+// The library copies a part's rows of a and columns of b into its own layout first, so what a part costs
+// beside its products falls with 1 / rows + 1 / columns: parts are as large and as square as the number of
+// tasks allows.
+struct GemmParts {
+  Cut rows, columns;
+
+  static GemmParts choose(std::int64_t m, std::int64_t n, std::int64_t k) {
+    const std::int64_t by_area = std::max<std::int64_t>(m * n / kGemmPartElements, 2);
+    const std::int64_t by_work = 2 * m * n * k / kGemmPartFlops;
+    const auto most = std::clamp<std::int64_t>(std::min(by_area, by_work), 1, kGemmMaxParts);
+    const auto parts = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(most)));
+    GemmParts best = split(m, n, parts, 1);
+    for (std::int64_t columns = 2; columns <= parts; columns *= 2) {
+      const GemmParts other = split(m, n, parts / columns, columns);
+      if (n >= columns * kGemmLeastColumns && other.edge() < best.edge()) best = other;
+    }
+    return best;
+  }
+  static GemmParts split(std::int64_t m, std::int64_t n, std::int64_t row_pieces,
+                         std::int64_t column_pieces) {
+    return {Cut(m, row_pieces, kGemmMultiple), Cut(n, column_pieces, kGemmMultiple)};
+  }
+  double edge() const {
+    return 1.0 / static_cast<double>(rows.size_of(0)) + 1.0 / static_cast<double>(columns.size_of(0));
+  }
+};
+
+/// Calls of one shape share the library's object.
+class GemmLibrary {
+ public:
+  const codegen::Gemm& find(const GemmShape& shape) {
+    const auto [it, fresh] = known_.try_emplace(shape);
+    if (fresh) it->second = std::make_unique<codegen::Gemm>(shape);
+    return *it->second;
+  }
+
+ private:
+  std::map<GemmShape, std::unique_ptr<codegen::Gemm>> known_;
+};
+
+// A GEMM cut into parts of rows and columns, times the batch.
 class GemmStep final : public Step {
  public:
-  GemmStep(const Program& program, const GemmLaunch& launch) : launch_(launch) {
+  GemmStep(const Program& program, const GemmLaunch& launch, const std::shared_ptr<GemmLibrary>& library)
+      : launch_(launch),
+        parts_(GemmParts::choose(launch.c.shape[launch.c.shape.size() - 2], launch.c.shape.back(),
+                                 launch.a.shape.back())),
+        library_(library) {
     const std::size_t rank = launch.c.shape.size();
     for (std::size_t d = 0; d + 2 < rank; ++d) batch_ *= launch.c.shape[d];
-    const std::int64_t m = launch.c.shape[rank - 2], n = launch.c.shape[rank - 1], k = launch.a.shape.back();
-    const std::int64_t wanted = std::clamp<std::int64_t>(2 * m * n * k / kGemmFlopsPerPart, 1, kGemmMaxParts);
-    rows_ = ((m + wanted - 1) / wanted + kGemmRowMultiple - 1) / kGemmRowMultiple * kGemmRowMultiple;
-    parts_ = (m + rows_ - 1) / rows_;
-    element_bytes_ = static_cast<std::int64_t>(
-        ir::dtype_bytes(program.buffers[static_cast<std::size_t>(launch.c.buffer)].type.dtype));
+    const ir::DType dtype = program.buffers[static_cast<std::size_t>(launch.c.buffer)].type.dtype;
+    element_bytes_ = static_cast<std::int64_t>(ir::dtype_bytes(dtype));
     GemmShape shape;
-    shape.n = n;
-    shape.k = k;
+    shape.k = launch.a.shape.back();
     shape.a_row = row(launch.a), shape.a_column = column(launch.a);
     shape.b_row = row(launch.b), shape.b_column = column(launch.b);
-    shape.c_row = std::max(row(launch.c), n);
-    shape.dtype = program.buffers[static_cast<std::size_t>(launch.c.buffer)].type.dtype;
+    shape.c_row = std::max(row(launch.c), launch.c.shape.back());
+    shape.dtype = dtype;
     shape.bias = launch.bias.buffer >= 0;
     shape.accumulate = launch.accumulate;
-    shape.m = std::min(rows_, m);
-    full_ = std::make_unique<codegen::Gemm>(shape);
-    if (m > rows_ && m % rows_ != 0) {
-      shape.m = m % rows_;
-      rest_ = std::make_unique<codegen::Gemm>(shape);
+    for (std::int64_t i = 0; i < parts_.rows.pieces; ++i) {
+      for (std::int64_t j = 0; j < parts_.columns.pieces; ++j) {
+        shape.m = parts_.rows.size_of(i);
+        shape.n = parts_.columns.size_of(j);
+        calls_.push_back(&library_->find(shape));
+      }
     }
   }
 
-  std::int64_t tasks() const override { return batch_ * parts_; }
+  std::int64_t tasks() const override { return batch_ * static_cast<std::int64_t>(calls_.size()); }
   std::int64_t scratch_bytes() const override {
-    return std::max(full_->scratch_bytes(), rest_ == nullptr ? 0 : rest_->scratch_bytes());
+    std::int64_t most = 0;
+    for (const codegen::Gemm* call : calls_) most = std::max(most, call->scratch_bytes());
+    return most;
   }
   void bind(const BufferPointers& pointers) override {
     a_ = pointers[static_cast<std::size_t>(launch_.a.buffer)];
     b_ = pointers[static_cast<std::size_t>(launch_.b.buffer)];
     c_ = pointers[static_cast<std::size_t>(launch_.c.buffer)];
-    bias_ = launch_.bias.buffer < 0 ? nullptr
-                                    : pointers[static_cast<std::size_t>(launch_.bias.buffer)] +
-                                          launch_.bias.offset * element_bytes_;
+    bias_ = launch_.bias.buffer < 0 ? nullptr : pointers[static_cast<std::size_t>(launch_.bias.buffer)];
   }
   void run(std::int64_t task, void* scratch) const override {
-    const std::int64_t batch = task / parts_, part = task % parts_;
-    const codegen::Gemm& gemm = rest_ != nullptr && part == parts_ - 1 ? *rest_ : *full_;
-    gemm.run(at(a_, launch_.a, batch, part), at(b_, launch_.b, batch, 0), at(c_, launch_.c, batch, part),
-             bias_, scratch);
+    const auto parts = static_cast<std::int64_t>(calls_.size());
+    const std::int64_t batch = task / parts, part = task % parts;
+    const std::int64_t i = part / parts_.columns.pieces * parts_.rows.size;
+    const std::int64_t j = part % parts_.columns.pieces * parts_.columns.size;
+    const std::byte* bias =
+        bias_ == nullptr ? nullptr
+                         : bias_ + (launch_.bias.offset + j * launch_.bias.strides[0]) * element_bytes_;
+    calls_[static_cast<std::size_t>(part)]->run(at(a_, launch_.a, batch, i, 0),
+                                                at(b_, launch_.b, batch, 0, j),
+                                                at(c_, launch_.c, batch, i, j), bias, scratch);
   }
 
  private:
@@ -110,9 +170,10 @@ class GemmStep final : public Step {
     return view.shape[rank - 2] != 1 && view.strides[rank - 2] != 1 ? 1 : view.shape[rank - 2];
   }
 
-  std::byte* at(std::byte* base, const View& view, std::int64_t batch, std::int64_t part) const {
+  /// Element (i, j) of a matrix of the batch.
+  std::byte* at(std::byte* base, const View& view, std::int64_t batch, std::int64_t i, std::int64_t j) const {
     const std::size_t rank = view.shape.size();
-    std::int64_t offset = view.offset + part * rows_ * view.strides[rank - 2];
+    std::int64_t offset = view.offset + i * view.strides[rank - 2] + j * view.strides[rank - 1];
     for (std::size_t d = rank - 2; d-- > 0;) {
       offset += batch % launch_.c.shape[d] * view.strides[d];
       batch /= launch_.c.shape[d];
@@ -121,8 +182,10 @@ class GemmStep final : public Step {
   }
 
   GemmLaunch launch_;
-  std::int64_t batch_ = 1, parts_ = 1, rows_ = 0, element_bytes_ = 4;
-  std::unique_ptr<codegen::Gemm> full_, rest_;
+  GemmParts parts_;
+  std::shared_ptr<GemmLibrary> library_;
+  std::vector<const codegen::Gemm*> calls_;  // by part
+  std::int64_t batch_ = 1, element_bytes_ = 4;
   std::byte *a_ = nullptr, *b_ = nullptr, *c_ = nullptr, *bias_ = nullptr;
 };
 
@@ -217,12 +280,13 @@ bool any_overlap(const std::vector<Range>& a, const std::vector<Range>& b) {
 std::vector<std::unique_ptr<Step>> make_steps(const Program& program,
                                               const std::vector<codegen::CompiledKernel>& kernels) {
   std::vector<std::unique_ptr<Step>> steps;
+  const auto gemms = std::make_shared<GemmLibrary>();
   std::size_t kernel = 0;
   for (const codegen::Launch& launch : program.launches) {
     if (const auto* k = std::get_if<KernelLaunch>(&launch)) {
       steps.push_back(std::make_unique<KernelStep>(*k, kernels.at(kernel++)));
     } else if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
-      steps.push_back(std::make_unique<GemmStep>(program, *gemm));
+      steps.push_back(std::make_unique<GemmStep>(program, *gemm, gemms));
     } else {
       steps.push_back(std::make_unique<HostStep>(program, std::get<codegen::HostLaunch>(launch)));
     }
