@@ -3,8 +3,8 @@
 namespace rewire::cli {
 
 std::vector<Command> commands() {
-  return {init_command(),    run_command(),          grad_command(),  step_command(),
-          verify_command(),  dump_command(),         bench_command(), models_command(),
+  return {train_command(),   eval_command(),         init_command(),  run_command(),   grad_command(),
+          step_command(),    verify_command(),       dump_command(),  bench_command(), models_command(),
           plugins_command(), plugins_info_command(), doctor_command()};
 }
 

@@ -6,6 +6,8 @@
 
 namespace rewire::cli {
 
+Command train_command();
+Command eval_command();
 Command init_command();
 Command run_command();
 Command grad_command();

@@ -17,4 +17,8 @@ void set_up_log(std::string_view level) {
   spdlog::set_default_logger(std::move(logger));
 }
 
+bool logs_info() {
+  return spdlog::should_log(spdlog::level::info);
+}
+
 }  // namespace rewire::cli

@@ -12,5 +12,7 @@ namespace rewire::cli {
 std::vector<std::string> log_level_names();
 /// Lines below this level are dropped.
 void set_up_log(std::string_view level);
+/// Whether info is logged: without it, progress is not shown either.
+bool logs_info();
 
 }  // namespace rewire::cli

@@ -1,8 +1,9 @@
-// The program: arguments in, an exit code out. 0: done. 2: a bad request (UserError). 1: a failure of the
-// world (RuntimeFailure) or of Rewire (InternalError).
+// The program: arguments in, an exit code out. 0: done. 2: what the user can mend (UserError). 1: the answer
+// is no (RuntimeFailure), or a fault of Rewire (InternalError). 128 + n: stopped by signal n, its work saved.
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -10,12 +11,14 @@
 #include <system_error>
 
 #include "cli/command.h"
+#include "cli/stop.h"
 #include "ir/error.h"
 
 namespace {
 
 constexpr int kFailure = 1;
 constexpr int kBadRequest = 2;
+constexpr int kStopped = 128;
 
 void complain(std::string_view message) {
   fmt::print(stderr, "rewire: {}\n", message);
@@ -32,6 +35,9 @@ int internal_failure(std::string_view message) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // A limit on file sizes and a reader that has gone are errors of the write, which names the file.
+  std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
   try {
     rewire::cli::parse_and_run(rewire::cli::commands(), std::vector<std::string>(argv + 1, argv + argc));
     if (std::fflush(stdout) != 0)
@@ -40,6 +46,9 @@ int main(int argc, char** argv) {
   } catch (const rewire::UserError& error) {
     complain(error.what());
     return kBadRequest;
+  } catch (const rewire::cli::Stopped& stopped) {
+    complain(stopped.what());
+    return kStopped + stopped.signal();
   } catch (const rewire::RuntimeFailure& error) {
     complain(error.what());
     return kFailure;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "ir/error.h"
 #include "ir/text.h"
@@ -36,12 +37,31 @@ models::ModelOptions settle_model(runtime::RecipeModel& recipe) {
   return options;
 }
 
-void refuse_model_settings(const NetworkRequest& request) {
+void refuse_model_settings(const NetworkRequest& request, const std::string& file) {
   const auto setting = std::ranges::find_if(
       request.settings, [](const std::string& text) { return text.starts_with("model."); });
   if (setting != request.settings.end()) {
-    user_error("--set {}: {} is a module, its shapes are fixed in the file", *setting, request.model);
+    user_error("--set {}: {} is a module, its shapes are fixed in the file", *setting, file);
   }
+}
+
+std::string absolute(const std::string& path) {
+  return std::filesystem::absolute(path).lexically_normal().string();
+}
+
+/// So that the recipe means the same wherever it is read again.
+void make_paths_absolute(runtime::Recipe& recipe) {
+  recipe.data.path = absolute(recipe.data.path);
+  if (!recipe.train.weights.empty()) recipe.train.weights = absolute(recipe.train.weights);
+  for (runtime::PluginSpec& spec : recipe.plugins) {
+    if (spec.name.find('/') != std::string::npos) spec.name = absolute(spec.name);
+  }
+}
+
+/// A module's batch is fixed: training and evaluation take it.
+void take_batch(const ir::Module& module, runtime::Recipe& recipe) {
+  const ir::Function& forward = module.function("forward");
+  recipe.train.batch = recipe.eval.batch = forward.type(forward.arguments[0].value).shape[0];
 }
 
 ir::Module read_module(const std::string& path) {
@@ -62,9 +82,8 @@ void declare_plugin_path(std::vector<std::string>& plugin_path, Options& options
                "a folder to look for plugins in, before the usual ones; repeatable");
 }
 
-void declare_network(NetworkRequest& request, Options& options) {
-  options.text("MODEL", request.model, "a recipe (.toml), a module (.rir) or a name of the zoo",
-               Options::Need::required);
+void declare_network(NetworkRequest& request, Options& options, Options::Need model) {
+  options.text("MODEL", request.model, "a recipe (.toml), a module (.rir) or a name of the zoo", model);
   options.list("--set", request.settings,
                "section.key=value: sets or overrides a key of the recipe; repeatable");
   options.list("--plugin", request.plugins,
@@ -79,19 +98,28 @@ Network resolve(const NetworkRequest& request) {
   } else {
     network.recipe = runtime::parse_recipe("", request.model, request.settings);
   }
-  if (request.model.ends_with(".rir")) {
-    refuse_model_settings(request);
-    network.from_file = read_module(request.model);
+  std::string& model = network.recipe.model.name;
+  if (!request.model.ends_with(".toml")) model = request.model;
+  if (model.ends_with(".rir")) {
+    refuse_model_settings(request, model);
+    network.from_file = read_module(model);
+    model = absolute(model);
+    take_batch(*network.from_file, network.recipe);
   } else {
-    if (!request.model.ends_with(".toml")) network.recipe.model.name = request.model;
     settle_model(network.recipe.model);
   }
   runtime::override_plugins(network.recipe, request.plugins);
+  make_paths_absolute(network.recipe);
   for (runtime::PluginSpec& spec : network.recipe.plugins) {
     network.plugins.push_back(runtime::load_plugin(spec, request.plugin_path));
     spec.values = runtime::plugin_values(*network.plugins.back());
   }
   return network;
+}
+
+runtime::NetworkSource network_source(const Network& network) {
+  return {[&network](std::int64_t batch) { return original_module(network, batch); }, network.plugins,
+          static_cast<std::uint64_t>(network.recipe.seed)};
 }
 
 ir::Module original_module(const Network& network, std::int64_t batch) {
@@ -101,9 +129,7 @@ ir::Module original_module(const Network& network, std::int64_t batch) {
 }
 
 ir::Module rewritten_module(const Network& network, std::int64_t batch) {
-  ir::Module module = original_module(network, batch);
-  runtime::apply_plugins(module, network.plugins, static_cast<std::uint64_t>(network.recipe.seed));
-  return module;
+  return runtime::rewritten_forward(network_source(network), batch, 0);
 }
 
 int image_rank(const Network& network) {

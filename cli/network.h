@@ -12,6 +12,7 @@
 #include "ir/module.h"
 #include "runtime/plugin/plugin.h"
 #include "runtime/recipe/recipe.h"
+#include "runtime/train/run_programs.h"
 
 namespace rewire::cli {
 
@@ -19,17 +20,21 @@ struct NetworkRequest {
   std::string model;
   std::vector<std::string> settings, plugins, plugin_path;
 };
-void declare_network(NetworkRequest& request, Options& options);
+void declare_network(NetworkRequest& request, Options& options,
+                     Options::Need model = Options::Need::required);
 void declare_plugin_path(std::vector<std::string>& plugin_path, Options& options);
 
 struct Network {
-  runtime::Recipe recipe;               // with every value of the model filled in
+  runtime::Recipe recipe;  // with every value of the model and the plugins filled in, and absolute paths
   std::optional<ir::Module> from_file;  // the module of a .rir file
   std::vector<runtime::PluginHandle> plugins;
 };
 
 /// Reads the recipe or module and loads the plugins.
 Network resolve(const NetworkRequest& request);
+
+/// What the runtime's run programs are built from; it refers to the network, which must outlive it.
+runtime::NetworkSource network_source(const Network& network);
 
 /// `forward` as the model or the file has it. The batch of a .rir file is its own, whatever is asked for.
 ir::Module original_module(const Network& network, std::int64_t batch);

@@ -1,6 +1,6 @@
-// The two kinds of failure. A UserError is a bad request: it says what, where and the way out, in one line,
-// and the CLI exits 2. An InternalError is our fault: the CLI exits 1 and asks for the reproducer. Libraries
-// throw; only the CLI prints and exits.
+// The kinds of failure. A UserError is what its reader can mend: it says what, where and the way out, in one
+// line, and the CLI exits 2. An InternalError is our fault: the CLI exits 1 and asks for the reproducer.
+// Libraries throw; only the CLI prints and exits.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,12 +13,15 @@
 
 namespace rewire {
 
+/// The request cannot be met as it stands: an unknown name, a wrong shape, a folder that cannot be written, a
+/// full disk, a loss that is not finite. Exit 2.
 class UserError : public std::runtime_error {
  public:
   explicit UserError(const std::string& message) : std::runtime_error(message) {}
 };
 
-/// The request was good, the world was not: a full disk, a vanished file, a non-finite loss. Exit 1.
+/// The request was met and the answer is no (`verify` found a wrong gradient), or it cannot be delivered
+/// (stdout is closed). Exit 1.
 class RuntimeFailure : public std::runtime_error {
  public:
   explicit RuntimeFailure(const std::string& message) : std::runtime_error(message) {}

@@ -23,6 +23,9 @@ class Engine {
   /// Runs a function of the module: `inputs` by argument name (types must agree: UserError naming both),
   /// results by result name.
   virtual TensorMap run(std::string_view function, const TensorMap& inputs) = 0;
+
+  /// Compiles a function now instead of at its first run. UserError if there is none of this name.
+  virtual void prepare(std::string_view function) = 0;
 };
 
 /// The module must be verified. `training`: what is_training answers in each function is decided per function
@@ -58,8 +61,6 @@ class JitEngine : public Engine {
   /// Runs a function `runs` times, each launch alone on all threads, and reports them by descending time. The
   /// state moves on as it does in run().
   virtual std::vector<LaunchTime> profile(std::string_view function, const TensorMap& inputs, int runs) = 0;
-  /// Compiles a function now instead of at its first run. UserError if there is none of this name.
-  virtual void prepare(std::string_view function) = 0;
 };
 
 /// The module must be verified; the pass pipeline runs here, once a function. Programs share the state and

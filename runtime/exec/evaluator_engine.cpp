@@ -53,6 +53,8 @@ class EvaluatorEngine final : public Engine {
     return outputs;
   }
 
+  void prepare(std::string_view function) override { checked_function(module_, function); }
+
  private:
   const ir::Module module_;
   const FunctionNames training_functions_;

@@ -8,17 +8,22 @@
 namespace rewire::runtime {
 namespace {
 
-std::unique_ptr<Engine> make_jit(const ir::Module& module) {
+std::unique_ptr<Engine> make_jit(const ir::Module& module, int threads) {
   JitEngineOptions options;
+  options.threads = threads;
   options.cache_directory = kernel_cache_directory();
   return make_jit_engine(module, options);
 }
 
+std::unique_ptr<Engine> make_evaluator(const ir::Module& module, int /*threads*/) {
+  return make_evaluator_engine(module);
+}
+
 struct EngineRow {
   std::string_view name;
-  std::unique_ptr<Engine> (*make)(const ir::Module&);
+  std::unique_ptr<Engine> (*make)(const ir::Module&, int threads);
 };
-constexpr std::array<EngineRow, 2> kEngines = {{{"jit", make_jit}, {"evaluator", make_evaluator_engine}}};
+constexpr std::array<EngineRow, 2> kEngines = {{{"jit", make_jit}, {"evaluator", make_evaluator}}};
 
 }  // namespace
 
@@ -40,9 +45,9 @@ std::vector<std::string> engine_names() {
   return names;
 }
 
-std::unique_ptr<Engine> make_engine(std::string_view name, const ir::Module& module) {
+std::unique_ptr<Engine> make_engine(std::string_view name, const ir::Module& module, int threads) {
   for (const EngineRow& row : kEngines) {
-    if (row.name == name) return row.make(module);
+    if (row.name == name) return row.make(module, threads);
   }
   user_error("unknown engine '{}'{}", name, did_you_mean(name, engine_names()));
 }

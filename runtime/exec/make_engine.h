@@ -16,7 +16,8 @@ std::string kernel_cache_directory();
 
 /// The first is what a command uses when none is asked for.
 std::vector<std::string> engine_names();
-/// UserError with the nearest match for an unknown name. The module must be verified.
-std::unique_ptr<Engine> make_engine(std::string_view name, const ir::Module& module);
+/// UserError with the nearest match for an unknown name. The module must be verified. `threads` compute,
+/// where the engine has threads; 0: one a core.
+std::unique_ptr<Engine> make_engine(std::string_view name, const ir::Module& module, int threads = 0);
 
 }  // namespace rewire::runtime

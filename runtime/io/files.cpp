@@ -112,7 +112,7 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::fail(std::string_view action) const {
-  throw RuntimeFailure(fmt::format("{} {}: {}", action, path_, reason(errno)));
+  user_error("{} {}: {}", action, path_, reason(errno));
 }
 
 void AtomicFile::close_descriptor() {
@@ -158,11 +158,7 @@ void require_writable(const std::string& path) {
   const fs::file_type type = fs::status(path, error).type();
   if (type == fs::file_type::fifo || type == fs::file_type::socket)
     return;  // opening one is not without effect
-  try {
-    const AtomicFile probe(path);
-  } catch (const RuntimeFailure& failure) {
-    user_error("{}", failure.what());
-  }
+  const AtomicFile probe(path);
 }
 
 std::string printable(std::string_view text) {

@@ -14,7 +14,7 @@ namespace rewire::runtime {
 /// `most` bytes, of which no more than that are read.
 std::vector<std::byte> read_file(const std::string& path,
                                  std::size_t most = std::numeric_limits<std::size_t>::max());
-/// Temporary name in the same folder, write, fsync, rename, fsync of the folder. RuntimeFailure naming the
+/// Temporary name in the same folder, write, fsync, rename, fsync of the folder. UserError naming the
 /// file and the system's reason; the temporary file is removed and an old file survives untouched.
 void write_file_atomically(const std::string& path, std::span<const std::byte> bytes);
 void write_file_atomically(const std::string& path, std::string_view text);

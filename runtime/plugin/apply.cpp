@@ -1,4 +1,6 @@
 // Applies plugins to a module and to its fresh weights. Both work on copies: what fails leaves no trace.
+#include <algorithm>
+
 #include "ir/verify.h"
 #include "runtime/plugin/host_call.h"
 #include "runtime/plugin/plugin.h"
@@ -34,15 +36,26 @@ void apply_plugins(ir::Module& module, const std::vector<PluginHandle>& plugins,
 }
 
 void initialise_plugins(const ir::Module& module, const std::vector<PluginHandle>& plugins,
-                        std::uint64_t seed, TensorMap& state) {
+                        std::uint64_t seed, TensorMap& state, std::int64_t epoch) {
   TensorMap written;
   for (const PluginHandle& plugin : plugins) {
-    if (plugin->descriptor().initialise == nullptr || !plugin->filters().active(0)) continue;
+    if (plugin->descriptor().initialise == nullptr || !plugin->filters().active(epoch)) continue;
     in_the_name_of(*plugin, [&] {
       HostCall(*plugin, seed, module, state, written).run(plugin->descriptor().initialise);
     });
   }
   for (auto& [name, tensor] : written) state.insert_or_assign(name, std::move(tensor));
+}
+
+std::vector<std::int64_t> switch_epochs(const std::vector<PluginHandle>& plugins, std::int64_t epochs) {
+  std::vector<std::int64_t> starts = {0};
+  for (std::int64_t epoch = 1; epoch < epochs; ++epoch) {
+    const bool switches = std::ranges::any_of(plugins, [&](const PluginHandle& plugin) {
+      return plugin->filters().active(epoch) != plugin->filters().active(epoch - 1);
+    });
+    if (switches) starts.push_back(epoch);
+  }
+  return starts;
 }
 
 }  // namespace rewire::runtime

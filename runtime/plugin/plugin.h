@@ -54,8 +54,11 @@ std::vector<std::pair<std::string, std::string>> plugin_values(const Plugin& plu
 /// plugin.
 void apply_plugins(ir::Module& module, const std::vector<PluginHandle>& plugins, std::uint64_t seed,
                    std::int64_t epoch = 0);
-/// The plugins' initialise hooks, in order, over freshly initialised parameters.
+/// The initialise hooks of the plugins that are on in the given epoch, in order, over freshly initialised
+/// parameters.
 void initialise_plugins(const ir::Module& module, const std::vector<PluginHandle>& plugins,
-                        std::uint64_t seed, TensorMap& state);
+                        std::uint64_t seed, TensorMap& state, std::int64_t epoch = 0);
+/// The epochs below `epochs` with which another set of plugins is on than in the epoch before, and epoch 0.
+std::vector<std::int64_t> switch_epochs(const std::vector<PluginHandle>& plugins, std::int64_t epochs);
 
 }  // namespace rewire::runtime

@@ -12,6 +12,7 @@ constexpr double kLargest = std::numeric_limits<double>::max();
 constexpr RecipeRange kNotNegative{0, kLargest};
 constexpr RecipeRange kAtLeastOne{1, kLargest};
 constexpr RecipeRange kUnit{0, 1};
+constexpr RecipeRange kSeed{0, 9007199254740992};  // 2^53: the evaluator holds integers as doubles
 constexpr RecipeRange kPositive{std::numeric_limits<double>::min(), kLargest};
 
 }  // namespace
@@ -36,7 +37,7 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
   RecipeTrain& train = recipe.train;
   RecipeEval& eval = recipe.eval;
   return {
-      {"", "seed", &recipe.seed, kNotNegative},
+      {"", "seed", &recipe.seed, kSeed},
 
       {"model", "name", &model.name},
       {"model", "dim", &model.dim},
@@ -82,14 +83,15 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
 
       {"train", "batch", &train.batch, kAtLeastOne},
       {"train", "epochs", &train.epochs, kAtLeastOne},
-      {"train", "dtype", &train.dtype, {}, {"f32", "bf16"}},
+      {"train", "dtype", &train.dtype, {}, {"f32"}},
       {"train", "weights", &train.weights},
       {"train", "label_smoothing", &train.label_smoothing, kUnit},
       {"train", "clip_norm", &train.clip_norm, kNotNegative},
       {"train", "accumulate", &train.accumulate, kAtLeastOne},
       {"train", "on_switch", &train.on_switch, {}, {"keep", "reset"}},
       {"train", "log_every", &train.log_every, kAtLeastOne},
-      {"train", "checkpoint_every", &train.checkpoint_every, kAtLeastOne},
+      {"train", "checkpoint_every", &train.checkpoint_every, kPositive},
+      {"train", "keep", &train.keep, kAtLeastOne},
       {"train", "threads", &train.threads, {0, 1024}},
 
       {"eval", "batch", &eval.batch, kAtLeastOne},

@@ -258,7 +258,7 @@ class RecipeReader {
     }
   }
 
-  /// Text that is TOML is a TOML value; any other is a string, so that --set train.dtype=bf16 needs no
+  /// Text that is TOML is a TOML value; any other is a string, so that --set optimizer.name=sgd needs no
   /// quotes.
   static void read_override_value(const RecipeKey& key, const Place& place, const std::string& text) {
     const ValueReader reader(key, place);

@@ -59,15 +59,16 @@ struct RecipeSchedule {
 struct RecipeTrain {
   std::int64_t batch = 64;
   std::int64_t epochs = 10;
-  std::string dtype = "f32";  // f32 | bf16
+  std::string dtype = "f32";  // of weights and activations: f32
   std::string weights;        // safetensors to start from, over the fresh initialisation; "": none
   double label_smoothing = 0;
   double clip_norm = 0;  // 0: no clipping
   std::int64_t accumulate = 1;
-  std::string on_switch = "keep";     // keep | reset: the optimizer's state where an epoch switches a plugin
-  std::int64_t log_every = 50;        // steps
-  std::int64_t checkpoint_every = 1;  // epochs
-  std::int64_t threads = 0;           // that compute; 0: one a core
+  std::string on_switch = "keep";  // keep | reset: the optimizer's state where an epoch switches a plugin
+  std::int64_t log_every = 50;     // steps from one line of metrics.jsonl to the next
+  double checkpoint_every = 1;     // epochs; 0.25: four times an epoch
+  std::int64_t keep = 2;           // checkpoints: the last ones
+  std::int64_t threads = 0;        // that compute; 0: one a core
 };
 
 /// [eval]

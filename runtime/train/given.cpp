@@ -99,13 +99,13 @@ std::vector<double> run_given_steps(Engine& engine, const ir::Module& module, co
       inputs.emplace("label", batch_of(labels.tensor, label_type, index));
       const TensorMap results = engine.run(program, inputs);
       if (!flag(results, "finite")) {
-        throw RuntimeFailure(fmt::format("step {}: the loss or a gradient is not finite: {}", step + 1,
-                                         first_non_finite(module, program, engine, inputs)));
+        user_error("step {}: the loss or a gradient is not finite: {}", step + 1,
+                   first_non_finite(module, program, engine, inputs));
       }
       loss += to_double(results.find("loss")->second).scalar() / static_cast<double>(accumulate);
     }
     if (accumulate > 1 && !flag(engine.run("apply", {}), "finite")) {
-      throw RuntimeFailure(fmt::format("step {}: the accumulated gradient is not finite", step + 1));
+      user_error("step {}: the accumulated gradient is not finite", step + 1);
     }
     losses.push_back(loss);
   }

@@ -31,7 +31,7 @@ void check_batch(const ir::Module& module, const ir::Function& function, std::st
 
 /// What `rewire step` does: `steps` optimizer steps of `module`'s program `step` (or of `accumulate` and
 /// `apply`). `images` and `labels` are each one batch, used every time, or a stack of steps x accumulate
-/// batches along a new first axis. Returns each step's loss. RuntimeFailure where a loss or gradient is not
+/// batches along a new first axis. Returns each step's loss. UserError where a loss or gradient is not
 /// finite: it names the step and the first non-finite tensor, and the engine's state is that of the step
 /// before.
 std::vector<double> run_given_steps(Engine& engine, const ir::Module& module, const GivenTensor& images,

@@ -207,8 +207,10 @@ void optimize(Program& program, std::vector<Trainable> trainables, Value loss, c
   clip(b, trainables, norm, options.clip_norm);
   Value step = program.param("train.step");
   Value lr = learning_rate(b, step, options.optimizer.lr, options.schedule);
-  emit_optimizer(b, trainables, lr, step, finite, options.optimizer);
+  Value updates = program.param("optimizer.step");
+  emit_optimizer(b, trainables, lr, updates, finite, options.optimizer);
   b.set_location("optimizer");
+  program.update("optimizer.step", b.add(updates, 1), finite);
   program.update("train.step", b.add(step, 1), finite);
   program.update("train.finite", finite);
   b.result("grad_norm", norm);
@@ -292,6 +294,7 @@ void add_step_program(ir::Module& module, const TrainOptions& options) {
   add_state(module, "rng.seed", DType::i64, ir::InitKind::zeros);
   add_state(module, "train.step", DType::i64, ir::InitKind::zeros);
   add_state(module, "train.finite", DType::i1, ir::InitKind::ones);
+  add_state(module, "optimizer.step", DType::i64, ir::InitKind::zeros);
   if (options.accumulate == 1) {
     add_plain_step(module, options);
   } else {

@@ -54,9 +54,10 @@ struct TrainOptions {
 /// Adds `grad` to a module that has `forward`.
 void add_grad_program(ir::Module& module, const TrainOptions& options);
 /// Adds `step` (or `accumulate` and `apply`) and the state it needs: train.step i64[], rng.seed i64[],
-/// train.finite i1[], optimizer moments "adamw.exp_avg.<param>", "adamw.exp_avg_sq.<param>",
-/// "sgd.momentum.<param>"; with accumulation "accumulate.<param>" and train.micro_step i64[]. UserError on
-/// options out of range, by their recipe keys, and on a weight that is not f32.
+/// train.finite i1[], optimizer.step i64[] (the updates that the moments have seen), optimizer moments
+/// "adamw.exp_avg.<param>", "adamw.exp_avg_sq.<param>", "sgd.momentum.<param>"; with accumulation
+/// "accumulate.<param>" and train.micro_step i64[]. UserError on options out of range, by their recipe keys,
+/// and on a weight that is not f32.
 void add_step_program(ir::Module& module, const TrainOptions& options);
 /// Adds `eval`.
 void add_eval_program(ir::Module& module);

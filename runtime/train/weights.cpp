@@ -10,7 +10,6 @@ namespace rewire::runtime {
 namespace {
 
 constexpr std::string_view kStateRole = "state";
-constexpr std::string_view kSeedParameter = "rng.seed";
 constexpr std::size_t kNamesShown = 3;
 
 /// "'a' f32[2], 'b' f32[3] and 7 more".
@@ -25,8 +24,8 @@ std::string enumerate(const std::vector<std::string>& items) {
 HostTensor fit(HostTensor tensor, const ir::Parameter& parameter, const std::string& path) {
   const ir::TensorType& type = tensor.type();
   if (type.shape != parameter.type.shape) {
-    user_error("{}: '{}' has the shape {}; the model's has {}", path, parameter.name, ir::to_string(type.shape),
-               ir::to_string(parameter.type.shape));
+    user_error("{}: '{}' has the shape {}; the model's has {}", path, parameter.name,
+               ir::to_string(type.shape), ir::to_string(parameter.type.shape));
   }
   if (type.dtype == parameter.type.dtype) return tensor;
   if (!is_float(type.dtype) || !is_float(parameter.type.dtype)) {
@@ -43,16 +42,16 @@ bool is_weight(const ir::Parameter& parameter) {
 }
 
 TensorMap fresh_weights(const ir::Module& module, const std::vector<PluginHandle>& plugins,
-                        std::uint64_t seed) {
+                        std::uint64_t seed, std::int64_t epoch) {
   TensorMap state = initialise(module, seed);
-  initialise_plugins(module, plugins, seed, state);
+  initialise_plugins(module, plugins, seed, state, epoch);
   for (const ir::Parameter& parameter : module.parameters) {
     if (!is_weight(parameter)) state.erase(parameter.name);
   }
   return state;
 }
 
-TensorMap read_weights(const ir::Module& module, const std::string& path) {
+TensorMap read_weights(const ir::Module& module, const std::string& path, const ir::Module* required) {
   SafetensorsFile file = read_safetensors(path);
   TensorMap weights;
   std::vector<std::string> missing;
@@ -62,6 +61,7 @@ TensorMap read_weights(const ir::Module& module, const std::string& path) {
     names.push_back(parameter.name);
     const auto found = file.tensors.find(parameter.name);
     if (found == file.tensors.end()) {
+      if (required != nullptr && required->find_parameter(parameter.name) == nullptr) continue;
       missing.push_back(fmt::format("'{}' {}", parameter.name, to_string(parameter.type)));
       continue;
     }
@@ -80,17 +80,17 @@ TensorMap read_weights(const ir::Module& module, const std::string& path) {
   return weights;
 }
 
-void start_state(Engine& engine, const ir::Module& module, const TensorMap& weights, std::uint64_t seed) {
-  const TensorMap fresh = initialise(module, seed);
+TensorMap fresh_state(const ir::Module& module, const TensorMap& given, std::uint64_t seed) {
+  ir::Module rest;
   for (const ir::Parameter& parameter : module.parameters) {
-    const auto given = weights.find(parameter.name);
-    engine.write_state(parameter.name, given != weights.end() ? given->second : fresh.at(parameter.name));
+    if (!given.contains(parameter.name)) rest.add_parameter(parameter);
   }
-  if (module.find_parameter(kSeedParameter) != nullptr) {
-    HostTensor value(module.find_parameter(kSeedParameter)->type);
-    value.as<std::int64_t>()[0] = static_cast<std::int64_t>(seed);
-    engine.write_state(kSeedParameter, value);
-  }
+  return initialise(rest, seed);
+}
+
+void start_state(Engine& engine, const ir::Module& module, const TensorMap& weights, std::uint64_t seed) {
+  for (const auto& [name, tensor] : weights) engine.write_state(name, tensor);
+  for (const auto& [name, tensor] : fresh_state(module, weights, seed)) engine.write_state(name, tensor);
 }
 
 TensorMap weights_of(const Engine& engine, const ir::Module& module) {

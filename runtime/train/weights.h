@@ -15,13 +15,18 @@ namespace rewire::runtime {
 
 bool is_weight(const ir::Parameter& parameter);
 
-/// The model's initialisation, then the plugins' hooks in their order.
+/// The model's initialisation, then in their order the hooks of the plugins that are on in the epoch.
 TensorMap fresh_weights(const ir::Module& module, const std::vector<PluginHandle>& plugins,
-                        std::uint64_t seed);
+                        std::uint64_t seed, std::int64_t epoch = 0);
 
 /// From a safetensors file. Another floating dtype is converted; UserError naming the tensor, and both shapes
-/// where they differ, when a weight is missing, unexpected or of another shape.
-TensorMap read_weights(const ir::Module& module, const std::string& path);
+/// where they differ, when a weight is missing, unexpected or of another shape. Only those that `required`
+/// has must be there, if it is given.
+TensorMap read_weights(const ir::Module& module, const std::string& path,
+                       const ir::Module* required = nullptr);
+
+/// Every parameter that is not among the given ones, as `initialise` has it.
+TensorMap fresh_state(const ir::Module& module, const TensorMap& given, std::uint64_t seed);
 
 /// Gives an engine its first state: the weights, the random seed, all other state by its Init.
 void start_state(Engine& engine, const ir::Module& module, const TensorMap& weights, std::uint64_t seed);

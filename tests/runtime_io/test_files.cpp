@@ -117,7 +117,7 @@ TEST_CASE("The old file survives a write that runs out of space, and nothing is 
   std::string message;
   {
     const FileSizeLimit limit(4096);
-    message = message_of<RuntimeFailure>([&] { write_file_atomically(path, large); });
+    message = message_of<UserError>([&] { write_file_atomically(path, large); });
   }
   CHECK(message == "cannot write " + path + ": File too large");
   CHECK(text_of(path) == "the old state");
@@ -125,7 +125,7 @@ TEST_CASE("The old file survives a write that runs out of space, and nothing is 
 }
 
 TEST_CASE("A device is written in place, and its full disk is reported") {
-  CHECK(message_of<RuntimeFailure>([] { write_file_atomically("/dev/full", "text"); }) ==
+  CHECK(message_of<UserError>([] { write_file_atomically("/dev/full", "text"); }) ==
         "cannot write /dev/full: No space left on device");
   write_file_atomically("/dev/null", "text");
   CHECK(fs::is_character_file("/dev/null"));
@@ -139,7 +139,7 @@ TEST_CASE("A read-only folder is reported and its file survives") {
   std::string message;
   {
     const Unprivileged user;
-    message = message_of<RuntimeFailure>([&] { write_file_atomically(path, "new"); });
+    message = message_of<UserError>([&] { write_file_atomically(path, "new"); });
   }
   fs::permissions(folder.path(), fs::perms(0755));
   CHECK(message == "cannot write " + path + ": Permission denied");
@@ -150,10 +150,10 @@ TEST_CASE("A read-only folder is reported and its file survives") {
 TEST_CASE("A missing folder and a folder in the file's place are reported") {
   const TemporaryFolder folder;
   const std::string missing = folder.file("no/such/file");
-  CHECK(message_of<RuntimeFailure>([&] { write_file_atomically(missing, "x"); }) ==
+  CHECK(message_of<UserError>([&] { write_file_atomically(missing, "x"); }) ==
         "cannot write " + missing + ": No such file or directory");
   const std::string path = folder.path().string();
-  CHECK(message_of<RuntimeFailure>([&] { write_file_atomically(path, "x"); }) ==
+  CHECK(message_of<UserError>([&] { write_file_atomically(path, "x"); }) ==
         "cannot write " + path + ": Is a directory");
   CHECK(folder.entries() == 0);
 }

@@ -109,12 +109,12 @@ TEST_CASE("A recipe that is written and read again is the same") {
 TEST_CASE("--set overrides the file in order, and text that is no TOML is a string") {
   const Recipe recipe =
       parse_recipe(kWhole, "r.toml",
-                   {"seed=9", "model.dim=64", "model.dim=128", "train.dtype=bf16", "data.path=/other/folder",
+                   {"seed=9", "model.dim=64", "model.dim=128", "optimizer.name=sgd", "data.path=/other/folder",
                     "data.format=\"synthetic\"", "optimizer.lr=1", "transforms.horizontal_flip=false",
                     "train.weights=2024-01-01"});
   CHECK(recipe.seed == 9);
   CHECK(recipe.model.dim == 128);
-  CHECK(recipe.train.dtype == "bf16");
+  CHECK(recipe.optimizer.name == "sgd");
   CHECK(recipe.data.path == "/other/folder");
   CHECK(recipe.data.format == "synthetic");
   CHECK(recipe.optimizer.lr == 1.0);

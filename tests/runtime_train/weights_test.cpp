@@ -176,7 +176,7 @@ TEST_CASE("A NaN stops the steps, names the step and the tensor, and leaves the 
   const Session session(1);
   GivenTensor x = images({3, 3, 1, 1, 5});
   x.tensor.as<float>()[20] = std::numeric_limits<float>::quiet_NaN();  // in the second batch
-  CHECK(test::message_of<RuntimeFailure>([&] {
+  CHECK(test::message_of<UserError>([&] {
           run_given_steps(*session.engine, session.module, x, labels({3}), 3, 1);
         }) == "step 2: the loss or a gradient is not finite: input 'image' is not finite");
   CHECK(session.engine->read_state("train.step").as<std::int64_t>()[0] == 1);

@@ -1,0 +1,89 @@
+// rewire eval: the accuracy of a run, or of a file of weights, on the test images.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/json.h"
+#include "cli/network.h"
+#include "ir/error.h"
+#include "runtime/exec/make_engine.h"
+#include "runtime/train/accuracy.h"
+#include "runtime/train/data_feed.h"
+#include "runtime/train/run_folder.h"
+#include "runtime/train/weights.h"
+
+namespace rewire::cli {
+namespace {
+
+struct Request {
+  NetworkRequest network;
+  std::string weights, engine;
+  std::int64_t epoch = -1;
+  bool json = false;
+};
+
+void declare(Request& request, Options& options) {
+  options.text("RUN", request.network.model,
+               "a run folder; or with --weights a recipe (.toml), a module (.rir) or a name of the zoo",
+               Options::Need::required);
+  options.text("--weights", request.weights, "safetensors to evaluate instead of the run's last checkpoint");
+  options.integer("--epoch", request.epoch, 0,
+                  "as the plugins that are on in this epoch leave the network (of a run: its last)");
+  options.list("--set", request.network.settings,
+               "section.key=value: sets or overrides a key of the recipe; repeatable");
+  options.list("--plugin", request.network.plugins,
+               "NAME:key=value,...: replaces the recipe's plugins; none clears them; repeatable");
+  declare_plugin_path(request.network.plugin_path, options);
+  request.engine = runtime::engine_names().front();
+  options.choice("--engine", request.engine, runtime::engine_names(), "what computes");
+  options.flag("--json", request.json, "print an object");
+}
+
+void run(const Request& request) {
+  NetworkRequest asked = request.network;
+  std::string weights_file = request.weights;
+  const bool is_run = std::filesystem::is_directory(asked.model);
+  if (is_run) {
+    const runtime::RunFolder folder = runtime::RunFolder::open(asked.model);
+    asked.model = folder.file("recipe.toml");
+    if (weights_file.empty()) weights_file = folder.last_checkpoint() + "/weights.safetensors";
+  } else if (weights_file.empty()) {
+    user_error("eval: {} is no run folder: say which weights to evaluate with --weights FILE", asked.model);
+  }
+  const Network network = resolve(asked);
+  const runtime::Recipe& recipe = network.recipe;
+  const std::int64_t epoch = request.epoch >= 0 ? request.epoch : is_run ? recipe.train.epochs - 1 : 0;
+  const ir::Module module =
+      runtime::make_eval_module(network_source(network), recipe.eval.batch, epoch, recipe.train.epochs);
+  const runtime::DataFeed data(recipe, runtime::Split::test, runtime::network_face(module));
+  const std::unique_ptr<runtime::Loader> loader = data.load();
+  const runtime::TensorMap weights = runtime::read_weights(module, weights_file);
+  const std::unique_ptr<runtime::Engine> engine =
+      runtime::make_engine(request.engine, module, static_cast<int>(recipe.train.threads));
+  runtime::start_state(*engine, module, weights, static_cast<std::uint64_t>(recipe.seed));
+  const runtime::Accuracy accuracy =
+      *runtime::measure_accuracy(*engine, "eval", *loader, [](std::int64_t) { return true; });
+
+  if (request.json) {
+    print_json({{"weights", weights_file},
+                {"images", accuracy.images},
+                {"loss", accuracy.loss},
+                {"top1", accuracy.top1},
+                {"top5", accuracy.top5},
+                {"seconds", accuracy.seconds}});
+  } else {
+    fmt::print("loss {:.4f}, top-1 {:.2f} %, top-5 {:.2f} % on {} images\n", accuracy.loss,
+               100 * accuracy.top1, 100 * accuracy.top5, accuracy.images);
+  }
+}
+
+}  // namespace
+
+Command eval_command() {
+  return make_command<Request>("eval", "the accuracy of a run, or of weights, on the test images", declare,
+                               run);
+}
+
+}  // namespace rewire::cli

@@ -1,0 +1,94 @@
+#include "cli/progress.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+
+namespace rewire::cli {
+namespace {
+
+constexpr double kInterval = 0.2;  // seconds between two states of the moving line
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::size_t terminal_width() {
+  struct winsize size {};
+  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+}  // namespace
+
+std::string clock_text(double seconds) {
+  const auto whole = static_cast<long long>(std::llround(std::max(seconds, 0.0)));
+  if (whole < 3600) return fmt::format("{}:{:02}", whole / 60, whole % 60);
+  return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
+Progress::Progress(bool quiet) : quiet_(quiet), terminal_(::isatty(STDERR_FILENO) == 1) {}
+
+Progress::~Progress() {
+  clear();
+}
+
+void Progress::started(const std::string& run, const runtime::TrainPosition& position) {
+  line(position.step == 0
+           ? fmt::format("training in {}", run)
+           : fmt::format("going on in {} after step {} (epoch {})", run, position.step, position.epoch + 1));
+}
+
+void Progress::compiling(const std::string& program) {
+  moving(fmt::format("compiling {}", program), true);
+}
+
+void Progress::stepped(const runtime::TrainView& view) {
+  moving(fmt::format("epoch {}/{}  step {}/{}  loss {:.4f}  top-1 {:.1f} %  {:.0f} images/s  {} left",
+                     view.position.epoch + 1, view.epochs, view.position.step_in_epoch, view.steps_per_epoch,
+                     view.loss, 100 * view.top1, view.images_per_second, clock_text(view.seconds_left)),
+         false);
+}
+
+void Progress::evaluating(std::int64_t done, std::int64_t batches) {
+  moving(fmt::format("evaluating  batch {}/{}", done, batches), false);
+}
+
+void Progress::epoch_done(const runtime::EpochReport& report) {
+  std::string text = fmt::format("epoch {}/{}  loss {:.4f}  top-1 {:.2f} %", report.epoch + 1, report.epochs,
+                                 report.loss, 100 * report.top1);
+  if (report.accuracy) {
+    text += fmt::format("  |  test loss {:.4f}  top-1 {:.2f} %  top-5 {:.2f} %", report.accuracy->loss,
+                        100 * report.accuracy->top1, 100 * report.accuracy->top5);
+  }
+  line(text + "  |  " + clock_text(report.seconds));
+}
+
+void Progress::saved(const std::string& /*checkpoint*/) {}
+
+void Progress::clear() {
+  if (shown_) fmt::print(stderr, "\r\x1b[K");
+  shown_ = false;
+  std::fflush(stderr);
+}
+
+void Progress::line(const std::string& text) {
+  if (quiet_) return;
+  clear();
+  fmt::print(stderr, "{}\n", text);
+}
+
+void Progress::moving(const std::string& text, bool now) {
+  if (quiet_ || !terminal_) return;
+  const double time = seconds_now();
+  if (!now && time - last_ < kInterval) return;
+  last_ = time;
+  fmt::print(stderr, "\r\x1b[K{}", text.substr(0, terminal_width() - 1));
+  std::fflush(stderr);
+  shown_ = true;
+}
+
+}  // namespace rewire::cli

@@ -1,0 +1,24 @@
+// SIGINT and SIGTERM as a wish that the training loop asks for: the first lets it save, a second one ends the
+// process at once.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace rewire::cli {
+
+/// A command ended early because a signal asked for it; its work is saved. Exit 128 + signal.
+class Stopped : public std::runtime_error {
+ public:
+  Stopped(int signal, const std::string& message) : std::runtime_error(message), signal_(signal) {}
+  int signal() const { return signal_; }
+
+ private:
+  int signal_;
+};
+
+void listen_for_stop();
+/// The signal that came, or 0.
+int stop_signal();
+
+}  // namespace rewire::cli

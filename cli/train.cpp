@@ -1,0 +1,118 @@
+// rewire train: a network trained on data, into a run folder.
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "cli/commands.h"
+#include "cli/json.h"
+#include "cli/log.h"
+#include "cli/network.h"
+#include "cli/progress.h"
+#include "cli/stop.h"
+#include "ir/error.h"
+#include "runtime/exec/make_engine.h"
+#include "runtime/train/run_folder.h"
+#include "runtime/train/trainer.h"
+
+namespace rewire::cli {
+namespace {
+
+struct Request {
+  NetworkRequest network;
+  std::string out, resume, engine;
+  bool json = false;
+};
+
+void declare(Request& request, Options& options) {
+  declare_network(request.network, options, Options::Need::optional);
+  options.text("--out", request.out,
+               "the run folder to make (runs/RECIPE-PLUGINS-sSEED, with a number if it is taken)");
+  options.text("--resume", request.resume, "a run folder to go on in, instead of MODEL");
+  request.engine = runtime::engine_names().front();
+  options.choice("--engine", request.engine, runtime::engine_names(), "what computes");
+  options.flag("--json", request.json, "print an object");
+}
+
+void check(const Request& request) {
+  if (request.resume.empty() && request.network.model.empty()) {
+    user_error("train: MODEL is required (or --resume RUN); see rewire train --help");
+  }
+  if (!request.resume.empty() && !request.network.model.empty()) {
+    user_error("train: --resume {} has its own recipe: drop {}", request.resume, request.network.model);
+  }
+  if (!request.resume.empty() && !request.out.empty()) {
+    user_error("train: --resume goes on in {}: drop --out", request.resume);
+  }
+}
+
+/// runs/fashion_vit-orthogonal-s0: what tells a run from its neighbours.
+std::string default_folder(const std::string& model, const runtime::Recipe& recipe) {
+  std::string plugins;
+  for (const runtime::PluginSpec& spec : recipe.plugins)
+    plugins += "-" + std::filesystem::path(spec.name).stem().string();
+  return runtime::free_run_path(fmt::format("runs/{}{}-s{}", std::filesystem::path(model).stem().string(),
+                                            plugins.empty() ? "-none" : plugins, recipe.seed));
+}
+
+void print_object(const runtime::TrainResult& result) {
+  nlohmann::ordered_json object = {{"run", result.run},
+                                   {"complete", result.stopped_by == 0},
+                                   {"steps", result.position.step},
+                                   {"train_loss", result.train_loss}};
+  if (result.accuracy) {
+    object["test_loss"] = result.accuracy->loss;
+    object["top1"] = result.accuracy->top1;
+    object["top5"] = result.accuracy->top5;
+  }
+  object["images_per_s"] = result.images_per_second;
+  object["train_seconds"] = result.train_seconds;
+  object["peak_mb"] = static_cast<double>(result.peak_memory_bytes) / 1e6;
+  print_json(object);
+}
+
+void print_text(const runtime::TrainResult& result) {
+  if (result.accuracy) {
+    fmt::print("test loss {:.4f}, top-1 {:.2f} %, top-5 {:.2f} % on {} images\n", result.accuracy->loss,
+               100 * result.accuracy->top1, 100 * result.accuracy->top5, result.accuracy->images);
+  }
+  fmt::print("{} steps in {}, {:.0f} images/s, peak memory {:.0f} MB\nrun folder: {}\n", result.position.step,
+             clock_text(result.train_seconds), result.images_per_second,
+             static_cast<double>(result.peak_memory_bytes) / 1e6, result.run);
+}
+
+runtime::TrainResult train(const Request& request, Progress& progress) {
+  NetworkRequest asked = request.network;
+  if (!request.resume.empty()) {
+    runtime::RunFolder::open(request.resume);
+    asked.model = request.resume + "/recipe.toml";
+  }
+  const Network network = resolve(asked);
+  const runtime::TrainRequest job{network.recipe, network_source(network), request.engine, stop_signal};
+  listen_for_stop();
+  if (!request.resume.empty()) return runtime::resume_training(job, request.resume, progress);
+  const std::string out = request.out.empty() ? default_folder(asked.model, network.recipe) : request.out;
+  return runtime::train(job, out, progress);
+}
+
+void run(const Request& request) {
+  check(request);
+  runtime::TrainResult result;
+  {
+    Progress progress(!logs_info());
+    result = train(request, progress);
+  }
+  request.json ? print_object(result) : print_text(result);
+  if (result.stopped_by != 0) {
+    throw Stopped(result.stopped_by,
+                  fmt::format("stopped by signal {} after step {}; rewire train --resume {} goes on",
+                              result.stopped_by, result.position.step, result.run));
+  }
+}
+
+}  // namespace
+
+Command train_command() {
+  return make_command<Request>("train", "train a network by a recipe, into a run folder", declare, run);
+}
+
+}  // namespace rewire::cli

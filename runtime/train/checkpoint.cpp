@@ -1,0 +1,199 @@
+#include "runtime/train/checkpoint.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "ir/error.h"
+#include "runtime/io/files.h"
+#include "runtime/io/safetensors.h"
+#include "runtime/log.h"
+#include "runtime/train/weights.h"
+
+namespace rewire::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr int kFormat = 1;
+constexpr std::string_view kWeightsFile = "weights.safetensors";
+constexpr std::string_view kStateFile = "state.safetensors";
+constexpr std::string_view kProgressFile = "checkpoint.json";
+
+Json to_json(const TrainSums& sums) {
+  return {
+      {"steps", sums.steps}, {"loss", sums.loss}, {"correct", sums.correct}, {"grad_norm", sums.grad_norm}};
+}
+
+TrainSums sums_from(const Json& json) {
+  return {json.at("steps").get<std::int64_t>(), json.at("loss").get<double>(),
+          json.at("correct").get<double>(), json.at("grad_norm").get<double>()};
+}
+
+std::string progress_text(const RunProgress& progress, const std::vector<PluginHandle>& plugins) {
+  Json json;
+  json["format"] = kFormat;
+  json["rewire"] = REWIRE_VERSION;
+  json["epoch"] = progress.position.epoch;
+  json["step_in_epoch"] = progress.position.step_in_epoch;
+  json["step"] = progress.position.step;
+  json["sums"] = {{"line", to_json(progress.line)}, {"epoch", to_json(progress.epoch)}};
+  json["metrics_bytes"] = progress.metrics_bytes;
+  json["last_epoch_loss"] = progress.last_epoch_loss;
+  json["train_seconds"] = progress.train_seconds;
+  json["plugins"] = Json::array();
+  for (const PluginHandle& plugin : plugins) {
+    const PluginInfo& info = plugin_info(*plugin);
+    json["plugins"].push_back({{"name", info.name}, {"version", info.version}, {"sha256", info.sha256}});
+  }
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+void check_plugins(const Json& recorded, const std::vector<PluginHandle>& plugins, const std::string& file) {
+  for (std::size_t i = 0; i < recorded.size() && i < plugins.size(); ++i) {
+    const PluginInfo& info = plugin_info(*plugins[i]);
+    if (recorded[i].at("sha256").get<std::string>() == info.sha256) continue;
+    write_log(
+        LogLevel::warning,
+        fmt::format(
+            "{} was written with another build of plugin '{}' ({}, now {}): the run may not be the same",
+            file, info.name, recorded[i].at("version").get<std::string>(), info.version));
+  }
+}
+
+/// Small enough to be read whole; every count in it must be one.
+RunProgress read_progress(const std::string& folder, const std::vector<PluginHandle>& plugins) {
+  const std::string file = fmt::format("{}/{}", folder, kProgressFile);
+  const std::vector<std::byte> bytes = read_file(file);
+  RunProgress progress;
+  try {
+    const Json json = Json::parse(reinterpret_cast<const char*>(bytes.data()),
+                                  reinterpret_cast<const char*>(bytes.data()) + bytes.size());
+    if (json.at("format").get<int>() > kFormat) user_error("{} is of a newer Rewire than this one", file);
+    TrainPosition& at = progress.position;
+    at = {json.at("epoch").get<std::int64_t>(), json.at("step_in_epoch").get<std::int64_t>(),
+          json.at("step").get<std::int64_t>()};
+    progress.line = sums_from(json.at("sums").at("line"));
+    progress.epoch = sums_from(json.at("sums").at("epoch"));
+    progress.metrics_bytes = json.at("metrics_bytes").get<std::int64_t>();
+    progress.last_epoch_loss = json.at("last_epoch_loss").get<double>();
+    progress.train_seconds = json.at("train_seconds").get<double>();
+    if (std::min({at.epoch, at.step_in_epoch, at.step, progress.metrics_bytes}) < 0) {
+      user_error("{}: a count in it is negative", file);
+    }
+    check_plugins(json.at("plugins"), plugins, file);
+  } catch (const Json::exception& error) {
+    user_error("{} is corrupt ({}): remove its folder to go on from the checkpoint before", file,
+               printable(error.what()));
+  }
+  return progress;
+}
+
+/// Every parameter for which `wanted` holds, strictly.
+void read_tensors(const std::string& file, const ir::Module& module, bool weights, TensorMap& state) {
+  SafetensorsFile content = read_safetensors(file);
+  for (const ir::Parameter& parameter : module.parameters) {
+    if (is_weight(parameter) != weights) continue;
+    const auto found = content.tensors.find(parameter.name);
+    if (found == content.tensors.end()) {
+      user_error("{} lacks '{}' {}: the network is not the one that was trained", file, parameter.name,
+                 to_string(parameter.type));
+    }
+    if (found->second.type() != parameter.type) {
+      user_error("{}: '{}' is {}; the network's is {}", file, parameter.name, to_string(found->second.type()),
+                 to_string(parameter.type));
+    }
+    state.insert(content.tensors.extract(found));
+  }
+  if (!content.tensors.empty()) {
+    const auto& [name, tensor] = *content.tensors.begin();
+    user_error("{}: the network has no '{}' {}: it is not the one that was trained", file, name,
+               to_string(tensor.type()));
+  }
+}
+
+void sync_folder(const std::string& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  ::fsync(descriptor);
+  ::close(descriptor);
+}
+
+/// A folder under a name that no reader takes for a checkpoint, until it is published under its own.
+class FolderInProgress {
+ public:
+  explicit FolderInProgress(const fs::path& target)
+      : target_(target),
+        path_(target.parent_path() / fmt::format(".{}.{}", target.filename().string(), ::getpid())) {
+    std::error_code error;
+    fs::remove_all(path_, error);
+    fs::create_directories(path_, error);
+    if (error) user_error("cannot make the folder {}: {}", path_.string(), error.message());
+  }
+  ~FolderInProgress() {
+    std::error_code ignored;
+    if (!published_) fs::remove_all(path_, ignored);
+  }
+  FolderInProgress(const FolderInProgress&) = delete;
+  FolderInProgress& operator=(const FolderInProgress&) = delete;
+
+  std::string file(std::string_view name) const { return (path_ / name).string(); }
+  void publish() {
+    std::error_code error;
+    fs::rename(path_, target_, error);
+    if (error) user_error("cannot rename {} to {}: {}", path_.string(), target_.string(), error.message());
+    published_ = true;
+    sync_folder(target_.parent_path().string());
+  }
+
+ private:
+  const fs::path target_, path_;
+  bool published_ = false;
+};
+
+/// One tensor map at a time, so that no more than the larger of the two is copied out of the engine at once.
+TensorMap part_of_state(const Engine& engine, const ir::Module& module, bool weights) {
+  TensorMap part;
+  for (const ir::Parameter& parameter : module.parameters) {
+    if (is_weight(parameter) == weights) part.emplace(parameter.name, engine.read_state(parameter.name));
+  }
+  return part;
+}
+
+}  // namespace
+
+std::string write_checkpoint(const std::string& run, const RunProgress& progress, const Engine& engine,
+                             const ir::Module& module, const std::vector<PluginHandle>& plugins) {
+  const std::string target =
+      fmt::format("{}/checkpoints/{:04}-{:08}", run, progress.position.epoch, progress.position.step);
+  if (fs::exists(target)) return target;
+  FolderInProgress folder(target);
+  write_safetensors(folder.file(kWeightsFile), part_of_state(engine, module, true), {{"format", "pt"}});
+  write_safetensors(folder.file(kStateFile), part_of_state(engine, module, false));
+  write_file_atomically(folder.file(kProgressFile), progress_text(progress, plugins));
+  folder.publish();
+  return target;
+}
+
+Checkpoint read_checkpoint(const std::string& folder, const ir::Module& module,
+                           const std::vector<PluginHandle>& plugins) {
+  Checkpoint checkpoint;
+  checkpoint.progress = read_progress(folder, plugins);
+  read_tensors(fmt::format("{}/{}", folder, kWeightsFile), module, true, checkpoint.state);
+  read_tensors(fmt::format("{}/{}", folder, kStateFile), module, false, checkpoint.state);
+  return checkpoint;
+}
+
+TensorMap read_checkpoint_weights(const std::string& folder, const ir::Module& module) {
+  TensorMap weights;
+  read_tensors(fmt::format("{}/{}", folder, kWeightsFile), module, true, weights);
+  return weights;
+}
+
+}  // namespace rewire::runtime

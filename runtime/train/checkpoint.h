@@ -1,0 +1,60 @@
+// All that the next step of a run depends on, as a folder that appears whole or not at all.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ir/module.h"
+#include "runtime/exec/engine.h"
+#include "runtime/host_tensor.h"
+#include "runtime/plugin/plugin.h"
+
+namespace rewire::runtime {
+
+/// Where a run stands. step_in_epoch may be a whole epoch's steps: then its evaluation is still to come.
+struct TrainPosition {
+  std::int64_t epoch = 0;
+  std::int64_t step_in_epoch = 0;
+  std::int64_t step = 0;  // optimizer steps done
+  bool operator==(const TrainPosition&) const = default;
+};
+
+/// Sums over steps, for a mean.
+struct TrainSums {
+  std::int64_t steps = 0;
+  double loss = 0;     // of the steps' means
+  double correct = 0;  // images
+  double grad_norm = 0;
+};
+
+/// What a checkpoint holds beside the tensors.
+struct RunProgress {
+  TrainPosition position;
+  TrainSums line;                  // since the last line of metrics.jsonl
+  TrainSums epoch;                 // since the epoch began
+  std::int64_t metrics_bytes = 0;  // of metrics.jsonl, at this point
+  double last_epoch_loss = 0;      // mean over the steps of the last whole epoch
+  double train_seconds = 0;        // spent in steps, over all sessions
+};
+
+struct Checkpoint {
+  RunProgress progress;
+  TensorMap state;  // weights and all other state
+};
+
+/// Writes RUN/checkpoints/<epoch>-<step> from the engine's state and returns its path; one that is there
+/// already stays. UserError naming the file and the system's reason: then nothing of it remains.
+std::string write_checkpoint(const std::string& run, const RunProgress& progress, const Engine& engine,
+                             const ir::Module& module, const std::vector<PluginHandle>& plugins);
+
+/// Every parameter of `module` and nothing else. UserError on a file that is corrupt, or a tensor that is
+/// missing, unknown or of another type. A plugin that is not the library that wrote the checkpoint is warned
+/// of.
+Checkpoint read_checkpoint(const std::string& folder, const ir::Module& module,
+                           const std::vector<PluginHandle>& plugins);
+
+/// Its weights alone.
+TensorMap read_checkpoint_weights(const std::string& folder, const ir::Module& module);
+
+}  // namespace rewire::runtime

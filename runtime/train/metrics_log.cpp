@@ -1,0 +1,90 @@
+#include "runtime/train/metrics_log.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "ir/error.h"
+
+namespace rewire::runtime {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+[[noreturn]] void fail(const std::string& path) {
+  user_error("cannot write {}: {}", path, std::generic_category().message(errno));
+}
+
+}  // namespace
+
+MetricsLog::MetricsLog(const std::string& path, std::int64_t bytes) : path_(path), bytes_(bytes) {
+  descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) fail(path);
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0) fail(path);
+  if (status.st_size < bytes) {
+    ::close(descriptor_);
+    user_error("{} has {} bytes, fewer than the {} that the checkpoint counts: it was cut short", path,
+               status.st_size, bytes);
+  }
+  if (::ftruncate(descriptor_, bytes) != 0 || ::lseek(descriptor_, bytes, SEEK_SET) < 0) fail(path);
+}
+
+MetricsLog::~MetricsLog() {
+  ::close(descriptor_);
+}
+
+void MetricsLog::train_line(const TrainPosition& position, const TrainSums& sums,
+                            std::int64_t images_per_step, double lr, double images_per_second) {
+  const auto steps = static_cast<double>(sums.steps);
+  append(Json{{"kind", "train"},
+              {"epoch", position.epoch},
+              {"step", position.step},
+              {"loss", sums.loss / steps},
+              {"top1", sums.correct / (steps * static_cast<double>(images_per_step))},
+              {"grad_norm", sums.grad_norm / steps},
+              {"lr", lr},
+              {"images_per_s", images_per_second}}
+             .dump());
+}
+
+void MetricsLog::eval_line(const TrainPosition& position, const Accuracy& accuracy) {
+  append(Json{{"kind", "eval"},
+              {"epoch", position.epoch},
+              {"step", position.step},
+              {"loss", accuracy.loss},
+              {"top1", accuracy.top1},
+              {"top5", accuracy.top5},
+              {"images", accuracy.images},
+              {"seconds", accuracy.seconds}}
+             .dump());
+}
+
+void MetricsLog::append(const std::string& line) {
+  const std::string text = line + "\n";
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t count = ::write(descriptor_, text.data() + done, text.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) {
+      const int cause = errno;
+      // No half line: what a reader sees are whole ones.
+      if (::ftruncate(descriptor_, bytes_) == 0) ::lseek(descriptor_, bytes_, SEEK_SET);
+      errno = cause;
+      fail(path_);
+    }
+    done += static_cast<std::size_t>(count);
+  }
+  bytes_ += static_cast<std::int64_t>(text.size());
+}
+
+std::int64_t MetricsLog::sync() {
+  if (::fsync(descriptor_) != 0 && errno != EINVAL) fail(path_);
+  return bytes_;
+}
+
+}  // namespace rewire::runtime

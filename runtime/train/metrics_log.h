@@ -1,0 +1,43 @@
+// metrics.jsonl: one JSON object a line, appended while the run goes on.
+//
+//   {"kind":"train","epoch":0,"step":50,"loss":…,"top1":…,"grad_norm":…,"lr":…,"images_per_s":…}
+//   {"kind":"eval","epoch":0,"step":937,"loss":…,"top1":…,"top5":…,"images":10000,"seconds":…}
+//
+// Epochs count from 0, steps from 1. loss, top1 and grad_norm of a training line are means over the steps
+// since the line before. Accuracies are fractions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/train/accuracy.h"
+#include "runtime/train/checkpoint.h"
+
+namespace rewire::runtime {
+
+class MetricsLog {
+ public:
+  /// Keeps the first `bytes` of a file that is there and goes on behind them. UserError if it cannot be
+  /// written, or is shorter.
+  MetricsLog(const std::string& path, std::int64_t bytes);
+  ~MetricsLog();
+  MetricsLog(const MetricsLog&) = delete;
+  MetricsLog& operator=(const MetricsLog&) = delete;
+
+  /// Each writes its line whole, at once. UserError if there is no room.
+  void train_line(const TrainPosition& position, const TrainSums& sums, std::int64_t images_per_step,
+                  double lr, double images_per_second);
+  void eval_line(const TrainPosition& position, const Accuracy& accuracy);
+
+  /// All lines are on disk when it returns; their size in bytes.
+  std::int64_t sync();
+
+ private:
+  void append(const std::string& line);
+
+  std::string path_;
+  int descriptor_ = -1;
+  std::int64_t bytes_ = 0;
+};
+
+}  // namespace rewire::runtime

@@ -1,0 +1,56 @@
+// The folder that holds all that reproduces and explains a run:
+//
+//   recipe.toml            the resolved recipe: every key, every plugin value
+//   choices.json           what else decides the bits: processor, libraries, choices made by timing
+//   metrics.jsonl          one line each log_every steps, one an evaluation
+//   checkpoints/0002-00001874/   two epochs, 1874 steps done: weights.safetensors, state.safetensors,
+//                          checkpoint.json
+//   weights.safetensors    at the end: the weights, under timm's names
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace rewire::runtime {
+
+class RunFolder {
+ public:
+  /// For a new run. UserError if something other than an empty folder stands there, or nothing can be
+  /// written.
+  static RunFolder create(const std::string& path);
+  /// To read from. UserError if it is no run folder.
+  static RunFolder open(const std::string& path);
+  ~RunFolder();
+  RunFolder(RunFolder&& other) noexcept;
+  RunFolder& operator=(RunFolder&&) = delete;
+  RunFolder(const RunFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
+
+  /// For training in it: takes the lock that ends with the process, checks that it can be written, removes
+  /// what a killed process left half-written. UserError naming the cause, also if another process trains
+  /// here.
+  void claim();
+
+  /// The folders of complete checkpoints, oldest first; paths that can be opened.
+  std::vector<std::string> checkpoints() const;
+  /// UserError if there is none.
+  std::string last_checkpoint() const;
+  /// Removes all but the last `keep`.
+  void prune_checkpoints(std::int64_t keep) const;
+
+ private:
+  explicit RunFolder(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+  int lock_ = -1;
+};
+
+/// `wanted`, or if it exists already the first of wanted-2, wanted-3, … that does not.
+std::string free_run_path(const std::string& wanted);
+
+/// The text of choices.json.
+std::string describe_choices(const std::string& engine);
+
+}  // namespace rewire::runtime

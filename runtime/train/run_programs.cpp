@@ -1,0 +1,93 @@
+#include "runtime/train/run_programs.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ir/error.h"
+#include "ir/verify.h"
+#include "runtime/train/weights.h"
+
+namespace rewire::runtime {
+namespace {
+
+/// The programs of `from` (all but forward) join `into` under their phase's names, and so do the parameters
+/// that `into` lacks.
+void merge(ir::Module& into, ir::Module from, const Phase& phase) {
+  for (ir::Parameter& parameter : from.parameters) {
+    const ir::Parameter* known = into.find_parameter(parameter.name);
+    if (known == nullptr) {
+      into.add_parameter(std::move(parameter));
+    } else if (known->type != parameter.type) {
+      user_error(
+          "parameter '{}' is {} before epoch {} and {} from then on: a plugin that is switched must not "
+          "change the shape of what another epoch uses",
+          parameter.name, to_string(known->type), phase.first_epoch, to_string(parameter.type));
+    }
+  }
+  std::string training(into.attributes.has("training") ? into.attributes.get_string("training") : "");
+  const std::string added(from.attributes.has("training") ? from.attributes.get_string("training") : "");
+  for (ir::Function& function : from.functions) {
+    if (function.name == "forward") continue;
+    const bool trains =
+        fmt::format("+{}+", added).find(fmt::format("+{}+", function.name)) != std::string::npos;
+    function.name = phase.program(function.name);
+    if (trains) training += (training.empty() ? "" : "+") + function.name;
+    into.functions.push_back(std::move(function));
+  }
+  if (!training.empty()) into.attributes.set("training", training);
+}
+
+}  // namespace
+
+ir::Module rewritten_forward(const NetworkSource& source, std::int64_t batch, std::int64_t epoch) {
+  ir::Module module = source.forward(batch);
+  apply_plugins(module, source.plugins, source.seed, epoch);
+  return module;
+}
+
+const Phase& RunPrograms::phase_of(std::int64_t epoch) const {
+  const auto later = std::ranges::find_if(phases, [&](const Phase& p) { return p.first_epoch > epoch; });
+  return *std::prev(later);
+}
+
+RunPrograms make_run_programs(const NetworkSource& source, const TrainOptions& options,
+                              const RunShape& shape) {
+  RunPrograms programs;
+  for (const std::int64_t epoch : switch_epochs(source.plugins, shape.epochs)) {
+    const Phase phase{epoch, epoch == 0 ? "" : fmt::format("_from_{}", epoch)};
+    ir::Module training = rewritten_forward(source, shape.batch, epoch);
+    add_step_program(training, options);
+    ir::Module evaluation = rewritten_forward(source, shape.eval_batch, epoch);
+    add_eval_program(evaluation);
+    if (epoch == 0) programs.module.name = training.name;
+    merge(programs.module, std::move(training), phase);
+    merge(programs.module, std::move(evaluation), phase);
+    programs.phases.push_back(phase);
+  }
+  ir::verify(programs.module);
+  return programs;
+}
+
+ir::Module make_eval_module(const NetworkSource& source, std::int64_t batch, std::int64_t epoch,
+                            std::int64_t epochs) {
+  ir::Module module = rewritten_forward(source, batch, epoch);
+  add_eval_program(module);
+  for (const std::int64_t start : switch_epochs(source.plugins, epochs)) {
+    for (ir::Parameter& parameter : rewritten_forward(source, 1, start).parameters) {
+      if (module.find_parameter(parameter.name) == nullptr) module.add_parameter(std::move(parameter));
+    }
+  }
+  ir::verify(module);
+  return module;
+}
+
+TensorMap initial_weights(const NetworkSource& source, const RunPrograms& programs) {
+  TensorMap weights;
+  for (const Phase& phase : programs.phases) {
+    const ir::Module module = rewritten_forward(source, 1, phase.first_epoch);
+    weights.merge(fresh_weights(module, source.plugins, source.seed, phase.first_epoch));
+  }
+  return weights;
+}
+
+}  // namespace rewire::runtime

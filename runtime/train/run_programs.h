@@ -1,0 +1,59 @@
+// All programs of a run in one module, so that one engine holds one state for them. A phase is a range of
+// epochs in which the same plugins are on: it has programs of its own. Parameters are the union over phases,
+// shared by name, and all of them exist from the start.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ir/module.h"
+#include "runtime/host_tensor.h"
+#include "runtime/plugin/plugin.h"
+#include "runtime/train/program.h"
+
+namespace rewire::runtime {
+
+/// A network before its plugins, for any batch size.
+struct NetworkSource {
+  std::function<ir::Module(std::int64_t batch)> forward;
+  std::vector<PluginHandle> plugins;
+  std::uint64_t seed = 0;
+};
+
+/// `forward` as the plugins that are on in `epoch` leave it.
+ir::Module rewritten_forward(const NetworkSource& source, std::int64_t batch, std::int64_t epoch);
+
+/// The names of a phase's programs: "step", "eval", … in the first, "step_from_3" in the one that begins with
+/// epoch 3.
+struct Phase {
+  std::int64_t first_epoch = 0;
+  std::string suffix;
+  std::string program(const std::string& kind) const { return kind + suffix; }
+};
+
+struct RunPrograms {
+  ir::Module module;  // verified
+  std::vector<Phase> phases;
+  const Phase& phase_of(std::int64_t epoch) const;
+};
+
+struct RunShape {
+  std::int64_t batch = 0, eval_batch = 0, epochs = 0;
+};
+
+/// Programs step (or accumulate and apply) for `batch` images and eval for `eval_batch`, for each phase.
+/// UserError where two phases disagree about a parameter.
+RunPrograms make_run_programs(const NetworkSource& source, const TrainOptions& options,
+                              const RunShape& shape);
+
+/// The program eval for `batch` images of the network of `epoch`, with the parameters of all phases: what the
+/// weights of a run's checkpoint are read into.
+ir::Module make_eval_module(const NetworkSource& source, std::int64_t batch, std::int64_t epoch,
+                            std::int64_t epochs);
+
+/// The weights that a run begins with: those of epoch 0's network, then what later phases add.
+TensorMap initial_weights(const NetworkSource& source, const RunPrograms& programs);
+
+}  // namespace rewire::runtime

@@ -1,0 +1,377 @@
+#include "runtime/train/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "ir/error.h"
+#include "runtime/device/process.h"
+#include "runtime/exec/make_engine.h"
+#include "runtime/io/files.h"
+#include "runtime/io/safetensors.h"
+#include "runtime/train/data_feed.h"
+#include "runtime/train/metrics_log.h"
+#include "runtime/train/non_finite.h"
+#include "runtime/train/run_folder.h"
+#include "runtime/train/weights.h"
+
+namespace rewire::runtime {
+namespace {
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double scalar(const TensorMap& results, std::string_view name) {
+  return static_cast<double>(results.find(name)->second.as<float>()[0]);
+}
+
+bool is_finite(const TensorMap& results) {
+  return results.find("finite")->second.as<std::uint8_t>()[0] != 0;
+}
+
+void add(TrainSums& sums, double loss, double correct, double grad_norm) {
+  ++sums.steps;
+  sums.loss += loss;
+  sums.correct += correct;
+  sums.grad_norm += grad_norm;
+}
+
+/// What a run needs before it may touch a folder: programs and data, checked against each other.
+struct Plan {
+  explicit Plan(const TrainRequest& request)
+      : recipe(request.recipe),
+        face(network_face(request.network.forward(1))),
+        train_data(recipe, Split::train, face),
+        test_data(recipe, Split::test, face),
+        steps_per_epoch(train_data.batches() / recipe.train.accumulate) {
+    if (steps_per_epoch == 0) {
+      user_error("an epoch has {} batches of {}, fewer than one step of train.accumulate={}",
+                 train_data.batches(), recipe.train.batch, recipe.train.accumulate);
+    }
+    programs = make_run_programs(request.network, train_options(recipe, static_cast<double>(steps_per_epoch)),
+                                 {recipe.train.batch, recipe.eval.batch, recipe.train.epochs});
+  }
+
+  std::int64_t images_per_step() const { return recipe.train.batch * recipe.train.accumulate; }
+  std::int64_t steps_per_checkpoint() const {
+    const double steps = recipe.train.checkpoint_every * static_cast<double>(steps_per_epoch);
+    return std::max<std::int64_t>(1, std::llround(std::min(steps, 1e15)));
+  }
+  bool evaluates_after(std::int64_t epoch) const {
+    return (epoch + 1) % recipe.eval.every == 0 || epoch + 1 == recipe.train.epochs;
+  }
+
+  const Recipe& recipe;
+  NetworkFace face;
+  DataFeed train_data, test_data;
+  std::int64_t steps_per_epoch;
+  RunPrograms programs;
+};
+
+class Run {
+ public:
+  Run(const TrainRequest& request, Plan& plan, RunFolder& folder, TrainObserver& observer, Checkpoint start)
+      : request_(request),
+        plan_(plan),
+        recipe_(request.recipe),
+        folder_(folder),
+        observer_(observer),
+        engine_(make_engine(request.engine, plan.programs.module, static_cast<int>(recipe_.train.threads))),
+        progress_(start.progress),
+        metrics_(folder.file("metrics.jsonl"), start.progress.metrics_bytes),
+        test_loader_(plan.test_data.load()) {
+    for (const auto& [name, tensor] : start.state) engine_->write_state(name, tensor);
+  }
+
+  TrainResult finish() {
+    observer_.started(folder_.path(), progress_.position);
+    const int signal = train_epochs();
+    if (signal == 0) {
+      if (!accuracy_) accuracy_ = evaluate();
+      write_safetensors(folder_.file("weights.safetensors"), weights_of(*engine_, plan_.programs.module),
+                        {{"format", "pt"}});
+    }
+    TrainResult result;
+    result.run = folder_.path();
+    result.position = progress_.position;
+    result.stopped_by = signal;
+    result.accuracy = accuracy_;
+    result.train_loss = progress_.last_epoch_loss;
+    result.train_seconds = progress_.train_seconds;
+    result.images_per_second =
+        static_cast<double>(progress_.position.step * plan_.images_per_step()) / progress_.train_seconds;
+    result.peak_memory_bytes = peak_memory_bytes();
+    return result;
+  }
+
+ private:
+  /// 0, or the signal that stopped it; then a checkpoint is written.
+  int train_epochs() {
+    TrainPosition& at = progress_.position;
+    while (at.epoch < recipe_.train.epochs) {
+      if (const int signal = train_epoch()) return stop(signal);
+      if (plan_.evaluates_after(at.epoch)) {
+        accuracy_ = evaluate();
+        if (!accuracy_) return stop(request_.stop_signal());
+        persist([&] { metrics_.eval_line(at, *accuracy_); });
+      }
+      close_epoch();
+      if (at.step % plan_.steps_per_checkpoint() == 0 || at.epoch == recipe_.train.epochs) save();
+    }
+    return 0;
+  }
+
+  /// From where the run stands to the end of the epoch's steps.
+  int train_epoch() {
+    TrainPosition& at = progress_.position;
+    const Phase& phase = plan_.programs.phase_of(at.epoch);
+    if (at.step_in_epoch == 0 && phase.first_epoch == at.epoch && at.epoch != 0) enter_phase();
+    if (at.step_in_epoch < plan_.steps_per_epoch) open_data();
+    while (at.step_in_epoch < plan_.steps_per_epoch) {
+      if (const int signal = request_.stop_signal()) return signal;
+      step(phase);
+      const bool epoch_ends = at.step_in_epoch == plan_.steps_per_epoch;
+      if (at.step % recipe_.train.log_every == 0 || epoch_ends) close_line();
+      if (at.step % plan_.steps_per_checkpoint() == 0 && !epoch_ends) save();
+    }
+    return 0;
+  }
+
+  /// The optimizer's memory of another network: kept, or begun anew.
+  void enter_phase() {
+    if (recipe_.train.on_switch == "keep") return;
+    for (const ir::Parameter& parameter : plan_.programs.module.parameters) {
+      const std::string_view name = parameter.name;
+      const bool is_moment = !is_weight(parameter) && (name.starts_with("adamw.") ||
+                                                       name.starts_with("sgd.") || name == "optimizer.step");
+      if (is_moment) engine_->write_state(name, HostTensor(parameter.type));
+    }
+  }
+
+  /// Batches that do not make up a step at the end of an epoch are passed over.
+  void open_data() {
+    const TrainPosition& at = progress_.position;
+    const DataPosition wanted{at.epoch, at.step_in_epoch * recipe_.train.accumulate};
+    if (train_loader_ == nullptr) train_loader_ = plan_.train_data.load(wanted);
+    while (train_loader_->position() != wanted) train_loader_->next(batch_);
+  }
+
+  void step(const Phase& phase) {
+    const std::int64_t accumulate = recipe_.train.accumulate;
+    const std::string program = phase.program(accumulate == 1 ? "step" : "accumulate");
+    prepare(program);
+    if (accumulate > 1) prepare(phase.program("apply"));
+    const double start = seconds_now();
+    double loss = 0, correct = 0;
+    TensorMap results;
+    for (std::int64_t micro = 0; micro < accumulate; ++micro) {
+      train_loader_->next(batch_);
+      TensorMap inputs;
+      inputs.emplace("image", std::move(batch_.image));
+      inputs.emplace("label", std::move(batch_.label));
+      results = engine_->run(program, inputs);
+      if (!is_finite(results)) fail_step(first_non_finite(plan_.programs.module, program, *engine_, inputs));
+      loss += scalar(results, "loss") / static_cast<double>(accumulate);
+      correct += scalar(results, "correct1");
+      batch_.image = std::move(inputs.at("image"));
+      batch_.label = std::move(inputs.at("label"));
+    }
+    if (accumulate > 1) {
+      results = engine_->run(phase.program("apply"), {});
+      if (!is_finite(results)) fail_step("the accumulated gradient");
+    }
+    lr_ = scalar(results, "lr");
+    add(progress_.line, loss, correct, scalar(results, "grad_norm"));
+    add(progress_.epoch, loss, correct, scalar(results, "grad_norm"));
+    ++progress_.position.step;
+    ++progress_.position.step_in_epoch;
+    const double took = seconds_now() - start;
+    line_seconds_ += took;
+    epoch_seconds_ += took;
+    progress_.train_seconds += took;
+    recent_seconds_ = recent_seconds_ == 0 ? took : 0.9 * recent_seconds_ + 0.1 * took;
+    show(loss, correct);
+  }
+
+  void show(double loss, double correct) {
+    const TrainPosition& at = progress_.position;
+    TrainView view;
+    view.position = at;
+    view.epochs = recipe_.train.epochs;
+    view.steps_per_epoch = plan_.steps_per_epoch;
+    view.loss = loss;
+    view.top1 = correct / static_cast<double>(plan_.images_per_step());
+    view.lr = lr_;
+    view.images_per_second = static_cast<double>(plan_.images_per_step()) / recent_seconds_;
+    const std::int64_t steps_left = recipe_.train.epochs * plan_.steps_per_epoch - at.step;
+    std::int64_t evaluations_left = 0;
+    for (std::int64_t epoch = at.epoch; epoch < recipe_.train.epochs; ++epoch)
+      evaluations_left += plan_.evaluates_after(epoch) ? 1 : 0;
+    view.seconds_left = static_cast<double>(steps_left) * recent_seconds_ +
+                        static_cast<double>(evaluations_left) * evaluation_seconds_;
+    observer_.stepped(view);
+  }
+
+  /// Nothing if a signal asks the run to stop meanwhile.
+  std::optional<Accuracy> evaluate() {
+    const std::int64_t epoch = std::min(progress_.position.epoch, recipe_.train.epochs - 1);
+    const std::string program = plan_.programs.phase_of(epoch).program("eval");
+    prepare(program);
+    const auto go_on = [&](std::int64_t done) {
+      observer_.evaluating(done, test_loader_->batches_per_epoch());
+      return request_.stop_signal() == 0;
+    };
+    const std::optional<Accuracy> accuracy = measure_accuracy(*engine_, program, *test_loader_, go_on);
+    if (accuracy) evaluation_seconds_ = accuracy->seconds;
+    return accuracy;
+  }
+
+  void close_line() {
+    if (progress_.line.steps == 0) return;
+    const double images = static_cast<double>(timed_steps() * plan_.images_per_step());
+    persist([&] {
+      metrics_.train_line(progress_.position, progress_.line, plan_.images_per_step(), lr_,
+                          images / line_seconds_);
+    });
+    progress_.line = {};
+    line_seconds_ = 0;
+    line_began_ = progress_.position.step;
+  }
+  /// Steps of the line that this process did, and timed.
+  std::int64_t timed_steps() const { return progress_.position.step - line_began_; }
+
+  void close_epoch() {
+    TrainPosition& at = progress_.position;
+    const TrainSums& sums = progress_.epoch;
+    EpochReport report;
+    report.epoch = at.epoch;
+    report.epochs = recipe_.train.epochs;
+    report.loss = sums.loss / static_cast<double>(sums.steps);
+    report.top1 = sums.correct / static_cast<double>(sums.steps * plan_.images_per_step());
+    if (plan_.evaluates_after(at.epoch)) report.accuracy = accuracy_;
+    report.seconds = epoch_seconds_;
+    progress_.last_epoch_loss = report.loss;
+    observer_.epoch_done(report);
+    progress_.epoch = {};
+    epoch_seconds_ = 0;
+    ++at.epoch;
+    at.step_in_epoch = 0;
+  }
+
+  int stop(int signal) {
+    save();
+    return signal;
+  }
+
+  void save() {
+    persist([&] {
+      progress_.metrics_bytes = metrics_.sync();
+      observer_.saved(write_checkpoint(folder_.path(), progress_, *engine_, plan_.programs.module,
+                                       request_.network.plugins));
+    });
+    folder_.prune_checkpoints(recipe_.train.keep);
+  }
+
+  /// Writing may find a full disk: the error then says what is left to go on from.
+  template <class Write>
+  void persist(Write write) {
+    try {
+      write();
+    } catch (const UserError& error) {
+      const std::vector<std::string> intact = folder_.checkpoints();
+      user_error("step {}: {}; {}", progress_.position.step, error.what(),
+                 intact.empty() ? "no checkpoint had been written before"
+                                : fmt::format("{} is intact: mend this, then rewire train --resume {}",
+                                              intact.back(), folder_.path()));
+    }
+  }
+
+  /// The step changed nothing; the flag that says so, and sums of micro-batches before, are cleared.
+  [[noreturn]] void fail_step(const std::string& cause) {
+    for (const ir::Parameter& parameter : plan_.programs.module.parameters) {
+      const std::string_view name = parameter.name;
+      if (name == "train.finite") {
+        HostTensor raised(parameter.type);
+        raised.as<std::uint8_t>()[0] = 1;
+        engine_->write_state(name, raised);
+      } else if (name.starts_with("accumulate.") || name == "train.micro_step") {
+        engine_->write_state(name, HostTensor(parameter.type));
+      }
+    }
+    save();
+    user_error(
+        "step {} (epoch {}): the loss or a gradient is not finite: {}; {} holds the state before it: lower "
+        "optimizer.lr, or set train.clip_norm",
+        progress_.position.step + 1, progress_.position.epoch + 1, cause, folder_.last_checkpoint());
+  }
+
+  void prepare(const std::string& program) {
+    if (std::ranges::find(prepared_, program) != prepared_.end()) return;
+    observer_.compiling(program);
+    engine_->prepare(program);
+    prepared_.push_back(program);
+  }
+
+  const TrainRequest& request_;
+  Plan& plan_;
+  const Recipe& recipe_;
+  RunFolder& folder_;
+  TrainObserver& observer_;
+  std::unique_ptr<Engine> engine_;
+  RunProgress progress_;
+  MetricsLog metrics_;
+  std::unique_ptr<Loader> train_loader_, test_loader_;
+  Batch batch_;
+  std::vector<std::string> prepared_;
+  std::optional<Accuracy> accuracy_;  // of the last evaluation
+  double lr_ = 0;
+  double line_seconds_ = 0, epoch_seconds_ = 0, recent_seconds_ = 0, evaluation_seconds_ = 0;
+  std::int64_t line_began_ = progress_.position.step;
+};
+
+/// Every parameter as a new run has it.
+TensorMap first_state(const TrainRequest& request, const RunPrograms& programs) {
+  const ir::Module& module = programs.module;
+  const std::string& file = request.recipe.train.weights;
+  TensorMap state;
+  if (!file.empty()) {
+    const ir::Module original = request.network.forward(1);  // what plugins add may be lacking
+    state = read_weights(module, file, &original);
+  }
+  state.merge(initial_weights(request.network, programs));
+  state.merge(fresh_state(module, state, request.network.seed));
+  return state;
+}
+
+}  // namespace
+
+TrainResult train(const TrainRequest& request, const std::string& out, TrainObserver& observer) {
+  Plan plan(request);
+  Checkpoint start;
+  start.state = first_state(request, plan.programs);
+  RunFolder folder = RunFolder::create(out);
+  write_file_atomically(folder.file("recipe.toml"), to_toml(request.recipe));
+  write_file_atomically(folder.file("choices.json"), describe_choices(request.engine));
+  return Run(request, plan, folder, observer, std::move(start)).finish();
+}
+
+TrainResult resume_training(const TrainRequest& request, const std::string& run, TrainObserver& observer) {
+  Plan plan(request);
+  RunFolder folder = RunFolder::open(run);
+  folder.claim();
+  Checkpoint start =
+      folder.checkpoints().empty()
+          ? Checkpoint{{}, first_state(request, plan.programs)}  // killed before the first one
+          : read_checkpoint(folder.last_checkpoint(), plan.programs.module, request.network.plugins);
+  const TrainPosition& at = start.progress.position;
+  if (at.step_in_epoch > plan.steps_per_epoch) {
+    user_error("{}: its step {} of an epoch is beyond the {} that an epoch has now", folder.last_checkpoint(),
+               at.step_in_epoch, plan.steps_per_epoch);
+  }
+  write_file_atomically(folder.file("recipe.toml"), to_toml(request.recipe));
+  return Run(request, plan, folder, observer, std::move(start)).finish();
+}
+
+}  // namespace rewire::runtime

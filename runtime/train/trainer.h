@@ -1,0 +1,73 @@
+// The training loop: batches in, a run folder out. It sees modules, engines and batches; what a person sees
+// of it is an observer's work.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "runtime/recipe/recipe.h"
+#include "runtime/train/accuracy.h"
+#include "runtime/train/checkpoint.h"
+#include "runtime/train/run_programs.h"
+
+namespace rewire::runtime {
+
+struct TrainRequest {
+  Recipe recipe;  // resolved: what the run folder keeps
+  NetworkSource network;
+  std::string engine;  // of engine_names()
+  /// Asked after every step and every batch of an evaluation: the number of a signal that asks the run to
+  /// save and stop, 0 to go on.
+  std::function<int()> stop_signal = [] { return 0; };
+};
+
+/// What a progress line shows.
+struct TrainView {
+  TrainPosition position;
+  std::int64_t epochs = 0, steps_per_epoch = 0;
+  double loss = 0, top1 = 0;  // of this step
+  double lr = 0;
+  double images_per_second = 0;  // of late
+  double seconds_left = 0;       // of the whole run, evaluations included
+};
+
+struct EpochReport {
+  std::int64_t epoch = 0, epochs = 0;  // epoch counts from 0
+  double loss = 0, top1 = 0;           // means over the epoch's steps
+  std::optional<Accuracy> accuracy;    // if it was time for an evaluation
+  double seconds = 0;                  // of this epoch's steps in this process
+};
+
+class TrainObserver {
+ public:
+  virtual ~TrainObserver() = default;
+  virtual void started(const std::string& run, const TrainPosition& position) = 0;
+  virtual void compiling(const std::string& program) = 0;
+  virtual void stepped(const TrainView& view) = 0;
+  virtual void evaluating(std::int64_t done, std::int64_t batches) = 0;
+  virtual void epoch_done(const EpochReport& report) = 0;
+  virtual void saved(const std::string& checkpoint) = 0;
+};
+
+struct TrainResult {
+  std::string run;
+  TrainPosition position;
+  int stopped_by = 0;                // the signal, or 0: the run is complete
+  std::optional<Accuracy> accuracy;  // of a complete run
+  double train_loss = 0;             // mean of the last epoch's steps, as trained (label smoothing and all)
+  double images_per_second = 0;      // over all steps, evaluations and compiling apart
+  double train_seconds = 0;          // spent in steps
+  std::int64_t peak_memory_bytes = 0;
+};
+
+/// A new run in the folder `out`. All that can be refused is refused before the folder is made. UserError; a
+/// step whose loss or gradient is not finite ends the run: the error names the first tensor that is not, and
+/// the last checkpoint is the state before that step.
+TrainResult train(const TrainRequest& request, const std::string& out, TrainObserver& observer);
+
+/// Goes on with a run from its last checkpoint to the same bits that it would have reached without a stop.
+TrainResult resume_training(const TrainRequest& request, const std::string& run, TrainObserver& observer);
+
+}  // namespace rewire::runtime
