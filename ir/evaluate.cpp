@@ -1,6 +1,8 @@
-// The interpreter: runs the body op by op, frees a value after its last use (or keeps all), and applies the
-// updates at the end.
+// The interpreter: runs the body op by op, frees a value after its last use, and applies the updates at the
+// end.
 #include "ir/evaluate.h"
+
+#include <optional>
 
 #include "ir/error.h"
 #include "ir/ops/op_info.h"
@@ -60,8 +62,11 @@ void run_op(const Function& function, const Op& op, std::vector<Tensor>& values,
   for (std::size_t i = 0; i < op.results.size(); ++i) values[index(op.results[i])] = std::move(results[i]);
 }
 
-std::vector<Tensor> run(const Function& function, const std::vector<Tensor>& arguments, EvalState& state,
-                        bool keep_all) {
+using Visit = std::function<bool(const Op&, Value, const Tensor&)>;
+
+/// The values that live to the end, by Value::id; nothing if `visit` stopped it.
+std::optional<std::vector<Tensor>> run_body(const Function& function, const std::vector<Tensor>& arguments,
+                                            EvalState& state, const Visit& visit) {
   check_arguments(function, arguments);
   std::vector<Tensor> values(function.types.size());
   for (std::size_t i = 0; i < arguments.size(); ++i)
@@ -72,15 +77,14 @@ std::vector<Tensor> run(const Function& function, const std::vector<Tensor>& arg
     const Op& op = function.body[i];
     if (op.code == Opcode::update) continue;
     run_op(function, op, values, state);
-    if (keep_all) continue;
+    for (Value result : op.results) {
+      if (visit && !visit(op, result, values[index(result)])) return std::nullopt;
+    }
     for (const std::vector<Value>* uses : {&op.operands, &op.results}) {
       for (Value value : *uses) {
         if (last[index(value)] == i) values[index(value)] = Tensor();
       }
     }
-  }
-  for (const Op& op : function.body) {
-    if (op.code == Opcode::update) run_op(function, op, values, state);
   }
   return values;
 }
@@ -89,15 +93,18 @@ std::vector<Tensor> run(const Function& function, const std::vector<Tensor>& arg
 
 std::vector<Tensor> evaluate(const Module& /*module*/, const Function& function,
                              const std::vector<Tensor>& arguments, EvalState& state) {
-  std::vector<Tensor> values = run(function, arguments, state, false);
+  std::vector<Tensor> values = *run_body(function, arguments, state, {});
+  for (const Op& op : function.body) {
+    if (op.code == Opcode::update) run_op(function, op, values, state);
+  }
   std::vector<Tensor> results;
   for (const Argument& result : function.results) results.push_back(values[index(result.value)]);
   return results;
 }
 
-std::vector<Tensor> evaluate_all(const Module& /*module*/, const Function& function,
-                                 const std::vector<Tensor>& arguments, EvalState& state) {
-  return run(function, arguments, state, true);
+void evaluate_until(const Function& function, const std::vector<Tensor>& arguments, EvalState& state,
+                    const Visit& visit) {
+  run_body(function, arguments, state, visit);
 }
 
 }  // namespace rewire::ir

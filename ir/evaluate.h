@@ -1,7 +1,7 @@
 // The oracle: a naive double-precision interpreter of the IR, one op at a time, never optimised.
 #pragma once
 
-#include <map>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,9 +16,9 @@ namespace rewire::ir {
 std::vector<Tensor> evaluate(const Module& module, const Function& function,
                              const std::vector<Tensor>& arguments, EvalState& state);
 
-/// As above, and every intermediate value by Value::id: for tests, and for naming the first non-finite
-/// tensor.
-std::vector<Tensor> evaluate_all(const Module& module, const Function& function,
-                                 const std::vector<Tensor>& arguments, EvalState& state);
+/// Shows each op's results to `visit` in the order of the body, until it says false. No update is applied and
+/// a value is freed after its last use: for naming the first tensor of some kind.
+void evaluate_until(const Function& function, const std::vector<Tensor>& arguments, EvalState& state,
+                    const std::function<bool(const Op&, Value, const Tensor&)>& visit);
 
 }  // namespace rewire::ir

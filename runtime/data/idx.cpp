@@ -68,7 +68,7 @@ std::string find_file(const std::string& folder, const std::string& stem) {
     if (std::filesystem::exists(path, ignored)) return path;
   }
   const std::string hint = folder == kFashionMnistFolder ? "install the Debian package dataset-fashion-mnist"
-                                                         : "set data.folder to the folder that holds it";
+                                                         : "set data.path to the folder that holds it";
   user_error("cannot find {} or {}.gz; {}", plain, stem, hint);
 }
 

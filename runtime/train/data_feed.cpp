@@ -24,7 +24,8 @@ Dataset open_dataset(const Recipe& recipe, Split split, const NetworkFace& face)
     user_error(
         "{}: its images are {} (channels, height, width), the network takes {}: set model.image and "
         "model.channels to the data's",
-        dataset.name, ir::to_string(shape), ir::to_string(face.image));
+        recipe.data.format == "idx" ? recipe.data.path : dataset.name, ir::to_string(shape),
+        ir::to_string(face.image));
   }
   check_labels(dataset, face.classes);
   if (split == Split::train && dataset.count < recipe.train.batch) {

@@ -33,15 +33,15 @@ std::string first_non_finite(const ir::Module& module, std::string_view function
     arguments.push_back(to_double(inputs.find(argument.name)->second));
     if (!is_finite(arguments.back())) return fmt::format("input '{}' is not finite", argument.name);
   }
-  const std::vector<ir::Tensor> values = ir::evaluate_all(module, function, arguments, state);
-  for (const ir::Op& op : function.body) {
-    for (const ir::Value result : op.results) {
-      if (is_finite(values[static_cast<std::size_t>(result.id)])) continue;
-      return fmt::format("the first non-finite tensor is the result of {}, {}", ir::describe(op),
-                         to_string(function.type(result)));
-    }
-  }
-  return "replayed in double precision, every tensor is finite";
+  std::string found = "replayed in double precision, every tensor is finite";
+  ir::evaluate_until(function, arguments, state,
+                     [&](const ir::Op& op, ir::Value result, const ir::Tensor& tensor) {
+                       if (is_finite(tensor)) return true;
+                       found = fmt::format("the first non-finite tensor is the result of {}, {}",
+                                           ir::describe(op), to_string(function.type(result)));
+                       return false;
+                     });
+  return found;
 }
 
 }  // namespace rewire::runtime

@@ -97,7 +97,7 @@ class Run {
     result.run = folder_.path();
     result.position = progress_.position;
     result.stopped_by = signal;
-    result.accuracy = accuracy_;
+    if (signal == 0) result.accuracy = accuracy_;
     result.train_loss = progress_.last_epoch_loss;
     result.train_seconds = progress_.train_seconds;
     result.images_per_second =

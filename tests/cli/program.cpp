@@ -1,6 +1,7 @@
 #include "tests/cli/program.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 
@@ -25,33 +26,69 @@ void write_text(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
-Outcome rewire_command(const std::vector<std::string>& arguments, const std::string& standard_output) {
-  const TemporaryFolder folder;
-  const std::string out = standard_output.empty() ? folder.file("out") : standard_output;
-  const std::string err = folder.file("err");
+struct RunningCommand::Files {
+  TemporaryFolder folder;
+  std::string out, err;
+  bool captured = false;
+};
+
+RunningCommand::RunningCommand(const std::vector<std::string>& arguments,
+                               const std::vector<std::string>& environment,
+                               const std::string& standard_output)
+    : files_(std::make_unique<Files>()) {
+  files_->captured = standard_output.empty();
+  files_->out = files_->captured ? files_->folder.file("out") : standard_output;
+  files_->err = files_->folder.file("err");
   std::vector<std::string> words = {REWIRE_BINARY};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
+  std::vector<std::string> added = environment;
+  std::vector<char*> variables;
+  for (std::string& variable : added) variables.push_back(variable.data());  // the first of a name counts
+  for (char** variable = environ; *variable != nullptr; ++variable) variables.push_back(*variable);
+  variables.push_back(nullptr);
 
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, 1, out.c_str(), O_WRONLY | O_CREAT, 0600);
-  posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_CREAT, 0600);
-  pid_t child = 0;
-  const int error = ::posix_spawn(&child, REWIRE_BINARY, &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_addopen(&actions, 1, files_->out.c_str(), O_WRONLY | O_CREAT, 0600);
+  posix_spawn_file_actions_addopen(&actions, 2, files_->err.c_str(), O_WRONLY | O_CREAT, 0600);
+  const int error = ::posix_spawn(&child_, REWIRE_BINARY, &actions, nullptr, argv.data(), variables.data());
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) throw std::runtime_error("cannot start " REWIRE_BINARY);
-  int status = 0;
-  ::waitpid(child, &status, 0);
+}
 
+RunningCommand::~RunningCommand() {
+  if (child_ < 0) return;
+  ::kill(child_, SIGKILL);
+  ::waitpid(child_, nullptr, 0);
+}
+
+bool RunningCommand::running() const {
+  siginfo_t info{};
+  return ::waitid(P_PID, static_cast<id_t>(child_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid == 0;
+}
+
+void RunningCommand::signal(int number) const {
+  ::kill(child_, number);
+}
+
+Outcome RunningCommand::wait() {
+  int status = 0;
+  ::waitpid(child_, &status, 0);
+  child_ = -1;
   Outcome outcome;
   outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  if (standard_output.empty()) outcome.out = read_text(out);
-  outcome.err = read_text(err);
+  if (files_->captured) outcome.out = read_text(files_->out);
+  outcome.err = read_text(files_->err);
   return outcome;
+}
+
+Outcome rewire_command(const std::vector<std::string>& arguments, const std::string& standard_output) {
+  return RunningCommand(arguments, {}, standard_output).wait();
 }
 
 }  // namespace rewire::test

@@ -1,6 +1,7 @@
 // Runs the rewire binary and hands back what it said.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,27 @@ struct Outcome {
 
 /// `standard_output` is a file to write stdout to instead of capturing it.
 Outcome rewire_command(const std::vector<std::string>& arguments, const std::string& standard_output = "");
+
+/// The same without waiting: for commands that are interrupted.
+class RunningCommand {
+ public:
+  /// `environment`: NAME=value, beside the test's own.
+  explicit RunningCommand(const std::vector<std::string>& arguments,
+                          const std::vector<std::string>& environment = {},
+                          const std::string& standard_output = "");
+  ~RunningCommand();
+  RunningCommand(const RunningCommand&) = delete;
+  RunningCommand& operator=(const RunningCommand&) = delete;
+
+  bool running() const;  // it has not ended yet
+  void signal(int number) const;
+  Outcome wait();
+
+ private:
+  struct Files;
+  std::unique_ptr<Files> files_;
+  int child_ = -1;
+};
 
 std::string read_text(const std::string& path);
 void write_text(const std::string& path, const std::string& text);

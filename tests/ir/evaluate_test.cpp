@@ -118,18 +118,28 @@ TEST_CASE("An argument can be a result, twice, and unused results are allowed") 
   CHECK(results[1].data == Values{4, 3});
 }
 
-TEST_CASE("evaluate_all keeps every intermediate by its id") {
+TEST_CASE("evaluate_until shows each result in order, stops when told, and applies no update") {
   Program p;
   Builder b(p.module, p.function());
   const Value x = b.argument("x", {DType::f32, {2}});
   const Value negative = b.unary(Opcode::neg, x);
   const Value both = b.add(negative, b.param("a"));
   b.result("y", b.mul(both, both));
-  const std::vector<Tensor> values = evaluate_all(p.module, p.function(), {f32({2}, {4, 3})}, p.state);
-  REQUIRE(values.size() == p.function().types.size());
-  CHECK(values[static_cast<std::size_t>(x.id)].data == Values{4, 3});
-  CHECK(values[static_cast<std::size_t>(negative.id)].data == Values{-4, -3});
-  CHECK(values[static_cast<std::size_t>(both.id)].data == Values{-3, -1});
+  b.emit_all(Opcode::update, std::vector<Value>{both}, {{"name", std::string("a")}});
+  const Values before = p.state.tensors.at("a").data;
+  std::vector<Opcode> seen;
+  Values last;
+  evaluate_until(p.function(), {f32({2}, {4, 3})}, p.state,
+                 [&](const Op& op, Value result, const Tensor& tensor) {
+                   seen.push_back(op.code);
+                   last = tensor.data;
+                   return result != both;
+                 });
+  CHECK(seen == std::vector<Opcode>{Opcode::neg, Opcode::param, Opcode::add});
+  CHECK(last == Values{-3, -1});
+  evaluate_until(p.function(), {f32({2}, {4, 3})}, p.state,
+                 [](const Op&, Value, const Tensor&) { return true; });
+  CHECK(p.state.tensors.at("a").data == before);
 }
 
 TEST_CASE("Wrong arguments and wrong state are refused by name") {

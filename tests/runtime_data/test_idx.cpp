@@ -152,7 +152,7 @@ TEST_CASE("A folder of plain or gzip files is a data set") {
 
 TEST_CASE("A folder without the files says which is missing and what to do") {
   const DataFolder folder;
-  const std::string hint = "; set data.folder to the folder that holds it";
+  const std::string hint = "; set data.path to the folder that holds it";
   CHECK(folder.message() ==
         "cannot find " + folder.file("train-images-idx3-ubyte") + " or train-images-idx3-ubyte.gz" + hint);
   folder.write("train-images-idx3-ubyte", kImages);

@@ -1,0 +1,190 @@
+// What training refuses, and what it leaves when it fails: one clear line, exit code 2, nothing half-written.
+#include <sys/resource.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/cli/fixture.h"
+#include "tests/support/catch.h"
+
+namespace rewire::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+const Words kRun =
+    kModel + Words{"--set", "data.format=synthetic", "--set", "data.count=64", "--set",  "train.batch=8",
+                   "--set", "train.epochs=2",        "--set", "eval.batch=32", "--quiet"};
+
+void check_refusal(const Outcome& outcome, const std::string& message) {
+  CHECK(outcome.err == "rewire: " + message + "\n");
+  CHECK(outcome.code == 2);
+  CHECK(outcome.out.empty());
+}
+
+/// The refusal, and that no run folder was made.
+void check_refused_run(const Words& more, const std::string& message) {
+  const TemporaryFolder folder;
+  check_refusal(rewire_command(Words{"train"} + kRun + Words{"--out", folder.file("run")} + more), message);
+  CHECK(folder.entries() == 0);
+}
+
+TEST_CASE("A request that contradicts itself is refused") {
+  check_refusal(rewire_command({"train"}),
+                "train: MODEL is required (or --resume RUN); see rewire train --help");
+  check_refusal(rewire_command({"train", "vit_tiny_28", "--resume", "r"}),
+                "train: --resume r has its own recipe: drop vit_tiny_28");
+  check_refusal(rewire_command({"train", "--resume", "r", "--out", "o"}),
+                "train: --resume goes on in r: drop --out");
+  check_refusal(rewire_command({"train", "--resume", "/nowhere"}),
+                "/nowhere is no folder; a run is the folder that `rewire train` made");
+  check_refusal(rewire_command({"eval", "vit_tiny_28"}),
+                "eval: vit_tiny_28 is no run folder: say which weights to evaluate with --weights FILE");
+}
+
+TEST_CASE("Data that is missing, truncated or no match for the network is refused before a folder is made") {
+  check_refused_run(
+      {"--set", "data.format=idx", "--set", "data.path=/nowhere"},
+      "cannot find /nowhere/train-images-idx3-ubyte or train-images-idx3-ubyte.gz; set data.path to the "
+      "folder that holds it");
+  check_refused_run({"--set", "train.batch=65"},
+                    "train.batch is 65, but synthetic data has 64 training images only");
+  check_refused_run({"--set", "train.accumulate=9"},
+                    "an epoch has 8 batches of 8, fewer than one step of train.accumulate=9");
+  check_refused_run(
+      {"--set", "schedule.name=cosine", "--set", "schedule.warmup_epochs=2"},
+      "the cosine schedule has 16 steps, of which 16 are warm-up; train longer or warm up less");
+
+  const TemporaryFolder data;
+  for (const char* name : {"train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"}) {
+    std::ofstream(data.file(name), std::ios::binary)
+        << std::string("\x1f\x8b\x08\0\0\0\0\0\0\x03", 10) << "\x63\x60";
+  }
+  check_refused_run({"--set", "data.format=idx", "--set", "data.path=" + data.path().string()},
+                    data.file("train-images-idx3-ubyte.gz") + ": truncated gzip data");
+}
+
+TEST_CASE("Weights that are corrupt or of the wrong shape are refused before a folder is made") {
+  const Workplace work;
+  REQUIRE(work.init(kModel + Words{"--set", "model.dim=12"}).code == 0);
+  check_refused_run(
+      {"--set", "train.weights=" + work.file("w.safetensors")},
+      work.file("w.safetensors") + ": 'cls_token' has the shape [1,1,12]; the model's has [1,1,8]");
+  write_text(work.file("w.safetensors"), "nothing of the kind");
+  const TemporaryFolder folder;
+  const Outcome outcome = rewire_command(
+      Words{"train"} + kRun +
+      Words{"--out", folder.file("run"), "--set", "train.weights=" + work.file("w.safetensors")});
+  CHECK(outcome.code == 2);
+  CHECK(folder.entries() == 0);
+}
+
+TEST_CASE("A folder that is taken or cannot be written is refused") {
+  const TemporaryFolder folder;
+  write_text(folder.file("notes.txt"), "mine");
+  const std::string path = folder.path().string();
+  check_refusal(rewire_command(Words{"train"} + kRun + Words{"--out", path}),
+                path + " is not empty: choose another --out");
+  check_refusal(rewire_command(Words{"train"} + kRun + Words{"--out", folder.file("notes.txt")}),
+                folder.file("notes.txt") + " is no folder: choose another --out");
+  CHECK(read_text(folder.file("notes.txt")) == "mine");
+  // /proc holds no files of ours, not even root's.
+  const Outcome outcome = rewire_command(Words{"train"} + kRun + Words{"--out", "/proc/run"});
+  CHECK(outcome.code == 2);
+  CHECK_THAT(outcome.err, REWIRE_CATCH_CONTAINS("rewire: cannot make the folder /proc/run: "));
+}
+
+TEST_CASE("A loss that is not finite stops the run and keeps the state before it") {
+  const TemporaryFolder folder;
+  const std::string run = folder.file("run");
+  const Outcome outcome =
+      rewire_command(Words{"train"} + kRun +
+                     Words{"--out", run, "--set", "optimizer.lr=1e30", "--set", "train.checkpoint_every=1"});
+  CHECK(outcome.code == 2);
+  CHECK(outcome.out.empty());
+  CHECK_THAT(
+      outcome.err,
+      REWIRE_CATCH_CONTAINS("rewire: step 2 (epoch 1): the loss or a gradient is not finite: the first "
+                            "non-finite tensor is the result of ") &&
+          REWIRE_CATCH_CONTAINS("; " + run +
+                                "/checkpoints/0000-00000001 holds the state before it: lower "
+                                "optimizer.lr, or set train.clip_norm\n"));
+  CHECK_FALSE(fs::exists(run + "/weights.safetensors"));
+  // The state is whole: evaluation reads it, and the same step fails in the same way.
+  CHECK(rewire_command({"eval", run, "--quiet"}).code == 0);
+  CHECK(rewire_command({"train", "--resume", run, "--quiet"}).err == outcome.err);
+}
+
+/// No file of this process and its children grows beyond so many bytes, while it lives: a disk that is full.
+class FileLimit {
+ public:
+  explicit FileLimit(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const struct rlimit limit { bytes, before_.rlim_max };
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileLimit() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+  FileLimit(const FileLimit&) = delete;
+  FileLimit& operator=(const FileLimit&) = delete;
+
+ private:
+  struct rlimit before_ {};
+};
+
+TEST_CASE("No room for a checkpoint: the one before survives, and the run goes on when there is") {
+  const TemporaryFolder folder;
+  const std::string run = folder.file("run"), whole = folder.file("whole");
+  REQUIRE(rewire_command(Words{"train"} + kRun + Words{"--out", whole}).code == 0);
+  REQUIRE(rewire_command(Words{"train"} + kRun +
+                         Words{"--out", run, "--set", "train.epochs=1", "--set", "schedule.name=constant"})
+              .code == 0);
+  const std::string survivor = run + "/checkpoints/0001-00000008";
+  const std::string before = read_text(survivor + "/state.safetensors");
+  Outcome outcome;
+  {
+    const FileLimit limit(fs::file_size(survivor + "/weights.safetensors") + 100);  // the state is larger
+    outcome = rewire_command({"train", "--resume", run, "--quiet", "--set", "train.epochs=2"});
+  }
+  CHECK(outcome.code == 2);
+  CHECK_THAT(outcome.err,
+             REWIRE_CATCH_CONTAINS("rewire: step 16: cannot write " + run + "/checkpoints/.0002-00000016.") &&
+                 REWIRE_CATCH_CONTAINS("/state.safetensors: File too large; " + survivor +
+                                       " is intact: mend this, then rewire train --resume " + run + "\n"));
+  CHECK(std::distance(fs::directory_iterator(run + "/checkpoints"), {}) == 1);
+  CHECK(read_text(survivor + "/state.safetensors") == before);
+  CHECK(rewire_command({"train", "--resume", run, "--quiet"}).err.empty());
+  CHECK(read_text(run + "/weights.safetensors") == read_text(whole + "/weights.safetensors"));
+}
+
+TEST_CASE("A corrupt checkpoint, or one of another network, is refused by name") {
+  const TemporaryFolder folder;
+  const std::string run = folder.file("run");
+  REQUIRE(rewire_command(Words{"train"} + kRun + Words{"--out", run, "--set", "train.epochs=1"}).code == 0);
+  const std::string last = run + "/checkpoints/0001-00000008";
+  check_refusal(rewire_command({"train", "--resume", run, "--quiet", "--set", "model.dim=12"}),
+                last + "/weights.safetensors: 'cls_token' is f32[1,1,8]; the network's is f32[1,1,12]");
+  const std::string progress = read_text(last + "/checkpoint.json");
+  write_text(last + "/checkpoint.json", "{\"format\": 1}");
+  const Outcome corrupt = rewire_command({"train", "--resume", run, "--quiet"});
+  CHECK(corrupt.code == 2);
+  CHECK_THAT(corrupt.err, REWIRE_CATCH_CONTAINS("rewire: " + last + "/checkpoint.json is corrupt ("));
+  write_text(last + "/checkpoint.json", progress);
+  write_text(run + "/metrics.jsonl", "");
+  const Outcome cut = rewire_command({"train", "--resume", run, "--quiet"});
+  CHECK(cut.code == 2);
+  CHECK_THAT(cut.err, REWIRE_CATCH_CONTAINS(run + "/metrics.jsonl has 0 bytes, fewer than the "));
+}
+
+TEST_CASE("Two processes do not train in one folder") {
+  const TemporaryFolder folder;
+  const std::string run = folder.file("run");
+  RunningCommand first(Words{"train"} + kRun +
+                       Words{"--out", run, "--set", "train.epochs=100000", "--set", "eval.every=100000"});
+  while (first.running() && !fs::exists(run + "/metrics.jsonl")) {
+  }
+  check_refusal(rewire_command({"train", "--resume", run, "--quiet"}),
+                "another process is training in " + run);
+}
+
+}  // namespace
+}  // namespace rewire::test

@@ -1,0 +1,247 @@
+// Training as a user meets it: a run folder that holds what it should, and the same bits however the run came
+// to its end.
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "runtime/io/safetensors.h"
+#include "tests/cli/fixture.h"
+#include "tests/support/catch.h"
+
+namespace rewire::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+/// Dropout, drop path and augmentation draw numbers in every step; epochs of 16 steps.
+const Words kRun = kModel + Words{"--set",  "data.format=synthetic",
+                                  "--set",  "data.count=131",
+                                  "--set",  "train.batch=8",
+                                  "--set",  "train.epochs=2",
+                                  "--set",  "train.log_every=5",
+                                  "--set",  "eval.batch=50",
+                                  "--set",  "model.dropout=0.1",
+                                  "--set",  "model.drop_path=0.2",
+                                  "--set",  "transforms.crop_padding=2",
+                                  "--set",  "train.clip_norm=1",
+                                  "--quiet"};
+
+Words train(const Words& run, const std::string& out, const Words& more = {}) {
+  return Words{"train"} + run + Words{"--out", out} + more;
+}
+
+std::vector<Json> metrics(const std::string& run) {
+  std::vector<Json> lines;
+  std::istringstream text(read_text(run + "/metrics.jsonl"));
+  for (std::string line; std::getline(text, line);) lines.push_back(Json::parse(line));
+  return lines;
+}
+
+/// Without what depends on the clock.
+std::vector<Json> timeless(std::vector<Json> lines) {
+  for (Json& line : lines) {
+    line.erase("images_per_s");
+    line.erase("seconds");
+  }
+  return lines;
+}
+
+std::size_t entries(const std::string& folder) {
+  return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), {}));
+}
+
+/// Waits until the run has written `lines` lines of metrics.
+void await_lines(const RunningCommand& command, const std::string& run, std::size_t lines) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+  while (command.running() && std::chrono::steady_clock::now() < deadline) {
+    const std::string text = fs::exists(run + "/metrics.jsonl") ? read_text(run + "/metrics.jsonl") : "";
+    if (static_cast<std::size_t>(std::ranges::count(text, '\n')) >= lines) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  FAIL("the run ended, or did not get as far as " << lines << " lines of metrics");
+}
+
+/// Trained once without a stop: what every other way must come to.
+const std::string& whole_run() {
+  static const TemporaryFolder folder;
+  static const std::string run = [] {
+    const std::string path = folder.file("whole");
+    const Outcome outcome = rewire_command(train(kRun, path));
+    if (outcome.code != 0) throw std::runtime_error(outcome.err);
+    return path;
+  }();
+  return run;
+}
+
+void check_same_run(const std::string& run) {
+  CHECK(read_text(run + "/weights.safetensors") == read_text(whole_run() + "/weights.safetensors"));
+  CHECK(timeless(metrics(run)) == timeless(metrics(whole_run())));
+  const std::string last = "/checkpoints/0002-00000032/state.safetensors";
+  CHECK(read_text(run + last) == read_text(whole_run() + last));
+}
+
+TEST_CASE("A run folder holds recipe, choices, metrics, checkpoints and weights") {
+  const std::string& run = whole_run();
+  CHECK(entries(run) == 5);
+  CHECK(entries(run + "/checkpoints") == 2);
+  CHECK(fs::exists(run + "/checkpoints/0001-00000016/weights.safetensors"));
+  const std::vector<Json> lines = metrics(run);
+  // Steps 5, 10, 15, 16, evaluation; 20, 25, 30, 32, evaluation.
+  REQUIRE(lines.size() == 10);
+  std::vector<int> steps;
+  for (const Json& line : lines) steps.push_back(line.at("step").get<int>());
+  CHECK(steps == std::vector<int>{5, 10, 15, 16, 16, 20, 25, 30, 32, 32});
+  CHECK(lines[4].at("kind") == "eval");
+  CHECK(lines[4].at("images") == 131);
+  CHECK(lines[9].at("epoch") == 1);
+  CHECK(lines[9].at("loss").get<double>() < lines[4].at("loss").get<double>());
+  CHECK(Json::parse(read_text(run + "/choices.json")).at("engine") == "jit");
+  const auto weights = runtime::read_safetensors(run + "/weights.safetensors");
+  CHECK(weights.metadata.at("format") == "pt");
+  CHECK(weights.tensors.contains("blocks.0.attn.qkv.weight"));
+
+  const Outcome eval = rewire_command({"eval", run, "--json", "--quiet"});
+  CHECK(eval.code == 0);
+  CHECK(Json::parse(eval.out).at("loss") == lines[9].at("loss"));
+  CHECK(Json::parse(eval.out).at("top1") == lines[9].at("top1"));
+  const Outcome by_weights =
+      rewire_command({"eval", run + "/recipe.toml", "--weights", run + "/weights.safetensors", "--engine",
+                      "evaluator", "--json", "--quiet"});
+  CHECK(by_weights.err.empty());
+  CHECK(Json::parse(by_weights.out).at("loss").get<double>() ==
+        Approx(lines[9].at("loss").get<double>()).epsilon(1e-5));
+}
+
+TEST_CASE("The resolved recipe trains to the same bits") {
+  const TemporaryFolder folder;
+  const std::string run = folder.file("again");
+  CHECK(rewire_command({"train", whole_run() + "/recipe.toml", "--out", run, "--quiet"}).err.empty());
+  check_same_run(run);
+}
+
+TEST_CASE("Threads of data and of computing do not change a bit") {
+  const TemporaryFolder folder;
+  const std::string run = folder.file("threads");
+  const Outcome outcome = rewire_command(
+      train(kRun, run,
+            {"--set", "train.threads=1", "--set", "data.threads=3", "--set", "data.prefetch=7", "--json"}));
+  CHECK(outcome.code == 0);
+  CHECK(Json::parse(outcome.out).at("complete") == true);
+  check_same_run(run);
+}
+
+TEST_CASE("kill -9 in mid-epoch, the kernel cache deleted: --resume comes to the same bits") {
+  for (const char* every : {"1", "0.25"}) {
+    CAPTURE(every);
+    const TemporaryFolder folder;
+    const std::string run = folder.file("killed");
+    const std::string cache = folder.file("cache");
+    {
+      RunningCommand command(train(kRun, run, {"--set", std::string("train.checkpoint_every=") + every}),
+                             {"XDG_CACHE_HOME=" + cache});
+      await_lines(command, run, 7);  // after step 25, in the second epoch
+      command.signal(SIGKILL);
+      CHECK(command.wait().code == 128 + SIGKILL);
+    }
+    REQUIRE_FALSE(fs::exists(run + "/weights.safetensors"));
+    CHECK(fs::remove_all(cache) > 1);
+    const Outcome resumed =
+        RunningCommand({"train", "--resume", run, "--quiet"}, {"XDG_CACHE_HOME=" + cache}).wait();
+    CHECK(resumed.err.empty());
+    check_same_run(run);
+  }
+}
+
+TEST_CASE("SIGINT and SIGTERM save and exit; --resume goes on, as often as it takes") {
+  const TemporaryFolder folder;
+  const std::string run = folder.file("stopped");
+  {
+    RunningCommand command(train(kRun, run));
+    await_lines(command, run, 1);
+    command.signal(SIGINT);
+    const Outcome outcome = command.wait();
+    CHECK(outcome.code == 128 + SIGINT);
+    CHECK_THAT(outcome.err, REWIRE_CATCH_CONTAINS("rewire: stopped by signal 2 after step ") &&
+                                REWIRE_CATCH_CONTAINS("; rewire train --resume " + run + " goes on\n"));
+  }
+  CHECK(entries(run + "/checkpoints") >= 1);
+  {
+    RunningCommand command({"train", "--resume", run, "--quiet", "--set", "train.threads=1"});
+    await_lines(command, run, 6);
+    command.signal(SIGTERM);
+    CHECK(command.wait().code == 128 + SIGTERM);
+  }
+  CHECK(rewire_command({"train", "--resume", run, "--quiet"}).err.empty());
+  check_same_run(run);
+  // A complete run is complete: once more changes nothing.
+  CHECK(rewire_command({"train", "--resume", run, "--quiet"}).code == 0);
+  check_same_run(run);
+}
+
+TEST_CASE("Accumulated batches resume to the same bits") {
+  const TemporaryFolder folder;
+  const Words accumulated = kRun + Words{"--set", "train.accumulate=3", "--set", "train.log_every=1"};
+  const std::string whole = folder.file("whole"), run = folder.file("stopped");
+  CHECK(rewire_command(train(accumulated, whole)).err.empty());
+  CHECK(metrics(whole).back().at("step") == 10);  // two epochs of 16 batches: 5 steps each, a batch left over
+  {
+    RunningCommand command(train(accumulated, run));
+    await_lines(command, run, 3);
+    command.signal(SIGTERM);
+    CHECK(command.wait().code == 128 + SIGTERM);
+  }
+  CHECK(rewire_command({"train", "--resume", run, "--quiet"}).err.empty());
+  CHECK(read_text(run + "/weights.safetensors") == read_text(whole + "/weights.safetensors"));
+  CHECK(timeless(metrics(run)) == timeless(metrics(whole)));
+}
+
+TEST_CASE("A plugin that is switched on at an epoch has its parameters from the start, and resumes") {
+  const TemporaryFolder folder;
+  const Words switched = kRun + Words{"--plugin", plugin_file("gain") + ":factor=1.5,from_epoch=1", "--set",
+                                      "train.on_switch=reset"};
+  const std::string whole = folder.file("whole"), run = folder.file("stopped");
+  CHECK(rewire_command(train(switched, whole)).err.empty());
+  CHECK(read_text(whole + "/weights.safetensors") != read_text(whole_run() + "/weights.safetensors"));
+  // The first epoch is that of the run without it.
+  const std::vector<Json> with = timeless(metrics(whole)), without = timeless(metrics(whole_run()));
+  for (std::size_t i = 0; i < 5; ++i) CHECK(with[i] == without[i]);
+  CHECK(with[5] != without[5]);
+  {
+    RunningCommand command(train(switched, run));
+    await_lines(command, run, 6);
+    command.signal(SIGKILL);
+    command.wait();
+  }
+  CHECK(rewire_command({"train", "--resume", run, "--quiet"}).err.empty());
+  CHECK(read_text(run + "/weights.safetensors") == read_text(whole + "/weights.safetensors"));
+  CHECK(rewire_command({"eval", run, "--quiet"}).code == 0);
+}
+
+TEST_CASE("train.weights begins from a file") {
+  const TemporaryFolder folder;
+  const Workplace work;
+  REQUIRE(rewire_command(Words{"init"} + kModel +
+                         Words{"--output", folder.file("w"), "--set", "seed=5", "--quiet"})
+              .code == 0);
+  const std::string run = folder.file("run");
+  CHECK(rewire_command(train(kRun, run,
+                             {"--set", "train.weights=" + folder.file("w"), "--set", "optimizer.lr=0",
+                              "--set", "train.epochs=1"}))
+            .err.empty());
+  CHECK(runtime::read_safetensors(run + "/weights.safetensors").tensors.at("head.weight").bytes().size() > 0);
+  const auto got = runtime::read_safetensors(run + "/weights.safetensors"),
+             want = runtime::read_safetensors(folder.file("w"));
+  for (const auto& [name, tensor] : want.tensors) {
+    CAPTURE(name);
+    CHECK(std::ranges::equal(got.tensors.at(name).bytes(), tensor.bytes()));
+  }
+}
+
+}  // namespace
+}  // namespace rewire::test
