@@ -275,7 +275,7 @@ class Emitter {
 
   void finish_value(Value value, const Emitted& emitted) {
     computed_[value.id] = emitted;
-    if (group_.exported.contains(value.id))
+    if (group_.exported.contains(value.id) && !storage_.is_written_by_twin(value))
       store(emitted, storage_.view(value), group_.maps.at(value.id), {});
   }
 

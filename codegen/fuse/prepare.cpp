@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
+#include <vector>
 
 #include "ir/builder.h"
 #include "ir/error.h"
@@ -39,6 +41,41 @@ void drop_dead(Function& function) {
     if (live) continue;
     for (Value operand : op.operands) --uses[static_cast<std::size_t>(operand.id)];
     function.body.erase(function.body.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+/// Copies of what a call computes (clones of ir/passes/recompute among them) become one: the call then writes
+/// its result where the copy would stand.
+void unify_views_of_calls(Function& function) {
+  std::map<std::int32_t, Value> replacement;             // by Value::id
+  std::set<std::int32_t> of_calls;                       // values that are a call's result seen through views
+  std::map<std::int32_t, std::vector<const Op*>> views;  // by the operand's Value::id
+  for (Op& op : function.body) {
+    for (Value& operand : op.operands) {
+      if (const auto it = replacement.find(operand.id); it != replacement.end()) operand = it->second;
+    }
+    if (!is_view(op.code)) {
+      const bool call = !is_leaf(op.code) && !is_fusible(op.code);
+      for (Value result : op.results) {
+        if (call) of_calls.insert(result.id);
+      }
+      continue;
+    }
+    if (!of_calls.contains(op.operands[0].id)) continue;
+    of_calls.insert(op.results[0].id);
+    std::vector<const Op*>& known = views[op.operands[0].id];
+    const auto same = std::find_if(known.begin(), known.end(), [&](const Op* other) {
+      return other->code == op.code && other->attributes == op.attributes &&
+             function.type(other->results[0]) == function.type(op.results[0]);
+    });
+    if (same == known.end()) {
+      known.push_back(&op);
+    } else {
+      replacement[op.results[0].id] = (*same)->results[0];
+    }
+  }
+  for (auto& result : function.results) {
+    if (const auto it = replacement.find(result.value.id); it != replacement.end()) result.value = it->second;
   }
 }
 
@@ -242,6 +279,7 @@ Prepared prepare(const Module& module, const Function& function) {
   prepared.module.functions = {function};
   Module& m = prepared.module;
   Function& f = m.functions.front();
+  unify_views_of_calls(f);
   drop_dead(f);
   lower_argmax(m, f);
   merge_pads(m, f);

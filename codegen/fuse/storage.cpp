@@ -1,6 +1,7 @@
 // Storage of values; see storage.h.
 #include "codegen/fuse/storage.h"
 
+#include "codegen/fuse/twins.h"
 #include "ir/error.h"
 
 namespace rewire::codegen {
@@ -46,7 +47,7 @@ bool is_gemm_view(const View& view) {
 }
 
 Storage::Storage(const Grouping& grouping, const ir::Module& module, Program& program)
-    : grouping_(grouping), program_(program) {
+    : grouping_(grouping), program_(program), classes_(twin_classes(grouping)) {
   const Function& f = grouping.function();
   for (const auto& argument : f.arguments) {
     const std::int32_t buffer = add_buffer({argument.name, BufferKind::argument, f.type(argument.value), {}});
@@ -122,7 +123,9 @@ View Storage::dense_view(std::int32_t buffer, const Shape& shape) const {
 }
 
 void Storage::assign(Value value) {
-  if (!assign_in_concat(value) && !assign_through_copy(value)) assign_dense(value);
+  if (!assign_in_concat(value) && !assign_through_copy(value) && !assign_as_twin(value)) assign_dense(value);
+  const std::int32_t own_class = classes_[static_cast<std::size_t>(value.id)];
+  if (own_class >= 0) first_.emplace(std::pair(grouping_.producer(value), own_class), value);
 }
 
 void Storage::assign_dense(Value value) {
@@ -191,6 +194,17 @@ bool Storage::assign_through_copy(Value value) {
     return true;
   }
   return false;
+}
+
+bool Storage::assign_as_twin(Value value) {
+  const std::int32_t own_class = classes_[static_cast<std::size_t>(value.id)];
+  const auto twin = first_.find({grouping_.producer(value), own_class});
+  if (own_class < 0 || twin == first_.end()) return false;
+  const View& home = view(twin->second);
+  if (!fits_users(value, home)) return false;
+  views_[value.id] = home;
+  twins_.insert(value.id);
+  return true;
 }
 
 // A strided home must suit everybody who reads or writes the value.

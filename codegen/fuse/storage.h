@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "codegen/fuse/grouping.h"
@@ -24,6 +25,8 @@ class Storage {
   std::int32_t state(const std::string& name) const { return states_.at(name); }
   /// Copy nodes that have nothing left to do.
   bool is_elided(int node) const { return elided_.contains(node); }
+  /// True if another value of the same kernel, computed alike, is written to the memory of this one.
+  bool is_written_by_twin(ir::Value value) const { return twins_.contains(value.id); }
   /// What a concat must still copy: operands that could not be written into their window.
   struct Copy {
     View from, to;
@@ -38,6 +41,7 @@ class Storage {
   bool assign_in_concat(ir::Value value);
   void assign_dense(ir::Value value);
   bool assign_through_copy(ir::Value value);
+  bool assign_as_twin(ir::Value value);
   bool fits_users(ir::Value value, const View& view) const;
   std::int32_t add_buffer(Buffer buffer);
   View dense_view(std::int32_t buffer, const ir::Shape& shape) const;
@@ -47,7 +51,10 @@ class Storage {
   std::map<std::int32_t, View> views_;  // by Value::id
   std::map<std::string, std::int32_t> states_;
   std::set<int> elided_;
-  std::map<int, std::vector<Copy>> copies_;  // by concat node
+  std::vector<std::int32_t> classes_;                        // by Value::id: twins.h
+  std::map<std::pair<int, std::int32_t>, ir::Value> first_;  // by node and class: a value with memory
+  std::set<std::int32_t> twins_;                             // by Value::id
+  std::map<int, std::vector<Copy>> copies_;                  // by concat node
 };
 
 /// The one value of a constant that has the same everywhere.

@@ -179,6 +179,38 @@ TEST_CASE(
       fuse(module("    func @main(%x: f32[2,5,48], %w: f32[16,16]) -> (y: f32[2,5,16], o: f32[2,2,5,8]) {" +
                   attention + "      return y = %y, o = %o\n    }\n"));
   CHECK(both.launches.size() == 3);
+  // A second reader of tokens with a transposition of its own reads where the first one does.
+  const std::string again = R"(
+      %u2 = transpose %o {permutation = [0, 2, 1, 3]} : f32[2,5,2,8]
+      %v2 = reshape %u2 : f32[2,5,16]
+      %y2 = matmul %v2, %w : f32[2,5,16]
+)";
+  const Program shared =
+      fuse(module("    func @main(%x: f32[2,5,48], %w: f32[16,16]) -> (y: f32[2,5,16], y2: f32[2,5,16]) {" +
+                  attention + again + "      return y = %y, y2 = %y2\n    }\n"));
+  CHECK(gemms(shared) == 2);
+  CHECK(shared.launches.size() == 3);
+}
+
+TEST_CASE("what a kernel computes twice for two calls is written once") {
+  const auto program = [](const std::string& second) {
+    return fuse(module(R"(
+    func @main(%x: f32[7,24], %w: f32[24,24], %v: f32[24,16]) -> (p: f32[7,24], q: f32[7,16]) {
+      %a = exp %x : f32[7,24]
+      %b = neg %a : f32[7,24]
+)" + second + R"(
+      %p = matmul %b, %w : f32[7,24]
+      %q = matmul %d, %v : f32[7,16]
+      return p = %p, q = %q
+    })"));
+  };
+  const Program twin = program("%c = exp %x : f32[7,24]\n%d = neg %c : f32[7,24]");
+  REQUIRE(kernels(twin) == 1);
+  CHECK(gemms(twin) == 2);
+  CHECK(arguments(twin, 0, kWrite) == 1);
+  const Program other = program("%c = exp %x : f32[7,24]\n%d = sqrt %c : f32[7,24]");
+  REQUIRE(kernels(other) == 1);
+  CHECK(arguments(other, 0, kWrite) == 2);
 }
 
 TEST_CASE("parts of a concat are written in place, once each") {

@@ -1,0 +1,73 @@
+// Value numbering in the order of the ops; see twins.h.
+#include "codegen/fuse/twins.h"
+
+#include <map>
+#include <tuple>
+#include <utility>
+
+namespace rewire::codegen {
+namespace {
+
+using ir::Op;
+using ir::Value;
+
+class Numbering {
+ public:
+  explicit Numbering(const Grouping& grouping) : grouping_(grouping) {
+    const std::size_t values = grouping.function().types.size();
+    for (std::size_t id = 0; id < values; ++id) numbers_.push_back(static_cast<std::int32_t>(id));
+    classes_.assign(values, -1);
+  }
+
+  std::vector<std::int32_t> run() {
+    const std::vector<Op>& body = grouping_.function().body;
+    for (const Op& op : body) {
+      if (op.results.size() == 1) number(op);
+    }
+    return std::move(classes_);
+  }
+
+ private:
+  /// Everything outside of groups keeps the number it has: its own. Views are nowhere, and count with the ops
+  /// that read through them.
+  void number(const Op& op) {
+    const Value result = op.results[0];
+    const int node = grouping_.producer(result);
+    const bool grouped = node >= 0 && !grouping_.nodes()[static_cast<std::size_t>(node)].opaque;
+    if (node >= 0 && !grouped) return;
+    std::vector<std::int32_t> operands;
+    for (Value operand : op.operands) operands.push_back(numbers_[static_cast<std::size_t>(operand.id)]);
+    std::vector<const Op*>& known = known_[{node, op.code, std::move(operands)}];
+    for (const Op* other : known) {
+      if (!same(op, *other)) continue;
+      numbers_[static_cast<std::size_t>(result.id)] =
+          numbers_[static_cast<std::size_t>(other->results[0].id)];
+    }
+    known.push_back(&op);
+    if (grouped)
+      classes_[static_cast<std::size_t>(result.id)] = numbers_[static_cast<std::size_t>(result.id)];
+  }
+
+  bool same(const Op& a, const Op& b) const {
+    const ir::Function& function = grouping_.function();
+    if (a.attributes != b.attributes || function.type(a.results[0]) != function.type(b.results[0]))
+      return false;
+    const int node = grouping_.producer(a.results[0]);
+    if (node < 0) return true;
+    const auto& maps = grouping_.nodes()[static_cast<std::size_t>(node)].group.maps;
+    const auto x = maps.find(a.results[0].id), y = maps.find(b.results[0].id);
+    return x != maps.end() && y != maps.end() && x->second == y->second;
+  }
+
+  const Grouping& grouping_;
+  std::vector<std::int32_t> numbers_, classes_;  // by Value::id
+  std::map<std::tuple<int, ir::Opcode, std::vector<std::int32_t>>, std::vector<const Op*>> known_;
+};
+
+}  // namespace
+
+std::vector<std::int32_t> twin_classes(const Grouping& grouping) {
+  return Numbering(grouping).run();
+}
+
+}  // namespace rewire::codegen
