@@ -1,0 +1,146 @@
+// What a program cannot be faster than on this machine: the floor of a step.
+//   rewire dump MODEL … --stage step | rewire_bench_ceilings [threads]
+// Reads a simplified program, lowers it, and times (a) the GEMMs at exactly its shapes and counts, as the
+// engine cuts them and as oneDNN threads them itself, (b) copies of rising size. bench/README.md says how the
+// floor is made of these. One JSON object on stdout.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "bench/copy_rate.h"
+#include "bench/gemm_rate.h"
+#include "codegen/cost.h"
+#include "codegen/llvm/jit.h"
+#include "codegen/program.h"
+#include "codegen/tile/walk.h"
+#include "ir/error.h"
+#include "ir/text.h"
+#include "ir/verify.h"
+
+namespace rewire::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kMilli = 1e3, kGiga = 1e-9;
+
+struct Gemms {
+  Json shapes = Json::array();
+  double flops = 0, seconds = 0, engine_seconds = 0, best_rate = 0;
+  int launches = 0;
+};
+
+Gemms measure_gemms(const codegen::Program& program, runtime::ThreadPool& pool) {
+  Gemms all;
+  for (const GemmCount& gemm : gemms_of(program)) {
+    const GemmRate rate = measure_gemm(gemm, pool);
+    const double best = std::max(rate.engine, rate.library);
+    all.launches += gemm.count;
+    all.flops += gemm.flops * gemm.count;
+    all.seconds += gemm.flops * gemm.count / best;
+    all.engine_seconds += gemm.flops * gemm.count / rate.engine;
+    all.best_rate = std::max(all.best_rate, best);
+    all.shapes.push_back({{"shape", codegen::short_name(gemm.launch)},
+                          {"count", gemm.count},
+                          {"mflop", gemm.flops * 1e-6},
+                          {"engine_gflops", rate.engine * kGiga},
+                          {"library_gflops", rate.library * kGiga}});
+  }
+  return all;
+}
+
+struct Kernels {
+  double bytes = 0, seconds = 0, memory_seconds = 0, dot_flops = 0;
+  int launches = 0;
+};
+
+/// Multiply-adds x 2 of a kernel's dots: what attention does instead of GEMMs.
+double dot_flops(const codegen::tile::Kernel& kernel) {
+  const auto instances = static_cast<double>(kernel.instances());
+  const double rows =
+      instances / static_cast<double>(kernel.partitions) * static_cast<double>(kernel.row_count());
+  double flops = 0;
+  for (const auto* part : {&kernel.prologue, &kernel.body, &kernel.epilogue}) {
+    for (const codegen::tile::Node& node : *part) {
+      if (!std::holds_alternative<codegen::tile::Dot>(node)) continue;
+      double once = 2;
+      for (std::int32_t axis : codegen::tile::iteration_lanes(kernel, node))
+        once *= static_cast<double>(kernel.axes[static_cast<std::size_t>(axis)].extent);
+      flops += once * (part == &kernel.body ? rows : instances);
+    }
+  }
+  return flops;
+}
+
+Kernels price_kernels(const codegen::Program& program, const std::vector<CopyRate>& rates) {
+  Kernels all;
+  for (const codegen::Launch& launch : program.launches) {
+    if (std::holds_alternative<codegen::GemmLaunch>(launch)) continue;
+    const auto bytes = static_cast<double>(codegen::cost_of(program, launch).bytes);
+    ++all.launches;
+    all.bytes += bytes;
+    all.seconds += bytes / copy_rate_of(rates, bytes);
+    all.memory_seconds += bytes / rates.back().bytes_per_second;
+    if (const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch))
+      all.dot_flops += dot_flops(kernel->kernel);
+  }
+  return all;
+}
+
+void run(std::istream& input, int threads) {
+  const std::string text(std::istreambuf_iterator<char>(input), {});
+  const ir::Module module = ir::parse(text, "stdin");
+  ir::verify(module);
+  if (module.functions.size() != 1)
+    user_error("stdin: one program is wanted: rewire dump MODEL --stage step");
+  const codegen::Program program = codegen::lower(module, module.functions.front());
+
+  runtime::ThreadPool pool(threads);
+  const std::vector<CopyRate> rates = measure_copies(pool);
+  const Gemms gemms = measure_gemms(program, pool);
+  const Kernels kernels = price_kernels(program, rates);
+  const double dots = kernels.dot_flops / gemms.best_rate;
+
+  Json copies = Json::array();
+  for (const CopyRate& rate : rates)
+    copies.push_back({{"mb", rate.bytes * 1e-6}, {"gb_per_s", rate.bytes_per_second * kGiga}});
+  const Json result = {{"program", program.name},
+                       {"cpu", codegen::host_cpu_description()},
+                       {"threads", threads},
+                       {"floor_ms", (gemms.seconds + kernels.seconds) * kMilli},
+                       {"floor_with_dots_ms", (gemms.seconds + kernels.seconds + dots) * kMilli},
+                       {"floor_from_memory_ms", (gemms.seconds + kernels.memory_seconds) * kMilli},
+                       {"gemm",
+                        {{"launches", gemms.launches},
+                         {"gflop", gemms.flops * kGiga},
+                         {"ms", gemms.seconds * kMilli},
+                         {"engine_ms", gemms.engine_seconds * kMilli},
+                         {"shapes", gemms.shapes}}},
+                       {"kernels",
+                        {{"launches", kernels.launches},
+                         {"mb", kernels.bytes * 1e-6},
+                         {"ms", kernels.seconds * kMilli},
+                         {"from_memory_ms", kernels.memory_seconds * kMilli},
+                         {"dot_gflop", kernels.dot_flops * kGiga},
+                         {"dot_ms", dots * kMilli}}},
+                       {"copies", copies}};
+  fmt::print("{}\n", result.dump(2));
+}
+
+}  // namespace
+}  // namespace rewire::bench
+
+int main(int argc, char** argv) {
+  try {
+    rewire::bench::run(std::cin, argc > 1 ? std::atoi(argv[1]) : 2);
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "rewire_bench_ceilings: {}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,28 @@
+// The GEMMs of a program, and how fast this machine does each.
+#pragma once
+
+#include <vector>
+
+#include "codegen/program.h"
+#include "runtime/exec/thread_pool.h"
+
+namespace rewire::bench {
+
+/// GEMMs of one shape and one memory layout, which is all that their speed depends on.
+struct GemmCount {
+  codegen::GemmLaunch launch;  // buffers 0 a, 1 b, 2 c, 3 bias; offsets 0
+  ir::DType dtype = ir::DType::f32;
+  int count = 0;     // launches of it in the program
+  double flops = 0;  // of one
+};
+
+std::vector<GemmCount> gemms_of(const codegen::Program& program);
+
+struct GemmRate {      // flops a second, the operands as near as they fit
+  double engine = 0;   // as the engine cuts and runs it on the pool
+  double library = 0;  // one call, threaded by oneDNN itself
+};
+
+GemmRate measure_gemm(const GemmCount& gemm, runtime::ThreadPool& pool);
+
+}  // namespace rewire::bench
