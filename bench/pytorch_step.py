@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""The peer: training steps of the same vision transformer in PyTorch, on the CPU.
+
+    pytorch_step.py --model '{"image": 28, …}' --batch 64 --residual plain|orthogonal --mode eager|compile
+
+Warms up (and compiles), prints one line of JSON about itself, then reads numbers of steps from stdin, one a line; for
+each it does that many training steps and prints a line of JSON: the median step in ms and the process's peak memory.
+bench/run.py keeps several of these alive and asks them in turn.
+
+The network is timm's ViT written plainly: scaled_dot_product_attention, exact GELU, LayerNorm with eps 1e-6. A step is
+what a `rewire` step is: loss with label smoothing, backward, clipping by the global norm, AdamW with decay on matrices.
+"""
+import argparse
+import json
+import statistics
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Attention(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(dim, 3 * dim)
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, x):
+        b, n, d = x.shape
+        q, k, v = self.qkv(x).reshape(b, n, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4).unbind(0)
+        return self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, n, d))
+
+
+class Mlp(nn.Module):
+    def __init__(self, dim, hidden):
+        super().__init__()
+        self.fc1 = nn.Linear(dim, hidden)
+        self.fc2 = nn.Linear(hidden, dim)
+
+    def forward(self, x):
+        return self.fc2(F.gelu(self.fc1(x)))
+
+
+def plain(x, f):
+    return x + f
+
+
+def orthogonal(x, f, eps=1e-6):
+    """x + f - s x with s = <x, f> / (|x|^2 + eps), token by token."""
+    s = (x * f).sum(-1, keepdim=True) / ((x * x).sum(-1, keepdim=True) + eps)
+    return x + f - s * x
+
+
+class Block(nn.Module):
+    def __init__(self, dim, heads, join):
+        super().__init__()
+        self.norm1 = nn.LayerNorm(dim, eps=1e-6)
+        self.attn = Attention(dim, heads)
+        self.norm2 = nn.LayerNorm(dim, eps=1e-6)
+        self.mlp = Mlp(dim, 4 * dim)
+        self.join = join
+
+    def forward(self, x):
+        x = self.join(x, self.attn(self.norm1(x)))
+        return self.join(x, self.mlp(self.norm2(x)))
+
+
+class VisionTransformer(nn.Module):
+    def __init__(self, image, channels, classes, patch, dim, depth, heads, join):
+        super().__init__()
+        self.proj = nn.Conv2d(channels, dim, patch, patch)
+        self.cls_token = nn.Parameter(torch.zeros(1, 1, dim))
+        self.pos_embed = nn.Parameter(torch.randn(1, (image // patch) ** 2 + 1, dim) * 0.02)
+        self.blocks = nn.Sequential(*[Block(dim, heads, join) for _ in range(depth)])
+        self.norm = nn.LayerNorm(dim, eps=1e-6)
+        self.head = nn.Linear(dim, classes)
+
+    def forward(self, image):
+        x = self.proj(image).flatten(2).transpose(1, 2)
+        x = torch.cat([self.cls_token.expand(x.shape[0], -1, -1), x], 1) + self.pos_embed
+        return self.head(self.norm(self.blocks(x))[:, 0])
+
+
+def memory_mb(key):
+    """VmHWM: the most that was ever resident; VmRSS: now. Of this process alone."""
+    with open("/proc/self/status") as status:
+        line = next(line for line in status if line.startswith(key + ":"))
+    return int(line.split()[1]) * 1024 / 1e6
+
+
+class Trainer:
+    def __init__(self, options):
+        torch.manual_seed(0)
+        model = json.loads(options.model)
+        join = {"plain": plain, "orthogonal": orthogonal}[options.residual]
+        self.model = VisionTransformer(**model, join=join)
+        self.images = torch.randn(options.batch, model["channels"], model["image"], model["image"])
+        self.labels = torch.randint(0, model["classes"], (options.batch,))
+        # compile() wraps the loss as well, so that it is one graph forward and one backward.
+        self.loss = torch.compile(self.plain_loss, dynamic=False) if options.mode == "compile" else self.plain_loss
+        self.smoothing, self.clip_norm = options.label_smoothing, options.clip_norm
+        self.optimizer, self.optimizer_name = self.fastest_optimizer(options.weight_decay)
+
+    def plain_loss(self, images, labels):
+        return F.cross_entropy(self.model(images), labels, label_smoothing=self.smoothing)
+
+    def fastest_optimizer(self, weight_decay):
+        """AdamW has three implementations; which is the fastest differs by machine, so it is measured."""
+        matrices, others = [], []
+        for name, p in self.model.named_parameters():
+            (matrices if p.ndim > 1 and name not in ("cls_token", "pos_embed") else others).append(p)
+        groups = [{"params": matrices, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
+        best = None
+        for name in ("fused", "foreach"):
+            optimizer = torch.optim.AdamW([dict(group) for group in groups], lr=0.0, **{name: True})
+            for p in self.model.parameters():
+                p.grad = torch.zeros_like(p)
+            times = []
+            for _ in range(4):
+                start = time.perf_counter()
+                optimizer.step()
+                times.append(time.perf_counter() - start)
+            if best is None or min(times) < best[0]:
+                best = (min(times), name)
+            optimizer = None
+        self.model.zero_grad(set_to_none=True)
+        return torch.optim.AdamW(groups, lr=1e-3, **{best[1]: True}), best[1]
+
+    def step(self):
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = self.loss(self.images, self.labels)
+        loss.backward()
+        if self.clip_norm > 0:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.clip_norm, foreach=True)
+        self.optimizer.step()
+        return loss.item()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", required=True, help="JSON: image, channels, classes, patch, dim, depth, heads")
+    parser.add_argument("--batch", type=int, required=True)
+    parser.add_argument("--residual", choices=("plain", "orthogonal"), default="plain")
+    parser.add_argument("--mode", choices=("eager", "compile"), default="eager")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--warm-up", type=int, default=5, help="steps before the first that is timed")
+    parser.add_argument("--label-smoothing", type=float, default=0.1)
+    parser.add_argument("--clip-norm", type=float, default=1.0)
+    parser.add_argument("--weight-decay", type=float, default=0.05)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+
+    imported_mb = memory_mb("VmRSS")
+    start = time.perf_counter()
+    trainer = Trainer(options)
+    for _ in range(options.warm_up):
+        first_loss = trainer.step()
+    print(json.dumps({"torch": torch.__version__, "optimizer": trainer.optimizer_name, "loss": first_loss,
+                      "warm_up_s": time.perf_counter() - start, "imported_mb": imported_mb}), flush=True)
+    for line in sys.stdin:
+        times = []
+        for _ in range(int(line)):
+            start = time.perf_counter()
+            trainer.step()
+            times.append(time.perf_counter() - start)
+        print(json.dumps({"step_ms": statistics.median(times) * 1e3, "peak_mb": memory_mb("VmHWM")}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+"""Training steps of `rewire` beside PyTorch's, in interleaved rounds, and beside the machine's ceilings.
+
+    bench/run.py [--python PYTHON_WITH_TORCH] [--case MODEL:BATCH]… [--rounds N] [--steps N] [--threads N]
+
+Writes bench/results/DATE-CPU.json and the same as a table in .md. bench/README.md says how it is measured.
+"""
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+BUILD = HERE.parent / "build" / "release" / "bin"
+RESIDUALS = ("plain", "orthogonal")
+# What every contender trains with.
+LABEL_SMOOTHING, CLIP_NORM, WEIGHT_DECAY = 0.1, 1.0, 0.05
+
+
+def say(text):
+    print(f"bench: {text}", file=sys.stderr, flush=True)
+
+
+def cpu_name():
+    with open("/proc/cpuinfo") as info:
+        line = next((line for line in info if line.startswith("model name")), ": unknown")
+    return line.split(":", 1)[1].strip()
+
+
+class Rewire:
+    """`rewire bench`, a fresh process each round: its kernels come from the cache."""
+
+    def __init__(self, options, model, batch, residual):
+        self.name, self.residual = "rewire", residual
+        self.options, self.about = options, {}
+        self.network = [model, "--plugin", "none" if residual == "plain" else residual,
+                        "--set", f"train.batch={batch}", "--set", f"train.label_smoothing={LABEL_SMOOTHING}",
+                        "--set", f"train.clip_norm={CLIP_NORM}", "--set", f"optimizer.weight_decay={WEIGHT_DECAY}"]
+
+    def command(self, verb, *rest):
+        return [str(self.options.rewire), verb, *self.network, *rest, "--log-level", "warning"]
+
+    def measure(self, steps):
+        command = self.command("bench", "--threads", str(self.options.threads), "--steps", str(steps), "--json")
+        result = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+        self.about.setdefault("first_compile_s", result["compile_s"])
+        return {"step_ms": result["step_ms"], "peak_mb": result["peak_mb"]}
+
+    def floor(self):
+        dump = subprocess.run(self.command("dump", "--stage", "step"), check=True, stdout=subprocess.PIPE)
+        command = [str(self.options.ceilings), str(self.options.threads)]
+        return json.loads(subprocess.run(command, check=True, input=dump.stdout, stdout=subprocess.PIPE).stdout)
+
+    def close(self):
+        pass
+
+
+class PyTorch:
+    """bench/pytorch_step.py, one process for all rounds: it compiles once."""
+
+    def __init__(self, options, shape, batch, residual, mode):
+        self.name, self.residual = f"pytorch {mode}", residual
+        command = [options.python, str(HERE / "pytorch_step.py"), "--model", json.dumps(shape), "--batch", str(batch),
+                   "--residual", residual, "--mode", mode, "--threads", str(options.threads),
+                   "--label-smoothing", str(LABEL_SMOOTHING), "--clip-norm", str(CLIP_NORM),
+                   "--weight-decay", str(WEIGHT_DECAY)]
+        environment = dict(os.environ, OMP_NUM_THREADS=str(options.threads))
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        env=environment)
+        self.about = self.answer()
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.name} ended with status {self.process.wait()}")
+        return json.loads(line)
+
+    def measure(self, steps):
+        self.process.stdin.write(f"{steps}\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def contenders(options, model, shape, batch):
+    every = [Rewire(options, model, batch, residual) for residual in RESIDUALS]
+    if options.python:
+        for mode in options.mode or ("eager", "compile"):
+            for residual in RESIDUALS:
+                say(f"  warming up pytorch {mode}, {residual}")
+                every.append(PyTorch(options, shape, batch, residual, mode))
+    return every
+
+
+def summary(contender, rounds, batch):
+    step_ms = statistics.median(r["step_ms"] for r in rounds)
+    return {"name": contender.name, "residual": contender.residual, "step_ms": step_ms,
+            "images_per_s": batch / step_ms * 1e3, "fastest_round_ms": min(r["step_ms"] for r in rounds),
+            "slowest_round_ms": max(r["step_ms"] for r in rounds), "peak_mb": max(r["peak_mb"] for r in rounds),
+            "about": contender.about, "rounds": rounds}
+
+
+def ratio(rounds, others):
+    """The median of the rounds' own ratios: what slows a whole round down cancels."""
+    return statistics.median(a["step_ms"] / b["step_ms"] for a, b in zip(rounds, others))
+
+
+def run_case(options, model, batch):
+    say(f"{model}, batch {batch}")
+    zoo = json.loads(subprocess.run([str(options.rewire), "models", "--json"], check=True,
+                                    stdout=subprocess.PIPE).stdout)
+    row = next((row for row in zoo if row["name"] == model), None)
+    if row is None:
+        sys.exit(f"bench: no model '{model}'; `rewire models` lists them")
+    shape = {key: row[key] for key in ("image", "channels", "classes", "patch", "dim", "depth", "heads")}
+    floors = {}
+    if options.ceilings.exists():
+        for residual in RESIDUALS:
+            say(f"  the ceilings, {residual}")
+            floors[residual] = Rewire(options, model, batch, residual).floor()
+    every = contenders(options, model, shape, batch)
+    rounds = {contender: [] for contender in every}
+    try:
+        for index in range(options.rounds):
+            say(f"  round {index + 1} of {options.rounds}, load {os.getloadavg()[0]:.1f}")
+            for contender in every:
+                rounds[contender].append(contender.measure(options.steps))
+    finally:
+        for contender in every:
+            contender.close()
+
+    result = {"model": model, "batch": batch, "shape": shape, "floors": floors,
+              "contenders": [summary(c, rounds[c], batch) for c in every], "ratios": {}}
+    ours = {c.residual: rounds[c] for c in every if c.name == "rewire"}
+    result["ratios"]["rewire orthogonal / plain"] = ratio(ours["orthogonal"], ours["plain"])
+    for peer in every:
+        if peer.name == "rewire":
+            continue
+        result["ratios"][f"{peer.name} / rewire, {peer.residual}"] = ratio(rounds[peer], ours[peer.residual])
+        mine = max(r["peak_mb"] for r in ours[peer.residual])
+        theirs = max(r["peak_mb"] for r in rounds[peer])
+        result["ratios"][f"peak memory: rewire / {peer.name}, {peer.residual}"] = mine / theirs
+        beyond = theirs - peer.about["imported_mb"]
+        result["ratios"][f"peak memory: rewire / {peer.name} beyond `import torch`, {peer.residual}"] = mine / beyond
+    for residual, floor in floors.items():
+        step = statistics.median(r["step_ms"] for r in ours[residual])
+        result["ratios"][f"rewire / floor, {residual}"] = step / floor["floor_ms"]
+    return result
+
+
+def markdown(result):
+    lines = [f"# {result['cpu']}, {result['threads']} threads, {result['date']}", ""]
+    for case in result["cases"]:
+        lines += [f"## {case['model']}, batch {case['batch']}, f32", "",
+                  "| | residual | step ms | rounds ms | images/s | peak MB |", "|---|---|---|---|---|---|"]
+        for c in case["contenders"]:
+            lines.append(f"| {c['name']} | {c['residual']} | {c['step_ms']:.1f} | {c['fastest_round_ms']:.1f}–"
+                         f"{c['slowest_round_ms']:.1f} | {c['images_per_s']:.0f} | {c['peak_mb']:.0f} |")
+        for residual, floor in case["floors"].items():
+            lines.append(f"| floor | {residual} | {floor['floor_ms']:.1f} | GEMM {floor['gemm']['ms']:.1f}, "
+                         f"{floor['kernels']['mb']:.0f} MB {floor['kernels']['ms']:.1f} | "
+                         f"{case['batch'] / floor['floor_ms'] * 1e3:.0f} | |")
+        lines += ["", "| ratio (of step times, if not said otherwise) | |", "|---|---|"]
+        lines += [f"| {name} | {value:.3f} |" for name, value in case["ratios"].items()]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def parse_case(text):
+    match = re.fullmatch(r"(\w+):(\d+)", text)
+    if not match:
+        raise argparse.ArgumentTypeError(f"'{text}' is no MODEL:BATCH")
+    return match[1], int(match[2])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rewire", type=pathlib.Path, default=BUILD / "rewire")
+    parser.add_argument("--ceilings", type=pathlib.Path, default=BUILD / "rewire_bench_ceilings",
+                        help="without this program the floors are left out")
+    parser.add_argument("--python", default="", help="a Python that has torch; without it the peers are left out")
+    parser.add_argument("--mode", choices=("eager", "compile"), action="append", help="of PyTorch; default: both")
+    parser.add_argument("--case", type=parse_case, action="append", metavar="MODEL:BATCH",
+                        help="default: vit_tiny_28:64 and vit_s_cifar:32")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--steps", type=int, default=10, help="a round")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--out", type=pathlib.Path, default=HERE / "results", help="a folder")
+    options = parser.parse_args()
+
+    if os.getloadavg()[0] > 0.5:
+        say(f"others compute here (load {os.getloadavg()[0]:.1f}): no figure of this run is worth keeping")
+    date = datetime.date.today().isoformat()
+    result = {"date": date, "cpu": cpu_name(), "threads": options.threads, "load": os.getloadavg()[0], "rounds": options.rounds,
+              "steps": options.steps, "cases": []}
+    for model, batch in options.case or [("vit_tiny_28", 64), ("vit_s_cifar", 32)]:
+        result["cases"].append(run_case(options, model, batch))
+    options.out.mkdir(parents=True, exist_ok=True)
+    slug = re.sub(r"[^a-z0-9]+", "-", re.sub(r"\(\w+\)", "", result["cpu"]).lower()).strip("-")
+    path = options.out / f"{date}-{slug}.json"
+    path.write_text(json.dumps(result, indent=1) + "\n")
+    path.with_suffix(".md").write_text(markdown(result))
+    print(markdown(result))
+    say(f"written to {path}")
+
+
+if __name__ == "__main__":
+    main()
