@@ -7,25 +7,15 @@
 #include "ir/error.h"
 #include "ir/evaluate.h"
 #include "ir/passes/dce.h"
-#include "ir/philox.h"
-#include "runtime/train/initialise.h"
-#include "runtime/train/weights.h"
+#include "runtime/train/check_point.h"
 
 namespace rewire::runtime {
 namespace {
 
-constexpr double kNoise = 0.02;
 constexpr double kStep = 1e-3;  // h, along directions of length 1 in each weight tensor
 constexpr double kFloor = 1e-6;
 
 using Direction = std::map<std::string, std::vector<double>, std::less<>>;
-
-std::vector<double> normals(std::uint64_t seed, const std::string& stream, std::size_t count) {
-  const ir::PhiloxStream philox{seed, 0, ir::stream_hash(stream)};
-  std::vector<double> values(count);
-  for (std::size_t i = 0; i < count; ++i) values[i] = philox.normal(i);
-  return values;
-}
 
 /// The program `grad` cut down to its loss.
 ir::Function loss_program(ir::Module module) {
@@ -41,19 +31,10 @@ class Checker {
  public:
   Checker(const ir::Module& module, const TensorMap& weights, std::uint64_t seed)
       : module_(module), grad_(module.function("grad")), loss_(loss_program(module)), seed_(seed) {
-    const TensorMap fresh = initialise(module, seed);
-    for (const ir::Parameter& parameter : module.parameters) {
-      const auto given = weights.find(parameter.name);
-      ir::Tensor tensor =
-          to_double(given != weights.end() ? given->second : fresh.find(parameter.name)->second);
-      if (parameter.trainable) {
-        const std::vector<double> noise = normals(seed, "noise/" + parameter.name, tensor.data.size());
-        for (std::size_t i = 0; i < noise.size(); ++i) tensor.data[i] += kNoise * noise[i];
-      }
-      state_.tensors.emplace(parameter.name, std::move(tensor));
-    }
+    state_.tensors = perturbed_state(module, weights, seed);
     state_.training = true;
-    for (const ir::Argument& argument : grad_.arguments) draw_argument(argument);
+    for (const ir::Argument& argument : grad_.arguments)
+      arguments_.push_back(random_argument(module_, grad_, argument, seed));
     const std::vector<ir::Tensor> results = ir::evaluate(module_, grad_, arguments_, state_);
     for (std::size_t i = 0; i < results.size(); ++i) gradients_.emplace(grad_.results[i].name, results[i]);
   }
@@ -80,24 +61,14 @@ class Checker {
   }
 
  private:
-  void draw_argument(const ir::Argument& argument) {
-    ir::Tensor tensor(grad_.type(argument.value));
-    const ir::PhiloxStream philox{seed_, 0, ir::stream_hash("argument/" + argument.name)};
-    const ir::Function& forward = module_.function("forward");
-    const auto classes = static_cast<double>(forward.type(forward.result("logits")).shape.back());
-    for (std::size_t i = 0; i < tensor.data.size(); ++i) {
-      tensor.data[i] = argument.name == "label" ? std::floor(philox.uniform(i) * classes) : philox.normal(i);
-    }
-    arguments_.push_back(std::move(tensor));
-  }
-
   /// Length 1 in each weight tensor of the role.
   Direction draw_direction(const std::string& role, std::int64_t index) const {
     Direction direction;
     for (const ir::Parameter& parameter : module_.parameters) {
       if (!parameter.trainable || parameter.role != role || !gradients_.contains(parameter.name)) continue;
-      std::vector<double> values = normals(seed_, fmt::format("direction/{}/{}", index, parameter.name),
-                                           static_cast<std::size_t>(parameter.type.elements()));
+      std::vector<double> values =
+          normal_numbers(seed_, fmt::format("direction/{}/{}", index, parameter.name),
+                         static_cast<std::size_t>(parameter.type.elements()));
       double square = 0;
       for (const double value : values) square += value * value;
       for (double& value : values) value /= std::sqrt(square);

@@ -1,0 +1,51 @@
+#include "runtime/train/check_point.h"
+
+#include <cmath>
+
+#include "ir/philox.h"
+#include "runtime/train/initialise.h"
+
+namespace rewire::runtime {
+namespace {
+
+constexpr double kNoise = 0.02;
+
+}  // namespace
+
+std::vector<double> normal_numbers(std::uint64_t seed, const std::string& stream, std::size_t count) {
+  const ir::PhiloxStream philox{seed, 0, ir::stream_hash(stream)};
+  std::vector<double> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = philox.normal(i);
+  return values;
+}
+
+std::map<std::string, ir::Tensor, std::less<>> perturbed_state(const ir::Module& module,
+                                                               const TensorMap& given, std::uint64_t seed) {
+  std::map<std::string, ir::Tensor, std::less<>> state;
+  const TensorMap fresh = initialise(module, seed);
+  for (const ir::Parameter& parameter : module.parameters) {
+    const auto weight = given.find(parameter.name);
+    ir::Tensor tensor =
+        to_double(weight != given.end() ? weight->second : fresh.find(parameter.name)->second);
+    if (parameter.trainable) {
+      const std::vector<double> noise = normal_numbers(seed, "noise/" + parameter.name, tensor.data.size());
+      for (std::size_t i = 0; i < noise.size(); ++i) tensor.data[i] += kNoise * noise[i];
+    }
+    state.emplace(parameter.name, std::move(tensor));
+  }
+  return state;
+}
+
+ir::Tensor random_argument(const ir::Module& module, const ir::Function& program,
+                           const ir::Argument& argument, std::uint64_t seed) {
+  ir::Tensor tensor(program.type(argument.value));
+  const ir::PhiloxStream philox{seed, 0, ir::stream_hash("argument/" + argument.name)};
+  const ir::Function& forward = module.function("forward");
+  const auto classes = static_cast<double>(forward.type(forward.result("logits")).shape.back());
+  for (std::size_t i = 0; i < tensor.data.size(); ++i) {
+    tensor.data[i] = argument.name == "label" ? std::floor(philox.uniform(i) * classes) : philox.normal(i);
+  }
+  return tensor;
+}
+
+}  // namespace rewire::runtime

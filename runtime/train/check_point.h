@@ -1,0 +1,29 @@
+// Where a program is checked: weights and inputs of no pattern, drawn from a seed, so that no zero or
+// symmetry of a fresh network hides an error.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ir/module.h"
+#include "ir/tensor.h"
+#include "runtime/host_tensor.h"
+
+namespace rewire::runtime {
+
+/// `count` normal numbers of one Philox stream.
+std::vector<double> normal_numbers(std::uint64_t seed, const std::string& stream, std::size_t count);
+
+/// Every parameter of the module: as given, else as initialise() has it; normal noise of deviation 0.02 is
+/// added to those that train.
+std::map<std::string, ir::Tensor, std::less<>> perturbed_state(const ir::Module& module,
+                                                               const TensorMap& given, std::uint64_t seed);
+
+/// An argument of a training program: labels uniform over the classes of forward's result "logits", all else
+/// normal.
+ir::Tensor random_argument(const ir::Module& module, const ir::Function& program,
+                           const ir::Argument& argument, std::uint64_t seed);
+
+}  // namespace rewire::runtime
