@@ -5,6 +5,8 @@
 #include "cli/json.h"
 #include "cli/network.h"
 #include "ir/error.h"
+#include "runtime/exec/make_engine.h"
+#include "runtime/train/engine_check.h"
 #include "runtime/train/gradient_check.h"
 #include "runtime/train/program.h"
 #include "runtime/train/weights.h"
@@ -25,26 +27,45 @@ void declare(Request& request, Options& options) {
   options.flag("--json", request.json, "print an object");
 }
 
-void print_object(const runtime::GradientCheck& check) {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  for (const runtime::GradientCheckRow& row : check.rows) {
-    rows.push_back({{"role", row.role},
-                    {"weights", row.weights},
-                    {"gradient", row.gradient},
-                    {"difference", row.difference},
-                    {"error", row.error},
-                    {"passed", row.passed}});
+void print_object(const runtime::GradientCheck& gradients, const runtime::EngineCheck& engine) {
+  nlohmann::ordered_json differences = nlohmann::ordered_json::array();
+  for (const runtime::GradientCheckRow& row : gradients.rows) {
+    differences.push_back({{"role", row.role},
+                           {"weights", row.weights},
+                           {"gradient", row.gradient},
+                           {"difference", row.difference},
+                           {"error", row.error},
+                           {"passed", row.passed}});
   }
-  print_json({{"loss", check.loss}, {"passed", check.passed()}, {"gradients", std::move(rows)}});
+  nlohmann::ordered_json errors = nlohmann::ordered_json::array();
+  for (const runtime::EngineCheckRow& row : engine.rows) {
+    errors.push_back({{"what", row.what},
+                      {"elements", row.elements},
+                      {"error", row.error},
+                      {"tolerance", row.tolerance},
+                      {"worst", row.worst},
+                      {"passed", row.passed()}});
+  }
+  print_json({{"loss", gradients.loss},
+              {"passed", gradients.passed() && engine.passed()},
+              {"gradients", std::move(differences)},
+              {"compiled", std::move(errors)}});
 }
 
-void print_table(const runtime::GradientCheck& check) {
-  fmt::print("gradients against differences, along random directions; loss {:.6f}\n", check.loss);
+void print_tables(const runtime::GradientCheck& gradients, const runtime::EngineCheck& engine) {
+  fmt::print("gradients against differences, along random directions; loss {:.6f}\n", gradients.loss);
   fmt::print("{:<12} {:>10} {:>15} {:>15} {:>10}\n", "weights", "elements", "gradient", "difference",
              "error");
-  for (const runtime::GradientCheckRow& row : check.rows) {
+  for (const runtime::GradientCheckRow& row : gradients.rows) {
     fmt::print("{:<12} {:>10} {:>15.8e} {:>15.8e} {:>10.1e}{}\n", row.role, row.weights, row.gradient,
                row.difference, row.error, row.passed ? "" : "  WRONG");
+  }
+  fmt::print(
+      "\ncompiled against evaluated in double precision: relative L2 error of outputs and gradients\n");
+  fmt::print("{:<12} {:>10} {:>10}  {}\n", "tensors", "elements", "error", "the worst");
+  for (const runtime::EngineCheckRow& row : engine.rows) {
+    fmt::print("{:<12} {:>10} {:>10.1e}  {}{}\n", row.what, row.elements, row.error, row.worst,
+               row.passed() ? "" : "  WRONG");
   }
 }
 
@@ -54,18 +75,30 @@ void run(const Request& request) {
   ir::Module module = rewritten_module(network, request.batch);
   runtime::add_grad_program(module, runtime::train_options(network.recipe, 1));
   const runtime::TensorMap weights = runtime::fresh_weights(module, network.plugins, seed);
-  const runtime::GradientCheck check = runtime::check_gradients(module, weights, seed, request.directions);
-  request.json ? print_object(check) : print_table(check);
-  if (!check.passed()) {
+  const runtime::GradientCheck gradients =
+      runtime::check_gradients(module, weights, seed, request.directions);
+  const std::unique_ptr<runtime::Engine> compiled = runtime::make_engine("jit", module);
+  const std::unique_ptr<runtime::Engine> evaluator = runtime::make_engine("evaluator", module);
+  const runtime::EngineCheck engine = runtime::check_engine(*compiled, *evaluator, module, weights, seed);
+  request.json ? print_object(gradients, engine) : print_tables(gradients, engine);
+  if (!gradients.passed()) {
     throw RuntimeFailure(fmt::format("a gradient is not the derivative of the loss (error above {:.0e})",
                                      runtime::kGradientTolerance));
+  }
+  if (!engine.passed()) {
+    throw RuntimeFailure(fmt::format(
+        "the compiled program is not the one that is evaluated (error above {:.0e}, of a gradient {:.0e})",
+        runtime::kEngineOutputTolerance, runtime::kEngineGradientTolerance));
   }
 }
 
 }  // namespace
 
 Command verify_command() {
-  return make_command<Request>("verify", "a model's gradients against differences of its loss", declare, run);
+  return make_command<Request>(
+      "verify",
+      "a model's gradients against differences of its loss, and its compiled programs against the evaluator",
+      declare, run);
 }
 
 }  // namespace rewire::cli

@@ -250,7 +250,8 @@ TEST_CASE("bench prints speed, memory and compile time, and on request each kern
   CHECK(rewire_command({"bench", work.file("small.rir"), "--steps", "1", "--quiet"}).code == 0);
 }
 
-TEST_CASE("verify holds the gradients of a rewritten model to differences") {
+TEST_CASE(
+    "verify holds the gradients of a rewritten model to differences, and what is compiled to the evaluator") {
   const Outcome outcome = rewire_command(Words{"verify"} + kModel +
                                          Words{"--json", "--plugin", plugin_file("gain") + ":factor=0.5"});
   REQUIRE(outcome.code == 0);
@@ -258,7 +259,12 @@ TEST_CASE("verify holds the gradients of a rewritten model to differences") {
   CHECK(report.at("passed") == true);
   CHECK(report.at("gradients").size() >= 8);  // a row a role
   for (const json& row : report.at("gradients")) CHECK(row.at("error") < 1e-6);
-  CHECK_THAT(rewire_command(Words{"verify"} + kModel).out, REWIRE_CATCH_CONTAINS("\nqkv "));
+  CHECK(report.at("compiled").size() == report.at("gradients").size() + 2);
+  CHECK(report.at("compiled").at(0).at("what") == "logits");
+  CHECK(report.at("compiled").at(1).at("what") == "loss");
+  for (const json& row : report.at("compiled")) CHECK(row.at("error") < row.at("tolerance"));
+  const std::string text = rewire_command(Words{"verify"} + kModel).out;
+  CHECK_THAT(text, REWIRE_CATCH_CONTAINS("\nqkv ") && REWIRE_CATCH_CONTAINS("\nlogits "));
 }
 
 TEST_CASE("models, plugins and doctor print text and JSON") {

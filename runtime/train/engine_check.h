@@ -1,0 +1,38 @@
+// Does an engine compute a training program as the evaluator does? One run of `forward` and of `grad` on
+// each, from the same weights and inputs (check_point.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ir/module.h"
+#include "runtime/exec/engine.h"
+#include "runtime/host_tensor.h"
+
+namespace rewire::runtime {
+
+/// Relative L2 errors that f32 stays below: of a result of forward and the loss, and of a gradient.
+inline constexpr double kEngineOutputTolerance = 1e-5;
+inline constexpr double kEngineGradientTolerance = 1e-4;
+
+struct EngineCheckRow {
+  std::string what;           // a result of forward, "loss", or the role of weights
+  std::string worst;          // the tensor with the largest error of those
+  std::int64_t elements = 0;  // of all of them
+  double error = 0;  // |x - y| / max(|y|, f), f = 1e-6 of the norm of all gradients for a gradient, else 0
+  double tolerance = 0;
+  bool passed() const { return error <= tolerance; }  // false for a NaN
+};
+
+struct EngineCheck {
+  std::vector<EngineCheckRow> rows;  // outputs, loss, gradients by role in the order of the parameters
+  bool passed() const;
+};
+
+/// `module` has `forward` and the program `grad` (add_grad_program), and both engines run it; their state is
+/// overwritten.
+EngineCheck check_engine(Engine& engine, Engine& evaluator, const ir::Module& module,
+                         const TensorMap& weights, std::uint64_t seed);
+
+}  // namespace rewire::runtime

@@ -1,0 +1,93 @@
+// The check of an engine passes where it computes what the evaluator does, and names what it gets wrong.
+#include "runtime/train/engine_check.h"
+
+#include <cmath>
+#include <limits>
+
+#include "runtime/train/program.h"
+#include "tests/runtime_train/linear_model.h"
+#include "tests/support/catch.h"
+
+namespace rewire::runtime {
+namespace {
+
+constexpr std::uint64_t kSeed = 11;
+
+ir::Module model_with_grad() {
+  ir::Module module = linear_model(3, 5, 4, 0.25);
+  for (ir::Parameter& parameter : module.parameters) {
+    if (parameter.trainable) parameter.role = "head";
+  }
+  add_grad_program(module, {});
+  return module;
+}
+
+/// The evaluator with the first element of one result changed.
+class Wrong final : public Engine {
+ public:
+  Wrong(const ir::Module& module, std::string program, std::string result, float factor)
+      : engine_(make_evaluator_engine(module)),
+        program_(std::move(program)),
+        result_(std::move(result)),
+        factor_(factor) {}
+  void write_state(std::string_view name, const HostTensor& value) override {
+    engine_->write_state(name, value);
+  }
+  HostTensor read_state(std::string_view name) const override { return engine_->read_state(name); }
+  TensorMap run(std::string_view function, const TensorMap& inputs) override {
+    TensorMap results = engine_->run(function, inputs);
+    if (function == program_) {
+      // A multiple of the norm, so that the relative error of the tensor is the factor.
+      double square = 0;
+      for (const float value : results.at(result_).as<float>()) square += static_cast<double>(value) * value;
+      results.at(result_).as<float>()[0] += factor_ * static_cast<float>(std::sqrt(square));
+    }
+    return results;
+  }
+  void prepare(std::string_view function) override { engine_->prepare(function); }
+
+ private:
+  std::unique_ptr<Engine> engine_;
+  std::string program_, result_;
+  float factor_;
+};
+
+TEST_CASE("An engine that computes what the evaluator does passes the check, a row an output and a role") {
+  const ir::Module module = model_with_grad();
+  const std::unique_ptr<Engine> evaluator = make_evaluator_engine(module);
+  const std::unique_ptr<Engine> jit = make_jit_engine(module);
+  const EngineCheck check = check_engine(*jit, *evaluator, module, {}, kSeed);
+  REQUIRE(check.rows.size() == 3);
+  CHECK(check.rows[0].what == "logits");
+  CHECK(check.rows[0].elements == 12);
+  CHECK(check.rows[1].what == "loss");
+  CHECK(check.rows[2].what == "head");
+  CHECK(check.rows[2].elements == 24);
+  CHECK(check.rows[2].error > 0);  // f32 against double
+  CHECK(check.passed());
+}
+
+TEST_CASE("An engine that is off by more than the tolerance fails, and the worst tensor is named") {
+  const ir::Module module = model_with_grad();
+  const std::unique_ptr<Engine> evaluator = make_evaluator_engine(module);
+  const auto checked = [&](const char* program, const char* result, float factor) {
+    Wrong wrong(module, program, result, factor);
+    return check_engine(wrong, *evaluator, module, {}, kSeed);
+  };
+  CHECK(checked("forward", "logits", 5e-6F).passed());
+  CHECK_FALSE(checked("forward", "logits", 2e-5F).rows[0].passed());
+  CHECK_FALSE(checked("grad", "loss", 2e-5F).rows[1].passed());
+  CHECK(checked("grad", "b", 5e-5F).passed());
+  for (const char* weight : {"w", "b"}) {
+    CAPTURE(weight);
+    const EngineCheck check = checked("grad", weight, 2e-4F);
+    CHECK_FALSE(check.passed());
+    CHECK(check.rows[0].passed());
+    CHECK(check.rows[2].worst == weight);
+    CHECK(check.rows[2].error == Approx(2e-4).epsilon(0.01));
+    CHECK_FALSE(checked("grad", weight, std::numeric_limits<float>::quiet_NaN()).rows[2].passed());
+  }
+}
+
+}  // namespace
+}  // namespace rewire::runtime
