@@ -36,10 +36,12 @@ Progress::~Progress() {
   clear();
 }
 
-void Progress::started(const std::string& run, const runtime::TrainPosition& position) {
-  line(position.step == 0
-           ? fmt::format("training in {}", run)
-           : fmt::format("going on in {} after step {} (epoch {})", run, position.step, position.epoch + 1));
+void Progress::started(const runtime::RunFacts& facts) {
+  line(fmt::format("{} weights, {} + {} images, {} epochs of {} steps", facts.weights, facts.train_images,
+                   facts.test_images, facts.epochs, facts.steps_per_epoch));
+  line(facts.position.step == 0 ? fmt::format("training in {}", facts.run)
+                                : fmt::format("going on in {} after step {} (epoch {})", facts.run,
+                                              facts.position.step, facts.position.epoch + 1));
 }
 
 void Progress::compiling(const std::string& program) {

@@ -16,7 +16,7 @@ class Progress final : public runtime::TrainObserver {
   explicit Progress(bool quiet);
   ~Progress() override;
 
-  void started(const std::string& run, const runtime::TrainPosition& position) override;
+  void started(const runtime::RunFacts& facts) override;
   void compiling(const std::string& program) override;
   void stepped(const runtime::TrainView& view) override;
   void evaluating(std::int64_t done, std::int64_t batches) override;

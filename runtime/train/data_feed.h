@@ -29,6 +29,7 @@ class DataFeed {
   /// The training split in batches of train.batch, shuffled and augmented, from `start` on; the test split in
   /// batches of eval.batch, in order. The feed must outlive it.
   std::unique_ptr<Loader> load(DataPosition start = {}) const;
+  std::int64_t images() const { return dataset_.count; }
   /// Of a pass: train.batch drops what is left over, eval.batch pads it.
   std::int64_t batches() const;
 

@@ -86,7 +86,7 @@ class Run {
   }
 
   TrainResult finish() {
-    observer_.started(folder_.path(), progress_.position);
+    observer_.started(facts());
     const int signal = train_epochs();
     if (signal == 0) {
       if (!accuracy_) accuracy_ = evaluate();
@@ -107,6 +107,19 @@ class Run {
   }
 
  private:
+  RunFacts facts() const {
+    RunFacts facts;
+    facts.run = folder_.path();
+    facts.position = progress_.position;
+    for (const ir::Parameter& parameter : plan_.programs.module.parameters)
+      facts.weights += parameter.trainable ? parameter.type.elements() : 0;
+    facts.train_images = plan_.train_data.images();
+    facts.test_images = plan_.test_data.images();
+    facts.epochs = recipe_.train.epochs;
+    facts.steps_per_epoch = plan_.steps_per_epoch;
+    return facts;
+  }
+
   /// 0, or the signal that stopped it; then a checkpoint is written.
   int train_epochs() {
     TrainPosition& at = progress_.position;

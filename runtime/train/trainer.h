@@ -40,10 +40,19 @@ struct EpochReport {
   double seconds = 0;                  // of this epoch's steps in this process
 };
 
+/// What is known before the first step.
+struct RunFacts {
+  std::string run;
+  TrainPosition position;
+  std::int64_t weights = 0;  // numbers that are trained
+  std::int64_t train_images = 0, test_images = 0;
+  std::int64_t epochs = 0, steps_per_epoch = 0;
+};
+
 class TrainObserver {
  public:
   virtual ~TrainObserver() = default;
-  virtual void started(const std::string& run, const TrainPosition& position) = 0;
+  virtual void started(const RunFacts& facts) = 0;
   virtual void compiling(const std::string& program) = 0;
   virtual void stepped(const TrainView& view) = 0;
   virtual void evaluating(std::int64_t done, std::int64_t batches) = 0;
