@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -15,6 +16,7 @@
 #include "ir/error.h"
 #include "runtime/device/probe.h"
 #include "runtime/io/files.h"
+#include "runtime/log.h"
 
 namespace rewire::runtime {
 namespace {
@@ -113,13 +115,25 @@ std::string free_run_path(const std::string& wanted) {
   return path;
 }
 
-std::string describe_choices(const std::string& engine) {
+void record_choices(const RunFolder& folder, const std::string& engine) {
   nlohmann::ordered_json choices;
   choices["engine"] = engine;
   choices["target"] = codegen::host_cpu_description();
   for (const LibraryVersion& library : built_with()) choices["built_with"][library.name] = library.version;
   choices["timed"] = nlohmann::ordered_json::object();  // choices made by timing; none is made on a CPU
-  return choices.dump(2) + "\n";
+  const std::string text = choices.dump(2) + "\n", file = folder.file("choices.json");
+  std::error_code error;
+  if (!fs::exists(file, error)) {
+    write_file_atomically(file, text);
+    return;
+  }
+  const std::vector<std::byte> recorded = read_file(file);
+  if (!std::ranges::equal(recorded, std::as_bytes(std::span(text.data(), text.size())))) {
+    write_log(LogLevel::warning,
+              fmt::format("{} names another engine, CPU target or library than this one: the run goes "
+                          "on, but not to the same bits",
+                          file));
+  }
 }
 
 }  // namespace rewire::runtime

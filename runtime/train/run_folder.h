@@ -50,7 +50,7 @@ class RunFolder {
 /// `wanted`, or if it exists already the first of wanted-2, wanted-3, … that does not.
 std::string free_run_path(const std::string& wanted);
 
-/// The text of choices.json.
-std::string describe_choices(const std::string& engine);
+/// Writes choices.json, or where it is there already compares it: a warning if the run began under others.
+void record_choices(const RunFolder& folder, const std::string& engine);
 
 }  // namespace rewire::runtime

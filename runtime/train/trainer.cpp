@@ -366,7 +366,7 @@ TrainResult train(const TrainRequest& request, const std::string& out, TrainObse
   start.state = first_state(request, plan.programs);
   RunFolder folder = RunFolder::create(out);
   write_file_atomically(folder.file("recipe.toml"), to_toml(request.recipe));
-  write_file_atomically(folder.file("choices.json"), describe_choices(request.engine));
+  record_choices(folder, request.engine);
   return Run(request, plan, folder, observer, std::move(start)).finish();
 }
 
@@ -384,6 +384,7 @@ TrainResult resume_training(const TrainRequest& request, const std::string& run,
                at.step_in_epoch, plan.steps_per_epoch);
   }
   write_file_atomically(folder.file("recipe.toml"), to_toml(request.recipe));
+  record_choices(folder, request.engine);
   return Run(request, plan, folder, observer, std::move(start)).finish();
 }
 

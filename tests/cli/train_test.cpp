@@ -19,13 +19,14 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-/// Dropout, drop path and augmentation draw numbers in every step; epochs of 16 steps.
+/// Dropout, drop path and augmentation draw numbers in every step. Two epochs of 150 steps: long enough that
+/// a signal meant for the middle of the second comes before its end.
 const Words kRun = kModel + Words{"--set",  "data.format=synthetic",
-                                  "--set",  "data.count=131",
+                                  "--set",  "data.count=1203",
                                   "--set",  "train.batch=8",
                                   "--set",  "train.epochs=2",
-                                  "--set",  "train.log_every=5",
-                                  "--set",  "eval.batch=50",
+                                  "--set",  "train.log_every=20",
+                                  "--set",  "eval.batch=500",
                                   "--set",  "model.dropout=0.1",
                                   "--set",  "model.drop_path=0.2",
                                   "--set",  "transforms.crop_padding=2",
@@ -82,7 +83,7 @@ const std::string& whole_run() {
 void check_same_run(const std::string& run) {
   CHECK(read_text(run + "/weights.safetensors") == read_text(whole_run() + "/weights.safetensors"));
   CHECK(timeless(metrics(run)) == timeless(metrics(whole_run())));
-  const std::string last = "/checkpoints/0002-00000032/state.safetensors";
+  const std::string last = "/checkpoints/0002-00000300/state.safetensors";
   CHECK(read_text(run + last) == read_text(whole_run() + last));
 }
 
@@ -90,17 +91,16 @@ TEST_CASE("A run folder holds recipe, choices, metrics, checkpoints and weights"
   const std::string& run = whole_run();
   CHECK(entries(run) == 5);
   CHECK(entries(run + "/checkpoints") == 2);
-  CHECK(fs::exists(run + "/checkpoints/0001-00000016/weights.safetensors"));
+  CHECK(fs::exists(run + "/checkpoints/0001-00000150/weights.safetensors"));
   const std::vector<Json> lines = metrics(run);
-  // Steps 5, 10, 15, 16, evaluation; 20, 25, 30, 32, evaluation.
-  REQUIRE(lines.size() == 10);
   std::vector<int> steps;
   for (const Json& line : lines) steps.push_back(line.at("step").get<int>());
-  CHECK(steps == std::vector<int>{5, 10, 15, 16, 16, 20, 25, 30, 32, 32});
-  CHECK(lines[4].at("kind") == "eval");
-  CHECK(lines[4].at("images") == 131);
-  CHECK(lines[9].at("epoch") == 1);
-  CHECK(lines[9].at("loss").get<double>() < lines[4].at("loss").get<double>());
+  CHECK(steps == std::vector<int>{20, 40, 60, 80, 100, 120, 140, 150, 150,  // the last: the evaluation
+                                  160, 180, 200, 220, 240, 260, 280, 300, 300});
+  CHECK(lines[8].at("kind") == "eval");
+  CHECK(lines[8].at("images") == 1203);
+  CHECK(lines[17].at("epoch") == 1);
+  CHECK(lines[17].at("loss").get<double>() < lines[8].at("loss").get<double>());
   CHECK(Json::parse(read_text(run + "/choices.json")).at("engine") == "jit");
   const auto weights = runtime::read_safetensors(run + "/weights.safetensors");
   CHECK(weights.metadata.at("format") == "pt");
@@ -108,14 +108,14 @@ TEST_CASE("A run folder holds recipe, choices, metrics, checkpoints and weights"
 
   const Outcome eval = rewire_command({"eval", run, "--json", "--quiet"});
   CHECK(eval.code == 0);
-  CHECK(Json::parse(eval.out).at("loss") == lines[9].at("loss"));
-  CHECK(Json::parse(eval.out).at("top1") == lines[9].at("top1"));
+  CHECK(Json::parse(eval.out).at("loss") == lines[17].at("loss"));
+  CHECK(Json::parse(eval.out).at("top1") == lines[17].at("top1"));
   const Outcome by_weights =
       rewire_command({"eval", run + "/recipe.toml", "--weights", run + "/weights.safetensors", "--engine",
                       "evaluator", "--json", "--quiet"});
   CHECK(by_weights.err.empty());
   CHECK(Json::parse(by_weights.out).at("loss").get<double>() ==
-        Approx(lines[9].at("loss").get<double>()).epsilon(1e-5));
+        Approx(lines[17].at("loss").get<double>()).epsilon(1e-5));
 }
 
 TEST_CASE("The resolved recipe trains to the same bits") {
@@ -145,7 +145,7 @@ TEST_CASE("kill -9 in mid-epoch, the kernel cache deleted: --resume comes to the
     {
       RunningCommand command(train(kRun, run, {"--set", std::string("train.checkpoint_every=") + every}),
                              {"XDG_CACHE_HOME=" + cache});
-      await_lines(command, run, 7);  // after step 25, in the second epoch
+      await_lines(command, run, 11);  // after step 180, in the second epoch
       command.signal(SIGKILL);
       CHECK(command.wait().code == 128 + SIGKILL);
     }
@@ -173,7 +173,7 @@ TEST_CASE("SIGINT and SIGTERM save and exit; --resume goes on, as often as it ta
   CHECK(entries(run + "/checkpoints") >= 1);
   {
     RunningCommand command({"train", "--resume", run, "--quiet", "--set", "train.threads=1"});
-    await_lines(command, run, 6);
+    await_lines(command, run, 11);
     command.signal(SIGTERM);
     CHECK(command.wait().code == 128 + SIGTERM);
   }
@@ -186,10 +186,11 @@ TEST_CASE("SIGINT and SIGTERM save and exit; --resume goes on, as often as it ta
 
 TEST_CASE("Accumulated batches resume to the same bits") {
   const TemporaryFolder folder;
-  const Words accumulated = kRun + Words{"--set", "train.accumulate=3", "--set", "train.log_every=1"};
+  const Words accumulated = kRun + Words{"--set", "train.accumulate=4", "--set", "train.log_every=1"};
   const std::string whole = folder.file("whole"), run = folder.file("stopped");
   CHECK(rewire_command(train(accumulated, whole)).err.empty());
-  CHECK(metrics(whole).back().at("step") == 10);  // two epochs of 16 batches: 5 steps each, a batch left over
+  CHECK(metrics(whole).back().at("step") ==
+        74);  // two epochs of 150 batches: 37 steps each, 2 batches left over
   {
     RunningCommand command(train(accumulated, run));
     await_lines(command, run, 3);
@@ -210,11 +211,11 @@ TEST_CASE("A plugin that is switched on at an epoch has its parameters from the 
   CHECK(read_text(whole + "/weights.safetensors") != read_text(whole_run() + "/weights.safetensors"));
   // The first epoch is that of the run without it.
   const std::vector<Json> with = timeless(metrics(whole)), without = timeless(metrics(whole_run()));
-  for (std::size_t i = 0; i < 5; ++i) CHECK(with[i] == without[i]);
-  CHECK(with[5] != without[5]);
+  for (std::size_t i = 0; i < 9; ++i) CHECK(with[i] == without[i]);
+  CHECK(with[9] != without[9]);
   {
     RunningCommand command(train(switched, run));
-    await_lines(command, run, 6);
+    await_lines(command, run, 11);
     command.signal(SIGKILL);
     command.wait();
   }
