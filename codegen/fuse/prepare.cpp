@@ -147,13 +147,13 @@ bool collect_windows(const Function& function, const std::vector<std::int32_t>& 
 }
 
 void merge_pads(Module& module, Function& function) {
+  std::vector<std::int32_t> definitions = function.definitions();
+  std::vector<int> uses = count_uses(function);
   for (std::size_t i = function.body.size(); i-- > 0;) {
     if (function.body[i].code != Opcode::add) continue;
     const Op op = function.body[i];
     std::vector<PaddedWindow> windows;
-    if (!collect_windows(function, function.definitions(), count_uses(function), op.results[0], true,
-                         windows))
-      continue;
+    if (!collect_windows(function, definitions, uses, op.results[0], true, windows)) continue;
     std::sort(windows.begin(), windows.end(), [](const auto& a, const auto& b) { return a.low < b.low; });
     std::int64_t reached = 0;
     bool tiles = true;
@@ -171,6 +171,8 @@ void merge_pads(Module& module, Function& function) {
     const Value whole = b.concat(parts, static_cast<int>(windows[0].axis));
     function.replace_uses(op.results[0], whole, b.position());
     drop_dead(function);
+    definitions = function.definitions();
+    uses = count_uses(function);
     i = std::min(i, function.body.size());
   }
 }
