@@ -5,9 +5,11 @@
 #include <boost/math/special_functions/erf.hpp>
 #include <cmath>
 #include <numbers>
+#include <thread>
 
 #include "ir/error.h"
 #include "ir/philox.h"
+#include "runtime/exec/thread_pool.h"
 
 namespace rewire::runtime {
 namespace {
@@ -46,31 +48,36 @@ double xavier_bound(const ir::Parameter& parameter) {
   return std::sqrt(6.0 / static_cast<double>(shape[shape.size() - 1] + shape[shape.size() - 2]));
 }
 
+constexpr std::int64_t kGrain = 4096;
+
 template <class Draw>
-ir::Tensor fill(const ir::TensorType& type, Draw draw) {
+HostTensor fill(ThreadPool& pool, const ir::TensorType& type, Draw draw) {
   ir::Tensor tensor(type);
-  for (std::size_t i = 0; i < tensor.data.size(); ++i) tensor.data[i] = draw(i);
-  return tensor;
+  pool.run(type.elements(), kGrain, [&](std::int64_t begin, std::int64_t end, int) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
+      tensor.data[i] = draw(i);
+  });
+  return to_host(tensor);
 }
 
-ir::Tensor draw(const ir::Parameter& parameter, std::uint64_t seed) {
+HostTensor draw(ThreadPool& pool, const ir::Parameter& parameter, std::uint64_t seed) {
   const Init& init = parameter.init;
   const ir::PhiloxStream stream{seed, 0, ir::stream_hash(parameter.name)};
   auto uniform = [&](double low, double high) {
-    return fill(parameter.type, [=](std::size_t i) { return low + (high - low) * stream.uniform(i); });
+    return fill(pool, parameter.type, [=](std::size_t i) { return low + (high - low) * stream.uniform(i); });
   };
   switch (init.kind) {
     case InitKind::zeros:
-      return ir::Tensor(parameter.type);
+      return HostTensor(parameter.type);
     case InitKind::ones:
-      return fill(parameter.type, [](std::size_t) { return 1.0; });
+      return fill(pool, parameter.type, [](std::size_t) { return 1.0; });
     case InitKind::constant:
-      return fill(parameter.type, [&](std::size_t) { return init.a; });
+      return fill(pool, parameter.type, [&](std::size_t) { return init.a; });
     case InitKind::normal:
-      return fill(parameter.type, [&](std::size_t i) { return init.a * stream.normal(i); });
+      return fill(pool, parameter.type, [&](std::size_t i) { return init.a * stream.normal(i); });
     case InitKind::trunc_normal: {
       const TruncNormal cut(init.a, init.b);
-      return fill(parameter.type, [&](std::size_t i) { return cut(stream.uniform(i)); });
+      return fill(pool, parameter.type, [&](std::size_t i) { return cut(stream.uniform(i)); });
     }
     case InitKind::uniform:
       return uniform(init.a, init.b);
@@ -86,11 +93,13 @@ ir::Tensor draw(const ir::Parameter& parameter, std::uint64_t seed) {
 
 TensorMap initialise(const ir::Module& module, std::uint64_t seed) {
   if (seed > (1ULL << 53)) user_error("the seed is {}; it must not exceed 2^53", seed);
+  ThreadPool pool(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
   TensorMap state;
   for (const ir::Parameter& parameter : module.parameters) {
-    ir::Tensor tensor = draw(parameter, seed);
-    if (parameter.name == "rng.seed") tensor.data[0] = static_cast<double>(seed);
-    state.emplace(parameter.name, to_host(tensor));
+    HostTensor tensor = draw(pool, parameter, seed);
+    if (parameter.name == "rng.seed")
+      tensor = fill(pool, parameter.type, [&](std::size_t) { return static_cast<double>(seed); });
+    state.emplace(parameter.name, std::move(tensor));
   }
   return state;
 }
