@@ -28,6 +28,9 @@ using codegen::Program;
 constexpr std::int64_t kGap = 256;  // bytes behind every buffer when memory is checked
 constexpr unsigned char kGapByte = 0xA5;
 
+// About what one thread does: only to put the tasks of a wave in order.
+constexpr double kFlopsPerSecond = 1e11, kBytesPerSecond = 1e10;
+
 // Raw bytes, 64-byte aligned.
 HostTensor make_bytes(std::int64_t count) {
   return HostTensor({ir::DType::u8, {std::max<std::int64_t>(count, 64)}});
@@ -130,14 +133,8 @@ class CpuEngine final : public JitEngine {
     const auto functions = jit_.compile(kernels);
     result.plan = plan_memory(result.program, options_.check_memory ? kGap : 0);
     result.steps = make_steps(result.program, functions);
-    for (const auto& wave : make_waves(result.program, result.plan)) {
-      std::vector<Task> tasks;
-      for (int launch : wave) {
-        const std::vector<Task> own = tasks_of(*result.steps[static_cast<std::size_t>(launch)]);
-        tasks.insert(tasks.end(), own.begin(), own.end());
-      }
-      result.waves.push_back(std::move(tasks));
-    }
+    for (const auto& wave : make_waves(result.program, result.plan))
+      result.waves.push_back(wave_tasks(result, wave));
     for (const auto& step : result.steps)
       result.scratch_bytes = std::max(result.scratch_bytes, step->scratch_bytes());
     fill_constants(result);
@@ -149,6 +146,25 @@ class CpuEngine final : public JitEngine {
     report_.compile_seconds +=
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return result;
+  }
+
+  /// The tasks of a wave's launches, the longest first, so that no long one is left for the end.
+  static std::vector<Task> wave_tasks(const CompiledProgram& compiled, const std::vector<int>& wave) {
+    std::vector<Task> tasks;
+    std::map<const Step*, double> seconds;  // of one task
+    for (int launch : wave) {
+      const auto at = static_cast<std::size_t>(launch);
+      const Step& step = *compiled.steps[at];
+      const std::vector<Task> own = tasks_of(step);
+      tasks.insert(tasks.end(), own.begin(), own.end());
+      const codegen::LaunchCost cost = codegen::cost_of(compiled.program, compiled.program.launches[at]);
+      seconds[&step] = std::max(static_cast<double>(cost.flops) / kFlopsPerSecond,
+                                static_cast<double>(cost.bytes) / kBytesPerSecond) /
+                       static_cast<double>(std::max<std::int64_t>(step.tasks(), 1));
+    }
+    std::ranges::stable_sort(tasks, std::greater<>(),
+                             [&](const Task& task) { return seconds.at(task.step); });
+    return tasks;
   }
 
   static TensorMap make_outputs(const ir::Function& function) {
