@@ -10,15 +10,13 @@
 #include "runtime/io/files.h"
 #include "runtime/recipe/keys.h"
 #include "runtime/recipe/recipe.h"
-#include "runtime/recipe/stray_character.h"
+#include "runtime/recipe/text_fault.h"
 
 namespace rewire::runtime {
 namespace {
 
 constexpr std::string_view kPluginSection = "plugin";
-// A recipe has a few kilobytes. toml++ destroys nested tables recursively, and a key may have one table for
-// every two bytes of text: without a bound, "a.a.a. …" of a megabyte overflows the stack.
-constexpr std::size_t kLargestRecipe = 64 << 10;
+constexpr std::size_t kLargestRecipe = 64 << 10;  // a recipe has a few kilobytes
 
 /// "an integer", "a list", …: what stands in the file.
 std::string describe(const toml::node& node) {
@@ -158,9 +156,8 @@ class RecipeReader {
     if (text.size() > kLargestRecipe) {
       user_error("{}: {} bytes are no recipe: it may have {}", file_name_, text.size(), kLargestRecipe);
     }
-    if (const std::optional<int> line = stray_character_line(text)) {
-      user_error("{}:{}: a character beyond ASCII stands outside comments and one-line strings", file_name_,
-                 *line);
+    if (const std::optional<TextFault> fault = text_fault(text)) {
+      user_error("{}:{}: {}", file_name_, fault->line, fault->what);
     }
     toml::table root;
     try {
@@ -265,7 +262,7 @@ class RecipeReader {
     const toml::value<std::string> plain(text);
     toml::table parsed;
     const std::string assignment = fmt::format("value = {}", text);
-    if (stray_character_line(assignment)) {
+    if (text_fault(assignment)) {
       reader.read(plain);
       return;
     }

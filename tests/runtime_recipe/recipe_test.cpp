@@ -109,9 +109,9 @@ TEST_CASE("A recipe that is written and read again is the same") {
 TEST_CASE("--set overrides the file in order, and text that is no TOML is a string") {
   const Recipe recipe =
       parse_recipe(kWhole, "r.toml",
-                   {"seed=9", "model.dim=64", "model.dim=128", "optimizer.name=sgd", "data.path=/other/folder",
-                    "data.format=\"synthetic\"", "optimizer.lr=1", "transforms.horizontal_flip=false",
-                    "train.weights=2024-01-01"});
+                   {"seed=9", "model.dim=64", "model.dim=128", "optimizer.name=sgd",
+                    "data.path=/other/folder", "data.format=\"synthetic\"", "optimizer.lr=1",
+                    "transforms.horizontal_flip=false", "train.weights=2024-01-01"});
   CHECK(recipe.seed == 9);
   CHECK(recipe.model.dim == 128);
   CHECK(recipe.optimizer.name == "sgd");
@@ -197,10 +197,13 @@ TEST_CASE("Deep nesting is refused, and so is a text too large to be a recipe") 
     for (int i = 0; i < times; ++i) all += text;
     return all;
   };
-  // As deep as a recipe's size allows, whole and broken off.
-  const std::string deep = repeated("a.", 32000);
-  CHECK(fault(deep + "a = 1\n") == "r.toml:1: unknown section [a]");
-  CHECK(fault(deep + "a = 1\n!").starts_with("r.toml:2: "));
+  CHECK(fault("x = 1.5\n" + repeated("a.", 32000) + "a = 1\n") == "r.toml:2: a key has more than 16 parts");
+  CHECK(fault("[" + repeated("\"a\" . ", 16) + "a]") == "r.toml:1: a key has more than 16 parts");
+  CHECK(fault(repeated("a.", 15) + "a = 1\n") == "r.toml:1: unknown section [a]");
+  // As deep as toml++ and keys of 16 parts allow.
+  const std::string key = repeated("a.", 15) + "a = ";
+  CHECK(fault(key + repeated("{" + key, 127) + "1" + repeated("}", 127)) == "r.toml:1: unknown section [a]");
+  CHECK(fault("[transforms]\nmean = [" + repeated("0.5, ", 1000) + "0.5]\nx = 1").starts_with("r.toml:3: "));
   CHECK(fault("a = " + repeated("[", 60000)).starts_with("r.toml:1: "));
   CHECK(fault("a = " + repeated("{a = ", 12000)).starts_with("r.toml:1: "));
   CHECK(fault(repeated("# text\n", 10000)) == "r.toml: 70000 bytes are no recipe: it may have 65536");

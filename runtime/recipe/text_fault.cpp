@@ -1,4 +1,4 @@
-#include "runtime/recipe/stray_character.h"
+#include "runtime/recipe/text_fault.h"
 
 #include <algorithm>
 
@@ -7,6 +7,11 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::string_view kBeforeStrings = "\n=,.[{";
+constexpr std::string_view kBetweenKeys = "\n=,[]{}";
+constexpr int kMostDots = 15;  // of one key
+
+constexpr std::string_view kStray = "a character beyond ASCII stands outside comments and one-line strings";
+constexpr std::string_view kDeep = "a key has more than 16 parts";
 
 /// Walks over the text as TOML's strings and comments divide it.
 class Scanner {
@@ -15,29 +20,34 @@ class Scanner {
     if (text_.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
   }
 
-  /// The position of the first stray character, or the text's size.
-  std::size_t find() {
+  std::optional<TextFault> find() {
     char before = '\n';  // the last character that is no blank
+    int dots = 0;
     while (at_ < text_.size()) {
       const char c = text_[at_];
-      if (!is_ascii(c)) break;
+      if (!is_ascii(c)) return fault(kStray);
       if (c == '#') {
         at_ = std::min(text_.find('\n', at_), text_.size());
         continue;
       }
+      if (kBetweenKeys.find(c) != std::string_view::npos) dots = 0;
+      if (c == '.' && ++dots > kMostDots) return fault(kDeep);
       // Behind anything else, as in 0"text", toml++ does not take a quote for the begin of a string.
       const bool opens = (c == '"' || c == '\'') && kBeforeStrings.find(before) != std::string_view::npos;
       if (c != ' ' && c != '\t') before = c;
       if (!opens) {
         ++at_;
       } else if (!skip_string(c)) {
-        break;
+        return fault(kStray);
       }
     }
-    return std::min(at_, text_.size());
+    return std::nullopt;
   }
 
  private:
+  TextFault fault(std::string_view what) const {
+    return {1 + static_cast<int>(std::ranges::count(text_.substr(0, at_), '\n')), what};
+  }
   static bool is_ascii(char c) { return static_cast<unsigned char>(c) < 0x80; }
 
   bool skip_string(char quote) {
@@ -83,10 +93,8 @@ class Scanner {
 
 }  // namespace
 
-std::optional<int> stray_character_line(std::string_view text) {
-  const std::size_t at = Scanner(text).find();
-  if (at == text.size()) return std::nullopt;
-  return 1 + static_cast<int>(std::ranges::count(text.substr(0, at), '\n'));
+std::optional<TextFault> text_fault(std::string_view text) {
+  return Scanner(text).find();
 }
 
 }  // namespace rewire::runtime
