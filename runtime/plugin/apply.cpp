@@ -1,5 +1,5 @@
 // Applies plugins to a module and to its fresh weights. Both work on copies: what fails leaves no trace.
-#include <algorithm>
+#include <set>
 
 #include "ir/verify.h"
 #include "runtime/plugin/host_call.h"
@@ -48,14 +48,13 @@ void initialise_plugins(const ir::Module& module, const std::vector<PluginHandle
 }
 
 std::vector<std::int64_t> switch_epochs(const std::vector<PluginHandle>& plugins, std::int64_t epochs) {
-  std::vector<std::int64_t> starts = {0};
-  for (std::int64_t epoch = 1; epoch < epochs; ++epoch) {
-    const bool switches = std::ranges::any_of(plugins, [&](const PluginHandle& plugin) {
-      return plugin->filters().active(epoch) != plugin->filters().active(epoch - 1);
-    });
-    if (switches) starts.push_back(epoch);
+  std::set<std::int64_t> starts = {0};
+  for (const PluginHandle& plugin : plugins) {
+    for (const std::int64_t epoch : {plugin->filters().from_epoch(), plugin->filters().to_epoch()}) {
+      if (epoch < epochs) starts.insert(epoch);
+    }
   }
-  return starts;
+  return {starts.begin(), starts.end()};
 }
 
 }  // namespace rewire::runtime

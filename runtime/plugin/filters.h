@@ -25,6 +25,9 @@ class Filters {
   /// All five, as written or by default.
   std::vector<std::pair<std::string, std::string>> values() const;
 
+  /// On from the first to before the second.
+  std::int64_t from_epoch() const { return from_epoch_; }
+  std::int64_t to_epoch() const { return to_epoch_; }
   bool active(std::int64_t epoch) const { return from_epoch_ <= epoch && epoch < to_epoch_; }
   /// The results of the `residual` ops that pass, in order. UserError where a filter names what the model
   /// does not have, and where nothing passes.

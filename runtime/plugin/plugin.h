@@ -58,7 +58,7 @@ void apply_plugins(ir::Module& module, const std::vector<PluginHandle>& plugins,
 /// parameters.
 void initialise_plugins(const ir::Module& module, const std::vector<PluginHandle>& plugins,
                         std::uint64_t seed, TensorMap& state, std::int64_t epoch = 0);
-/// The epochs below `epochs` with which another set of plugins is on than in the epoch before, and epoch 0.
+/// The epochs below `epochs` in which a plugin goes on or off, and epoch 0.
 std::vector<std::int64_t> switch_epochs(const std::vector<PluginHandle>& plugins, std::int64_t epochs);
 
 }  // namespace rewire::runtime

@@ -82,7 +82,7 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
       {"schedule", "gamma", &schedule.gamma, kNotNegative},
 
       {"train", "batch", &train.batch, kAtLeastOne},
-      {"train", "epochs", &train.epochs, kAtLeastOne},
+      {"train", "epochs", &train.epochs, {1, 1e9}},
       {"train", "dtype", &train.dtype, {}, {"f32"}},
       {"train", "weights", &train.weights},
       {"train", "label_smoothing", &train.label_smoothing, kUnit},

@@ -219,9 +219,9 @@ class Run {
     view.lr = lr_;
     view.images_per_second = static_cast<double>(plan_.images_per_step()) / recent_seconds_;
     const std::int64_t steps_left = recipe_.train.epochs * plan_.steps_per_epoch - at.step;
-    std::int64_t evaluations_left = 0;
-    for (std::int64_t epoch = at.epoch; epoch < recipe_.train.epochs; ++epoch)
-      evaluations_left += plan_.evaluates_after(epoch) ? 1 : 0;
+    // Those after every so many epochs, and one after the last.
+    const std::int64_t every = recipe_.eval.every, epochs = recipe_.train.epochs;
+    const std::int64_t evaluations_left = (epochs - 1) / every - at.epoch / every + 1;
     view.seconds_left = static_cast<double>(steps_left) * recent_seconds_ +
                         static_cast<double>(evaluations_left) * evaluation_seconds_;
     observer_.stepped(view);
