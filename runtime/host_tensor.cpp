@@ -2,8 +2,6 @@
 // double once, to nearest even; an integer that the target cannot hold is refused, never wrapped.
 #include "runtime/host_tensor.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -22,10 +20,6 @@ using ir::DType;
 static_assert(std::endian::native == std::endian::little, "tensors are stored little-endian");
 
 constexpr std::size_t kAlignment = 64;
-/// From this size on a tensor asks for huge pages: fewer faults when it is first touched, fewer misses of the
-/// address translation ever after.
-constexpr std::size_t kHugeTensor = std::size_t{16} << 20;
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
 /// Every integer up to here is a double.
 constexpr std::int64_t kMaxExactInteger = std::int64_t{1} << 53;
 
@@ -152,12 +146,10 @@ double load(const HostTensor& tensor, std::size_t i) {
 
 HostTensor::HostTensor(ir::TensorType type)
     : type_(std::move(type)), size_(static_cast<std::size_t>(type_.bytes())) {
-  const std::size_t alignment = size_ < kHugeTensor ? kAlignment : kHugePage;
-  const std::size_t whole = (size_ + alignment - 1) / alignment * alignment;
-  auto* pointer = static_cast<std::byte*>(std::aligned_alloc(alignment, whole));
+  const std::size_t whole_lines = (size_ + kAlignment - 1) / kAlignment * kAlignment;
+  auto* pointer = static_cast<std::byte*>(std::aligned_alloc(kAlignment, whole_lines));
   if (pointer == nullptr) throw std::bad_alloc();
-  if (alignment == kHugePage) ::madvise(pointer, whole, MADV_HUGEPAGE);
-  std::memset(pointer, 0, whole);
+  std::memset(pointer, 0, whole_lines);
   data_.reset(pointer);
 }
 
