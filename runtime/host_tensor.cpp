@@ -2,6 +2,8 @@
 // double once, to nearest even; an integer that the target cannot hold is refused, never wrapped.
 #include "runtime/host_tensor.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -20,6 +22,9 @@ using ir::DType;
 static_assert(std::endian::native == std::endian::little, "tensors are stored little-endian");
 
 constexpr std::size_t kAlignment = 64;
+/// From this size on memory comes from the kernel, which zeroes each page when it is first touched: by the
+/// thread that needs it, and never if none does.
+constexpr std::size_t kLargeTensor = std::size_t{16} << 20;
 /// Every integer up to here is a double.
 constexpr std::int64_t kMaxExactInteger = std::int64_t{1} << 53;
 
@@ -146,6 +151,12 @@ double load(const HostTensor& tensor, std::size_t i) {
 
 HostTensor::HostTensor(ir::TensorType type)
     : type_(std::move(type)), size_(static_cast<std::size_t>(type_.bytes())) {
+  if (size_ >= kLargeTensor) {
+    void* pages = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED) throw std::bad_alloc();
+    data_ = std::unique_ptr<std::byte[], Free>(static_cast<std::byte*>(pages), Free(size_));
+    return;
+  }
   const std::size_t whole_lines = (size_ + kAlignment - 1) / kAlignment * kAlignment;
   auto* pointer = static_cast<std::byte*>(std::aligned_alloc(kAlignment, whole_lines));
   if (pointer == nullptr) throw std::bad_alloc();
@@ -154,7 +165,11 @@ HostTensor::HostTensor(ir::TensorType type)
 }
 
 void HostTensor::Free::operator()(std::byte* pointer) const {
-  std::free(pointer);
+  if (mapped > 0) {
+    ::munmap(pointer, mapped);
+  } else {
+    std::free(pointer);
+  }
 }
 
 HostTensor HostTensor::clone() const {

@@ -36,6 +36,9 @@ class HostTensor {
 
  private:
   struct Free {
+    std::size_t mapped;  // bytes; 0: from the heap
+    Free() : mapped(0) {}
+    explicit Free(std::size_t bytes) : mapped(bytes) {}
     void operator()(std::byte* pointer) const;
   };
   ir::TensorType type_;
