@@ -1,6 +1,7 @@
 // rewire eval: the accuracy of a run, or of a file of weights, on the test images.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 
@@ -10,6 +11,7 @@
 #include "ir/error.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/train/accuracy.h"
+#include "runtime/train/checkpoint.h"
 #include "runtime/train/data_feed.h"
 #include "runtime/train/run_folder.h"
 #include "runtime/train/weights.h"
@@ -29,8 +31,9 @@ void declare(Request& request, Options& options) {
                "a run folder; or with --weights a recipe (.toml), a module (.rir) or a name of the zoo",
                Options::Need::required);
   options.text("--weights", request.weights, "safetensors to evaluate instead of the run's last checkpoint");
-  options.integer("--epoch", request.epoch, 0,
-                  "as the plugins that are on in this epoch leave the network (of a run: its last)");
+  options.integer(
+      "--epoch", request.epoch, 0,
+      "as the plugins that are on in this epoch leave the network (of a run: the last it trained in)");
   options.list("--set", request.network.settings,
                "section.key=value: sets or overrides a key of the recipe; repeatable");
   options.list("--plugin", request.network.plugins,
@@ -41,20 +44,33 @@ void declare(Request& request, Options& options) {
   options.flag("--json", request.json, "print an object");
 }
 
+/// The last one that was trained in, whole or in part.
+std::int64_t last_epoch(const std::string& checkpoint) {
+  const runtime::TrainPosition at = runtime::read_progress(checkpoint).position;
+  return at.step_in_epoch > 0 ? at.epoch : std::max<std::int64_t>(at.epoch - 1, 0);
+}
+
 void run(const Request& request) {
   NetworkRequest asked = request.network;
   std::string weights_file = request.weights;
   const bool is_run = std::filesystem::is_directory(asked.model);
+  std::int64_t epoch = -1;
   if (is_run) {
+    const std::string asked_run = asked.model;
     const runtime::RunFolder folder = runtime::RunFolder::open(asked.model);
     asked.model = folder.file("recipe.toml");
-    if (weights_file.empty()) weights_file = folder.last_checkpoint() + "/weights.safetensors";
+    const std::vector<std::string> checkpoints = folder.checkpoints();
+    if (weights_file.empty()) {
+      weights_file = (checkpoints.empty() ? asked_run : checkpoints.back()) + "/weights.safetensors";
+      if (!checkpoints.empty()) epoch = last_epoch(checkpoints.back());
+    }
   } else if (weights_file.empty()) {
     user_error("eval: {} is no run folder: say which weights to evaluate with --weights FILE", asked.model);
   }
   const Network network = resolve(asked);
   const runtime::Recipe& recipe = network.recipe;
-  const std::int64_t epoch = request.epoch >= 0 ? request.epoch : is_run ? recipe.train.epochs - 1 : 0;
+  if (request.epoch >= 0) epoch = request.epoch;
+  if (epoch < 0) epoch = is_run ? recipe.train.epochs - 1 : 0;
   const ir::Module module =
       runtime::make_eval_module(network_source(network), recipe.eval.batch, epoch, recipe.train.epochs);
   const runtime::DataFeed data(recipe, runtime::Split::test, runtime::network_face(module));

@@ -3,6 +3,8 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <cstdio>
+
 namespace rewire::cli {
 
 std::vector<std::string> log_level_names() {
@@ -15,6 +17,11 @@ void set_up_log(std::string_view level) {
   logger->set_pattern("rewire: %^%l%$: %v");
   logger->set_level(spdlog::level::from_str(std::string(level)));
   spdlog::set_default_logger(std::move(logger));
+}
+
+void write_stderr(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
 }
 
 bool logs_info() {

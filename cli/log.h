@@ -12,6 +12,8 @@ namespace rewire::cli {
 std::vector<std::string> log_level_names();
 /// Lines below this level are dropped.
 void set_up_log(std::string_view level);
+/// On stderr, whatever becomes of it: a terminal that has gone must not end a run.
+void write_stderr(std::string_view text);
 /// Whether info is logged: without it, progress is not shown either.
 bool logs_info();
 

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "cli/command.h"
+#include "cli/log.h"
 #include "cli/stop.h"
 #include "ir/error.h"
 
@@ -21,7 +22,7 @@ constexpr int kBadRequest = 2;
 constexpr int kStopped = 128;
 
 void complain(std::string_view message) {
-  fmt::print(stderr, "rewire: {}\n", message);
+  rewire::cli::write_stderr(fmt::format("rewire: {}\n", message));
 }
 
 int internal_failure(std::string_view message) {

@@ -38,8 +38,9 @@ models::ModelOptions settle_model(runtime::RecipeModel& recipe) {
 }
 
 void refuse_model_settings(const NetworkRequest& request, const std::string& file) {
-  const auto setting = std::ranges::find_if(
-      request.settings, [](const std::string& text) { return text.starts_with("model."); });
+  const auto setting = std::ranges::find_if(request.settings, [](const std::string& text) {
+    return text.starts_with("model.") || text.starts_with("train.batch=") || text.starts_with("eval.batch=");
+  });
   if (setting != request.settings.end()) {
     user_error("--set {}: {} is a module, its shapes are fixed in the file", *setting, file);
   }
@@ -101,6 +102,9 @@ Network resolve(const NetworkRequest& request) {
   std::string& model = network.recipe.model.name;
   if (!request.model.ends_with(".toml")) model = request.model;
   if (model.ends_with(".rir")) {
+    // A recipe names a module from where it stands itself.
+    if (request.model.ends_with(".toml"))
+      model = (std::filesystem::path(request.model).parent_path() / model).string();
     refuse_model_settings(request, model);
     network.from_file = read_module(model);
     model = absolute(model);
@@ -112,6 +116,11 @@ Network resolve(const NetworkRequest& request) {
   make_paths_absolute(network.recipe);
   for (runtime::PluginSpec& spec : network.recipe.plugins) {
     network.plugins.push_back(runtime::load_plugin(spec, request.plugin_path));
+    const std::string& path = runtime::plugin_info(*network.plugins.back()).path;
+    const bool is_given = std::ranges::any_of(request.plugin_path, [&](const std::string& folder) {
+      return absolute(std::filesystem::path(path).parent_path().string()) == absolute(folder + "/.");
+    });
+    if (is_given) spec.name = absolute(path);  // the recipe finds it again without --plugin-path
     spec.values = runtime::plugin_values(*network.plugins.back());
   }
   return network;

@@ -6,7 +6,8 @@
 
 #include <chrono>
 #include <cmath>
-#include <cstdio>
+
+#include "cli/log.h"
 
 namespace rewire::cli {
 namespace {
@@ -69,18 +70,19 @@ void Progress::epoch_done(const runtime::EpochReport& report) {
   line(text + "  |  " + clock_text(report.seconds));
 }
 
-void Progress::saved(const std::string& /*checkpoint*/) {}
+void Progress::replaying(const std::string& program) {
+  line(fmt::format("{} gave a number that is not finite; looking for the first such tensor", program));
+}
 
 void Progress::clear() {
-  if (shown_) fmt::print(stderr, "\r\x1b[K");
+  if (shown_) write_stderr("\r\x1b[K");
   shown_ = false;
-  std::fflush(stderr);
 }
 
 void Progress::line(const std::string& text) {
   if (quiet_) return;
   clear();
-  fmt::print(stderr, "{}\n", text);
+  write_stderr(text + "\n");
 }
 
 void Progress::moving(const std::string& text, bool now) {
@@ -88,8 +90,7 @@ void Progress::moving(const std::string& text, bool now) {
   const double time = seconds_now();
   if (!now && time - last_ < kInterval) return;
   last_ = time;
-  fmt::print(stderr, "\r\x1b[K{}", text.substr(0, terminal_width() - 1));
-  std::fflush(stderr);
+  write_stderr("\r\x1b[K" + text.substr(0, terminal_width() - 1));
   shown_ = true;
 }
 

@@ -21,7 +21,7 @@ class Progress final : public runtime::TrainObserver {
   void stepped(const runtime::TrainView& view) override;
   void evaluating(std::int64_t done, std::int64_t batches) override;
   void epoch_done(const runtime::EpochReport& report) override;
-  void saved(const std::string& checkpoint) override;
+  void replaying(const std::string& program) override;
 
   /// Ends the moving line, so that other text begins on its own.
   void clear();

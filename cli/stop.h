@@ -1,5 +1,5 @@
-// SIGINT and SIGTERM as a wish that the training loop asks for: the first lets it save, a second one ends the
-// process at once.
+// SIGINT, SIGTERM and SIGHUP as a wish that the training loop asks for: the first lets it save, a second one,
+// whichever it is, ends the process at once.
 #pragma once
 
 #include <stdexcept>

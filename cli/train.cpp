@@ -10,6 +10,7 @@
 #include "cli/progress.h"
 #include "cli/stop.h"
 #include "ir/error.h"
+#include "ir/text.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/train/run_folder.h"
 #include "runtime/train/trainer.h"
@@ -28,8 +29,8 @@ void declare(Request& request, Options& options) {
   options.text("--out", request.out,
                "the run folder to make (runs/RECIPE-PLUGINS-sSEED, with a number if it is taken)");
   options.text("--resume", request.resume, "a run folder to go on in, instead of MODEL");
-  request.engine = runtime::engine_names().front();
-  options.choice("--engine", request.engine, runtime::engine_names(), "what computes");
+  options.choice("--engine", request.engine, runtime::engine_names(),
+                 "what computes (jit; for --resume: what the run began with)");
   options.flag("--json", request.json, "print an object");
 }
 
@@ -43,6 +44,10 @@ void check(const Request& request) {
   if (!request.resume.empty() && !request.out.empty()) {
     user_error("train: --resume goes on in {}: drop --out", request.resume);
   }
+  for (const std::string& setting : request.network.settings) {
+    if (!request.resume.empty() && setting.starts_with("seed="))
+      user_error("train: --set {}: a run keeps its seed; begin another one for it", setting);
+  }
 }
 
 /// runs/fashion_vit-orthogonal-s0: what tells a run from its neighbours.
@@ -50,8 +55,8 @@ std::string default_folder(const std::string& model, const runtime::Recipe& reci
   std::string plugins;
   for (const runtime::PluginSpec& spec : recipe.plugins)
     plugins += "-" + std::filesystem::path(spec.name).stem().string();
-  return runtime::free_run_path(fmt::format("runs/{}{}-s{}", std::filesystem::path(model).stem().string(),
-                                            plugins.empty() ? "-none" : plugins, recipe.seed));
+  return fmt::format("runs/{}{}-s{}", std::filesystem::path(model).stem().string(),
+                     plugins.empty() ? "-none" : plugins, recipe.seed);
 }
 
 void print_object(const runtime::TrainResult& result) {
@@ -82,16 +87,22 @@ void print_text(const runtime::TrainResult& result) {
 
 runtime::TrainResult train(const Request& request, Progress& progress) {
   NetworkRequest asked = request.network;
+  std::string engine = request.engine;
   if (!request.resume.empty()) {
-    runtime::RunFolder::open(request.resume);
-    asked.model = request.resume + "/recipe.toml";
+    const runtime::RunFolder folder = runtime::RunFolder::open(request.resume);
+    asked.model = folder.file("recipe.toml");
+    if (engine.empty()) engine = runtime::recorded_engine(folder);
   }
+  if (engine.empty()) engine = runtime::engine_names().front();
   const Network network = resolve(asked);
-  const runtime::TrainRequest job{network.recipe, network_source(network), request.engine, stop_signal};
+  const runtime::TrainRequest job{network.recipe, network_source(network),
+                                  network.from_file ? ir::print(*network.from_file) : "", engine,
+                                  stop_signal};
   listen_for_stop();
   if (!request.resume.empty()) return runtime::resume_training(job, request.resume, progress);
-  const std::string out = request.out.empty() ? default_folder(asked.model, network.recipe) : request.out;
-  return runtime::train(job, out, progress);
+  if (!request.out.empty()) return runtime::train(job, request.out, runtime::OutFolder::exact, progress);
+  return runtime::train(job, default_folder(asked.model, network.recipe), runtime::OutFolder::numbered,
+                        progress);
 }
 
 void run(const Request& request) {

@@ -2,7 +2,7 @@
 # Installs what is missing, builds, and trains the main recipe: a vision transformer with orthogonal residual
 # updates on Fashion-MNIST. Says where the run folder is.
 #
-#   scripts/demo.sh [TRAIN OPTION…]     e.g. --plugin none, --set seed=1
+#   scripts/demo.sh [TRAIN OPTION…]     e.g. --plugin none, --set seed=1; paths in them start at the repository
 #
 # JOBS bounds the parallel compiles (default: the machine's cores).
 set -euo pipefail

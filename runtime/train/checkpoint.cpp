@@ -13,6 +13,7 @@
 #include "runtime/io/files.h"
 #include "runtime/io/safetensors.h"
 #include "runtime/log.h"
+#include "runtime/train/run_folder.h"
 #include "runtime/train/weights.h"
 
 namespace rewire::runtime {
@@ -45,6 +46,7 @@ std::string progress_text(const RunProgress& progress, const std::vector<PluginH
   json["step"] = progress.position.step;
   json["sums"] = {{"line", to_json(progress.line)}, {"epoch", to_json(progress.epoch)}};
   json["metrics_bytes"] = progress.metrics_bytes;
+  json["images"] = progress.images;
   json["last_epoch_loss"] = progress.last_epoch_loss;
   json["train_seconds"] = progress.train_seconds;
   json["plugins"] = Json::array();
@@ -55,55 +57,63 @@ std::string progress_text(const RunProgress& progress, const std::vector<PluginH
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-void check_plugins(const Json& recorded, const std::vector<PluginHandle>& plugins, const std::string& file) {
-  for (std::size_t i = 0; i < recorded.size() && i < plugins.size(); ++i) {
-    const PluginInfo& info = plugin_info(*plugins[i]);
-    if (recorded[i].at("sha256").get<std::string>() == info.sha256) continue;
-    write_log(
-        LogLevel::warning,
-        fmt::format(
-            "{} was written with another build of plugin '{}' ({}, now {}): the run may not be the same",
-            file, info.name, recorded[i].at("version").get<std::string>(), info.version));
-  }
+Json read_json(const std::string& file) {
+  const std::vector<std::byte> bytes = read_file(file);
+  const auto* text = reinterpret_cast<const char*>(bytes.data());
+  return Json::parse(text, text + bytes.size());
 }
 
-/// Small enough to be read whole; every count in it must be one.
-RunProgress read_progress(const std::string& folder, const std::vector<PluginHandle>& plugins) {
+/// Calls `read` with the content of checkpoint.json.
+template <class Read>
+void with_progress_file(const std::string& folder, Read read) {
   const std::string file = fmt::format("{}/{}", folder, kProgressFile);
-  const std::vector<std::byte> bytes = read_file(file);
-  RunProgress progress;
   try {
-    const Json json = Json::parse(reinterpret_cast<const char*>(bytes.data()),
-                                  reinterpret_cast<const char*>(bytes.data()) + bytes.size());
+    const Json json = read_json(file);
     if (json.at("format").get<int>() > kFormat) user_error("{} is of a newer Rewire than this one", file);
-    TrainPosition& at = progress.position;
-    at = {json.at("epoch").get<std::int64_t>(), json.at("step_in_epoch").get<std::int64_t>(),
-          json.at("step").get<std::int64_t>()};
-    progress.line = sums_from(json.at("sums").at("line"));
-    progress.epoch = sums_from(json.at("sums").at("epoch"));
-    progress.metrics_bytes = json.at("metrics_bytes").get<std::int64_t>();
-    progress.last_epoch_loss = json.at("last_epoch_loss").get<double>();
-    progress.train_seconds = json.at("train_seconds").get<double>();
-    if (std::min({at.epoch, at.step_in_epoch, at.step, progress.metrics_bytes}) < 0) {
-      user_error("{}: a count in it is negative", file);
-    }
-    check_plugins(json.at("plugins"), plugins, file);
+    read(json, file);
   } catch (const Json::exception& error) {
     user_error("{} is corrupt ({}): remove its folder to go on from the checkpoint before", file,
                printable(error.what()));
   }
-  return progress;
+}
+
+void check_plugins(const std::string& folder, const std::vector<PluginHandle>& plugins) {
+  std::vector<std::string> now, now_builds;
+  for (const PluginHandle& plugin : plugins) {
+    now.push_back(plugin_info(*plugin).name);
+    now_builds.push_back(plugin_info(*plugin).sha256);
+  }
+  with_progress_file(folder, [&](const Json& json, const std::string& file) {
+    std::vector<std::string> then, then_builds;
+    for (const Json& plugin : json.at("plugins")) {
+      then.push_back(plugin.at("name").get<std::string>());
+      then_builds.push_back(plugin.at("sha256").get<std::string>());
+    }
+    const auto list = [](const std::vector<std::string>& names) {
+      return names.empty() ? std::string("none") : fmt::format("{}", fmt::join(names, ", "));
+    };
+    if (then != now) {
+      write_log(LogLevel::warning,
+                fmt::format("{}: the plugins were {}, now {}: the run goes on as another one", file,
+                            list(then), list(now)));
+    } else if (then_builds != now_builds) {
+      write_log(LogLevel::warning,
+                fmt::format("{}: written with another build of the plugins ({}): the run may not be the same",
+                            file, list(now)));
+    }
+  });
 }
 
 /// Every parameter for which `wanted` holds, strictly.
 void read_tensors(const std::string& file, const ir::Module& module, bool weights, TensorMap& state) {
   SafetensorsFile content = read_safetensors(file);
+  const std::string_view cause = weights ? "the network is not the one that was trained"
+                                         : "the optimizer or train.accumulate is not that of the run";
   for (const ir::Parameter& parameter : module.parameters) {
     if (is_weight(parameter) != weights) continue;
     const auto found = content.tensors.find(parameter.name);
     if (found == content.tensors.end()) {
-      user_error("{} lacks '{}' {}: the network is not the one that was trained", file, parameter.name,
-                 to_string(parameter.type));
+      user_error("{} lacks '{}' {}: {}", file, parameter.name, to_string(parameter.type), cause);
     }
     if (found->second.type() != parameter.type) {
       user_error("{}: '{}' is {}; the network's is {}", file, parameter.name, to_string(found->second.type()),
@@ -113,8 +123,8 @@ void read_tensors(const std::string& file, const ir::Module& module, bool weight
   }
   if (!content.tensors.empty()) {
     const auto& [name, tensor] = *content.tensors.begin();
-    user_error("{}: the network has no '{}' {}: it is not the one that was trained", file, name,
-               to_string(tensor.type()));
+    user_error("{}: the run as it is asked for has no '{}' {}: {}", file, name, to_string(tensor.type()),
+               cause);
   }
 }
 
@@ -130,7 +140,7 @@ class FolderInProgress {
  public:
   explicit FolderInProgress(const fs::path& target)
       : target_(target),
-        path_(target.parent_path() / fmt::format(".{}.{}", target.filename().string(), ::getpid())) {
+        path_(target.parent_path() / fmt::format(".{}.{}.tmp", target.filename().string(), ::getpid())) {
     std::error_code error;
     fs::remove_all(path_, error);
     fs::create_directories(path_, error);
@@ -170,9 +180,10 @@ TensorMap part_of_state(const Engine& engine, const ir::Module& module, bool wei
 
 std::string write_checkpoint(const std::string& run, const RunProgress& progress, const Engine& engine,
                              const ir::Module& module, const std::vector<PluginHandle>& plugins) {
-  const std::string target =
-      fmt::format("{}/checkpoints/{:04}-{:08}", run, progress.position.epoch, progress.position.step);
-  if (fs::exists(target)) return target;
+  const std::string target = fmt::format(
+      "{}/checkpoints/{}", run, RunFolder::checkpoint_name(progress.position.epoch, progress.position.step));
+  std::error_code error;
+  if (fs::exists(target, error)) return target;
   FolderInProgress folder(target);
   write_safetensors(folder.file(kWeightsFile), part_of_state(engine, module, true), {{"format", "pt"}});
   write_safetensors(folder.file(kStateFile), part_of_state(engine, module, false));
@@ -184,16 +195,30 @@ std::string write_checkpoint(const std::string& run, const RunProgress& progress
 Checkpoint read_checkpoint(const std::string& folder, const ir::Module& module,
                            const std::vector<PluginHandle>& plugins) {
   Checkpoint checkpoint;
-  checkpoint.progress = read_progress(folder, plugins);
+  checkpoint.progress = read_progress(folder);
+  check_plugins(folder, plugins);
   read_tensors(fmt::format("{}/{}", folder, kWeightsFile), module, true, checkpoint.state);
   read_tensors(fmt::format("{}/{}", folder, kStateFile), module, false, checkpoint.state);
   return checkpoint;
 }
 
-TensorMap read_checkpoint_weights(const std::string& folder, const ir::Module& module) {
-  TensorMap weights;
-  read_tensors(fmt::format("{}/{}", folder, kWeightsFile), module, true, weights);
-  return weights;
+RunProgress read_progress(const std::string& folder) {
+  RunProgress progress;
+  with_progress_file(folder, [&](const Json& json, const std::string& file) {
+    TrainPosition& at = progress.position;
+    at = {json.at("epoch").get<std::int64_t>(), json.at("step_in_epoch").get<std::int64_t>(),
+          json.at("step").get<std::int64_t>()};
+    progress.line = sums_from(json.at("sums").at("line"));
+    progress.epoch = sums_from(json.at("sums").at("epoch"));
+    progress.metrics_bytes = json.at("metrics_bytes").get<std::int64_t>();
+    progress.images = json.at("images").get<std::int64_t>();
+    progress.last_epoch_loss = json.at("last_epoch_loss").get<double>();
+    progress.train_seconds = json.at("train_seconds").get<double>();
+    if (std::min({at.epoch, at.step_in_epoch, at.step, progress.metrics_bytes, progress.images}) < 0) {
+      user_error("{}: a count in it is negative", file);
+    }
+  });
+  return progress;
 }
 
 }  // namespace rewire::runtime

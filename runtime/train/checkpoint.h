@@ -34,6 +34,7 @@ struct RunProgress {
   TrainSums line;                  // since the last line of metrics.jsonl
   TrainSums epoch;                 // since the epoch began
   std::int64_t metrics_bytes = 0;  // of metrics.jsonl, at this point
+  std::int64_t images = 0;         // trained on, over all sessions
   double last_epoch_loss = 0;      // mean over the steps of the last whole epoch
   double train_seconds = 0;        // spent in steps, over all sessions
 };
@@ -49,12 +50,11 @@ std::string write_checkpoint(const std::string& run, const RunProgress& progress
                              const ir::Module& module, const std::vector<PluginHandle>& plugins);
 
 /// Every parameter of `module` and nothing else. UserError on a file that is corrupt, or a tensor that is
-/// missing, unknown or of another type. A plugin that is not the library that wrote the checkpoint is warned
-/// of.
+/// missing, unknown or of another type. Plugins that are not those of the checkpoint are warned of.
 Checkpoint read_checkpoint(const std::string& folder, const ir::Module& module,
                            const std::vector<PluginHandle>& plugins);
 
-/// Its weights alone.
-TensorMap read_checkpoint_weights(const std::string& folder, const ir::Module& module);
+/// How far it is, without its tensors.
+RunProgress read_progress(const std::string& folder);
 
 }  // namespace rewire::runtime

@@ -85,7 +85,8 @@ class Comparison {
     const HostTensor& expected = both.expected.at(name);
     const double error = relative_error(both.actual.at(name), expected, floor);
     auto row = std::ranges::find(check_.rows, what, &EngineCheckRow::what);
-    if (row == check_.rows.end()) row = check_.rows.insert(row, EngineCheckRow{what, name, 0, error, tolerance});
+    if (row == check_.rows.end())
+      row = check_.rows.insert(row, EngineCheckRow{what, name, 0, error, tolerance});
     row->elements += expected.type().elements();
     if (error > row->error || std::isnan(error)) {
       row->error = error;

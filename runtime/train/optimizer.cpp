@@ -82,6 +82,10 @@ Value moment(Builder& b, const std::string& family, const Trainable& w) {
   return b.param(b.module().add_parameter(std::move(p)).name);
 }
 
+bool is_optimizer_state(std::string_view parameter) {
+  return parameter == "optimizer.step" || parameter.starts_with("adamw.") || parameter.starts_with("sgd.");
+}
+
 void check_optimizer(const OptimizerOptions& o) {
   if (o.name != "adamw" && o.name != "sgd") {
     user_error("optimizer.name is '{}'; it is adamw or sgd{}", o.name,

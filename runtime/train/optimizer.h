@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/builder.h"
@@ -19,6 +20,9 @@ struct Trainable {
 
 /// State of the parameter's shape, zero at the start: adds "<family>.<parameter>" to the module and reads it.
 ir::Value moment(ir::Builder& builder, const std::string& family, const Trainable& trainable);
+
+/// Whether a parameter is what an optimizer remembers between steps.
+bool is_optimizer_state(std::string_view parameter);
 
 /// UserError on an unknown name or a number out of range; the messages use the recipe's keys.
 void check_optimizer(const OptimizerOptions& options);

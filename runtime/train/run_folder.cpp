@@ -6,9 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <span>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -23,25 +24,48 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kHalfWritten = ".tmp";
+
 void make_folder(const std::string& path) {
   std::error_code error;
   fs::create_directories(path, error);
   if (error) user_error("cannot make the folder {}: {}", path, error.message());
 }
 
-/// The entries of RUN/checkpoints, by name.
-std::vector<fs::path> checkpoint_entries(const std::string& run) {
-  std::vector<fs::path> entries;
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(run) / "checkpoints", error))
-    entries.push_back(entry.path());
-  std::ranges::sort(entries);
-  return entries;
+struct Entry {
+  std::int64_t epoch = 0, step = 0;
+  fs::path path;
+};
+
+/// "0002-00001874" as its two numbers; anything else is none of ours.
+std::optional<Entry> parse_entry(const fs::path& path) {
+  const std::string name = path.filename().string();
+  Entry entry{0, 0, path};
+  const char* end = name.data() + name.size();
+  const auto epoch = std::from_chars(name.data(), end, entry.epoch);
+  if (epoch.ec != std::errc() || epoch.ptr == end || *epoch.ptr != '-') return std::nullopt;
+  const auto step = std::from_chars(epoch.ptr + 1, end, entry.step);
+  if (step.ec != std::errc() || step.ptr != end ||
+      name != RunFolder::checkpoint_name(entry.epoch, entry.step))
+    return std::nullopt;
+  return entry;
 }
 
-}  // namespace
+bool is_half_written(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return name.starts_with('.') && name.ends_with(kHalfWritten);
+}
 
-RunFolder RunFolder::create(const std::string& path) {
+void remove_half_written(const fs::path& folder) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    if (is_half_written(entry.path())) found.push_back(entry.path());
+  }
+  for (const fs::path& path : found) fs::remove_all(path, error);
+}
+
+void check_out(const std::string& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (fs::exists(status) && !fs::is_directory(status))
@@ -50,10 +74,50 @@ RunFolder RunFolder::create(const std::string& path) {
     user_error("{} is not empty: choose another --out{}", path,
                fs::exists(fs::path(path) / "recipe.toml") ? ", or go on with --resume " + path : "");
   }
+}
+
+nlohmann::ordered_json current_choices(const std::string& engine) {
+  nlohmann::ordered_json choices;
+  choices["engine"] = engine;
+  choices["target"] = codegen::host_cpu_description();
+  choices["built_with"]["Rewire"] = REWIRE_VERSION;
+  for (const LibraryVersion& library : built_with()) choices["built_with"][library.name] = library.version;
+  return choices;
+}
+
+/// nothing if there is none, or it is no JSON object.
+std::optional<nlohmann::ordered_json> read_choices(const std::string& file) {
+  std::error_code error;
+  if (!fs::exists(file, error)) return std::nullopt;
+  const std::vector<std::byte> bytes = read_file(file);
+  const auto* text = reinterpret_cast<const char*>(bytes.data());
+  const auto json = nlohmann::ordered_json::parse(text, text + bytes.size(), nullptr, false);
+  return json.is_object() ? std::optional(json) : std::nullopt;
+}
+
+}  // namespace
+
+std::string RunFolder::checkpoint_name(std::int64_t epoch, std::int64_t step) {
+  return fmt::format("{:04}-{:08}", epoch, step);
+}
+
+RunFolder RunFolder::create(const std::string& path) {
+  check_out(path);
   make_folder(path);
   RunFolder folder(path);
   folder.claim();
   return folder;
+}
+
+RunFolder RunFolder::create_numbered(const std::string& wanted) {
+  const fs::path parent = fs::path(wanted).parent_path();
+  if (!parent.empty()) make_folder(parent.string());
+  for (int number = 1;; ++number) {
+    const std::string path = number == 1 ? wanted : fmt::format("{}-{}", wanted, number);
+    std::error_code error;
+    if (fs::create_directory(path, error)) return create(path);
+    if (error && !fs::exists(fs::symlink_status(path, error))) make_folder(path);  // says why it cannot
+  }
 }
 
 RunFolder RunFolder::open(const std::string& path) {
@@ -79,24 +143,20 @@ void RunFolder::claim() {
   if (lock_ < 0) user_error("cannot open {}: {}", path_, std::generic_category().message(errno));
   if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) user_error("another process is training in {}", path_);
   make_folder(file("checkpoints"));
-  for (const fs::path& entry : checkpoint_entries(path_)) {
-    std::error_code ignored;
-    if (entry.filename().string().starts_with('.')) fs::remove_all(entry, ignored);
-  }
+  remove_half_written(path_);
+  remove_half_written(file("checkpoints"));
 }
 
 std::vector<std::string> RunFolder::checkpoints() const {
-  std::vector<std::string> complete;
-  for (const fs::path& entry : checkpoint_entries(path_)) {
-    if (!entry.filename().string().starts_with('.')) complete.push_back(entry.string());
+  std::vector<Entry> entries;
+  std::error_code error;
+  for (const fs::directory_entry& item : fs::directory_iterator(file("checkpoints"), error)) {
+    if (std::optional<Entry> entry = parse_entry(item.path())) entries.push_back(std::move(*entry));
   }
-  return complete;
-}
-
-std::string RunFolder::last_checkpoint() const {
-  const std::vector<std::string> all = checkpoints();
-  if (all.empty()) user_error("{} has no checkpoint yet: train again into another --out", path_);
-  return all.back();
+  std::ranges::sort(entries, {}, [](const Entry& entry) { return std::pair(entry.epoch, entry.step); });
+  std::vector<std::string> paths;
+  for (const Entry& entry : entries) paths.push_back(entry.path.string());
+  return paths;
 }
 
 void RunFolder::prune_checkpoints(std::int64_t keep) const {
@@ -107,33 +167,35 @@ void RunFolder::prune_checkpoints(std::int64_t keep) const {
   }
 }
 
-std::string free_run_path(const std::string& wanted) {
-  std::error_code error;
-  std::string path = wanted;
-  for (int number = 2; fs::exists(fs::symlink_status(path, error)); ++number)
-    path = fmt::format("{}-{}", wanted, number);
-  return path;
+std::string recorded_engine(const RunFolder& folder) {
+  const auto recorded = read_choices(folder.file("choices.json"));
+  return recorded && recorded->contains("engine") && recorded->at("engine").is_string()
+             ? recorded->at("engine").get<std::string>()
+             : std::string();
 }
 
-void record_choices(const RunFolder& folder, const std::string& engine) {
-  nlohmann::ordered_json choices;
-  choices["engine"] = engine;
-  choices["target"] = codegen::host_cpu_description();
-  for (const LibraryVersion& library : built_with()) choices["built_with"][library.name] = library.version;
-  choices["timed"] = nlohmann::ordered_json::object();  // choices made by timing; none is made on a CPU
-  const std::string text = choices.dump(2) + "\n", file = folder.file("choices.json");
-  std::error_code error;
-  if (!fs::exists(file, error)) {
-    write_file_atomically(file, text);
+void record_choices(const RunFolder& folder, const std::string& engine, std::int64_t step) {
+  const nlohmann::ordered_json current = current_choices(engine);
+  const std::string file = folder.file("choices.json");
+  std::optional<nlohmann::ordered_json> recorded = read_choices(file);
+  if (!recorded) {
+    write_file_atomically(file, current.dump(2) + "\n");
     return;
   }
-  const std::vector<std::byte> recorded = read_file(file);
-  if (!std::ranges::equal(recorded, std::as_bytes(std::span(text.data(), text.size())))) {
-    write_log(LogLevel::warning,
-              fmt::format("{} names another engine, CPU target or library than this one: the run goes "
-                          "on, but not to the same bits",
-                          file));
-  }
+  nlohmann::ordered_json last = *recorded;
+  if (recorded->contains("later")) last = recorded->at("later").back();
+  last.erase("from_step");
+  if (last == current) return;
+  write_log(
+      LogLevel::warning,
+      fmt::format(
+          "{} names another engine, CPU target or library than this one: the run goes on, but not to the "
+          "same bits",
+          file));
+  nlohmann::ordered_json later = current;
+  later["from_step"] = step;
+  (*recorded)["later"].push_back(std::move(later));
+  write_file_atomically(file, recorded->dump(2) + "\n");
 }
 
 }  // namespace rewire::runtime

@@ -1,7 +1,7 @@
 // The folder that holds all that reproduces and explains a run:
 //
 //   recipe.toml            the resolved recipe: every key, every plugin value
-//   choices.json           what else decides the bits: processor, libraries, choices made by timing
+//   choices.json           what else decides the bits: engine, CPU target, libraries
 //   metrics.jsonl          one line each log_every steps, one an evaluation
 //   checkpoints/0002-00001874/   two epochs, 1874 steps done: weights.safetensors, state.safetensors,
 //                          checkpoint.json
@@ -19,6 +19,8 @@ class RunFolder {
   /// For a new run. UserError if something other than an empty folder stands there, or nothing can be
   /// written.
   static RunFolder create(const std::string& path);
+  /// The same in `wanted`, or if that is taken in the first of wanted-2, wanted-3, … that is not.
+  static RunFolder create_numbered(const std::string& wanted);
   /// To read from. UserError if it is no run folder.
   static RunFolder open(const std::string& path);
   ~RunFolder();
@@ -34,10 +36,10 @@ class RunFolder {
   /// here.
   void claim();
 
-  /// The folders of complete checkpoints, oldest first; paths that can be opened.
+  /// "0002-00001874": two epochs, 1874 steps.
+  static std::string checkpoint_name(std::int64_t epoch, std::int64_t step);
+  /// The checkpoints, oldest first; paths that can be opened. Whatever else stands beside them is left alone.
   std::vector<std::string> checkpoints() const;
-  /// UserError if there is none.
-  std::string last_checkpoint() const;
   /// Removes all but the last `keep`.
   void prune_checkpoints(std::int64_t keep) const;
 
@@ -47,10 +49,10 @@ class RunFolder {
   int lock_ = -1;
 };
 
-/// `wanted`, or if it exists already the first of wanted-2, wanted-3, … that does not.
-std::string free_run_path(const std::string& wanted);
-
-/// Writes choices.json, or where it is there already compares it: a warning if the run began under others.
-void record_choices(const RunFolder& folder, const std::string& engine);
+/// Writes choices.json, or where it is there already compares it: what has changed since is appended, with
+/// the step from which on it holds, and warned of.
+void record_choices(const RunFolder& folder, const std::string& engine, std::int64_t step);
+/// The engine that the run began with; "" if it is not recorded.
+std::string recorded_engine(const RunFolder& folder);
 
 }  // namespace rewire::runtime

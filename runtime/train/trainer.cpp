@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <utility>
 
 #include "ir/error.h"
@@ -13,11 +14,15 @@
 #include "runtime/train/data_feed.h"
 #include "runtime/train/metrics_log.h"
 #include "runtime/train/non_finite.h"
+#include "runtime/train/optimizer.h"
 #include "runtime/train/run_folder.h"
 #include "runtime/train/weights.h"
 
 namespace rewire::runtime {
 namespace {
+
+constexpr const char* kFinalWeights = "weights.safetensors";
+constexpr const char* kNetworkFile = "network.rir";
 
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -55,9 +60,15 @@ struct Plan {
   }
 
   std::int64_t images_per_step() const { return recipe.train.batch * recipe.train.accumulate; }
+  /// From the start of an epoch; its end is another matter.
   std::int64_t steps_per_checkpoint() const {
-    const double steps = recipe.train.checkpoint_every * static_cast<double>(steps_per_epoch);
-    return std::max<std::int64_t>(1, std::llround(std::min(steps, 1e15)));
+    const double steps = std::min(recipe.train.checkpoint_every, 1.0) * static_cast<double>(steps_per_epoch);
+    return std::max<std::int64_t>(1, std::llround(steps));
+  }
+  bool saves_after(std::int64_t epoch) const {
+    const auto every =
+        static_cast<std::int64_t>(std::llround(std::clamp(recipe.train.checkpoint_every, 1.0, 1e9)));
+    return (epoch + 1) % every == 0 || epoch + 1 == recipe.train.epochs;
   }
   bool evaluates_after(std::int64_t epoch) const {
     return (epoch + 1) % recipe.eval.every == 0 || epoch + 1 == recipe.train.epochs;
@@ -87,11 +98,16 @@ class Run {
 
   TrainResult finish() {
     observer_.started(facts());
-    const int signal = train_epochs();
+    int signal = train_epochs();
+    if (signal == 0 && !accuracy_) {  // it was complete before
+      accuracy_ = evaluate();
+      if (!accuracy_) signal = request_.stop_signal();
+    }
     if (signal == 0) {
-      if (!accuracy_) accuracy_ = evaluate();
-      write_safetensors(folder_.file("weights.safetensors"), weights_of(*engine_, plan_.programs.module),
-                        {{"format", "pt"}});
+      persist([&] {
+        write_safetensors(folder_.file(kFinalWeights), weights_of(*engine_, plan_.programs.module),
+                          {{"format", "pt"}});
+      });
     }
     TrainResult result;
     result.run = folder_.path();
@@ -100,8 +116,8 @@ class Run {
     if (signal == 0) result.accuracy = accuracy_;
     result.train_loss = progress_.last_epoch_loss;
     result.train_seconds = progress_.train_seconds;
-    result.images_per_second =
-        static_cast<double>(progress_.position.step * plan_.images_per_step()) / progress_.train_seconds;
+    if (progress_.train_seconds > 0)
+      result.images_per_second = static_cast<double>(progress_.images) / progress_.train_seconds;
     result.peak_memory_bytes = peak_memory_bytes();
     return result;
   }
@@ -130,8 +146,9 @@ class Run {
         if (!accuracy_) return stop(request_.stop_signal());
         persist([&] { metrics_.eval_line(at, *accuracy_); });
       }
-      close_epoch();
-      if (at.step % plan_.steps_per_checkpoint() == 0 || at.epoch == recipe_.train.epochs) save();
+      const EpochReport report = close_epoch();
+      if (plan_.saves_after(report.epoch)) save();
+      observer_.epoch_done(report);
     }
     return 0;
   }
@@ -147,7 +164,7 @@ class Run {
       step(phase);
       const bool epoch_ends = at.step_in_epoch == plan_.steps_per_epoch;
       if (at.step % recipe_.train.log_every == 0 || epoch_ends) close_line();
-      if (at.step % plan_.steps_per_checkpoint() == 0 && !epoch_ends) save();
+      if (at.step_in_epoch % plan_.steps_per_checkpoint() == 0 && !epoch_ends) save();
     }
     return 0;
   }
@@ -156,10 +173,8 @@ class Run {
   void enter_phase() {
     if (recipe_.train.on_switch == "keep") return;
     for (const ir::Parameter& parameter : plan_.programs.module.parameters) {
-      const std::string_view name = parameter.name;
-      const bool is_moment = !is_weight(parameter) && (name.starts_with("adamw.") ||
-                                                       name.starts_with("sgd.") || name == "optimizer.step");
-      if (is_moment) engine_->write_state(name, HostTensor(parameter.type));
+      if (is_optimizer_state(parameter.name))
+        engine_->write_state(parameter.name, HostTensor(parameter.type));
     }
   }
 
@@ -185,7 +200,7 @@ class Run {
       inputs.emplace("image", std::move(batch_.image));
       inputs.emplace("label", std::move(batch_.label));
       results = engine_->run(program, inputs);
-      if (!is_finite(results)) fail_step(first_non_finite(plan_.programs.module, program, *engine_, inputs));
+      if (!is_finite(results)) fail_step(program, inputs);
       loss += scalar(results, "loss") / static_cast<double>(accumulate);
       correct += scalar(results, "correct1");
       batch_.image = std::move(inputs.at("image"));
@@ -193,13 +208,14 @@ class Run {
     }
     if (accumulate > 1) {
       results = engine_->run(phase.program("apply"), {});
-      if (!is_finite(results)) fail_step("the accumulated gradient");
+      if (!is_finite(results)) fail_step(phase.program("apply"), {});
     }
     lr_ = scalar(results, "lr");
     add(progress_.line, loss, correct, scalar(results, "grad_norm"));
     add(progress_.epoch, loss, correct, scalar(results, "grad_norm"));
     ++progress_.position.step;
     ++progress_.position.step_in_epoch;
+    progress_.images += plan_.images_per_step();
     const double took = seconds_now() - start;
     line_seconds_ += took;
     epoch_seconds_ += took;
@@ -216,7 +232,6 @@ class Run {
     view.steps_per_epoch = plan_.steps_per_epoch;
     view.loss = loss;
     view.top1 = correct / static_cast<double>(plan_.images_per_step());
-    view.lr = lr_;
     view.images_per_second = static_cast<double>(plan_.images_per_step()) / recent_seconds_;
     const std::int64_t steps_left = recipe_.train.epochs * plan_.steps_per_epoch - at.step;
     // Those after every so many epochs, and one after the last.
@@ -237,6 +252,14 @@ class Run {
       return request_.stop_signal() == 0;
     };
     const std::optional<Accuracy> accuracy = measure_accuracy(*engine_, program, *test_loader_, go_on);
+    if (accuracy && !std::isfinite(accuracy->loss)) {
+      const std::string kept = save();
+      user_error(
+          "step {} (epoch {}): the loss of the evaluation after it is not finite; {} holds the weights: "
+          "lower "
+          "optimizer.lr, or set train.clip_norm",
+          progress_.position.step, epoch + 1, kept);
+    }
     if (accuracy) evaluation_seconds_ = accuracy->seconds;
     return accuracy;
   }
@@ -255,7 +278,7 @@ class Run {
   /// Steps of the line that this process did, and timed.
   std::int64_t timed_steps() const { return progress_.position.step - line_began_; }
 
-  void close_epoch() {
+  EpochReport close_epoch() {
     TrainPosition& at = progress_.position;
     const TrainSums& sums = progress_.epoch;
     EpochReport report;
@@ -266,11 +289,11 @@ class Run {
     if (plan_.evaluates_after(at.epoch)) report.accuracy = accuracy_;
     report.seconds = epoch_seconds_;
     progress_.last_epoch_loss = report.loss;
-    observer_.epoch_done(report);
     progress_.epoch = {};
     epoch_seconds_ = 0;
     ++at.epoch;
     at.step_in_epoch = 0;
+    return report;
   }
 
   int stop(int signal) {
@@ -278,13 +301,17 @@ class Run {
     return signal;
   }
 
-  void save() {
-    persist([&] {
-      progress_.metrics_bytes = metrics_.sync();
-      observer_.saved(write_checkpoint(folder_.path(), progress_, *engine_, plan_.programs.module,
-                                       request_.network.plugins));
-    });
+  std::string save() {
+    std::string path;
+    persist([&] { path = write(); });
     folder_.prune_checkpoints(recipe_.train.keep);
+    return path;
+  }
+
+  std::string write() {
+    progress_.metrics_bytes = metrics_.sync();
+    return write_checkpoint(folder_.path(), progress_, *engine_, plan_.programs.module,
+                            request_.network.plugins);
   }
 
   /// Writing may find a full disk: the error then says what is left to go on from.
@@ -301,23 +328,41 @@ class Run {
     }
   }
 
-  /// The step changed nothing; the flag that says so, and sums of micro-batches before, are cleared.
-  [[noreturn]] void fail_step(const std::string& cause) {
-    for (const ir::Parameter& parameter : plan_.programs.module.parameters) {
-      const std::string_view name = parameter.name;
-      if (name == "train.finite") {
-        HostTensor raised(parameter.type);
-        raised.as<std::uint8_t>()[0] = 1;
-        engine_->write_state(name, raised);
-      } else if (name.starts_with("accumulate.") || name == "train.micro_step") {
-        engine_->write_state(name, HostTensor(parameter.type));
-      }
+  /// The step changed nothing. That state is kept before the replay, which takes long; and beside the
+  /// checkpoint before it, for the cause may be an update that went too far, a step or two ago.
+  [[noreturn]] void fail_step(const std::string& program, const TensorMap& inputs) {
+    const std::vector<std::string> before = folder_.checkpoints();
+    const TensorMap replayed = clear_step();
+    std::string kept, path;
+    try {
+      path = write();
+      kept = fmt::format("{} holds the state before it", path);
+    } catch (const UserError& error) {
+      kept = fmt::format("the state before it is lost ({})", error.what());
     }
-    save();
-    user_error(
-        "step {} (epoch {}): the loss or a gradient is not finite: {}; {} holds the state before it: lower "
-        "optimizer.lr, or set train.clip_norm",
-        progress_.position.step + 1, progress_.position.epoch + 1, cause, folder_.last_checkpoint());
+    for (const auto& [name, tensor] : replayed) engine_->write_state(name, tensor);
+    observer_.replaying(program);
+    const std::string cause = first_non_finite(plan_.programs.module, program, *engine_, inputs);
+    std::string way_out = "lower optimizer.lr, or set train.clip_norm";
+    if (!before.empty() && before.back() != path) way_out += fmt::format("; remove it to go on from {}", before.back());
+    user_error("step {} (epoch {}): the loss or a gradient is not finite: {}; {}: {}",
+               progress_.position.step + 1, progress_.position.epoch + 1, cause, kept, way_out);
+  }
+
+  /// Raises the flag that the step let fall and clears the sums of the micro-batches before it; returns what
+  /// was there.
+  TensorMap clear_step() {
+    TensorMap was;
+    for (const ir::Parameter& parameter : plan_.programs.module.parameters) {
+      const std::string& name = parameter.name;
+      const bool is_flag = name == "train.finite";
+      if (!is_flag && name != "train.micro_step" && !name.starts_with("accumulate.")) continue;
+      was.emplace(name, engine_->read_state(name));
+      HostTensor cleared(parameter.type);
+      if (is_flag) cleared.as<std::uint8_t>()[0] = 1;
+      engine_->write_state(name, cleared);
+    }
+    return was;
   }
 
   void prepare(const std::string& program) {
@@ -358,34 +403,62 @@ TensorMap first_state(const TrainRequest& request, const RunPrograms& programs) 
   return state;
 }
 
+/// The recipe as the folder keeps it: a network that is no model of the zoo stands beside it.
+void write_recipe(const TrainRequest& request, const RunFolder& folder) {
+  Recipe recipe = request.recipe;
+  if (!request.module_text.empty()) recipe.model.name = kNetworkFile;
+  write_file_atomically(folder.file("recipe.toml"), to_toml(recipe));
+}
+
+/// UserError where the checkpoint is not one of a run of this recipe.
+void check_resumed(const Plan& plan, const TrainPosition& at, const std::string& checkpoint) {
+  if (at.step_in_epoch > plan.steps_per_epoch) {
+    user_error("{}: its step {} of an epoch is beyond the {} that an epoch has now", checkpoint,
+               at.step_in_epoch, plan.steps_per_epoch);
+  }
+  const std::int64_t begun = at.epoch + (at.step_in_epoch > 0 ? 1 : 0);
+  if (begun > plan.recipe.train.epochs) {
+    user_error("{}: {} epochs were begun, more than train.epochs={}", checkpoint, begun,
+               plan.recipe.train.epochs);
+  }
+}
+
 }  // namespace
 
-TrainResult train(const TrainRequest& request, const std::string& out, TrainObserver& observer) {
+TrainResult train(const TrainRequest& request, const std::string& out, OutFolder kind,
+                  TrainObserver& observer) {
   Plan plan(request);
   Checkpoint start;
   start.state = first_state(request, plan.programs);
-  RunFolder folder = RunFolder::create(out);
-  write_file_atomically(folder.file("recipe.toml"), to_toml(request.recipe));
-  record_choices(folder, request.engine);
-  return Run(request, plan, folder, observer, std::move(start)).finish();
+  RunFolder folder = kind == OutFolder::numbered ? RunFolder::create_numbered(out) : RunFolder::create(out);
+  if (!request.module_text.empty()) write_file_atomically(folder.file(kNetworkFile), request.module_text);
+  write_recipe(request, folder);
+  record_choices(folder, request.engine, 0);
+  Run run(request, plan, folder, observer, std::move(start));
+  return run.finish();
 }
 
-TrainResult resume_training(const TrainRequest& request, const std::string& run, TrainObserver& observer) {
+TrainResult resume_training(const TrainRequest& request, const std::string& path, TrainObserver& observer) {
   Plan plan(request);
-  RunFolder folder = RunFolder::open(run);
+  RunFolder folder = RunFolder::open(path);
   folder.claim();
-  Checkpoint start =
-      folder.checkpoints().empty()
-          ? Checkpoint{{}, first_state(request, plan.programs)}  // killed before the first one
-          : read_checkpoint(folder.last_checkpoint(), plan.programs.module, request.network.plugins);
-  const TrainPosition& at = start.progress.position;
-  if (at.step_in_epoch > plan.steps_per_epoch) {
-    user_error("{}: its step {} of an epoch is beyond the {} that an epoch has now", folder.last_checkpoint(),
-               at.step_in_epoch, plan.steps_per_epoch);
+  Checkpoint start;
+  const std::vector<std::string> checkpoints = folder.checkpoints();
+  if (checkpoints.empty()) {  // killed before the first one
+    start.state = first_state(request, plan.programs);
+  } else {
+    start = read_checkpoint(checkpoints.back(), plan.programs.module, request.network.plugins);
+    check_resumed(plan, start.progress.position, checkpoints.back());
   }
-  write_file_atomically(folder.file("recipe.toml"), to_toml(request.recipe));
-  record_choices(folder, request.engine);
-  return Run(request, plan, folder, observer, std::move(start)).finish();
+  const TrainPosition at = start.progress.position;
+  Run run(request, plan, folder, observer, std::move(start));
+  write_recipe(request, folder);
+  record_choices(folder, request.engine, at.step);
+  if (at.epoch < request.recipe.train.epochs) {  // what lies there is of a shorter run
+    std::error_code ignored;
+    std::filesystem::remove(folder.file(kFinalWeights), ignored);
+  }
+  return run.finish();
 }
 
 }  // namespace rewire::runtime

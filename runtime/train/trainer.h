@@ -17,7 +17,8 @@ namespace rewire::runtime {
 struct TrainRequest {
   Recipe recipe;  // resolved: what the run folder keeps
   NetworkSource network;
-  std::string engine;  // of engine_names()
+  std::string module_text;  // of a network that is no model of the zoo: kept as RUN/network.rir
+  std::string engine;       // of engine_names()
   /// Asked after every step and every batch of an evaluation: the number of a signal that asks the run to
   /// save and stop, 0 to go on.
   std::function<int()> stop_signal = [] { return 0; };
@@ -27,8 +28,7 @@ struct TrainRequest {
 struct TrainView {
   TrainPosition position;
   std::int64_t epochs = 0, steps_per_epoch = 0;
-  double loss = 0, top1 = 0;  // of this step
-  double lr = 0;
+  double loss = 0, top1 = 0;     // of this step
   double images_per_second = 0;  // of late
   double seconds_left = 0;       // of the whole run, evaluations included
 };
@@ -57,7 +57,8 @@ class TrainObserver {
   virtual void stepped(const TrainView& view) = 0;
   virtual void evaluating(std::int64_t done, std::int64_t batches) = 0;
   virtual void epoch_done(const EpochReport& report) = 0;
-  virtual void saved(const std::string& checkpoint) = 0;
+  /// A step was not finite and is being replayed in double precision; that takes a while.
+  virtual void replaying(const std::string& program) = 0;
 };
 
 struct TrainResult {
@@ -71,10 +72,14 @@ struct TrainResult {
   std::int64_t peak_memory_bytes = 0;
 };
 
+/// What to do where `out` is taken: refuse, or put a number behind it.
+enum class OutFolder : std::uint8_t { exact, numbered };
+
 /// A new run in the folder `out`. All that can be refused is refused before the folder is made. UserError; a
 /// step whose loss or gradient is not finite ends the run: the error names the first tensor that is not, and
 /// the last checkpoint is the state before that step.
-TrainResult train(const TrainRequest& request, const std::string& out, TrainObserver& observer);
+TrainResult train(const TrainRequest& request, const std::string& out, OutFolder kind,
+                  TrainObserver& observer);
 
 /// Goes on with a run from its last checkpoint to the same bits that it would have reached without a stop.
 TrainResult resume_training(const TrainRequest& request, const std::string& run, TrainObserver& observer);

@@ -34,11 +34,11 @@ struct RunningCommand::Files {
 
 RunningCommand::RunningCommand(const std::vector<std::string>& arguments,
                                const std::vector<std::string>& environment,
-                               const std::string& standard_output)
+                               const std::string& standard_output, const std::string& standard_error)
     : files_(std::make_unique<Files>()) {
   files_->captured = standard_output.empty();
   files_->out = files_->captured ? files_->folder.file("out") : standard_output;
-  files_->err = files_->folder.file("err");
+  files_->err = standard_error.empty() ? files_->folder.file("err") : standard_error;
   std::vector<std::string> words = {REWIRE_BINARY};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
@@ -83,7 +83,7 @@ Outcome RunningCommand::wait() {
   Outcome outcome;
   outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   if (files_->captured) outcome.out = read_text(files_->out);
-  outcome.err = read_text(files_->err);
+  if (!files_->err.starts_with("/dev/")) outcome.err = read_text(files_->err);
   return outcome;
 }
 

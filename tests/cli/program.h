@@ -21,7 +21,7 @@ class RunningCommand {
   /// `environment`: NAME=value, beside the test's own.
   explicit RunningCommand(const std::vector<std::string>& arguments,
                           const std::vector<std::string>& environment = {},
-                          const std::string& standard_output = "");
+                          const std::string& standard_output = "", const std::string& standard_error = "");
   ~RunningCommand();
   RunningCommand(const RunningCommand&) = delete;
   RunningCommand& operator=(const RunningCommand&) = delete;

@@ -1,9 +1,12 @@
 // What training refuses, and what it leaves when it fails: one clear line, exit code 2, nothing half-written.
 #include <sys/resource.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
+#include "runtime/io/safetensors.h"
 #include "tests/cli/fixture.h"
 #include "tests/support/catch.h"
 
@@ -102,17 +105,57 @@ TEST_CASE("A loss that is not finite stops the run and keeps the state before it
                      Words{"--out", run, "--set", "optimizer.lr=1e30", "--set", "train.checkpoint_every=1"});
   CHECK(outcome.code == 2);
   CHECK(outcome.out.empty());
-  CHECK_THAT(
-      outcome.err,
-      REWIRE_CATCH_CONTAINS("rewire: step 2 (epoch 1): the loss or a gradient is not finite: the first "
-                            "non-finite tensor is the result of ") &&
-          REWIRE_CATCH_CONTAINS("; " + run +
-                                "/checkpoints/0000-00000001 holds the state before it: lower "
-                                "optimizer.lr, or set train.clip_norm\n"));
+  CHECK_THAT(outcome.err,
+             REWIRE_CATCH_CONTAINS("rewire: step 2 (epoch 1): the loss or a gradient is not finite: "
+                                   "the first non-finite tensor is the result of ") &&
+                 REWIRE_CATCH_CONTAINS("; " + run +
+                                       "/checkpoints/0000-00000001 holds the state before "
+                                       "it: lower optimizer.lr, or set train.clip_norm\n"));
   CHECK_FALSE(fs::exists(run + "/weights.safetensors"));
   // The state is whole: evaluation reads it, and the same step fails in the same way.
   CHECK(rewire_command({"eval", run, "--quiet"}).code == 0);
   CHECK(rewire_command({"train", "--resume", run, "--quiet"}).err == outcome.err);
+}
+
+TEST_CASE("A loss that is not finite leaves the checkpoint before it, whatever train.keep says") {
+  const TemporaryFolder folder;
+  const std::string run = folder.file("run");
+  const Outcome outcome =
+      rewire_command(Words{"train"} + kRun +
+                     Words{"--out", run, "--set", "train.keep=1", "--set", "schedule.name=multistep", "--set",
+                           "schedule.milestones=[1]", "--set", "schedule.gamma=1e33"});
+  CHECK(outcome.code == 2);
+  CHECK_THAT(outcome.err,
+             REWIRE_CATCH_CONTAINS("; remove it to go on from " + run + "/checkpoints/0001-00000008\n"));
+  CHECK(fs::exists(run + "/checkpoints/0001-00000008"));
+}
+
+TEST_CASE("Micro-batches before one that is not finite are not part of the state") {
+  const TemporaryFolder folder;
+  const std::string run = folder.file("run");
+  const Outcome outcome = rewire_command(Words{"train"} + kRun +
+                                         Words{"--out", run, "--set", "optimizer.lr=1e30", "--set",
+                                               "train.accumulate=2", "--set", "model.dropout=0.1"});
+  CHECK(outcome.code == 2);
+  CHECK_THAT(outcome.err, REWIRE_CATCH_CONTAINS("rewire: step 2 (epoch 1): ") &&
+                              REWIRE_CATCH_CONTAINS("the first non-finite tensor is the result of "));
+  const auto state = runtime::read_safetensors(run + "/checkpoints/0000-00000001/state.safetensors");
+  CHECK(state.tensors.at("train.finite").as<std::uint8_t>()[0] == 1);
+  CHECK(state.tensors.at("train.micro_step").as<std::int64_t>()[0] == 0);
+  for (const float sum : state.tensors.at("accumulate.head.weight").as<float>()) CHECK(sum == 0);
+}
+
+TEST_CASE("An evaluation whose loss is not finite ends the run") {
+  const TemporaryFolder folder;
+  const std::string run = folder.file("run");
+  const Outcome outcome = rewire_command(
+      Words{"train"} + kRun +
+      Words{"--out", run, "--set", "data.count=8", "--set", "train.epochs=1", "--set", "optimizer.lr=1e30"});
+  check_refusal(
+      outcome,
+      "step 1 (epoch 1): the loss of the evaluation after it is not finite; " + run +
+          "/checkpoints/0000-00000001 holds the weights: lower optimizer.lr, or set train.clip_norm");
+  CHECK_FALSE(fs::exists(run + "/weights.safetensors"));
 }
 
 /// No file of this process and its children grows beyond so many bytes, while it lives: a disk that is full.
@@ -156,6 +199,47 @@ TEST_CASE("No room for a checkpoint: the one before survives, and the run goes o
   CHECK(read_text(run + "/weights.safetensors") == read_text(whole + "/weights.safetensors"));
 }
 
+TEST_CASE("No room for a line of metrics: the run ends with whole lines and its checkpoint") {
+  const TemporaryFolder folder;
+  const std::string run = folder.file("run");
+  REQUIRE(rewire_command(Words{"train"} + kRun + Words{"--out", run, "--set", "train.log_every=1"}).code ==
+          0);
+  const std::string lines = read_text(run + "/metrics.jsonl");
+  REQUIRE(lines.size() > read_text(run + "/recipe.toml").size() + 100);  // which a resumed run writes too
+  Outcome outcome;
+  {
+    const FileLimit limit(lines.size() + 50);
+    outcome = rewire_command({"train", "--resume", run, "--quiet", "--set", "train.epochs=3"});
+  }
+  check_refusal(outcome, "step 17: cannot write " + run + "/metrics.jsonl: File too large; " + run +
+                             "/checkpoints/0002-00000016 is intact: mend this, then rewire train --resume " +
+                             run);
+  CHECK(read_text(run + "/metrics.jsonl") == lines);
+  CHECK(rewire_command({"train", "--resume", run, "--quiet"}).err.empty());
+}
+
+TEST_CASE("A resume that cannot be is refused and changes nothing") {
+  const TemporaryFolder folder;
+  const std::string run = folder.file("run");
+  REQUIRE(rewire_command(Words{"train"} + kRun + Words{"--out", run}).code == 0);
+  const std::string recipe = read_text(run + "/recipe.toml");
+  const std::string last = run + "/checkpoints/0002-00000016";
+  const auto resume = [&](const std::string& setting) {
+    return rewire_command({"train", "--resume", run, "--quiet", "--set", setting});
+  };
+  check_refusal(resume("seed=7"), "train: --set seed=7: a run keeps its seed; begin another one for it");
+  check_refusal(resume("train.epochs=1"), last + ": 2 epochs were begun, more than train.epochs=1");
+  check_refusal(resume("optimizer.name=sgd"),
+                last +
+                    "/state.safetensors lacks 'sgd.momentum.cls_token' f32[1,1,8]: the optimizer or "
+                    "train.accumulate is not that of the run");
+  CHECK(read_text(run + "/recipe.toml") == recipe);
+  const Outcome other = rewire_command({"train", "--resume", run, "--plugin", plugin_file("gain")});
+  CHECK(other.code == 0);
+  CHECK_THAT(other.err, REWIRE_CATCH_CONTAINS("warning") &&
+                            REWIRE_CATCH_CONTAINS(": the plugins were none, now gain: "));
+}
+
 TEST_CASE("A corrupt checkpoint, or one of another network, is refused by name") {
   const TemporaryFolder folder;
   const std::string run = folder.file("run");
@@ -180,8 +264,10 @@ TEST_CASE("Two processes do not train in one folder") {
   const std::string run = folder.file("run");
   RunningCommand first(Words{"train"} + kRun +
                        Words{"--out", run, "--set", "train.epochs=100000", "--set", "eval.every=100000"});
-  while (first.running() && !fs::exists(run + "/metrics.jsonl")) {
-  }
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (first.running() && !fs::exists(run + "/metrics.jsonl") &&
+         std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   check_refusal(rewire_command({"train", "--resume", run, "--quiet"}),
                 "another process is training in " + run);
 }

@@ -152,7 +152,7 @@ TEST_CASE("kill -9 in mid-epoch, the kernel cache deleted: --resume comes to the
     REQUIRE_FALSE(fs::exists(run + "/weights.safetensors"));
     CHECK(fs::remove_all(cache) > 1);
     const Outcome resumed =
-        RunningCommand({"train", "--resume", run, "--quiet"}, {"XDG_CACHE_HOME=" + cache}).wait();
+        RunningCommand({"train", "--resume", run, "--quiet", "--set", "data.threads=2", "--set", "data.prefetch=9"}, {"XDG_CACHE_HOME=" + cache}).wait();
     CHECK(resumed.err.empty());
     check_same_run(run);
   }
@@ -221,7 +221,90 @@ TEST_CASE("A plugin that is switched on at an epoch has its parameters from the 
   }
   CHECK(rewire_command({"train", "--resume", run, "--quiet"}).err.empty());
   CHECK(read_text(run + "/weights.safetensors") == read_text(whole + "/weights.safetensors"));
-  CHECK(rewire_command({"eval", run, "--quiet"}).code == 0);
+  // What the optimizer remembers is kept or forgotten at the switch.
+  const std::string kept = folder.file("kept");
+  CHECK(rewire_command(train(switched, kept, {"--set", "train.on_switch=keep"})).err.empty());
+  CHECK(timeless(metrics(kept))[8] == with[8]);
+  CHECK(timeless(metrics(kept))[9] != with[9]);
+}
+
+TEST_CASE("eval sees the network as it was when the run was stopped") {
+  const TemporaryFolder folder;
+  const std::string run = folder.file("run");
+  {
+    RunningCommand command(train(kRun, run, {"--plugin", plugin_file("gain") + ":factor=9,from_epoch=2", "--set",
+                                             "train.epochs=3"}));
+    await_lines(command, run, 10);  // in the second epoch; the plugin comes with the third
+    command.signal(SIGKILL);
+    command.wait();
+  }
+  const Outcome eval = rewire_command({"eval", run, "--json", "--quiet"});
+  CHECK(Json::parse(eval.out).at("loss") == metrics(run)[8].at("loss"));
+  const Outcome later = rewire_command({"eval", run, "--json", "--quiet", "--epoch", "2"});
+  CHECK(Json::parse(later.out).at("loss") != metrics(run)[8].at("loss"));
+}
+
+TEST_CASE("A run that began with a module keeps it") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("m.rir"), run = folder.file("run");
+  write_text(file, rewire_command(Words{"dump"} + kRun + Words{"--stage", "ir"}).out);
+  const Words settings(kRun.begin() + static_cast<std::ptrdiff_t>(kModel.size()), kRun.end());
+  Words usable;  // a module has its batch and its rates
+  for (std::size_t i = 0; i + 1 < settings.size(); i += 2) {
+    const bool fixed = settings[i + 1].starts_with("model.") || settings[i + 1].find(".batch=") != std::string::npos;
+    if (!fixed) usable = usable + Words{settings[i], settings[i + 1]};
+  }
+  CHECK(rewire_command(Words{"train", file, "--out", run, "--quiet"} + usable).err.empty());
+  CHECK(read_text(run + "/weights.safetensors") == read_text(whole_run() + "/weights.safetensors"));
+  write_text(file, "changed");
+  const std::string moved = folder.file("moved");
+  fs::rename(run, moved);
+  CHECK(rewire_command({"train", "--resume", moved, "--quiet"}).err.empty());
+  CHECK(read_text(moved + "/weights.safetensors") == read_text(whole_run() + "/weights.safetensors"));
+  CHECK(rewire_command({"eval", moved, "--quiet"}).err.empty());
+}
+
+TEST_CASE("Only the last checkpoints are kept, and what is none of them is left alone") {
+  const TemporaryFolder folder;
+  const std::string run = folder.file("run");
+  const Words small = kRun + Words{"--set", "data.count=8", "--set", "train.keep=1"};
+  CHECK(rewire_command(train(small, run, {"--set", "train.epochs=12"})).err.empty());
+  CHECK(fs::exists(run + "/checkpoints/0012-00000012"));
+  CHECK(entries(run + "/checkpoints") == 1);
+  fs::copy(run + "/checkpoints/0012-00000012", run + "/checkpoints/best");
+  fs::rename(run + "/checkpoints/0012-00000012", run + "/checkpoints/9999-00000012");
+  write_text(run + "/checkpoints/0000-README", "mine");
+  write_text(run + "/.weights.safetensors.1-0.tmp", "half-written");
+  fs::copy(run + "/checkpoints/9999-00000012", run + "/checkpoints/10000-00000012");
+  // By number, not by letter; and the position is that of the file.
+  CHECK(rewire_command({"train", "--resume", run, "--quiet", "--set", "train.epochs=13"}).err.empty());
+  CHECK(fs::exists(run + "/checkpoints/10000-00000012"));
+  CHECK_FALSE(fs::exists(run + "/checkpoints/9999-00000012"));
+  CHECK(fs::exists(run + "/checkpoints/best"));
+  CHECK(fs::exists(run + "/checkpoints/0000-README"));
+  CHECK_FALSE(fs::exists(run + "/.weights.safetensors.1-0.tmp"));
+}
+
+TEST_CASE("A terminal that has gone does not end a run") {
+  const TemporaryFolder folder;
+  const std::string run = folder.file("run");
+  Words talkative = train(kRun, run);
+  std::erase(talkative, "--quiet");
+  CHECK(RunningCommand(talkative, {}, "", "/dev/full").wait().code == 0);
+  check_same_run(run);
+}
+
+TEST_CASE("Two runs without a name do not meet") {
+  const TemporaryFolder folder;
+  const fs::path here = fs::current_path();
+  fs::current_path(folder.path());
+  const Words small = Words{"train"} + kRun + Words{"--set", "data.count=8", "--set", "train.epochs=1"};
+  RunningCommand first(small), second(small);
+  CHECK(first.wait().code == 0);
+  CHECK(second.wait().code == 0);
+  fs::current_path(here);
+  CHECK(fs::exists(folder.file("runs/vit_tiny_28-none-s0/weights.safetensors")));
+  CHECK(fs::exists(folder.file("runs/vit_tiny_28-none-s0-2/weights.safetensors")));
 }
 
 TEST_CASE("train.weights begins from a file") {
