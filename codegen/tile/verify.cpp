@@ -23,6 +23,7 @@
 //  rest. 11 Random: seed and step are i64 scalars; the result is f32 or f64 and has the lanes of the element
 //  access. 12 Carried: initial comes from the prologue; initial, entry, next and last have one type.
 #include <fmt/format.h>
+#include <iterator>
 
 #include <algorithm>
 #include <cctype>

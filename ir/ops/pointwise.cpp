@@ -1,4 +1,5 @@
 // Pointwise ops: shape rules and meaning.
+#include <algorithm>
 #include <cmath>
 
 #include "ir/error.h"

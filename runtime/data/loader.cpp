@@ -3,6 +3,7 @@
 #include "runtime/data/loader.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <utility>

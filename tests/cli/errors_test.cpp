@@ -1,5 +1,7 @@
 // Bad input: one clear line, exit code 2, nothing half-written.
+#include <algorithm>
 #include <filesystem>
+#include <limits>
 
 #include "runtime/io/npy.h"
 #include "runtime/io/safetensors.h"

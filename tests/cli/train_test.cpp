@@ -2,6 +2,7 @@
 // to its end.
 #include <signal.h>
 #include <sys/resource.h>
+#include <algorithm>
 
 #include <chrono>
 #include <filesystem>
@@ -151,8 +152,10 @@ TEST_CASE("kill -9 in mid-epoch, the kernel cache deleted: --resume comes to the
     }
     REQUIRE_FALSE(fs::exists(run + "/weights.safetensors"));
     CHECK(fs::remove_all(cache) > 1);
-    const Outcome resumed =
-        RunningCommand({"train", "--resume", run, "--quiet", "--set", "data.threads=2", "--set", "data.prefetch=9"}, {"XDG_CACHE_HOME=" + cache}).wait();
+    const Outcome resumed = RunningCommand({"train", "--resume", run, "--quiet", "--set", "data.threads=2",
+                                            "--set", "data.prefetch=9"},
+                                           {"XDG_CACHE_HOME=" + cache})
+                                .wait();
     CHECK(resumed.err.empty());
     check_same_run(run);
   }
@@ -232,8 +235,8 @@ TEST_CASE("eval sees the network as it was when the run was stopped") {
   const TemporaryFolder folder;
   const std::string run = folder.file("run");
   {
-    RunningCommand command(train(kRun, run, {"--plugin", plugin_file("gain") + ":factor=9,from_epoch=2", "--set",
-                                             "train.epochs=3"}));
+    RunningCommand command(train(
+        kRun, run, {"--plugin", plugin_file("gain") + ":factor=9,from_epoch=2", "--set", "train.epochs=3"}));
     await_lines(command, run, 10);  // in the second epoch; the plugin comes with the third
     command.signal(SIGKILL);
     command.wait();
@@ -251,7 +254,8 @@ TEST_CASE("A run that began with a module keeps it") {
   const Words settings(kRun.begin() + static_cast<std::ptrdiff_t>(kModel.size()), kRun.end());
   Words usable;  // a module has its batch and its rates
   for (std::size_t i = 0; i + 1 < settings.size(); i += 2) {
-    const bool fixed = settings[i + 1].starts_with("model.") || settings[i + 1].find(".batch=") != std::string::npos;
+    const bool fixed =
+        settings[i + 1].starts_with("model.") || settings[i + 1].find(".batch=") != std::string::npos;
     if (!fixed) usable = usable + Words{settings[i], settings[i + 1]};
   }
   CHECK(rewire_command(Words{"train", file, "--out", run, "--quiet"} + usable).err.empty());

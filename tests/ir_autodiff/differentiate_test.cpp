@@ -1,6 +1,7 @@
 // What differentiate() itself does: which ops it visits, how cotangents meet, what it refuses.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 
 #include "ir/autodiff/autodiff.h"

@@ -1,4 +1,5 @@
 // IDX files, plain and gzip: what they hold, and one clear line for every fault.
+#include <algorithm>
 #include <filesystem>
 #include <numeric>
 #include <string_view>

@@ -1,4 +1,5 @@
 // Crop, flip and normalisation against their definitions pixel by pixel, and the statistics of the draws.
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <limits>

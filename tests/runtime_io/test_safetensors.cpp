@@ -1,4 +1,5 @@
 // safetensors: the same bytes as the reference library writes, and one clear message for every fault.
+#include <algorithm>
 #include <cstring>
 
 #include "ir/error.h"

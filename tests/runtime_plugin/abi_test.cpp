@@ -1,4 +1,5 @@
 // ABI 1.0 as it was first given out: layouts and ops that no later version of this major may change.
+#include <algorithm>
 #include <cstddef>
 #include <fstream>
 #include <iterator>

@@ -1,5 +1,6 @@
 // What may be loaded: files, handshakes, permissions, the search path. Every refusal is one clear line.
 #include <stdlib.h>
+#include <algorithm>
 
 #include <filesystem>
 #include <fstream>

@@ -1,5 +1,6 @@
 // Cases of reductions, matmul and shape ops.
 #include <algorithm>
+#include <cmath>
 
 #include "ir/ops/axes.h"
 #include "tests/support/case_builder.h"
