@@ -23,6 +23,8 @@ namespace {
 
 constexpr const char* kFinalWeights = "weights.safetensors";
 constexpr const char* kNetworkFile = "network.rir";
+constexpr const char* kWayOut =
+    "lower optimizer.lr, or set train.clip_norm";  // of numbers that are not finite
 
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -253,12 +255,11 @@ class Run {
     };
     const std::optional<Accuracy> accuracy = measure_accuracy(*engine_, program, *test_loader_, go_on);
     if (accuracy && !std::isfinite(accuracy->loss)) {
-      const std::string kept = save();
+      std::string kept;
+      persist([&] { kept = write(); });  // beside the one before, whatever train.keep says
       user_error(
-          "step {} (epoch {}): the loss of the evaluation after it is not finite; {} holds the weights: "
-          "lower "
-          "optimizer.lr, or set train.clip_norm",
-          progress_.position.step, epoch + 1, kept);
+          "step {} (epoch {}): the loss of the evaluation after it is not finite; {} holds the weights: {}",
+          progress_.position.step, epoch + 1, kept, kWayOut);
     }
     if (accuracy) evaluation_seconds_ = accuracy->seconds;
     return accuracy;
@@ -301,11 +302,9 @@ class Run {
     return signal;
   }
 
-  std::string save() {
-    std::string path;
-    persist([&] { path = write(); });
+  void save() {
+    persist([&] { write(); });
     folder_.prune_checkpoints(recipe_.train.keep);
-    return path;
   }
 
   std::string write() {
@@ -343,8 +342,9 @@ class Run {
     for (const auto& [name, tensor] : replayed) engine_->write_state(name, tensor);
     observer_.replaying(program);
     const std::string cause = first_non_finite(plan_.programs.module, program, *engine_, inputs);
-    std::string way_out = "lower optimizer.lr, or set train.clip_norm";
-    if (!before.empty() && before.back() != path) way_out += fmt::format("; remove it to go on from {}", before.back());
+    std::string way_out = kWayOut;
+    if (!before.empty() && before.back() != path)
+      way_out += fmt::format("; remove it to go on from {}", before.back());
     user_error("step {} (epoch {}): the loss or a gradient is not finite: {}; {}: {}",
                progress_.position.step + 1, progress_.position.epoch + 1, cause, kept, way_out);
   }
