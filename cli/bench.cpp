@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/network.h"
+#include "runtime/device/process.h"
 #include "runtime/exec/benchmark.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/train/program.h"
@@ -92,7 +93,7 @@ Result measure(const Request& request, const Network& network) {
   std::vector<double> seconds = runtime::time_rounds(*engine, bench.programs, kWarmUp, request.steps);
   std::ranges::sort(seconds);
   Result result{bench.images,     seconds[seconds.size() / 2],
-                seconds[0],       runtime::peak_process_bytes(),
+                seconds[0],       runtime::peak_memory_bytes(),
                 engine->report(), {}};
   if (request.profile)
     result.profile = engine->profile(bench.programs[0].function, bench.programs[0].inputs,

@@ -1,8 +1,6 @@
 // Inputs from Philox streams, one an argument; wall time by the steady clock.
 #include "runtime/exec/benchmark.h"
 
-#include <sys/resource.h>
-
 #include <chrono>
 #include <cmath>
 
@@ -38,12 +36,6 @@ std::vector<double> time_rounds(Engine& engine, const std::vector<TimedProgram>&
     if (round >= warm_up) seconds.push_back(taken.count());
   }
   return seconds;
-}
-
-std::int64_t peak_process_bytes() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return std::int64_t{usage.ru_maxrss} * 1024;
 }
 
 }  // namespace rewire::runtime

@@ -25,7 +25,4 @@ struct TimedProgram {
 std::vector<double> time_rounds(Engine& engine, const std::vector<TimedProgram>& programs,
                                 std::int64_t warm_up, std::int64_t rounds);
 
-/// The largest resident memory of this process so far.
-std::int64_t peak_process_bytes();
-
 }  // namespace rewire::runtime
