@@ -28,18 +28,17 @@ endif()
 
 add_library(rewire_flags INTERFACE)
 target_compile_options(rewire_flags INTERFACE -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor)
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # GCC 12 takes the assignment of a short literal to a std::string for an overlap (GCC bug 105651), and the move of a
-  # std::variant for a read of the alternatives it does not hold.
-  target_compile_options(rewire_flags INTERFACE -Wno-restrict -Wno-maybe-uninitialized)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    # GCC 12 takes the assignment of a short literal to a std::string for an overlap (GCC bug 105651).
+    target_compile_options(rewire_flags INTERFACE -Wno-restrict)
+  endif()
+  # GCC 12 to 14 take the move of a std::variant for a read of the alternatives it does not hold.
+  target_compile_options(rewire_flags INTERFACE -Wno-maybe-uninitialized)
 endif()
 target_include_directories(rewire_flags INTERFACE "${CMAKE_SOURCE_DIR}")
 if(REWIRE_DEBUG_CHECKS)
   target_compile_definitions(rewire_flags INTERFACE REWIRE_DEBUG_CHECKS=1)
-endif()
-if(REWIRE_SANITIZER AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # Instrumented code hides from GCC what is initialised: it warns about std::optional and std::function.
-  target_compile_options(rewire_flags INTERFACE -Wno-maybe-uninitialized)
 endif()
 if(REWIRE_SANITIZER STREQUAL "address")
   add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=all)
