@@ -29,8 +29,8 @@ Example example(std::int64_t count = 100) {
   synthetic.height = 6;
   synthetic.width = 5;
   TransformOptions options;
-  options.mean = {0.4};
-  options.deviation = {0.3};
+  options.mean.assign(1, 0.4);  // GCC 14 misreads = {0.4}
+  options.deviation.assign(1, 0.3);
   options.crop_padding = 2;
   options.horizontal_flip = true;
   return {make_synthetic_dataset(synthetic, Split::train), Transform(options, 2, 6, 5)};

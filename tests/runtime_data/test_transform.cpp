@@ -90,8 +90,8 @@ TEST_CASE("A zero fill wider than the image leaves nothing of it") {
 
 TEST_CASE("One mean and deviation serve all channels") {
   TransformOptions one;
-  one.mean = {0.3};
-  one.deviation = {0.2};
+  one.mean.assign(1, 0.3);  // GCC 14 misreads = {0.3}
+  one.deviation.assign(1, 0.2);
   TransformOptions two;
   two.mean = {0.3, 0.3};
   two.deviation = {0.2, 0.2};
