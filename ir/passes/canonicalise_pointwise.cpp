@@ -144,8 +144,36 @@ std::vector<Opcode> pointwise_ops() {
   return codes;
 }
 
-Value negated_operand(const Match& m, std::size_t i) {
-  return m.inside(m[i], neg);
+/// What an operand is the negative of: -x of x, broadcast(-x) of broadcast x.
+struct Negated {
+  Value x;
+  bool grown = false;
+
+  explicit operator bool() const { return bool(x); }
+};
+
+Negated negated_operand(const Match& m, std::size_t i) {
+  if (const Value x = m.inside(m[i], neg)) return {x, false};
+  const Value source = m.inside(m[i], broadcast);
+  return {source ? m.inside(source, neg) : Value{}, true};
+}
+
+/// That value, of operand i's shape.
+Value positive(const Match& m, const Negated& negated, std::size_t i) {
+  return negated.grown ? m.build().broadcast(negated.x, m.shape(m[i])) : negated.x;
+}
+
+/// (-x) ∘ y and x ∘ (-y) with one sign in front. A number takes the sign itself (neg_times_constant).
+Value sign_of_product(const Match& m) {
+  if (!is_float(m.type().dtype)) return {};
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Negated negated = negated_operand(m, i);
+    if (!negated || m.splat(m[1 - i])) continue;
+    Value operands[] = {m[0], m[1]};
+    operands[i] = positive(m, negated, i);
+    return m.build().emit(neg, {m.emit(m.op.code, {operands[0], operands[1]})}, {});
+  }
+  return {};
 }
 
 }  // namespace
@@ -166,22 +194,22 @@ std::vector<Rule> pointwise_rules() {
       {"add_neg",
        {add},
        [](M m) {
-         const Value y = negated_operand(m, 1);
-         return y ? m.emit(sub, {m[0], y}) : Value{};
+         const Negated y = negated_operand(m, 1);
+         return y ? m.emit(sub, {m[0], positive(m, y, 1)}) : Value{};
        }},
       // (-x) + y = y - x
       {"neg_add",
        {add},
        [](M m) {
-         const Value x = negated_operand(m, 0);
-         return x && !m.is_constant(m[1]) ? m.emit(sub, {m[1], x}) : Value{};
+         const Negated x = negated_operand(m, 0);
+         return x && !m.is_constant(m[1]) ? m.emit(sub, {m[1], positive(m, x, 0)}) : Value{};
        }},
       // x - (-y) = x + y
       {"sub_neg",
        {sub},
        [](M m) {
-         const Value y = negated_operand(m, 1);
-         return y ? m.emit(add, {m[0], y}) : Value{};
+         const Negated y = negated_operand(m, 1);
+         return y ? m.emit(add, {m[0], positive(m, y, 1)}) : Value{};
        }},
       // (x + a) + b = x + (a + b), integers
       {"add_constants", {add}, fold_terms},
@@ -196,14 +224,16 @@ std::vector<Rule> pointwise_rules() {
       {"neg_times_neg",
        {mul, div},
        [](M m) {
-         const Value x = negated_operand(m, 0), y = negated_operand(m, 1);
-         return x && y ? m.emit(m.op.code, {x, y}) : Value{};
+         const Negated x = negated_operand(m, 0), y = negated_operand(m, 1);
+         return x && y ? m.emit(m.op.code, {positive(m, x, 0), positive(m, y, 1)}) : Value{};
        }},
+      // (-x) · y = -(x · y),  (-x) / y = x / (-y) = -(x / y), floats: signs go to the sum that takes them
+      {"sign_of_product", {mul, div}, sign_of_product},
       // (-x) · a = x · (-a)
       {"neg_times_constant",
        {mul},
        [](M m) {
-         const Value x = negated_operand(m, 0);
+         const Value x = m.inside(m[0], neg);
          const std::optional<double> a = m.splat(m[1]);
          return x && a && is_float(m.type().dtype) ? m.emit(mul, {x, m.constant(-*a)}) : Value{};
        }},

@@ -62,6 +62,12 @@ Value reduce_of_broadcast(const Match& m) {
   return m.build().broadcast(y, type.shape);
 }
 
+Value sum_of_negative(const Match& m) {
+  const Value x = m.inside(m[0], neg);
+  if (!x || !is_float(m.type().dtype)) return {};
+  return m.build().emit(neg, {reduce(m, x, axes_of(m.op, m.type().rank()))}, {});
+}
+
 /// sum of a = n a, max of a = a, for a constant a.
 Value reduce_of_splat(const Match& m) {
   const std::optional<double> a = m.splat(m[0]);
@@ -111,6 +117,8 @@ std::vector<Rule> reduce_rules() {
       {"reduce_of_reduce", {sum, max}, reduce_of_reduce},
       // sum(broadcast x) = n · sum(x) over the axes that did not grow, max(broadcast x) = max(x) over them
       {"reduce_of_broadcast", {sum, max}, reduce_of_broadcast},
+      // sum(-x) = -sum(x), floats
+      {"sum_of_negative", {sum}, sum_of_negative},
       // sum(a, …) = n · a,  max(a, …) = a
       {"reduce_of_constant", {sum, max}, reduce_of_splat},
       // argmax over an extent of 1 = 0

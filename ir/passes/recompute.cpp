@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "ir/ops/op_info.h"
@@ -74,12 +76,17 @@ class Recomputation {
         liveness_(liveness),
         peak_(peak),
         cones_(function.types.size()),
+        near_cones_(function.types.size()),
+        levels_(function.types.size(), 0),
+        written_(function.types.size(), false),
+        reading_levels_(function.types.size()),
         held_(function.types.size(), false),
         again_(function.types.size(), false),
         needed_in_memory_(function.types.size(), false) {}
 
   /// Whether anything is computed again.
   bool run() {
+    find_levels();
     mark_held();
     for (std::int32_t i = 0; i <= peak_; ++i) decide(i);
     if (std::find(again_.begin(), again_.end(), true) == again_.end()) return false;
@@ -94,6 +101,50 @@ class Recomputation {
   /// Read behind the peak, directly or through a view.
   bool crosses(Value value) const {
     return liveness_.definition(value) <= peak_ && liveness_.last_use(value) > peak_;
+  }
+
+  // A level is what one kernel can hold, roughly: everything between two contractions. What is read from a
+  // later level than its own stands in memory whatever this pass decides.
+  void find_levels() {
+    std::vector<std::int32_t> readers(function_.types.size(), 0);
+    for (const Op& op : function_.body) {
+      for (Value operand : op.operands) ++readers[index(operand)];
+    }
+    for (std::size_t i = 0; i < function_.body.size(); ++i) {
+      const Op& op = function_.body[i];
+      std::int32_t level = 0;
+      for (Value operand : op.operands) level = std::max(level, levels_[index(operand)]);
+      const bool on_the_way = reads_on_the_way(op);
+      for (Value operand : op.operands) {
+        const std::size_t storage = index(liveness_.storage(operand));
+        if (static_cast<std::int32_t>(i) > peak_) {
+          if (on_the_way && !is_view(op.code)) reading_levels_[storage].insert(level);
+        } else if (!on_the_way || level > levels_[index(operand)]) {
+          written_[storage] = true;
+        }
+      }
+      for (Value result : op.results) {
+        levels_[index(result)] = on_the_way ? level : level + 1;
+        written_[index(result)] = !on_the_way;
+      }
+      if (op.code != Opcode::add) continue;
+      for (Value operand : op.operands) {  // a product's bias: the sum is written in its stead
+        const std::int32_t at = liveness_.definition(operand);
+        if (at < 0 || op_at(at).code != Opcode::matmul || readers[index(operand)] > 1) continue;
+        written_[index(operand)] = false;
+        written_[index(op.results[0])] = true;
+      }
+    }
+    // What is computed again from a value is computed where that is read.
+    for (std::int32_t i = peak_; i >= 0; --i) {
+      const Op& op = op_at(i);
+      if (!is_cheap(op)) continue;
+      const std::set<std::int32_t>& own = reading_levels_[index(liveness_.storage(op.results[0]))];
+      for (Value operand : op.operands) {
+        if (levels_[index(operand)] == levels_[index(op.results[0])])
+          reading_levels_[index(liveness_.storage(operand))].insert(own.begin(), own.end());
+      }
+    }
   }
 
   void mark_held() {
@@ -115,48 +166,61 @@ class Recomputation {
     for (Value result : op.results) {
       const Value storage = liveness_.storage(result);
       const bool free = liveness_.bytes(storage) == 0;
-      if (free) continue;  // an empty cone: it is there whenever it is wanted
-      Cone& cone = cones_[index(result)];
-      if (!is_cheap(op) || !extend(op, i, cone)) {
-        cone = {{}, {storage}};
-      } else if (storage == result && crosses(result)) {
-        again_[index(result)] = is_worth_it(result, cone);
+      if (free) continue;  // empty cones: it is there whenever it is wanted
+      const Cone itself{{}, {storage}};
+      Cone cone = is_cheap(op) ? extend(cones_, op, i).value_or(itself) : itself;
+      Cone near = is_cheap(op) ? extend(near_cones_, op, i).value_or(itself) : itself;
+      if (storage == result && crosses(result)) {
+        if (!is_worth_it(result, cone)) cone = is_worth_it(result, near) ? near : itself;
+        again_[index(result)] = !cone.ops.empty();
         if (again_[index(result)]) {
           held_[index(result)] = false;
           for (Value leaf : cone.leaves) held_[index(leaf)] = true;
-        } else {
-          cone = {{}, {result}};
         }
+        near = cone;
+      } else if (written_[index(storage)]) {
+        near = itself;
       }
+      cones_[index(result)] = std::move(cone);
+      near_cones_[index(result)] = std::move(near);
     }
   }
 
-  /// The cone through `op`; false if it grows too large.
-  bool extend(const Op& op, std::int32_t i, Cone& cone) const {
+  /// The cone through `op`, if it does not grow too large.
+  static std::optional<Cone> extend(const std::vector<Cone>& cones, const Op& op, std::int32_t i) {
+    Cone cone;
     for (Value operand : op.operands) {
-      merge_into(cone.ops, cones_[index(operand)].ops);
-      merge_into(cone.leaves, cones_[index(operand)].leaves);
-      if (cone.ops.size() >= kMaxChain || cone.leaves.size() > kMaxLeaves) return false;
+      merge_into(cone.ops, cones[index(operand)].ops);
+      merge_into(cone.leaves, cones[index(operand)].leaves);
+      if (cone.ops.size() >= kMaxChain || cone.leaves.size() > kMaxLeaves) return std::nullopt;
     }
     cone.ops.push_back(i);  // the largest index so far
-    return true;
+    return cone;
   }
 
   bool is_worth_it(Value value, const Cone& cone) const {
+    if (cone.ops.empty()) return false;
     if (liveness_.last_use(value) == static_cast<std::int32_t>(function_.body.size())) return false;
     const std::int64_t bytes = liveness_.bytes(value);
-    std::int64_t newly_held = 0, read = 0, flops = 0;
+    std::int64_t newly_held = 0, newly_written = 0, read = 0, flops = 0;
     for (Value leaf : cone.leaves) {
-      if (!held_[index(leaf)]) newly_held += liveness_.bytes(leaf);
       read += liveness_.bytes(leaf);
+      if (held_[index(leaf)]) continue;
+      newly_held += liveness_.bytes(leaf);
+      if (!written_[index(leaf)]) newly_written += liveness_.bytes(leaf);
     }
     for (std::int32_t i : cone.ops) {
       flops += flops_per_element(op_at(i).code) * function_.type(op_at(i).results[0]).elements();
     }
+    const std::set<std::int32_t>& levels = reading_levels_[index(value)];
+    const bool written_again = needed_in_memory_[index(value)] || levels.size() > 1;
+    const bool read_later =
+        needed_in_memory_[index(value)] || (!levels.empty() && *levels.rbegin() > levels_[index(value)]);
+    const bool spares_write = !written_[index(value)] && read_later;
     const std::int64_t gain = bytes - newly_held;
-    const std::int64_t cost = flops / kFlopsPerByte + (needed_in_memory_[index(value)] ? bytes : 0) +
-                              std::max<std::int64_t>(0, read - bytes);
-    return gain > 0 && cost <= kWorth * gain;
+    const std::int64_t written = (written_again ? bytes : 0) + newly_written - (spares_write ? bytes : 0);
+    const std::int64_t cost = flops / kFlopsPerByte + written + std::max<std::int64_t>(0, read - bytes);
+    return cost < kWorth * gain || (cost == kWorth * gain && gain > 0);
   }
 
   void rewrite() {
@@ -197,10 +261,14 @@ class Recomputation {
   Function& function_;
   const Liveness& liveness_;
   std::int32_t peak_;
-  std::vector<Cone> cones_;             // by Value::id, as all that follows
-  std::vector<bool> held_;              // has memory across the peak, as decided so far
-  std::vector<bool> again_;             // computed again behind the peak
-  std::vector<bool> needed_in_memory_;  // by a user behind the peak
+  std::vector<Cone> cones_;                             // by Value::id, as all that follows
+  std::vector<Cone> near_cones_;                        // the same, cut at what is written in any case
+  std::vector<std::int32_t> levels_;                    // contractions on the longest way to it
+  std::vector<bool> written_;                           // before the peak, whoever reads it behind
+  std::vector<std::set<std::int32_t>> reading_levels_;  // behind the peak
+  std::vector<bool> held_;                              // has memory across the peak, as decided so far
+  std::vector<bool> again_;                             // computed again behind the peak
+  std::vector<bool> needed_in_memory_;                  // by a user behind the peak
   std::vector<Value> clones_;
 };
 
