@@ -31,31 +31,33 @@ constexpr double kMilli = 1e3, kGiga = 1e-9;
 
 struct Gemms {
   Json shapes = Json::array();
-  double flops = 0, seconds = 0, engine_seconds = 0, best_rate = 0;
+  double flops = 0, best_rate = 0;
+  Seconds seconds, engine_seconds;
   int launches = 0;
 };
 
 Gemms measure_gemms(const codegen::Program& program, runtime::ThreadPool& pool) {
   Gemms all;
   for (const GemmCount& gemm : gemms_of(program)) {
-    const GemmRate rate = measure_gemm(gemm, pool);
-    const double best = std::max(rate.engine, rate.library);
+    const GemmTime time = measure_gemm(gemm, pool);
+    const Seconds least_time = least(time.engine, time.library);
     all.launches += gemm.count;
     all.flops += gemm.flops * gemm.count;
-    all.seconds += gemm.flops * gemm.count / best;
-    all.engine_seconds += gemm.flops * gemm.count / rate.engine;
-    all.best_rate = std::max(all.best_rate, best);
+    all.seconds += gemm.count * least_time;
+    all.engine_seconds += gemm.count * time.engine;
+    all.best_rate = std::max(all.best_rate, gemm.flops / least_time.best);
     all.shapes.push_back({{"shape", codegen::short_name(gemm.launch)},
                           {"count", gemm.count},
                           {"mflop", gemm.flops * 1e-6},
-                          {"engine_gflops", rate.engine * kGiga},
-                          {"library_gflops", rate.library * kGiga}});
+                          {"engine_gflops", gemm.flops / time.engine.best * kGiga},
+                          {"library_gflops", gemm.flops / time.library.best * kGiga}});
   }
   return all;
 }
 
 struct Kernels {
-  double bytes = 0, seconds = 0, memory_seconds = 0, dot_flops = 0;
+  double bytes = 0, dot_flops = 0;
+  Seconds seconds, memory_seconds;
   int launches = 0;
 };
 
@@ -77,15 +79,15 @@ double dot_flops(const codegen::tile::Kernel& kernel) {
   return flops;
 }
 
-Kernels price_kernels(const codegen::Program& program, const std::vector<CopyRate>& rates) {
+Kernels price_kernels(const codegen::Program& program, const std::vector<CopyTime>& copies) {
   Kernels all;
   for (const codegen::Launch& launch : program.launches) {
     if (std::holds_alternative<codegen::GemmLaunch>(launch)) continue;
     const auto bytes = static_cast<double>(codegen::cost_of(program, launch).bytes);
     ++all.launches;
     all.bytes += bytes;
-    all.seconds += bytes / copy_rate_of(rates, bytes);
-    all.memory_seconds += bytes / rates.back().bytes_per_second;
+    all.seconds += copy_seconds(copies, bytes);
+    all.memory_seconds += bytes * copies.back().seconds;
     if (const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch))
       all.dot_flops += dot_flops(kernel->kernel);
   }
@@ -101,31 +103,34 @@ void run(std::istream& input, int threads) {
   const codegen::Program program = codegen::lower(module, module.functions.front());
 
   runtime::ThreadPool pool(threads);
-  const std::vector<CopyRate> rates = measure_copies(pool);
+  const std::vector<CopyTime> times = measure_copies(pool);
   const Gemms gemms = measure_gemms(program, pool);
-  const Kernels kernels = price_kernels(program, rates);
+  const Kernels kernels = price_kernels(program, times);
   const double dots = kernels.dot_flops / gemms.best_rate;
 
   Json copies = Json::array();
-  for (const CopyRate& rate : rates)
-    copies.push_back({{"mb", rate.bytes * 1e-6}, {"gb_per_s", rate.bytes_per_second * kGiga}});
+  for (const CopyTime& time : times)
+    copies.push_back({{"mb", time.bytes * 1e-6}, {"gb_per_s", kGiga / time.seconds.best}});
+  Seconds floor = gemms.seconds;
+  floor += kernels.seconds;
   const Json result = {{"program", program.name},
                        {"cpu", codegen::host_cpu_description()},
                        {"threads", threads},
-                       {"floor_ms", (gemms.seconds + kernels.seconds) * kMilli},
-                       {"floor_with_dots_ms", (gemms.seconds + kernels.seconds + dots) * kMilli},
-                       {"floor_from_memory_ms", (gemms.seconds + kernels.memory_seconds) * kMilli},
+                       {"floor_ms", floor.best * kMilli},
+                       {"floor_median_ms", floor.median * kMilli},
+                       {"floor_with_dots_ms", (floor.best + dots) * kMilli},
+                       {"floor_from_memory_ms", (gemms.seconds.best + kernels.memory_seconds.best) * kMilli},
                        {"gemm",
                         {{"launches", gemms.launches},
                          {"gflop", gemms.flops * kGiga},
-                         {"ms", gemms.seconds * kMilli},
-                         {"engine_ms", gemms.engine_seconds * kMilli},
+                         {"ms", gemms.seconds.best * kMilli},
+                         {"engine_ms", gemms.engine_seconds.best * kMilli},
                          {"shapes", gemms.shapes}}},
                        {"kernels",
                         {{"launches", kernels.launches},
                          {"mb", kernels.bytes * 1e-6},
-                         {"ms", kernels.seconds * kMilli},
-                         {"from_memory_ms", kernels.memory_seconds * kMilli},
+                         {"ms", kernels.seconds.best * kMilli},
+                         {"from_memory_ms", kernels.memory_seconds.best * kMilli},
                          {"dot_gflop", kernels.dot_flops * kGiga},
                          {"dot_ms", dots * kMilli}}},
                        {"copies", copies}};

@@ -13,29 +13,29 @@ constexpr std::size_t kSmallest = std::size_t{1} << 19, kLargest = std::size_t{1
 
 }  // namespace
 
-std::vector<CopyRate> measure_copies(runtime::ThreadPool& pool) {
-  std::vector<CopyRate> rates;
+std::vector<CopyTime> measure_copies(runtime::ThreadPool& pool) {
+  std::vector<CopyTime> copies;
   for (std::size_t bytes = kSmallest; bytes <= kLargest; bytes *= 2) {
     const Memory from(bytes), to(bytes);
     const std::size_t piece = bytes / kPieces;
-    const double seconds = best_seconds([&] {
+    const Seconds seconds = measure_seconds([&] {
       pool.run(kPieces, 1, [&](std::int64_t begin, std::int64_t end, int) {
         const std::size_t offset = static_cast<std::size_t>(begin) * piece;
         std::memcpy(to.data() + offset, from.data() + offset, static_cast<std::size_t>(end - begin) * piece);
       });
     });
     const double touched = 2.0 * static_cast<double>(bytes);
-    rates.push_back({touched, touched / seconds});
+    copies.push_back({touched, (1 / touched) * seconds});
   }
-  return rates;
+  return copies;
 }
 
-double copy_rate_of(const std::vector<CopyRate>& rates, double bytes) {
-  double best = rates.back().bytes_per_second;
-  for (const CopyRate& rate : rates) {
-    if (rate.bytes >= bytes) best = std::max(best, rate.bytes_per_second);
+Seconds copy_seconds(const std::vector<CopyTime>& copies, double bytes) {
+  Seconds each = copies.back().seconds;
+  for (const CopyTime& copy : copies) {
+    if (copy.bytes >= bytes) each = least(each, copy.seconds);
   }
-  return best;
+  return bytes * each;
 }
 
 }  // namespace rewire::bench

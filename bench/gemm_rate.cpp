@@ -59,8 +59,8 @@ void fill(const Memory& memory, const ir::TensorType& type) {
   }
 }
 
-double engine_seconds(const codegen::Program& program, const std::vector<Memory>& buffers,
-                      runtime::ThreadPool& pool) {
+Seconds engine_seconds(const codegen::Program& program, const std::vector<Memory>& buffers,
+                       runtime::ThreadPool& pool) {
   const std::unique_ptr<runtime::Step> step = std::move(runtime::make_steps(program, {}).front());
   runtime::BufferPointers pointers;
   for (const Memory& memory : buffers) pointers.push_back(memory.data());
@@ -68,7 +68,7 @@ double engine_seconds(const codegen::Program& program, const std::vector<Memory>
   std::vector<Memory> scratch;
   for (int worker = 0; worker < pool.threads(); ++worker)
     scratch.emplace_back(static_cast<std::size_t>(std::max<std::int64_t>(step->scratch_bytes(), 64)));
-  return best_seconds([&] {
+  return measure_seconds([&] {
     pool.run(step->tasks(), 1, [&](std::int64_t begin, std::int64_t end, int worker) {
       for (std::int64_t task = begin; task < end; ++task)
         step->run(task, scratch[static_cast<std::size_t>(worker)].data());
@@ -107,7 +107,7 @@ dnnl::matmul make_matmul(const GemmLaunch& launch, const dnnl::engine& engine, c
 #endif
 }
 
-double library_seconds(const GemmCount& gemm, const std::vector<Memory>& buffers) {
+Seconds library_seconds(const GemmCount& gemm, const std::vector<Memory>& buffers) {
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   dnnl::stream stream(engine);
   const memory::data_type type =
@@ -125,7 +125,7 @@ double library_seconds(const GemmCount& gemm, const std::vector<Memory>& buffers
     arguments.emplace(DNNL_ARG_BIAS, memory(bias, engine, buffers[3].data()));
   }
   const dnnl::matmul matmul = make_matmul(gemm.launch, engine, a, b, bias, c);
-  return best_seconds([&] {
+  return measure_seconds([&] {
     matmul.execute(stream, arguments);
     stream.wait();
   });
@@ -157,28 +157,28 @@ std::vector<GemmCount> gemms_of(const codegen::Program& program) {
   return counts;
 }
 
-GemmRate measure_gemm(const GemmCount& gemm, runtime::ThreadPool& pool) {
+GemmTime measure_gemm(const GemmCount& gemm, runtime::ThreadPool& pool) {
   const codegen::Program program = alone(gemm);
   std::vector<Memory> buffers;
   for (const codegen::Buffer& buffer : program.buffers) {
     buffers.emplace_back(static_cast<std::size_t>(buffer.type.bytes()));
     fill(buffers.back(), buffer.type);
   }
-  GemmRate rate;
-  rate.engine = gemm.flops / engine_seconds(program, buffers, pool);
+  GemmTime time;
+  time.engine = engine_seconds(program, buffers, pool);
   // On a thread of its own: the engine's GEMMs set their calling thread to one OpenMP thread, for good.
   std::exception_ptr failure;
   std::thread library([&] {
     try {
       omp_set_num_threads(pool.threads());
-      rate.library = gemm.flops / library_seconds(gemm, buffers);
+      time.library = library_seconds(gemm, buffers);
     } catch (...) {
       failure = std::current_exception();
     }
   });
   library.join();
   if (failure) std::rethrow_exception(failure);
-  return rate;
+  return time;
 }
 
 }  // namespace rewire::bench

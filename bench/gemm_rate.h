@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "bench/timing.h"
 #include "codegen/program.h"
 #include "runtime/exec/thread_pool.h"
 
@@ -18,11 +19,11 @@ struct GemmCount {
 
 std::vector<GemmCount> gemms_of(const codegen::Program& program);
 
-struct GemmRate {      // flops a second, the operands as near as they fit
-  double engine = 0;   // as the engine cuts and runs it on the pool
-  double library = 0;  // one call, threaded by oneDNN itself
+struct GemmTime {   // of one launch, the operands as near as they fit
+  Seconds engine;   // as the engine cuts and runs it on the pool
+  Seconds library;  // one call, threaded by oneDNN itself
 };
 
-GemmRate measure_gemm(const GemmCount& gemm, runtime::ThreadPool& pool);
+GemmTime measure_gemm(const GemmCount& gemm, runtime::ThreadPool& pool);
 
 }  // namespace rewire::bench

@@ -1,4 +1,4 @@
-// The best of repeated runs, and memory whose pages exist.
+// The best and the median of repeated runs, and memory whose pages exist.
 #pragma once
 
 #include <algorithm>
@@ -6,22 +6,41 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <vector>
 
 namespace rewire::bench {
 
-/// Seconds of the fastest run: at least 5 runs, and as many as fit in 0.2 s, after one that warms up.
+/// What runs took: the fastest, which others on the machine disturbed least, and the one in the middle, which
+/// they disturbed as much as they do whatever else runs at that time.
+struct Seconds {
+  double best = 0, median = 0;
+
+  /// The lower of each.
+  friend Seconds least(const Seconds& a, const Seconds& b) {
+    return {std::min(a.best, b.best), std::min(a.median, b.median)};
+  }
+  Seconds& operator+=(const Seconds& other) {
+    best += other.best;
+    median += other.median;
+    return *this;
+  }
+  friend Seconds operator*(double factor, const Seconds& s) { return {factor * s.best, factor * s.median}; }
+};
+
+/// At least 5 runs, and as many as fit in 0.2 s, after one that warms up.
 template <class Run>
-double best_seconds(Run run) {
+Seconds measure_seconds(Run run) {
   using Clock = std::chrono::steady_clock;
   run();
-  double best = 1e30;
+  std::vector<double> taken;
   const Clock::time_point until = Clock::now() + std::chrono::milliseconds(200);
-  for (int round = 0; round < 5 || Clock::now() < until; ++round) {
+  while (taken.size() < 5 || Clock::now() < until) {
     const Clock::time_point start = Clock::now();
     run();
-    best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count());
+    taken.push_back(std::chrono::duration<double>(Clock::now() - start).count());
   }
-  return best;
+  std::sort(taken.begin(), taken.end());
+  return {taken.front(), taken[taken.size() / 2]};
 }
 
 /// 64-byte aligned memory, written once: zeros.
