@@ -1,4 +1,4 @@
-/* The plugin boundary of Rewire: plain C, ABI 1.0. C++ authors include rewire_plugin.hpp, which wraps it.
+/* The plugin boundary of Rewire: plain C, ABI 1.1. C++ authors include rewire_plugin.hpp, which wraps it.
  *
  * A plugin is a shared library that exports one function, rewire_plugin_query. It returns a static
  * descriptor. The host judges it, and calls `rewrite`, once for each module, and `initialise`, once for each
@@ -27,7 +27,7 @@ extern "C" {
 #endif
 
 #define REWIRE_ABI(major, minor) ((uint32_t)(((uint32_t)(major) << 16) | (uint32_t)(minor)))
-#define REWIRE_ABI_VERSION REWIRE_ABI(1, 0)
+#define REWIRE_ABI_VERSION REWIRE_ABI(1, 1)
 #define REWIRE_PLUGIN_MAGIC UINT32_C(0x52575250) /* "PRWR" in memory */
 
 #define REWIRE_OK 0
@@ -133,6 +133,9 @@ typedef struct rewire_join {
   rewire_value branch_slot; /* slot as it stands: f in a fresh join */
   uint32_t path_count;      /* terms added beside the two slots */
   uint32_t weight_count;    /* weights that the branch reads */
+  /* ABI 1.1 */
+  int64_t block_count; /* blocks of the scope, whatever the user's filters */
+  double drop_path;    /* the rate at which training drops a sample's branch; 0: never */
 } rewire_join;
 
 /* A weight of the module. size as in rewire_join. */

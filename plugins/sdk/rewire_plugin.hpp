@@ -355,6 +355,8 @@ class Join {
     join_index = join.join_index;
     join_count = join.join_count;
     heads = join.heads;
+    block_count = join.block_count;
+    drop_path = join.drop_path;
     batch_axis = join.batch_axis;
     token_axis = join.token_axis;
     channel_axis = join.channel_axis;
@@ -366,9 +368,11 @@ class Join {
   std::string name, site, scope, last_weight;
   std::int64_t block, stage, join_index, join_count, heads;
   std::int64_t batch_axis, token_axis, channel_axis;
-  Value stream;  // x
-  Value branch;  // f, after drop path
-  Value input;   // what the branch read
+  std::int64_t block_count;  // of the join's scope
+  double drop_path;          // the rate at which training drops a sample's branch
+  Value stream;              // x
+  Value branch;              // f, after drop path
+  Value input;               // what the branch read
 
   /// All axes of the stream but the batch's.
   Ints axes_within_sample() const {

@@ -1,6 +1,7 @@
 // The host functions that answer questions, in both calls: parameters, seed, messages, joins and weights.
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "runtime/log.h"
 #include "runtime/plugin/branch_weights.h"
@@ -68,6 +69,23 @@ void copy_known(Struct* out, Struct full) {
   std::memcpy(out, &full, full.size);
 }
 
+std::int64_t block_count(const ir::Function& forward, std::string_view scope) {
+  std::set<std::int64_t> blocks;
+  for (const std::size_t at : ir::find_joins(forward)) {
+    const ir::Join join = ir::read_join(forward.body[at]);
+    if (join.scope == scope) blocks.insert(join.block);
+  }
+  return std::ssize(blocks);
+}
+
+/// A join reads the branch after its drop path.
+double drop_path_rate(const ir::Function& forward, ir::Value branch) {
+  const std::int32_t defined = forward.definitions()[static_cast<std::size_t>(branch.id)];
+  if (defined < 0) return 0;
+  const ir::Op& op = forward.body[static_cast<std::size_t>(defined)];
+  return op.code == ir::Opcode::drop_path ? op.attributes.get_double("probability") : 0;
+}
+
 std::uint32_t join_count(rewire_call token) {
   return guarded(token, std::uint32_t{0},
                  [](HostCall& call) { return static_cast<std::uint32_t>(call.join_count()); });
@@ -101,6 +119,8 @@ std::int32_t join(rewire_call token, std::uint32_t index, rewire_join* out) {
     full.path_count = static_cast<std::uint32_t>(facts.paths.size());
     full.weight_count =
         static_cast<std::uint32_t>(branch_weights(call.module(), call.forward(), facts).size());
+    full.block_count = block_count(call.forward(), facts.scope);
+    full.drop_path = drop_path_rate(call.forward(), facts.branch);
     copy_known(out, full);
   });
 }

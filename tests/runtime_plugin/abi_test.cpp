@@ -1,4 +1,4 @@
-// ABI 1.0 as it was first given out: layouts and ops that no later version of this major may change.
+// ABI 1 as its versions were first given out: layouts and ops that no later version of this major may change.
 #include <algorithm>
 #include <cstddef>
 #include <fstream>
@@ -41,6 +41,8 @@ static_assert(offsetof(rewire_join, stream) == 104 && offsetof(rewire_join, bran
 static_assert(offsetof(rewire_join, input) == 120 && offsetof(rewire_join, shortcut) == 128);
 static_assert(offsetof(rewire_join, branch_slot) == 136 && offsetof(rewire_join, path_count) == 144);
 static_assert(offsetof(rewire_join, weight_count) == 148);
+// ABI 1.1
+static_assert(offsetof(rewire_join, block_count) == 152 && offsetof(rewire_join, drop_path) == 160);
 
 static_assert(offsetof(rewire_weight, trainable) == 4 && offsetof(rewire_weight, decay) == 8);
 static_assert(offsetof(rewire_weight, block) == 16 && offsetof(rewire_weight, name) == 24);

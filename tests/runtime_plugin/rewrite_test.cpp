@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "ir/autodiff/autodiff.h"
+#include "ir/builder.h"
 #include "ir/residual.h"
 #include "ir/text.h"
 #include "ir/verify.h"
@@ -66,6 +67,35 @@ TEST_CASE("A plugin may set the branch, the shortcut, add a path and clear the s
       CHECK(r.y[i] == Approx(c.of_x * r.x[i] + c.of_f * r.f[i]).epsilon(0).margin(1e-14));
     }
   }
+}
+
+/// The constants of the module's function, in order: what `slot=facts` multiplied the branches by.
+std::vector<double> constants(const ir::Module& module) {
+  std::vector<double> values;
+  for (const ir::Op& op : module.function("forward").body) {
+    if (op.code == ir::Opcode::constant) values.push_back(op.attributes.get_double("value"));
+  }
+  return values;
+}
+
+TEST_CASE("A join says how many blocks its scope has, whatever the filters, and its drop path") {
+  const ResidualNet net{.depth = 4, .decoder_depth = 3};
+  const auto facts = load("gain", "slot=facts,scope=all,layers=1,sites=mlp");
+  CHECK(constants(rewritten(residual_net(net), {facts})) == std::vector<double>{4, 3});
+
+  ir::Module module = single_join({ir::DType::f32, {2, 3, 5}});
+  ir::Function& forward = module.function("forward");
+  ir::Op join = forward.body.back();
+  forward.body.pop_back();
+  ir::Builder b(module, forward);
+  const ir::TensorType number{ir::DType::i64, {}};
+  const ir::Value seed = b.argument("seed", number), step = b.argument("step", number);
+  const ir::Value training = b.emit(ir::Opcode::is_training, {}, {}, ir::TensorType{ir::DType::i1, {}});
+  const ir::Value dropped = b.emit(ir::Opcode::drop_path, {forward.argument("f"), seed, step, training},
+                                   {{"probability", 0.25}, {"stream", std::string("drop")}});
+  join.operands = {forward.argument("x"), dropped, forward.argument("x"), forward.argument("x"), dropped};
+  forward.body.push_back(join);
+  CHECK(constants(rewritten(module, {load("gain", "slot=facts")})) == std::vector<double>{1.25});
 }
 
 TEST_CASE("Plugins on different slots compose, in any order") {

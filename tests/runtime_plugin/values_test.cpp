@@ -85,7 +85,7 @@ TEST_CASE("A value of the wrong kind or out of range is refused with the range")
   CHECK_THAT(load_error("gain", "power=99999999999999999999"), REWIRE_CATCH_CONTAINS("is no int"));
   CHECK(load_error("gain", "slot=brunch") ==
         "plugin 'gain': slot=brunch is unknown: it takes one of "
-        "branch|shortcut|path|cleared|untouched (did you mean 'branch'?)");
+        "branch|shortcut|path|cleared|untouched|facts (did you mean 'branch'?)");
 }
 
 TEST_CASE("The bounds themselves are taken") {
