@@ -176,6 +176,7 @@ Golden read_golden(const std::string& name) {
   Golden golden;
   golden.name = name;
   golden.model = model_options(facts.at("model"));
+  golden.plugins = facts.at("plugins").get<std::vector<std::string>>();
   golden.tensors = std::move(file.tensors);
   golden.steps = golden.tensors.at("labels").type().shape.at(0);
   golden.batch = golden.tensors.at("labels").type().shape.at(1);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "models/model.h"
 #include "runtime/exec/engine.h"
@@ -19,6 +20,7 @@ namespace rewire::parity {
 struct Golden {
   std::string name;
   models::ModelOptions model;
+  std::vector<std::string> plugins;  // their specs, in order
   std::int64_t batch = 0, steps = 0;
   std::map<std::string, runtime::TrainOptions> runs;
   runtime::TensorMap tensors;

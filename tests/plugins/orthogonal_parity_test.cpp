@@ -4,32 +4,18 @@
 #include <cmath>
 #include <string>
 
-#include "runtime/plugin/plugin.h"
-#include "tests/parity/parity.h"
+#include "tests/plugins/backends.h"
 #include "tests/support/catch.h"
 
 namespace rewire::parity {
 namespace {
 
-Backend evaluator(const std::string& mode) {
-  Backend backend;
-  backend.make_engine = [](const ir::Module& module) { return runtime::make_evaluator_engine(module); };
-  backend.dtype = ir::DType::f64;
-  backend.rewrite = [mode](ir::Module& module) {
-    const runtime::PluginSpec spec = runtime::parse_plugin_spec("orthogonal:mode=" + mode);
-    runtime::apply_plugins(module, {runtime::load_plugin(spec, {})}, 0);
-  };
-  return backend;
-}
-
 TEST_CASE("A ViT with the orthogonal plugin computes and learns as in PyTorch") {
   const std::string mode = GENERATE(as<std::string>{}, "feature", "global");
   const std::string model = GENERATE(as<std::string>{}, "token", "avg");
   const Golden golden = read_golden("vit_" + model + "_orthogonal_" + mode);
-  // As the evaluator's own parity (tests/parity/parity_test.cpp).
-  const Tolerance exact{1e-12, 1e-10, 1e-10, 1e-5};
-  check_gradients(golden, evaluator(mode), exact);
-  check_run(golden, "adamw", evaluator(mode), exact);
+  check_gradients(golden, rewriting_evaluator(golden), kExact);
+  check_run(golden, "adamw", rewriting_evaluator(golden), kExact);
 }
 
 TEST_CASE("The goldens tell the modes apart, and from plain joins") {

@@ -18,17 +18,36 @@ STEPS = 20
 MODELS = {
     "token": dict(image=8, patch=4, channels=1, classes=10, dim=16, depth=2, heads=2, mlp_ratio=4.0, pool="token"),
     "avg": dict(image=9, patch=3, channels=3, classes=7, dim=21, depth=2, heads=3, mlp_ratio=1.1, pool="avg"),
+    # For a strategy's many options.
+    "slim": dict(image=8, patch=4, channels=1, classes=5, dim=16, depth=2, heads=2, mlp_ratio=1.0, pool="token"),
+    "odd": dict(image=6, patch=3, channels=1, classes=3, dim=9, depth=2, heads=3, mlp_ratio=1.4, pool="avg"),
 }
-BATCH = {"token": 4, "avg": 3}
+BATCH = {"token": 4, "avg": 3, "slim": 3, "odd": 2}
 ADAMW = dict(optimizer="adamw", lr=1e-3, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.05, decay="matrices",
              schedule="constant")
 SGD = dict(optimizer="sgd", lr=0.1, momentum=0.9, nesterov=False, weight_decay=5e-4, decay="all", schedule="cosine",
            warmup_steps=4, warmup_lr=0.01, total_steps=STEPS, min_lr=1e-3, clip_norm=0.5, label_smoothing=0.1)
 NESTEROV = dict(optimizer="sgd", lr=0.05, momentum=0.8, nesterov=True, weight_decay=1e-3, decay="matrices",
                 schedule="multistep", milestones=[5, 12], gamma=0.2)
-CASES = [(model, join, {"adamw": ADAMW}) for model in MODELS
-         for join in ("plain", "orthogonal_feature", "orthogonal_global")]
-CASES[3] = ("avg", "plain", {"adamw": ADAMW, "sgd": SGD, "nesterov": NESTEROV})
+RUNS = {"adamw": ADAMW}
+CASES = [(model, name, plugins, RUNS) for model in ("token", "avg")
+         for name, plugins in (("plain", []), ("orthogonal_feature", ["orthogonal:mode=feature"]),
+                               ("orthogonal_global", ["orthogonal:mode=global"]))]
+CASES[3] = ("avg", "plain", [], {"adamw": ADAMW, "sgd": SGD, "nesterov": NESTEROV})
+# Each option of each strategy: logits and gradients; steps only where a strategy trains something of its own.
+OPTIONS = {
+    "decay": (["decay"], {}),
+    "decay_paper_literal": (["decay:alpha_min=0.5,schedule=paper_literal"], {}),
+    "decay_per_block": (["decay:alpha_min=0.3,schedule=per_block"], {}),
+    "decay_constant": (["decay:alpha_min=0.8,schedule=constant"], {}),
+    "decay_learnable": (["decay:learnable=true"], RUNS),
+    "decay_learnable_undecayed": (["decay:learnable=true,decay_alpha=false"], RUNS),
+    "decay_both": (["decay:variant=both"], {}),
+    "decay_branch": (["decay:variant=branch"], {}),
+    "decay_orthogonal": (["decay", "orthogonal"], {}),
+    "orthogonal_attn_decay_mlp": (["orthogonal:sites=attn", "decay:sites=mlp"], {}),
+}
+CASES += [(model, name, *option) for model in ("slim", "odd") for name, option in OPTIONS.items()]
 
 
 def float32_values(tensor):
@@ -40,7 +59,9 @@ def perturbed(model, generator):
     in their gradients or their names would not show."""
     for name, p in model.named_parameters():
         noise = torch.randn(p.shape, generator=generator, dtype=torch.float64)
-        if "norm" in name:
+        if name.endswith("alpha"):
+            p.data = 0.7 + 0.2 * noise
+        elif "norm" in name:
             p.data = 0.3 * noise + (1.0 if name.endswith("weight") else 0.0)
         elif p.ndim > 1 and name not in ("cls_token", "pos_embed"):
             p.data = noise / math.sqrt(p[0].numel())
@@ -85,16 +106,16 @@ def train(model, images, labels, o):
     return torch.stack(losses), torch.stack(norms), torch.tensor(rates, dtype=torch.float64)
 
 
-def make_case(name, join, runs):
+def make_case(name, plugins, runs):
     options = MODELS[name]
     generator = torch.Generator().manual_seed(20240607)
-    model = VisionTransformer(**options, join=join).double()
+    model = VisionTransformer(**options, plugins=plugins).double()
     perturbed(model, generator)
-    shape = (STEPS, BATCH[name], options["channels"], options["image"], options["image"])
+    shape = (STEPS if runs else 1, BATCH[name], options["channels"], options["image"], options["image"])
     images = float32_values(torch.randn(shape, generator=generator, dtype=torch.float64))
     labels = torch.randint(0, options["classes"], shape[:2], generator=generator)
     weights = {key: value.clone() for key, value in model.state_dict().items()}
-    if join == "plain":
+    if not plugins:
         check_against_timm(model, options, images[0], labels[0])
 
     model.zero_grad()
@@ -111,7 +132,7 @@ def make_case(name, join, runs):
         tensors.update({f"{run}/losses": losses, f"{run}/norms": norms, f"{run}/rates": rates})
         for key, p in model.named_parameters():
             tensors[f"{run}/weight/{key}"] = p.detach().float()
-    case = {"model": options, "join": join, "runs": runs, "torch": torch.__version__}
+    case = {"model": options, "plugins": plugins, "runs": runs, "torch": torch.__version__}
     # One key: safetensors writes several in random order, and the files would differ from run to run.
     return {key: value.contiguous().clone() for key, value in tensors.items()}, {"case": json.dumps(case)}
 
@@ -120,9 +141,9 @@ def main():
     torch.set_num_threads(1)
     folder = pathlib.Path(__file__).parent / "goldens"
     folder.mkdir(exist_ok=True)
-    for name, join, runs in CASES:
-        tensors, metadata = make_case(name, join, runs)
-        path = folder / f"vit_{name}_{join}.safetensors"
+    for model, name, plugins, runs in CASES:
+        tensors, metadata = make_case(model, plugins, runs)
+        path = folder / f"vit_{model}_{name}.safetensors"
         save_file(tensors, path, metadata)
         path.chmod(0o644)
         print(f"{path.name}: {path.stat().st_size} bytes, loss {tensors['loss'].item():.6f}")

@@ -1,42 +1,74 @@
-"""The float64 reference in PyTorch: a ViT with timm's parameter names, and the residual joins as functions.
+"""The float64 reference in PyTorch: a ViT with timm's parameter names, and the residual joins as modules.
 
-A join maps (x, f) to the new stream, with x the stream [B, N, D] and f the branch's output. The module is written
-from the equations; `check_against_timm` holds it to timm's own module.
+A join maps (x, f) to the new stream, with x the stream [B, N, D] and f the branch's output. All is written
+from the equations; `check_against_timm` holds the plain ViT to timm's own module.
 """
+import dataclasses
 import math
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-JOINS = {}
+@dataclasses.dataclass
+class Place:
+    """Where a join stands: join l of L (both halves of a block counted), block b of D."""
+    l: int
+    L: int
+    b: int
+    D: int
+    site: str  # attn, mlp
 
 
-def join(name):
-    def register(function):
-        JOINS[name] = function
-        return function
+class Join(nn.Module):
+    """Maps the stream x [B, N, D] and the branch's output f to the new stream, the sum of two slots. The strategies
+    below set the slots, as plugins do; specs are the plugins' own, "NAME:key=value,…"."""
 
-    return register
+    def __init__(self, specs, place):
+        super().__init__()
+        self.shortcut = lambda x: x
+        self.branch = lambda x, f: f
+        for spec in specs:
+            name, _, values = spec.partition(":")
+            values = dict(value.split("=") for value in values.split(",") if value)
+            layers = values.pop("layers", None)
+            chosen = place.site in values.pop("sites", place.site).split("+")
+            if chosen and (layers is None or str(place.b) in layers.split("+")):
+                STRATEGIES[name](self, place, **values)
+
+    def forward(self, x, f):
+        return self.shortcut(x) + self.branch(x, f)
 
 
-@join("plain")
-def plain(x, f):
-    return x + f
+def orthogonal(join, place, mode="feature", eps="1e-6"):
+    """f minus its projection on x: f - s x, s = <x, f> / (|x|^2 + eps), the inner products token by token (feature)
+    or one a sample, over tokens and channels (global)."""
+    axes, eps = {"feature": (-1,), "global": (1, 2)}[mode], float(eps)
+
+    def branch(x, f):
+        return f - (x * f).sum(axes, keepdim=True) / ((x * x).sum(axes, keepdim=True) + eps) * x
+
+    join.branch = branch
 
 
-@join("orthogonal_feature")
-def orthogonal_feature(x, f, eps=1e-6):
-    """f minus its projection on x, token by token: x' = x + f - <x, f> / (|x|^2 + eps) x."""
-    s = (x * f).sum(-1, keepdim=True) / ((x * x).sum(-1, keepdim=True) + eps)
-    return x + f - s * x
+def decay(join, place, alpha_min="0.6", schedule="endpoint", learnable="false", decay_alpha="true",
+          variant="shortcut"):
+    """x' = a x + f with a falling from join to join, or trained; sqrt(1/2) (x + f); x + sqrt(1/2) f."""
+    l, L, b, D = place.l, place.L, place.b, place.D
+    falling = {"endpoint": l / (L - 1), "paper_literal": l / L, "per_block": b / (D - 1), "constant": 1}
+    alpha = 1 - (1 - float(alpha_min)) * falling[schedule]
+    if variant != "shortcut":
+        alpha = math.sqrt(0.5)
+        join.branch = lambda x, f: alpha * f
+    if learnable == "true":
+        join.alpha = nn.Parameter(torch.ones(1))
+        join.alpha.decays = decay_alpha == "true"
+        join.shortcut = lambda x: join.alpha * x
+    elif variant != "branch":
+        join.shortcut = lambda x: alpha * x
 
 
-@join("orthogonal_global")
-def orthogonal_global(x, f, eps=1e-6):
-    """The same with one inner product a sample, over tokens and channels."""
-    s = (x * f).sum((1, 2), keepdim=True) / ((x * x).sum((1, 2), keepdim=True) + eps)
-    return x + f - s * x
+STRATEGIES = {"orthogonal": orthogonal, "decay": decay}
 
 
 class Attention(nn.Module):
@@ -64,17 +96,17 @@ class Mlp(nn.Module):
 
 
 class Block(nn.Module):
-    def __init__(self, dim, heads, hidden, combine):
+    def __init__(self, dim, heads, hidden, join_attn, join_mlp):
         super().__init__()
-        self.combine = combine
+        self.join_attn, self.join_mlp = join_attn, join_mlp
         self.norm1 = nn.LayerNorm(dim, eps=1e-6)
         self.attn = Attention(dim, heads)
         self.norm2 = nn.LayerNorm(dim, eps=1e-6)
         self.mlp = Mlp(dim, hidden)
 
     def forward(self, x):
-        x = self.combine(x, self.attn(self.norm1(x)))
-        return self.combine(x, self.mlp(self.norm2(x)))
+        x = self.join_attn(x, self.attn(self.norm1(x)))
+        return self.join_mlp(x, self.mlp(self.norm2(x)))
 
 
 class PatchEmbed(nn.Module):
@@ -87,16 +119,19 @@ class PatchEmbed(nn.Module):
 
 
 class VisionTransformer(nn.Module):
-    """pool 'token': a cls token, whose output is classified. 'avg': no cls token, the mean of all tokens."""
+    """pool 'token': a cls token, whose output is classified. 'avg': no cls token, the mean of all tokens.
+    plugins: the strategies of the joins, as plugin specs."""
 
-    def __init__(self, image, patch, channels, classes, dim, depth, heads, mlp_ratio=4.0, pool="token", join="plain"):
+    def __init__(self, image, patch, channels, classes, dim, depth, heads, mlp_ratio=4.0, pool="token", plugins=()):
         super().__init__()
         tokens = (image // patch) ** 2 + (pool == "token")
         self.cls_token = nn.Parameter(torch.zeros(1, 1, dim)) if pool == "token" else None
         self.pos_embed = nn.Parameter(torch.zeros(1, tokens, dim))
         self.patch_embed = PatchEmbed(channels, dim, patch)
         hidden = int(dim * mlp_ratio)
-        self.blocks = nn.Sequential(*[Block(dim, heads, hidden, JOINS[join]) for _ in range(depth)])
+        self.blocks = nn.Sequential(*[
+            Block(dim, heads, hidden, *(Join(plugins, Place(2 * b + i, 2 * depth, b, depth, site))
+                                        for i, site in enumerate(("attn", "mlp")))) for b in range(depth)])
         self.norm = nn.LayerNorm(dim, eps=1e-6)
         self.head = nn.Linear(dim, classes)
 
@@ -120,7 +155,6 @@ def timm_model(image, patch, channels, classes, dim, depth, heads, mlp_ratio=4.0
 
 def check_against_timm(model, options, images, labels):
     """Same names, same shapes, and with the same weights the same logits and gradients, to double precision."""
-    options = {key: value for key, value in options.items() if key != "join"}
     other = timm_model(**options).double().eval()
     weights = model.state_dict()
     assert list(weights) == list(other.state_dict()), "parameter names or their order differ from timm's"
@@ -136,8 +170,10 @@ def check_against_timm(model, options, images, labels):
 
 
 def decay_groups(model, weight_decay, decay="matrices"):
-    """The optimizer's groups: matrices decay; vectors, cls_token and pos_embed do not, unless decay is 'all'."""
+    """The optimizer's groups: matrices decay; vectors, cls_token and pos_embed do not, unless decay is 'all'. What
+    a join adds says so itself."""
     groups = {True: [], False: []}
     for name, p in model.named_parameters():
-        groups[decay == "all" or (p.ndim > 1 and name not in ("cls_token", "pos_embed"))].append(p)
+        matrix = p.ndim > 1 and name not in ("cls_token", "pos_embed")
+        groups[decay == "all" or getattr(p, "decays", matrix)].append(p)
     return [{"params": groups[True], "weight_decay": weight_decay}, {"params": groups[False], "weight_decay": 0.0}]

@@ -1,0 +1,94 @@
+// Decayed identity shortcuts: the stream fades a little at every join, so that depth forgets what is only
+// passed on,
+//   x' = a_l x + f,   a_l = 1 - (1 - alpha_min) l / (L - 1),   l = 0 ... L-1 over all joins of the scope.
+// The first join keeps all of x, the last alpha_min of it. learnable: each a_l is a trained number that
+// starts at 1. variant=both is sqrt(1/2) (x + f), variant=branch is x + sqrt(1/2) f; neither has a schedule.
+// Where the decay is strong (alpha_min <= 0.7) each branch's last layer starts at zero, so that a block first
+// computes a_l x; zero_init says otherwise.
+#include <cmath>
+#include <rewire_plugin.hpp>
+
+namespace {
+
+using namespace rewire::plugin;
+
+constexpr double kZeroInitBelow = 0.7;
+
+constexpr rewire_parameter kParameters[] = {
+    float_parameter("alpha_min", "0.6", "the last and smallest factor of the shortcut", between(0, 1)),
+    enum_parameter(
+        "schedule", "endpoint", "endpoint|paper_literal|per_block|constant",
+        "alpha at join l of L: evenly from 1 to alpha_min; 1-(1-alpha_min)l/L; evenly, one a block; "
+        "alpha_min everywhere"),
+    bool_parameter("learnable", "false", "train every alpha, from 1 on; alpha_min and schedule are not used"),
+    bool_parameter("decay_alpha", "true", "a trained alpha takes part in weight decay"),
+    enum_parameter("variant", "shortcut", "shortcut|both|branch",
+                   "what is scaled; both and branch: by sqrt(1/2), alpha_min and schedule are not used"),
+    enum_parameter(
+        "zero_init", "auto", "auto|on|off",
+        "start each branch's last layer at zero; auto: if variant=shortcut, alphas are not learnable "
+        "and alpha_min <= 0.7"),
+};
+
+/// (1 - low) spread evenly over `count` places, both ends included: 1 at place 0, low at the last.
+double evenly(double low, std::int64_t place, std::int64_t count) {
+  return count == 1 ? 1 : 1 - (1 - low) * static_cast<double>(place) / static_cast<double>(count - 1);
+}
+
+double scheduled(const Rewrite& call, const Join& join) {
+  const double low = call.get_float("alpha_min");
+  const std::string schedule = call.get_text("schedule");
+  if (schedule == "constant") return low;
+  if (schedule == "per_block") return evenly(low, join.block, join.block_count);
+  if (schedule == "endpoint") return evenly(low, join.join_index, join.join_count);
+  return 1 - (1 - low) * static_cast<double>(join.join_index) / static_cast<double>(join.join_count);
+}
+
+/// The trained alpha [1] as a factor of the stream; f32 at least, however narrow the stream is.
+Value learned(const Rewrite& call, const Join& join) {
+  const DType stream = join.stream.dtype();
+  const DType dtype = stream == DType::f64 ? DType::f64 : DType::f32;
+  const Group group = call.get_bool("decay_alpha") ? Group::decay : Group::no_decay;
+  return cast(join.add_weight("alpha", {dtype, {1}}, Init::ones(), group), stream);
+}
+
+void rewrite(const Rewrite& call) {
+  const std::string variant = call.get_text("variant");
+  const bool learnable = call.get_bool("learnable");
+  if (learnable && variant != "shortcut") {
+    throw Error("learnable goes with variant=shortcut: the factors of variant=" + variant + " are fixed");
+  }
+  for (const Join& join : call.joins()) {
+    if (variant == "shortcut") {
+      join.set_shortcut(learnable ? join.stream * learned(call, join) : join.stream * scheduled(call, join));
+    } else {
+      if (variant == "both") join.set_shortcut(join.stream * std::sqrt(0.5));
+      join.set_branch(join.branch * std::sqrt(0.5));
+    }
+  }
+}
+
+bool starts_at_zero(const Initialise& call) {
+  const std::string zero_init = call.get_text("zero_init");
+  if (zero_init != "auto") return zero_init == "on";
+  return call.get_text("variant") == "shortcut" && !call.get_bool("learnable") &&
+         call.get_float("alpha_min") <= kZeroInitBelow;
+}
+
+/// Weight and bias of the branch's last layer.
+void initialise(const Initialise& call) {
+  if (!starts_at_zero(call)) return;
+  for (const Join& join : call.joins()) {
+    const std::string layer = join.last_weight.substr(0, join.last_weight.rfind('.'));
+    for (const Weight& weight : join.weights()) {
+      if (weight.name == join.last_weight || weight.name == layer + ".bias") {
+        call.write(weight, std::vector<double>(call.read(weight).size(), 0.0));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+REWIRE_PLUGIN("decay", "1.0.0", "fades the stream at every join, more the deeper it is", kParameters, rewrite,
+              initialise)

@@ -1,0 +1,227 @@
+// Decayed identity shortcuts: the factor of every join by every schedule, what starts at zero, what is
+// trained, and that alpha = 1 is the plain model.
+#include <algorithm>
+#include <map>
+#include <numbers>
+
+#include "ir/error.h"
+#include "ir/residual.h"
+#include "models/model.h"
+#include "runtime/train/program.h"
+#include "tests/parity/parity.h"
+#include "tests/plugins/strategy.h"
+#include "tests/support/catch.h"
+#include "tests/support/message_of.h"
+#include "tests/support/residual_net.h"
+
+namespace rewire::test {
+namespace {
+
+constexpr double kRootHalf = 1 / std::numbers::sqrt2;
+
+/// What one join makes of the stream when every branch is zero.
+double factor_of(const ir::Module& module, ir::EvalState state) {
+  for (auto& [name, tensor] : state.tensors) {
+    if (name.find("join_") == std::string::npos) std::fill(tensor.data.begin(), tensor.data.end(), 0.0);
+  }
+  const ir::Function& forward = module.function("forward");
+  const ir::Tensor x = sample(forward.type(forward.arguments.at(0).value));
+  const ir::Tensor y = ir::evaluate(module, forward, {x}, state).at(0);
+  const double factor = y.data[1] / x.data[1];
+  for (std::size_t i = 0; i < x.data.size(); ++i)
+    CHECK(y.data[i] == Approx(factor * x.data[i]).margin(1e-14));
+  return factor;
+}
+
+/// The factors of all joins of a net of three encoder blocks, one at a time: the rest are left alone.
+std::vector<double> factors(const std::string& values) {
+  std::vector<double> result;
+  for (const char* layer : {"0", "1", "2"}) {
+    for (const char* site : {"attn", "mlp"}) {
+      const std::string spec = "decay:" + values + ",sites=" + site + ",layers=" + layer;
+      const ir::Module module = rewritten(residual_net({.depth = 3, .decoder_depth = 2}), {spec});
+      result.push_back(factor_of(module, to_eval_state(started(module, {spec}))));
+    }
+  }
+  return result;
+}
+
+void check_factors(const std::string& values, const std::vector<double>& want) {
+  CAPTURE(values);
+  const std::vector<double> got = factors(values);
+  REQUIRE(got.size() == want.size());
+  for (std::size_t i = 0; i < want.size(); ++i) CHECK(got[i] == Approx(want[i]).epsilon(1e-12));
+}
+
+TEST_CASE("The shortcut's factor follows the schedule over all joins, whichever of them are chosen") {
+  // L = 6 joins, D = 3 blocks.
+  check_factors("alpha_min=0.5", {1, 0.9, 0.8, 0.7, 0.6, 0.5});
+  check_factors("schedule=endpoint", {1, 0.92, 0.84, 0.76, 0.68, 0.6});  // alpha_min = 0.6
+  check_factors("alpha_min=0.4,schedule=paper_literal", {1, 0.9, 0.8, 0.7, 0.6, 0.5});
+  check_factors("alpha_min=0.5,schedule=per_block", {1, 1, 0.75, 0.75, 0.5, 0.5});
+  check_factors("alpha_min=0.8,schedule=constant", {0.8, 0.8, 0.8, 0.8, 0.8, 0.8});
+  check_factors("learnable=true", {1, 1, 1, 1, 1, 1});
+  check_factors("variant=both", std::vector<double>(6, kRootHalf));
+  check_factors("variant=branch", std::vector<double>(6, 1));
+}
+
+TEST_CASE("Where there is one join or one block, a spread factor is 1 and constant is alpha_min") {
+  const auto alone = [](const std::string& values) {
+    const ir::TensorType type{ir::DType::f32, {2, 3, 5}};
+    const ir::Module module = rewritten(single_join(type), {"decay:alpha_min=0.5," + values});
+    const ir::Tensor x = sample(type), zeros(type);
+    ir::EvalState state;
+    return ir::evaluate(module, module.function("forward"), {x, zeros}, state).at(0).data[1] / x.data[1];
+  };
+  CHECK(alone("schedule=endpoint") == 1);
+  CHECK(alone("schedule=paper_literal") == 1);
+  CHECK(alone("schedule=per_block") == 1);
+  CHECK(alone("schedule=constant") == 0.5);
+}
+
+TEST_CASE("The decoder has its own first and last join") {
+  const std::string spec = "decay:alpha_min=0.5,scope=decoder,layers=2";
+  const ir::Module module = rewritten(residual_net({.depth = 2, .decoder_depth = 3}), {spec});
+  CHECK(factor_of(module, to_eval_state(started(module, {spec}))) == Approx(0.5).epsilon(1e-12));
+}
+
+TEST_CASE("The variants scale shortcut, branch or both, and claim just these") {
+  struct Case {
+    const char* variant;
+    double of_x, of_f;
+    const char *shortcut_owner, *branch_owner;
+  };
+  for (const Case& c :
+       {Case{"shortcut", 0.3, 1, "decay", ""}, Case{"both", kRootHalf, kRootHalf, "decay", "decay"},
+        Case{"branch", 1, kRootHalf, "", "decay"}}) {
+    for (const JoinAxes axes : {JoinAxes{}, JoinAxes{.batch = 0, .token = 2, .channel = 1}}) {
+      CAPTURE(c.variant, axes.channel);
+      const ir::TensorType type{ir::DType::f32, {2, 3, 5, 1}};
+      const ir::Module module =
+          rewritten(single_join(type, axes),
+                    {std::string("decay:alpha_min=0.3,schedule=constant,variant=") + c.variant});
+      const ir::Function& forward = module.function("forward");
+      const ir::Join join = ir::read_join(forward.body.back());
+      CHECK(join.shortcut_owner == c.shortcut_owner);
+      CHECK(join.branch_owner == c.branch_owner);
+      const ir::Tensor x = sample(type, 0.3), f = sample(type, 1.1);
+      ir::EvalState state;
+      const ir::Tensor y = ir::evaluate(module, forward, {x, f}, state).at(0);
+      for (std::size_t i = 0; i < y.data.size(); ++i) {
+        CHECK(y.data[i] == Approx(c.of_x * x.data[i] + c.of_f * f.data[i]).epsilon(0).margin(1e-14));
+      }
+    }
+  }
+}
+
+/// The names of the weights that are all zeros.
+std::vector<std::string> zeros_of(const runtime::TensorMap& state) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : state) {
+    const std::vector<double> values = runtime::to_double(tensor).data;
+    if (std::ranges::all_of(values, [](double v) { return v == 0; })) names.push_back(name);
+  }
+  return names;
+}
+
+TEST_CASE("A strong decay starts each branch's last layer at zero, and zero_init says otherwise") {
+  using Names = std::vector<std::string>;
+  const Names none, all = {"blocks.0.attn.proj.bias", "blocks.0.attn.proj.weight", "blocks.0.mlp.fc2.bias",
+                           "blocks.0.mlp.fc2.weight"};
+  const std::map<std::string, Names> cases = {
+      {"", all},
+      {":alpha_min=0.7", all},
+      {":alpha_min=0.71", none},
+      {":alpha_min=1", none},
+      {":alpha_min=1,zero_init=on", all},
+      {":alpha_min=0.2,zero_init=off", none},
+      {":learnable=true", none},
+      {":learnable=true,zero_init=on", all},
+      {":variant=both", none},
+      {":variant=branch,zero_init=on", all},
+      {":sites=mlp", {"blocks.0.mlp.fc2.bias", "blocks.0.mlp.fc2.weight"}},
+  };
+  for (const auto& [values, want] : cases) {
+    CAPTURE(values);
+    const ir::Module module = rewritten(residual_net({.depth = 1}), {"decay" + values});
+    CHECK(zeros_of(started(module, {"decay" + values}, 3)) == want);
+  }
+}
+
+TEST_CASE("With branches that start at zero the network starts as the product of its factors") {
+  const ir::Module module = rewritten(residual_net({.depth = 3}), {"decay:alpha_min=0.5"});
+  ir::EvalState state = to_eval_state(started(module, {"decay:alpha_min=0.5"}, 3));
+  const ir::Function& forward = module.function("forward");
+  const ir::Tensor x = sample(forward.type(forward.arguments.at(0).value));
+  const ir::Tensor y = ir::evaluate(module, forward, {x}, state).at(0);
+  const double product = 1 * 0.9 * 0.8 * 0.7 * 0.6 * 0.5;
+  for (std::size_t i = 0; i < x.data.size(); ++i) {
+    CHECK(y.data[i] == Approx(product * x.data[i]).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("A trained alpha is one number a join that starts at 1 and decays if it is told to") {
+  for (const bool decays : {true, false}) {
+    const ir::Module module = rewritten(
+        residual_net({}), {std::string("decay:learnable=true") + (decays ? "" : ",decay_alpha=false")});
+    for (const char* name : {"blocks.0.join_attn.alpha", "blocks.0.join_mlp.alpha",
+                             "blocks.1.join_attn.alpha", "blocks.1.join_mlp.alpha"}) {
+      CAPTURE(name, decays);
+      const ir::Parameter* alpha = module.find_parameter(name);
+      REQUIRE(alpha != nullptr);
+      CHECK(alpha->type == ir::TensorType{ir::DType::f32, {1}});
+      CHECK(alpha->init == ir::Init{ir::InitKind::ones, 0, 0});
+      CHECK(alpha->trainable);
+      CHECK(alpha->decay == decays);
+    }
+  }
+  // Of f32 for narrow streams.
+  const ir::Module narrow = rewritten(single_join({ir::DType::bf16, {2, 3, 5}}), {"decay:learnable=true"});
+  CHECK(narrow.find_parameter("blocks.0.join_mlp.alpha")->type.dtype == ir::DType::f32);
+}
+
+/// Logits, loss and every gradient of a small ViT, compiled.
+runtime::TensorMap compiled_gradients(const std::vector<std::string>& specs) {
+  models::ModelOptions options;
+  options.dim = 20, options.depth = 2, options.heads = 2, options.patch = 14;
+  const std::int64_t batch = 3;
+  ir::Module module = rewritten(models::build(options, batch), specs);
+  runtime::add_grad_program(module, {});
+  const auto engine = runtime::make_jit_engine(module);
+  for (const auto& [name, tensor] : started(module, specs, 5)) engine->write_state(name, tensor);
+  runtime::TensorMap inputs;
+  inputs.emplace("image", runtime::to_host(sample({ir::DType::f32, {batch, 1, 28, 28}})));
+  runtime::TensorMap results = engine->run("forward", inputs);
+  inputs.emplace("label", runtime::to_host(ir::Tensor({ir::DType::i64, {batch}}, {1, 7, 0})));
+  results.merge(engine->run("grad", inputs));
+  return results;
+}
+
+TEST_CASE("alpha_min = 1 is the plain model bit for bit, weights and gradients") {
+  const runtime::TensorMap plain = compiled_gradients({});
+  for (const char* values : {"", ",schedule=paper_literal", ",schedule=per_block", ",schedule=constant"}) {
+    CAPTURE(values);
+    const runtime::TensorMap decayed = compiled_gradients({std::string("decay:alpha_min=1") + values});
+    REQUIRE(decayed.size() == plain.size());
+    for (const auto& [name, tensor] : plain) {
+      CAPTURE(name);
+      CHECK(std::ranges::equal(decayed.at(name).bytes(), tensor.bytes()));
+    }
+  }
+}
+
+TEST_CASE("Its parameters refuse what they cannot mean") {
+  const auto refused = [](const std::string& spec) {
+    return message_of<UserError>([&] { rewritten(residual_net({}), {spec}); });
+  };
+  CHECK(refused("decay:learnable=true,variant=both") ==
+        "plugin 'decay': learnable goes with variant=shortcut: the factors of variant=both are fixed");
+  CHECK(refused("decay:alpha_min=1.1") ==
+        "plugin 'decay': alpha_min=1.1 is out of range: it takes a float 0 to 1");
+  CHECK(refused("decay:schedule=perblock") ==
+        "plugin 'decay': schedule=perblock is unknown: it takes one of "
+        "endpoint|paper_literal|per_block|constant (did you mean 'per_block'?)");
+}
+
+}  // namespace
+}  // namespace rewire::test
