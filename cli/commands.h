@@ -18,6 +18,8 @@ Command bench_command();
 Command models_command();
 Command plugins_command();
 Command plugins_info_command();
+Command plugin_new_command();
+Command plugin_test_command();
 Command doctor_command();
 
 }  // namespace rewire::cli

@@ -383,6 +383,17 @@ class Join {
     return axes;
   }
 
+  /// The stream's shape with every extent but the channels' 1, [1, 1, D] or [1, C, 1, 1]: of a weight that
+  /// has one number a channel and broadcasts over the rest.
+  Ints channel_shape() const {
+    const Ints shape = stream.shape();
+    Ints result(shape.size(), 1);
+    const auto axis =
+        static_cast<std::size_t>(channel_axis < 0 ? channel_axis + std::ssize(shape) : channel_axis);
+    result.at(axis) = shape.at(axis);
+    return result;
+  }
+
   /// The weights that the branch reads; those of one role: "norm", "qkv", "proj", "fc1", "fc2", "conv".
   std::vector<Weight> weights(std::string_view role = {}) const {
     std::vector<Weight> result;

@@ -13,6 +13,8 @@ template <class Body>
 void in_the_name_of(const Plugin& plugin, Body body) {
   try {
     body();
+  } catch (const PluginRefusal& e) {
+    throw PluginRefusal(fmt::format("plugin '{}': {}", plugin.name(), e.what()));
   } catch (const UserError& e) {
     user_error("plugin '{}': {}", plugin.name(), e.what());
   }

@@ -56,6 +56,7 @@ void HostCall::run(std::int32_t (*function)(const rewire_host*, rewire_call)) {
   current = nullptr;
   if (status != REWIRE_OK) fail(fmt::format("it returned status {} and no message", status));
   if (internal_) std::rethrow_exception(internal_);
+  if (refused_) throw PluginRefusal(error_);
   if (failed_) throw UserError(error_);
 }
 
@@ -63,6 +64,12 @@ void HostCall::fail(std::string_view message) {
   if (failed_) return;
   failed_ = true;
   error_ = message;
+}
+
+void HostCall::refuse(std::string_view message) {
+  if (failed_) return;
+  fail(message);
+  refused_ = true;
 }
 
 void HostCall::fail(std::exception_ptr internal) {

@@ -34,7 +34,8 @@ class HostCall {
   HostCall(const HostCall&) = delete;
   HostCall& operator=(const HostCall&) = delete;
 
-  /// Calls the plugin's function. UserError, without the plugin's name, if anything failed.
+  /// Calls the plugin's function. UserError, without the plugin's name, if anything failed; PluginRefusal if
+  /// it was the plugin that said so.
   void run(std::int32_t (*function)(const rewire_host*, rewire_call));
 
   /// The current call of this thread if its number is `token`, else nullptr.
@@ -45,6 +46,8 @@ class HostCall {
   const std::string* error() const { return failed_ ? &error_ : nullptr; }
   /// The first failure stays.
   void fail(std::string_view message);
+  /// A failure in the plugin's own words.
+  void refuse(std::string_view message);
   /// A fault of ours, which run() throws on as it is.
   void fail(std::exception_ptr internal);
   /// Text that lives as long as the call.
@@ -85,6 +88,7 @@ class HostCall {
   std::vector<ir::Value> joins_;  // results of the `residual` ops: they stay when ops are inserted
   std::set<std::string, std::less<>> texts_;
   bool failed_ = false;
+  bool refused_ = false;  // what failed is that the plugin refuses
   std::string error_;
   std::exception_ptr internal_;
 };

@@ -51,7 +51,7 @@ void log(rewire_call token, std::uint32_t level, const char* message) {
 }
 
 void set_error(rewire_call token, const char* message) {
-  guarded_status(token, [&](HostCall& call) { call.fail(required(message, "message with its error")); });
+  guarded_status(token, [&](HostCall& call) { call.refuse(required(message, "message with its error")); });
 }
 
 const char* error(rewire_call token) {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ir/error.h"
 #include "ir/module.h"
 #include "runtime/host_tensor.h"
 
@@ -48,6 +49,13 @@ PluginHandle load_plugin(const PluginSpec& spec, const std::vector<std::string>&
 const PluginInfo& plugin_info(const Plugin& plugin);
 /// The values in force, all of them, as the resolved recipe records them.
 std::vector<std::pair<std::string, std::string>> plugin_values(const Plugin& plugin);
+
+/// A plugin said no to a module or its weights in words of its own, as opposed to a mistake that the host
+/// found.
+class PluginRefusal : public UserError {
+ public:
+  using UserError::UserError;
+};
 
 /// Rewrites the joins of `module`'s function "forward" with the plugins in order, for the given epoch
 /// (from_epoch/to_epoch); verifies after each. On failure the module is as before and the UserError names the

@@ -1,0 +1,104 @@
+// rewire plugin: for those who write a strategy. `new` begins its project, `test` judges the library.
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "cli/commands.h"
+#include "cli/json.h"
+#include "cli/network.h"
+#include "ir/error.h"
+#include "models/trial.h"
+#include "runtime/plugin/skeleton.h"
+#include "runtime/train/plugin_check.h"
+
+namespace rewire::cli {
+namespace {
+
+struct NewRequest {
+  std::string name;
+};
+
+void declare_new(NewRequest& request, Options& options) {
+  options.text("NAME", request.name, "the plugin's name, and that of the folder to make",
+               Options::Need::required);
+}
+
+/// Where this binary is installed, or built: find_package finds the SDK there.
+std::string own_prefix() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path().string();
+}
+
+void write_new(const NewRequest& request) {
+  const std::string& name = request.name;
+  runtime::write_plugin_skeleton(".", name);
+  for (const auto& file : runtime::plugin_skeleton(name)) fmt::print("{}/{}\n", name, file.first);
+  fmt::print(
+      "\nto build and test it:\n"
+      "  cmake -S {0} -B {0}/build -DCMAKE_PREFIX_PATH={1} && cmake --build {0}/build\n"
+      "  rewire plugin test {0}/build/{0}.so\n",
+      name, own_prefix());
+}
+
+struct TestRequest {
+  std::string file;
+  std::vector<std::string> plugin_path;
+  bool json = false;
+};
+
+void declare_test(TestRequest& request, Options& options) {
+  options.text("FILE", request.file, "the library, with values if wanted: ./build/mine.so:key=value,...",
+               Options::Need::required);
+  declare_plugin_path(request.plugin_path, options);
+  options.flag("--json", request.json, "print an object");
+}
+
+std::string_view word(runtime::Verdict verdict) {
+  constexpr std::string_view kWords[] = {"ok", "refused", "FAILED"};
+  return kWords[static_cast<std::size_t>(verdict)];
+}
+
+void print_row(const runtime::PluginCheckRow& row) {
+  fmt::print("{:<7}  {:<10} {:<9}  {}\n", word(row.verdict), row.check, row.network, row.detail);
+  std::fflush(stdout);
+}
+
+void print_object(const runtime::PluginCheck& check) {
+  constexpr std::string_view kVerdicts[] = {"passed", "refused", "failed"};
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const runtime::PluginCheckRow& row : check.rows) {
+    rows.push_back({{"check", row.check},
+                    {"network", row.network},
+                    {"verdict", kVerdicts[static_cast<std::size_t>(row.verdict)]},
+                    {"detail", row.detail}});
+  }
+  print_json({{"passed", check.passed()}, {"checks", std::move(rows)}});
+}
+
+void test(const TestRequest& request) {
+  const runtime::PluginSpec spec = runtime::parse_plugin_spec(request.file);
+  std::vector<runtime::CheckNetwork> networks;
+  for (models::TrialNetwork& network : models::trial_networks())
+    networks.push_back({std::move(network.name), std::move(network.module)});
+  const bool json = request.json;
+  const runtime::PluginCheck check =
+      runtime::check_plugin(spec, request.plugin_path, networks, [json](const runtime::PluginCheckRow& row) {
+        if (!json) print_row(row);
+      });
+  if (json) print_object(check);
+  if (!check.passed())
+    throw RuntimeFailure(fmt::format("{} fails a check that every strategy must pass", spec.name));
+}
+
+}  // namespace
+
+Command plugin_new_command() {
+  return make_command<NewRequest>("plugin new", "begin a strategy of your own: a project that builds",
+                                  declare_new, write_new);
+}
+
+Command plugin_test_command() {
+  return make_command<TestRequest>("plugin test", "what every strategy must satisfy, on three small networks",
+                                   declare_test, test);
+}
+
+}  // namespace rewire::cli

@@ -1,0 +1,156 @@
+#include "runtime/plugin/skeleton.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+
+#include "ir/error.h"
+#include "runtime/io/files.h"
+#include "runtime/plugin/schema.h"
+
+namespace rewire::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+// In all of them @NAME@ is the plugin's name, @VERSION@ the version of Rewire.
+
+constexpr std::string_view kCMakeLists = R"(# The residual strategy @NAME@:
+#   cmake -S . -B build && cmake --build build && ctest --test-dir build
+# If find_package does not find rewire, add -DCMAKE_PREFIX_PATH=<where it is installed>.
+cmake_minimum_required(VERSION 3.25)
+project(@NAME@ LANGUAGES CXX)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+find_package(rewire @VERSION@ REQUIRED)
+rewire_add_plugin(@NAME@ @NAME@.cpp) # build/@NAME@.so
+
+enable_testing()
+add_subdirectory(test)
+)";
+
+constexpr std::string_view kSource =
+    R"(// @NAME@: x' = x + c f. Every channel of the branch f is scaled by a learned factor c that begins small.
+)"
+    "#include <rewire_plugin.hpp>\n"
+    R"(
+namespace {
+
+using namespace rewire::plugin;
+
+// What a user may set, as in --plugin ./build/@NAME@.so:start=0.5; Rewire parses and checks it.
+constexpr rewire_parameter kParameters[] = {
+    float_parameter("start", "0.1", "what every factor is before training", above(0)),
+};
+
+// Called once for each model. A join is the sum of its shortcut (the stream x), its branch f and whatever
+// paths are added; a strategy sets those terms. Ops on values are IR: gradients and kernels follow from them.
+void rewrite(const Rewrite& call) {
+  const Init start = Init::constant(call.get_float("start"));
+  for (const Join& join : call.joins()) {
+    const Value x = join.stream, f = join.branch;
+    const Value c = join.add_weight("c", {x.dtype(), join.channel_shape()}, start, Group::no_decay);
+    join.set_branch(c * f);
+  }
+}
+
+}  // namespace
+
+REWIRE_PLUGIN("@NAME@", "0.1.0", "scales every channel of the branch by a learned factor", kParameters,
+              rewrite)
+)";
+
+constexpr std::string_view kTest =
+    R"(# What every strategy must satisfy, and twenty steps of training on made-up images.
+set(run "${CMAKE_CURRENT_BINARY_DIR}/run")
+add_test(NAME plugin_test COMMAND "${REWIRE_PROGRAM}" plugin test "$<TARGET_FILE:@NAME@>")
+add_test(NAME remove_last_run COMMAND "${CMAKE_COMMAND}" -E rm -rf "${run}")
+add_test(NAME trains
+         COMMAND "${REWIRE_PROGRAM}" train vit_tiny_28 --plugin "$<TARGET_FILE:@NAME@>" --out "${run}"
+                 --set model.dim=24 --set model.depth=2 --set data.format=synthetic --set data.count=160
+                 --set train.batch=8 --set train.epochs=1)
+set_tests_properties(remove_last_run PROPERTIES FIXTURES_SETUP no_run)
+set_tests_properties(trains PROPERTIES FIXTURES_REQUIRED no_run)
+)";
+
+constexpr std::string_view kReadme = R"(# @NAME@
+
+A residual strategy for Rewire: x' = x + c f, with one learned factor c a channel.
+
+    cmake -S . -B build && cmake --build build
+    rewire plugins info ./build/@NAME@.so      # its parameters
+    rewire plugin test ./build/@NAME@.so       # what every strategy must satisfy
+    ctest --test-dir build                     # that, and twenty steps of training
+    rewire verify vit_tiny_28 --set model.depth=2 --plugin ./build/@NAME@.so
+    rewire train vit_tiny_28 --plugin ./build/@NAME@.so:start=0.5
+
+`@NAME@.cpp` is all of it; `rewire_plugin.hpp`, which it includes, says what a join offers.
+)";
+
+/// Names that CMake keeps for targets of its own, and the one that --plugin keeps.
+constexpr std::array<std::string_view, 10> kReserved = {
+    "all",     "clean",          "edit_cache", "help", "install",
+    "package", "package_source", "preinstall", "test", "rebuild_cache"};
+
+std::string filled(std::string_view text, std::string_view name) {
+  std::string result(text);
+  const auto replace = [&](std::string_view mark, std::string_view value) {
+    for (std::size_t at = 0; (at = result.find(mark, at)) != std::string::npos; at += value.size())
+      result.replace(at, mark.size(), value);
+  };
+  replace("@NAME@", name);
+  replace("@VERSION@", REWIRE_VERSION);
+  return result;
+}
+
+/// Removes what was begun, unless it has been moved to where it belongs.
+struct Begun {
+  fs::path path;
+  ~Begun() {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+};
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> plugin_skeleton(std::string_view name) {
+  if (!is_identifier(name)) {
+    user_error("'{}' is no name for a plugin: it takes a lower-case letter, then letters, digits and _",
+               printable(name));
+  }
+  if (name == "none") user_error("no plugin is called none: --plugin none means that there is none");
+  if (std::ranges::find(kReserved, name) != kReserved.end())
+    user_error("'{}' is a target that CMake makes itself: choose another name", name);
+  return {{"CMakeLists.txt", filled(kCMakeLists, name)},
+          {std::string(name) + ".cpp", filled(kSource, name)},
+          {"test/CMakeLists.txt", filled(kTest, name)},
+          {"README.md", filled(kReadme, name)}};
+}
+
+void write_plugin_skeleton(const std::string& parent, const std::string& name) {
+  const auto files = plugin_skeleton(name);
+  const fs::path folder = fs::path(parent) / name;
+  const auto refuse = [&] { user_error("{} is there already: choose another name, or remove it", name); };
+  std::error_code error;
+  if (fs::exists(fs::symlink_status(folder, error))) refuse();
+
+  const Begun begun{fs::path(parent) / fmt::format(".{}.{}.tmp", name, ::getpid())};
+  fs::create_directories(begun.path / "test", error);
+  if (error) user_error("cannot make the folder {}: {}", name, error.message());
+  for (const auto& [file, text] : files) write_file_atomically((begun.path / file).string(), text);
+  if (::renameat2(AT_FDCWD, begun.path.c_str(), AT_FDCWD, folder.c_str(), RENAME_NOREPLACE) != 0) {
+    if (errno == EEXIST) refuse();
+    user_error("cannot make the folder {}: {}", name, std::generic_category().message(errno));
+  }
+}
+
+}  // namespace rewire::runtime

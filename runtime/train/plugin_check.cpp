@@ -1,0 +1,319 @@
+#include "runtime/train/plugin_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <future>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "ir/error.h"
+#include "ir/residual.h"
+#include "ir/text.h"
+#include "ir/verify.h"
+#include "runtime/device/process.h"
+#include "runtime/exec/make_engine.h"
+#include "runtime/plugin/filters.h"
+#include "runtime/train/check_point.h"
+#include "runtime/train/engine_check.h"
+#include "runtime/train/gradient_check.h"
+#include "runtime/train/program.h"
+#include "runtime/train/weights.h"
+
+namespace rewire::runtime {
+namespace {
+
+constexpr std::uint64_t kSeed = 3;
+constexpr int kSteps = 3;
+
+/// A check that says no: the row's detail.
+class Wrong : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+template <class... Args>
+[[noreturn]] void wrong(fmt::format_string<Args...> format, Args&&... args) {
+  throw Wrong(fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// Where two maps of tensors differ in a bit: the first such name, "" where they do not.
+std::string first_difference(const TensorMap& a, const TensorMap& b) {
+  for (const auto& [name, tensor] : a) {
+    const auto other = b.find(name);
+    if (other == b.end() || !std::ranges::equal(tensor.bytes(), other->second.bytes())) return name;
+  }
+  return a.size() == b.size() ? "" : b.begin()->first;
+}
+
+/// The first line in which two texts differ, as the second has it.
+std::string first_other_line(std::string_view a, std::string_view b) {
+  const auto [in_a, in_b] = std::ranges::mismatch(a, b);
+  const auto at = static_cast<std::size_t>(in_b - b.begin());
+  const std::size_t before = at == 0 ? std::string_view::npos : b.rfind('\n', at - 1);
+  std::string_view line = b.substr(before == std::string_view::npos ? 0 : before + 1);
+  line = line.substr(0, line.find('\n'));
+  return std::string(line.substr(std::min(line.find_first_not_of(' '), line.size())));
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  while (true) {
+    const std::size_t end = text.find(separator);
+    parts.emplace_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+class Checker {
+ public:
+  Checker(const PluginSpec& spec, const std::vector<std::string>& plugin_path,
+          const std::vector<CheckNetwork>& networks, const std::function<void(const PluginCheckRow&)>& report)
+      : spec_(spec), plugin_path_(plugin_path), networks_(networks), report_(report) {
+    plugins_ = {load_plugin(spec, plugin_path)};
+  }
+
+  PluginCheck check() {
+    row("schema", "", [&] { return check_schema(); });
+    for (const CheckNetwork& network : networks_) {
+      row("rewrite", network.name, [&] { return check_rewrite(network); });
+    }
+    if (rewritten_.empty()) return std::move(check_);
+    row("values", "", [&] { return check_values(); });
+    row("same_text", "", [&] { return check_same_text(); });
+    row("initialise", "", [&] { return check_initialise(); });
+    row("leak", "", [&] { return check_leak(); });
+    for (const CheckNetwork& network : rewritten_) {
+      row("gradients", network.name, [&] { return check_gradients_of(network); });
+      row("compiled", network.name, [&] { return check_compiled(network); });
+      row("same_bits", network.name, [&] { return check_same_bits(network); });
+    }
+    return std::move(check_);
+  }
+
+ private:
+  template <class Body>
+  void row(std::string name, const std::string& network, Body body) {
+    PluginCheckRow row{std::move(name), network, Verdict::passed, ""};
+    try {
+      row.detail = body();
+    } catch (const PluginRefusal& refusal) {
+      const bool must_take = network.empty() || network == networks_.front().name;
+      row.verdict = must_take ? Verdict::failed : Verdict::refused;
+      row.detail = refusal.what();
+    } catch (const std::exception& error) {
+      row.verdict = Verdict::failed;
+      row.detail = error.what();
+    }
+    report_(row);
+    check_.rows.push_back(std::move(row));
+  }
+
+  ir::Module rewrite(const ir::Module& original, const std::vector<PluginHandle>& plugins) const {
+    ir::Module module = original;
+    apply_plugins(module, plugins, kSeed);
+    return module;
+  }
+  const ir::Module& original(const std::string& name) const {
+    return std::ranges::find(networks_, name, &CheckNetwork::name)->module;
+  }
+
+  /// The host has judged names, defaults and ranges when it loaded the plugin; what is left is for people.
+  std::string check_schema() const {
+    const PluginInfo& info = plugin_info(*plugins_.front());
+    if (info.doc.empty()) wrong("the plugin has no doc: one line that `rewire plugins` prints");
+    if (info.version.empty()) wrong("the plugin has no version");
+    int own = 0;
+    for (const PluginParameterInfo& parameter : info.parameters) {
+      if (Filters::is_filter(parameter.name)) continue;
+      ++own;
+      if (parameter.doc.empty()) wrong("parameter '{}' has no doc", parameter.name);
+    }
+    return fmt::format("{} {}, {} parameters", info.name, info.version, own);
+  }
+
+  std::string check_rewrite(const CheckNetwork& network) {
+    ir::Module module = rewrite(network.module, plugins_);
+    const ir::Function& forward = module.function("forward");
+    const std::vector<std::size_t> joins = ir::find_joins(forward);
+    std::size_t changed = 0;
+    for (const std::size_t at : joins) {
+      const ir::Join join = ir::read_join(forward.body[at]);
+      changed += join.shortcut != join.stream || join.branch_slot != join.branch || !join.paths.empty();
+    }
+    const std::size_t added = module.parameters.size() - network.module.parameters.size();
+    rewritten_.push_back({network.name, std::move(module)});
+    return fmt::format("verified; {} of {} joins changed, {} parameters added", changed, joins.size(), added);
+  }
+
+  /// Each value of each bool and enum, the others as asked for, on the first network.
+  std::string check_values() const {
+    int tried = 0;
+    for (const PluginParameterInfo& parameter : plugin_info(*plugins_.front()).parameters) {
+      if (Filters::is_filter(parameter.name)) continue;
+      std::vector<std::string> values;
+      if (parameter.type == "bool") values = {"true", "false"};
+      if (parameter.type == "enum") values = split(parameter.range, '|');
+      for (const std::string& value : values) {
+        ++tried;
+        PluginSpec spec = spec_;
+        spec.values.emplace_back(parameter.name, value);  // the last one counts
+        try {
+          rewrite(networks_.front().module, {load_plugin(spec, plugin_path_)});
+        } catch (const PluginRefusal&) {  // it does not go with the other values, and says so
+        } catch (const std::exception& error) {
+          wrong("{}={} on {}: {}", parameter.name, value, networks_.front().name, error.what());
+        }
+      }
+    }
+    return fmt::format("{} values of bool and enum parameters, one at a time", tried);
+  }
+
+  /// Last network first, so that what a plugin keeps between calls shows.
+  std::string check_same_text() const {
+    for (auto network = rewritten_.rbegin(); network != rewritten_.rend(); ++network) {
+      const std::string first = ir::print(network->module);
+      const std::string again = ir::print(rewrite(original(network->name), plugins_));
+      if (first != again) {
+        wrong("a second rewrite of {} gives other IR, first at: {}", network->name,
+              first_other_line(first, again));
+      }
+    }
+    return "a second rewrite gives the same IR";
+  }
+
+  std::string check_initialise() const {
+    for (const CheckNetwork& network : rewritten_) {
+      const TensorMap first = fresh_weights(network.module, plugins_, kSeed);
+      const std::string other = first_difference(first, fresh_weights(network.module, plugins_, kSeed));
+      if (!other.empty()) wrong("a second initialisation of {} gives another {}", network.name, other);
+      for (const auto& [name, tensor] : first) {
+        if (!std::ranges::all_of(to_double(tensor).data, [](double x) { return std::isfinite(x); }))
+          wrong("{} of {} begins with a number that is not finite", name, network.name);
+      }
+    }
+    return "the same weights each time, all finite";
+  }
+
+  /// The heap after `calls` more calls. They run on a thread of their own, whose end empties its cache of
+  /// freed memory: what is left is what is held.
+  std::optional<std::int64_t> heap_after(int calls) const {
+    std::async(std::launch::async, [&] {
+      for (int call = 0; call < calls; ++call) {
+        for (const CheckNetwork& network : rewritten_)
+          fresh_weights(rewrite(original(network.name), plugins_), plugins_, kSeed);
+      }
+    }).get();
+    return heap_bytes();
+  }
+
+  /// Growth that goes on is a leak; what is kept once, or is done growing, is none.
+  std::string check_leak() const {
+    constexpr int kCalls = 8, kRounds = 4;
+    std::optional<std::int64_t> held = heap_after(kCalls);
+    std::int64_t kept = 0;
+    bool grows = true;
+    for (int round = 0; round < kRounds; ++round) {
+      const std::optional<std::int64_t> after = heap_after(kCalls);
+      if (!after) return "left to the sanitizer that this is built with";
+      grows = grows && *after > *held;
+      kept += *after - *held;
+      held = after;
+    }
+    const int calls = kCalls * kRounds * static_cast<int>(rewritten_.size());
+    if (grows) wrong("{} bytes are never given back by {} calls of rewrite and initialise", kept, calls);
+    return fmt::format("nothing is kept by {} calls of rewrite and initialise", calls);
+  }
+
+  ir::Module with_gradients(const CheckNetwork& network) const {
+    ir::Module module = network.module;
+    add_grad_program(module, {});
+    return module;
+  }
+
+  std::string check_gradients_of(const CheckNetwork& network) const {
+    const ir::Module module = with_gradients(network);
+    const GradientCheck result = check_gradients(module, fresh_weights(module, plugins_, kSeed), kSeed, 1);
+    const GradientCheckRow* worst = nullptr;
+    for (const GradientCheckRow& row : result.rows) {
+      if (worst == nullptr || !(row.error <= worst->error)) worst = &row;
+    }
+    if (!result.passed()) {
+      wrong("along {} the gradient is {:.8e}, the difference of the loss {:.8e}", worst->role,
+            worst->gradient, worst->difference);
+    }
+    return fmt::format("worst error {:.1e} ({})", worst->error, worst->role);
+  }
+
+  std::string check_compiled(const CheckNetwork& network) const {
+    const ir::Module module = with_gradients(network);
+    const std::unique_ptr<Engine> compiled = make_engine("jit", module);
+    const std::unique_ptr<Engine> evaluator = make_engine("evaluator", module);
+    const EngineCheck result =
+        check_engine(*compiled, *evaluator, module, fresh_weights(module, plugins_, kSeed), kSeed);
+    const EngineCheckRow* worst = nullptr;
+    for (const EngineCheckRow& row : result.rows) {
+      if (worst == nullptr || !(row.error / row.tolerance <= worst->error / worst->tolerance)) worst = &row;
+    }
+    if (!result.passed()) {
+      wrong("compiled, {} has the relative error {:.1e} (at most {:.0e})", worst->worst, worst->error,
+            worst->tolerance);
+    }
+    return fmt::format("worst error {:.1e} ({})", worst->error, worst->worst);
+  }
+
+  /// Some steps of training from the start, with all results and all state at the end.
+  static TensorMap train(const ir::Module& module, const TensorMap& weights, int threads) {
+    const std::unique_ptr<Engine> engine = make_engine("jit", module, threads);
+    start_state(*engine, module, weights, kSeed);
+    TensorMap inputs;
+    const ir::Function& step = module.function("step");
+    for (const ir::Argument& argument : step.arguments)
+      inputs.emplace(argument.name, to_host(random_argument(module, step, argument, kSeed)));
+    TensorMap seen;
+    for (int i = 0; i < kSteps; ++i) {
+      for (auto& [name, tensor] : engine->run("step", inputs))
+        seen.insert_or_assign(fmt::format("{} of step {}", name, i + 1), tensor.clone());
+    }
+    for (const ir::Parameter& parameter : module.parameters)
+      seen.insert_or_assign(parameter.name, engine->read_state(parameter.name));
+    return seen;
+  }
+
+  std::string check_same_bits(const CheckNetwork& network) const {
+    ir::Module module = network.module;
+    add_step_program(module, {});
+    const TensorMap weights = fresh_weights(module, plugins_, kSeed);
+    const TensorMap first = train(module, weights, 1);
+    if (first.at("train.finite").as<std::uint8_t>()[0] == 0)
+      wrong("the loss or a gradient of the first {} steps is not finite", kSteps);
+    const std::string other = first_difference(first, train(module, weights, 2));
+    if (!other.empty()) wrong("a second run, on two threads, gives another {}", other);
+    return fmt::format("{} steps end in the same bits twice, on one thread and on two", kSteps);
+  }
+
+  const PluginSpec& spec_;
+  const std::vector<std::string>& plugin_path_;
+  const std::vector<CheckNetwork>& networks_;
+  const std::function<void(const PluginCheckRow&)>& report_;
+  std::vector<PluginHandle> plugins_;
+  std::vector<CheckNetwork> rewritten_;  // those that the plugin takes
+  PluginCheck check_;
+};
+
+}  // namespace
+
+bool PluginCheck::passed() const {
+  return std::ranges::none_of(rows, [](const PluginCheckRow& r) { return r.verdict == Verdict::failed; });
+}
+
+PluginCheck check_plugin(const PluginSpec& spec, const std::vector<std::string>& plugin_path,
+                         const std::vector<CheckNetwork>& networks,
+                         const std::function<void(const PluginCheckRow&)>& report) {
+  return Checker(spec, plugin_path, networks, report).check();
+}
+
+}  // namespace rewire::runtime

@@ -1,0 +1,152 @@
+// rewire plugin new and rewire plugin test, as the author of a strategy meets them. That the new project
+// builds and passes its tests is out_of_tree.cmake's.
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "plugins/sdk/rewire_plugin.h"
+#include "tests/cli/fixture.h"
+#include "tests/support/catch.h"
+
+namespace rewire::test {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+Outcome plugin_test(const std::string& file, const Words& more = {}) {
+  return rewire_command(Words{"plugin", "test", file, "--quiet"} + more);
+}
+
+struct InFolder {
+  InFolder() { fs::current_path(folder.path()); }
+  ~InFolder() { fs::current_path(before); }
+  fs::path before = fs::current_path();
+  TemporaryFolder folder;
+};
+
+TEST_CASE("plugin test passes a sound strategy with one line a check") {
+  const Outcome outcome = plugin_test(plugin_file("gain") + ":factor=0.5");
+  CHECK(outcome.err.empty());
+  CHECK(outcome.code == 0);
+  for (const char* check : {"schema", "values", "same_text", "initialise", "leak"})
+    CHECK_THAT(outcome.out, REWIRE_CATCH_CONTAINS(std::string("ok       ") + check));
+  CHECK_THAT(outcome.out,
+             REWIRE_CATCH_CONTAINS("gain 1.2.3, 5 parameters") &&
+                 REWIRE_CATCH_CONTAINS("verified; 4 of 4 joins changed, 0 parameters added") &&
+                 REWIRE_CATCH_CONTAINS("7 values of bool and enum parameters, one at a time") &&
+                 REWIRE_CATCH_CONTAINS("3 steps end in the same bits twice, on one thread and on two"));
+
+  const json report = json::parse(plugin_test(plugin_file("careless"), {"--json"}).out);
+  CHECK(report.at("passed") == true);
+  std::map<std::string, int> rows;
+  for (const json& row : report.at("checks")) {
+    CHECK(row.at("verdict") == "passed");
+    ++rows[row.at("check")];
+  }
+  // Four of each network, five of the plugin itself.
+  CHECK(rows == std::map<std::string, int>{{"schema", 1},
+                                           {"rewrite", 3},
+                                           {"values", 1},
+                                           {"same_text", 1},
+                                           {"initialise", 1},
+                                           {"leak", 1},
+                                           {"gradients", 3},
+                                           {"compiled", 3},
+                                           {"same_bits", 3}});
+}
+
+TEST_CASE("plugin test finds each fault, and says what is wrong") {
+  struct Case {
+    const char *fault, *line;
+  };
+  const Case cases[] = {
+    {"counter", "FAILED   same_text             a second rewrite of maps gives other IR, first at: %"},
+    {"detach", "FAILED   gradients  vit_token  along "},
+    {"axis", "FAILED   rewrite    maps       plugin 'careless': "},
+    {"refuse_all", "FAILED   rewrite    vit_token  plugin 'careless': it takes no network"},
+    {"draw", "FAILED   initialise            a second initialisation of vit_token gives another "},
+    {"nan", "FAILED   same_bits  vit_token  the loss or a gradient of the first 3 steps is not finite"},
+    {"value", "FAILED   values                kind=odd on vit_token: plugin 'careless': "},
+#if REWIRE_SANITIZER == REWIRE_SANITIZER_NONE
+    {"leak", "FAILED   leak                  "},
+#endif
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.fault);
+    const Outcome outcome = plugin_test(plugin_file("careless") + ":fault=" + c.fault);
+    CHECK(outcome.code == 1);
+    CHECK_THAT(outcome.out, REWIRE_CATCH_CONTAINS(c.line));
+    CHECK(outcome.err ==
+          "rewire: " + plugin_file("careless") + " fails a check that every strategy must pass\n");
+  }
+}
+
+TEST_CASE("A strategy may refuse a network in its own words, and passes on the others") {
+  const Outcome outcome = plugin_test(plugin_file("careless") + ":fault=refuse_maps");
+  CHECK(outcome.code == 0);
+  CHECK_THAT(
+      outcome.out,
+      REWIRE_CATCH_CONTAINS("refused  rewrite    maps       plugin 'careless': it takes no feature maps\n"));
+  CHECK_THAT(outcome.out, !REWIRE_CATCH_CONTAINS("compiled   maps"));
+}
+
+TEST_CASE("plugin test refuses what is no plugin, or values that it does not take") {
+  for (const std::string& file :
+       {plugin_file("missing"), plugin_file("no_symbol"), plugin_file("newer_major"),
+        std::string("no_such_strategy"), plugin_file("gain") + ":factr=1"}) {
+    CAPTURE(file);
+    const Outcome outcome = plugin_test(file);
+    CHECK(outcome.code == 2);
+    CHECK(outcome.out.empty());
+    CHECK(std::ranges::count(outcome.err, '\n') == 1);
+  }
+  CHECK_THAT(plugin_test(plugin_file("gain") + ":factr=1").err,
+             REWIRE_CATCH_CONTAINS("did you mean 'factor'"));
+  CHECK_THAT(plugin_test("gain.so").err, REWIRE_CATCH_CONTAINS("a file is given with a slash, ./gain.so"));
+}
+
+TEST_CASE("plugin new writes a project whose source is at most 60 lines, and never over another") {
+  const InFolder here;
+  const Outcome outcome = rewire_command({"plugin", "new", "my_strategy"});
+  CHECK(outcome.code == 0);
+  CHECK_THAT(outcome.out, REWIRE_CATCH_CONTAINS("my_strategy/my_strategy.cpp\n") &&
+                              REWIRE_CATCH_CONTAINS("cmake -S my_strategy -B my_strategy/build"));
+  for (const char* file : {"CMakeLists.txt", "my_strategy.cpp", "test/CMakeLists.txt", "README.md"}) {
+    const std::string text = read_text("my_strategy/" + std::string(file));
+    CAPTURE(file);
+    CHECK_THAT(text, REWIRE_CATCH_CONTAINS("my_strategy") && !REWIRE_CATCH_CONTAINS("@"));
+  }
+  CHECK(std::ranges::count(read_text("my_strategy/my_strategy.cpp"), '\n') <= 60);
+  CHECK(here.folder.entries() == 1);  // nothing half-written beside it
+
+  write_text("my_strategy/README.md", "mine");
+  const Outcome again = rewire_command({"plugin", "new", "my_strategy"});
+  CHECK(again.code == 2);
+  CHECK(again.err == "rewire: my_strategy is there already: choose another name, or remove it\n");
+  CHECK(read_text("my_strategy/README.md") == "mine");
+  fs::create_directory("empty");
+  CHECK(rewire_command({"plugin", "new", "empty"}).code == 2);
+}
+
+TEST_CASE("plugin new refuses a name that no plugin can have") {
+  const InFolder here;
+  const std::map<std::string, std::string> errors = {
+      {"My-Strategy",
+       "'My-Strategy' is no name for a plugin: it takes a lower-case letter, then letters, digits and _"},
+      {"../up", "'../up' is no name for a plugin: it takes a lower-case letter, then letters, digits and _"},
+      {"", "'' is no name for a plugin: it takes a lower-case letter, then letters, digits and _"},
+      {"none", "no plugin is called none: --plugin none means that there is none"},
+      {"test", "'test' is a target that CMake makes itself: choose another name"},
+  };
+  for (const auto& [name, message] : errors) {
+    const Outcome outcome = rewire_command({"plugin", "new", name});
+    CHECK(outcome.code == 2);
+    CHECK(outcome.err == "rewire: " + message + "\n");
+  }
+  CHECK(here.folder.entries() == 0);
+  CHECK_THAT(rewire_command({"plugin", "neww", "x"}).err, REWIRE_CATCH_CONTAINS("unknown command 'plugin'"));
+}
+
+}  // namespace
+}  // namespace rewire::test

@@ -1,0 +1,31 @@
+# A new strategy as its author begins it, from nothing but an installed prefix: `plugin new`, configure, build, and
+# the project's own tests (`plugin test`, a few steps of training).
+#
+#   cmake -DBUILD=<build tree> -DWORK=<scratch folder> -DFLAGS=<compiler flags> -P skeleton.cmake
+cmake_minimum_required(VERSION 3.25)
+function(run)
+  execute_process(COMMAND ${ARGN} WORKING_DIRECTORY "${WORK}" RESULT_VARIABLE code OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT code EQUAL 0)
+    message(FATAL_ERROR "${ARGN} exits ${code}: ${output}")
+  endif()
+  set(output "${output}" PARENT_SCOPE)
+endfunction()
+
+file(REMOVE_RECURSE "${WORK}")
+file(MAKE_DIRECTORY "${WORK}")
+run("${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${WORK}/prefix")
+set(ENV{PATH} "${WORK}/prefix/bin:$ENV{PATH}") # find_package looks beside it
+set(ENV{XDG_DATA_HOME} "${WORK}/none")
+run(rewire plugin new mine)
+run("${CMAKE_COMMAND}" -S mine -B mine/build -G Ninja "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror -Wshadow ${FLAGS}")
+run("${CMAKE_COMMAND}" --build mine/build)
+run("${CMAKE_CTEST_COMMAND}" --test-dir mine/build --output-on-failure --no-tests=error)
+run("${CMAKE_CTEST_COMMAND}" --test-dir mine/build --output-on-failure) # a second time as well
+run(rewire plugins info ./mine/build/mine.so)
+foreach(path "${WORK}/mine/build" "start")
+  string(FIND "${output}" "${path}" place)
+  if(place EQUAL -1)
+    message(FATAL_ERROR "plugins info does not say ${path}: ${output}")
+  endif()
+endforeach()
+file(REMOVE_RECURSE "${WORK}")
