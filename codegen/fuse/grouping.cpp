@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "ir/error.h"
+#include "ir/ops/flops.h"
 #include "ir/ops/op_info.h"
 
 namespace rewire::codegen {
@@ -24,34 +25,9 @@ bool is_random(const Op& op) {
   return op.code == Opcode::random_uniform || op.code == Opcode::random_normal;
 }
 
-// Operations an element costs, roughly: what decides between computing again and storing.
-int cost(Opcode code) {
-  switch (code) {
-    case Opcode::exp:
-    case Opcode::log:
-    case Opcode::sin:
-    case Opcode::cos:
-    case Opcode::tanh:
-    case Opcode::erf:
-    case Opcode::sigmoid:
-    case Opcode::pow:
-    case Opcode::random_uniform:
-    case Opcode::random_normal:
-      return 20;
-    case Opcode::div:
-    case Opcode::sqrt:
-    case Opcode::rsqrt:
-    case Opcode::gather:
-    case Opcode::pad:
-      return 5;
-    default:
-      return 1;
-  }
-}
-
 // Below this many elements a reduction may run in one instance inside its consumer.
 constexpr std::int64_t kSmallReduction = 4096;
-constexpr int kCheap = 2;
+constexpr std::int64_t kCheap = 2;  // flops an element: rather computed for every lane again than stored
 // Beyond this a kernel is no longer read by anybody, and its compilation dominates.
 constexpr std::size_t kMaxOps = 200;
 
@@ -417,7 +393,7 @@ bool Grouping::worth_joining(const Group& group, int index, const AxisPlan& plan
   for (int axis : plan.lanes) {
     if (axes.contains(axis)) lanes *= group.extents[static_cast<std::size_t>(axis)];
   }
-  return lanes == 1 || (!reduction && cost(node.code) <= kCheap);
+  return lanes == 1 || (!reduction && ir::flops_per_element(node.code) <= kCheap);
 }
 
 std::optional<Grouping::Placement> Grouping::try_join(int index, int node) const {

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "ir/ops/flops.h"
 #include "ir/ops/op_info.h"
 #include "ir/passes/dce.h"
 #include "ir/passes/liveness.h"
@@ -20,33 +21,6 @@ bool is_cheap(const Op& op) {
   const OpClass op_class = op_info(op.code).op_class;
   return op_class == OpClass::pointwise || op_class == OpClass::random || is_view(op.code) ||
          op.code == Opcode::transpose;
-}
-
-/// Floating-point operations an element, roughly.
-std::int64_t flops_per_element(Opcode code) {
-  switch (code) {
-    case Opcode::exp:
-    case Opcode::log:
-    case Opcode::sin:
-    case Opcode::cos:
-    case Opcode::tanh:
-    case Opcode::erf:
-    case Opcode::sigmoid:
-      return 20;
-    case Opcode::pow:
-    case Opcode::random_uniform:
-      return 40;
-    case Opcode::random_normal:
-      return 80;
-    case Opcode::sqrt:
-    case Opcode::rsqrt:
-    case Opcode::div:
-      return 4;
-    case Opcode::transpose:
-      return 0;
-    default:
-      return is_view(code) ? 0 : 1;
-  }
 }
 
 /// Whether a kernel that computes `op` can compute its operands on the way.
