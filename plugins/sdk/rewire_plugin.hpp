@@ -388,8 +388,7 @@ class Join {
   Ints channel_shape() const {
     const Ints shape = stream.shape();
     Ints result(shape.size(), 1);
-    const auto axis =
-        static_cast<std::size_t>(channel_axis < 0 ? channel_axis + std::ssize(shape) : channel_axis);
+    const auto axis = static_cast<std::size_t>(channel_axis);
     result.at(axis) = shape.at(axis);
     return result;
   }
