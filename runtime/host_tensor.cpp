@@ -24,7 +24,7 @@ static_assert(std::endian::native == std::endian::little, "tensors are stored li
 constexpr std::size_t kAlignment = 64;
 /// From this size on memory comes from the kernel, which zeroes each page when it is first touched: by the
 /// thread that needs it, and never if none does.
-constexpr std::size_t kLargeTensor = std::size_t{16} << 20;
+constexpr std::size_t kLargeTensor = std::size_t{1} << 20;
 /// Every integer up to here is a double.
 constexpr std::int64_t kMaxExactInteger = std::int64_t{1} << 53;
 
