@@ -82,7 +82,7 @@ void initialise(const Initialise& call) {
     const std::string layer = join.last_weight.substr(0, join.last_weight.rfind('.'));
     for (const Weight& weight : join.weights()) {
       if (weight.name == join.last_weight || weight.name == layer + ".bias") {
-        call.write(weight, std::vector<double>(call.read(weight).size(), 0.0));
+        call.write(weight, std::vector<double>(weight.elements(), 0.0));
       }
     }
   }

@@ -339,6 +339,12 @@ struct Weight {
         trainable(weight.trainable != 0),
         decay(weight.decay != 0),
         type(detail::from_c(weight.type)) {}
+
+  std::size_t elements() const {
+    std::size_t count = 1;
+    for (std::int64_t extent : type.shape) count *= static_cast<std::size_t>(extent);
+    return count;
+  }
 };
 
 /// A residual join: facts as fields, slots as functions. During initialise its values are none.
@@ -531,9 +537,7 @@ class Initialise : public Call {
     return result;
   }
   std::vector<double> read(const Weight& weight) const {
-    std::size_t count = 1;
-    for (std::int64_t extent : weight.type.shape) count *= static_cast<std::size_t>(extent);
-    std::vector<double> data(count);
+    std::vector<double> data(weight.elements());
     context_.check(context_.host->read_weight(context_.call, weight.name.c_str(), data.data(), data.size()));
     return data;
   }
