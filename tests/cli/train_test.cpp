@@ -231,6 +231,37 @@ TEST_CASE("A plugin that is switched on at an epoch has its parameters from the 
   CHECK(timeless(metrics(kept))[9] != with[9]);
 }
 
+TEST_CASE(
+    "A plugin that is switched off at an epoch and on again trains each epoch with what is on, and resumes") {
+  const TemporaryFolder folder;
+  const Words three = kRun + Words{"--set", "train.epochs=3", "--set", "schedule.name=constant"};
+  const std::string factor = plugin_file("gain") + ":factor=1.5";
+  const std::string on = folder.file("on"), off = folder.file("off"), both = folder.file("both");
+  CHECK(rewire_command(train(three, on, {"--plugin", factor})).err.empty());
+  CHECK(rewire_command(train(three, off, {"--plugin", factor + ",to_epoch=1"})).err.empty());
+  const Words off_and_on = {"--plugin", factor + ",to_epoch=1", "--plugin", factor + ",from_epoch=2"};
+  CHECK(rewire_command(train(three, both, off_and_on)).err.empty());
+  const std::vector<Json> always = timeless(metrics(on)), first = timeless(metrics(off)),
+                          back = timeless(metrics(both));
+  REQUIRE(back.size() == 27);  // nine lines an epoch
+  for (std::size_t i = 0; i < back.size(); ++i) {
+    CAPTURE(i);
+    if (i < 9) CHECK(back[i] == always[i]);
+    if (i < 18) CHECK(back[i] == first[i]);
+    if (i >= 9) CHECK(back[i] != always[i]);
+    if (i >= 18) CHECK(back[i] != first[i]);
+  }
+  const std::string run = folder.file("stopped");
+  {
+    RunningCommand command(train(three, run, off_and_on));
+    await_lines(command, run, 20);  // after the second switch
+    command.signal(SIGKILL);
+    command.wait();
+  }
+  CHECK(rewire_command({"train", "--resume", run, "--quiet"}).err.empty());
+  CHECK(read_text(run + "/weights.safetensors") == read_text(both + "/weights.safetensors"));
+}
+
 TEST_CASE("eval sees the network as it was when the run was stopped") {
   const TemporaryFolder folder;
   const std::string run = folder.file("run");
