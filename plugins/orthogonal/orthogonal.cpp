@@ -4,7 +4,12 @@
 // branch's normed input. mode=feature: one s a token, reduced over the channels; mode=global: one s a sample,
 // over all axes but the batch. Both sums and s are at least f32 whatever the stream's dtype; x = 0 gives s =
 // 0.
+//
+// probability: in training each block is orthogonal with this probability, else it adds f as it is: one draw
+// a block and step, for all of the block's joins and the whole batch. Evaluation takes what is likelier.
+#include <map>
 #include <rewire_plugin.hpp>
+#include <utility>
 
 namespace {
 
@@ -13,21 +18,56 @@ using namespace rewire::plugin;
 constexpr rewire_parameter kParameters[] = {
     enum_parameter("mode", "feature", "feature|global", "project each token, or each sample as a whole"),
     float_parameter("eps", "1e-6", "added to |x|^2", above(0)),
+    float_parameter("probability", "1",
+                    "how likely a block is orthogonal in a training step; evaluation: always if >= 0.5",
+                    between(0, 1)),
+};
+
+/// Whether each block is orthogonal in this step: an i1 scalar, drawn at the first of the block's joins.
+class Draws {
+ public:
+  explicit Draws(double probability) : probability_(probability) {}
+
+  const Value& of_block(const Join& join) {
+    Value& drawn = by_block_[{join.scope, join.block}];
+    if (!drawn) {
+      const Type number{DType::f32, {}};
+      const Value u = join.rng_stream("draw", number);
+      const Value now = compare("lt", u, join.constant(probability_, number));
+      const Value likelier = join.constant(probability_ >= 0.5 ? 1 : 0, {DType::i1, {}});
+      drawn = select(join.is_training(), now, likelier);
+    }
+    return drawn;
+  }
+
+ private:
+  double probability_;
+  std::map<std::pair<std::string, std::int64_t>, Value> by_block_;
 };
 
 void rewrite(const Rewrite& call) {
   const bool global = call.get_text("mode") == "global";
-  const double eps = call.get_float("eps");
+  const double eps = call.get_float("eps"), probability = call.get_float("probability");
+  Draws draws(probability);
   for (const Join& join : call.joins()) {
+    if (probability == 0) {
+      join.set_branch(join.branch);
+      continue;
+    }
     const Ints axes = global ? join.axes_within_sample() : Ints{join.channel_axis};
     const Value x = at_least_f32(join.stream);
     const Value f = at_least_f32(join.branch);
-    const Value s = sum(x * f, axes) / (sum(x * x, axes) + eps);
+    const Value norm = sum(x * x, axes) + eps;
+    Value s = sum(x * f, axes) / norm;
+    if (probability < 1) {
+      const Value drawn = draws.of_block(join);
+      s = select(drawn, s, constant_like(s, 0));
+    }
     join.set_branch(join.branch - cast(s, join.stream.dtype()) * join.stream);
   }
 }
 
 }  // namespace
 
-REWIRE_PLUGIN("orthogonal", "1.0.0", "adds only the part of the branch that is orthogonal to the stream",
+REWIRE_PLUGIN("orthogonal", "1.1.0", "adds only the part of the branch that is orthogonal to the stream",
               kParameters, rewrite)

@@ -18,16 +18,27 @@ TEST_CASE("A ViT with the orthogonal plugin computes and learns as in PyTorch") 
   check_run(golden, "adamw", rewriting_evaluator(golden), kExact);
 }
 
-TEST_CASE("The goldens tell the modes apart, and from plain joins") {
-  const Golden feature = read_golden("vit_token_orthogonal_feature");
-  for (const char* other : {"vit_token_plain", "vit_token_orthogonal_global"}) {
-    const ir::Tensor a = runtime::to_double(feature.tensors.at("logits"));
-    const ir::Tensor b = runtime::to_double(read_golden(other).tensors.at("logits"));
-    double distance = 0;
-    for (std::size_t i = 0; i < a.data.size(); ++i)
-      distance = std::max(distance, std::abs(a.data[i] - b.data[i]));
-    CHECK(distance > 0.01);
-  }
+TEST_CASE("Where the stream's squared norm is of the size of eps, it computes as in PyTorch") {
+  const std::string model = GENERATE(as<std::string>{}, "slim", "odd");
+  const std::string option = GENERATE(as<std::string>{}, "", "_global", "_eps");
+  const Golden golden = read_golden("vit_" + model + "_orthogonal_tiny" + option);
+  check_gradients(golden, rewriting_evaluator(golden), kExact);
+}
+
+/// The largest difference of two goldens' logits.
+double distance(const std::string& one, const std::string& other) {
+  const ir::Tensor a = runtime::to_double(read_golden(one).tensors.at("logits"));
+  const ir::Tensor b = runtime::to_double(read_golden(other).tensors.at("logits"));
+  double most = 0;
+  for (std::size_t i = 0; i < a.data.size(); ++i) most = std::max(most, std::abs(a.data[i] - b.data[i]));
+  return most;
+}
+
+TEST_CASE("The goldens tell the modes apart, plain joins, and one eps from another") {
+  CHECK(distance("vit_token_orthogonal_feature", "vit_token_plain") > 0.01);
+  CHECK(distance("vit_token_orthogonal_feature", "vit_token_orthogonal_global") > 0.01);
+  CHECK(distance("vit_slim_orthogonal_tiny", "vit_slim_orthogonal_tiny_eps") > 0.01);
+  CHECK(distance("vit_odd_orthogonal_tiny", "vit_odd_orthogonal_tiny_eps") > 0.01);
 }
 
 }  // namespace

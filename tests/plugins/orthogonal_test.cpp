@@ -10,7 +10,7 @@
 #include "ir/error.h"
 #include "ir/evaluate.h"
 #include "ir/residual.h"
-#include "runtime/plugin/plugin.h"
+#include "tests/plugins/strategy.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 #include "tests/support/residual_net.h"
@@ -23,21 +23,12 @@ using ir::Tensor;
 using ir::TensorType;
 
 runtime::PluginHandle orthogonal(const std::string& values = "") {
-  const std::string spec = values.empty() ? "orthogonal" : "orthogonal:" + values;
-  return runtime::load_plugin(runtime::parse_plugin_spec(spec), {});
+  return load(values.empty() ? "orthogonal" : "orthogonal:" + values);
 }
 
 ir::Module rewritten(ir::Module module, const std::vector<runtime::PluginHandle>& plugins) {
   runtime::apply_plugins(module, plugins, 0);
   return module;
-}
-
-Tensor sample(const TensorType& type, double phase) {
-  Tensor tensor(type);
-  for (std::size_t i = 0; i < tensor.data.size(); ++i) {
-    tensor.data[i] = std::sin(1.7 * static_cast<double>(i) + phase);
-  }
-  return tensor;
 }
 
 /// The places over which one s is taken, as lists of flat indices: one list a (batch, token) or a batch

@@ -34,8 +34,12 @@ CASES = [(model, name, plugins, RUNS) for model in ("token", "avg")
          for name, plugins in (("plain", []), ("orthogonal_feature", ["orthogonal:mode=feature"]),
                                ("orthogonal_global", ["orthogonal:mode=global"]))]
 CASES[3] = ("avg", "plain", [], {"adamw": ADAMW, "sgd": SGD, "nesterov": NESTEROV})
-# Each option of each strategy: logits and gradients; steps only where a strategy trains something of its own.
+# Each option of each strategy: logits and gradients; steps only where a strategy trains something of its own. In
+# `tiny` ones the stream is so small that its squared norm is of the size of eps.
 OPTIONS = {
+    "orthogonal_tiny": (["orthogonal"], {}),
+    "orthogonal_tiny_global": (["orthogonal:mode=global"], {}),
+    "orthogonal_tiny_eps": (["orthogonal:eps=1e-5"], {}),
     "decay": (["decay"], {}),
     "decay_paper_literal": (["decay:alpha_min=0.5,schedule=paper_literal"], {}),
     "decay_per_block": (["decay:alpha_min=0.3,schedule=per_block"], {}),
@@ -54,9 +58,9 @@ def float32_values(tensor):
     return tensor.float().double()
 
 
-def perturbed(model, generator):
+def perturbed(model, generator, stream_scale=1.0):
     """Weights far from their start: at the start norms are 1, biases 0 and the residual branches tiny, and errors
-    in their gradients or their names would not show."""
+    in their gradients or their names would not show. stream_scale is for what is added to the stream."""
     for name, p in model.named_parameters():
         noise = torch.randn(p.shape, generator=generator, dtype=torch.float64)
         if name.endswith("alpha"):
@@ -67,6 +71,8 @@ def perturbed(model, generator):
             p.data = noise / math.sqrt(p[0].numel())
         else:
             p.data = 0.5 * noise
+        if any(part in name for part in ("cls_token", "pos_embed", "patch_embed", "attn.proj", "mlp.fc2")):
+            p.data = stream_scale * p.data
         p.data = float32_values(p.data)
 
 
@@ -106,11 +112,11 @@ def train(model, images, labels, o):
     return torch.stack(losses), torch.stack(norms), torch.tensor(rates, dtype=torch.float64)
 
 
-def make_case(name, plugins, runs):
+def make_case(name, plugins, runs, stream_scale):
     options = MODELS[name]
     generator = torch.Generator().manual_seed(20240607)
     model = VisionTransformer(**options, plugins=plugins).double()
-    perturbed(model, generator)
+    perturbed(model, generator, stream_scale)
     shape = (STEPS if runs else 1, BATCH[name], options["channels"], options["image"], options["image"])
     images = float32_values(torch.randn(shape, generator=generator, dtype=torch.float64))
     labels = torch.randint(0, options["classes"], shape[:2], generator=generator)
@@ -142,7 +148,7 @@ def main():
     folder = pathlib.Path(__file__).parent / "goldens"
     folder.mkdir(exist_ok=True)
     for model, name, plugins, runs in CASES:
-        tensors, metadata = make_case(model, plugins, runs)
+        tensors, metadata = make_case(model, plugins, runs, 3e-4 if "tiny" in name else 1.0)
         path = folder / f"vit_{model}_{name}.safetensors"
         save_file(tensors, path, metadata)
         path.chmod(0o644)
