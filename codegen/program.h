@@ -46,7 +46,8 @@ struct GemmLaunch {
   std::string location;
 };
 
-/// An op without a tile form (sort, scatter_add): run by codegen/library/host_ops on dense buffers.
+/// An op without a tile form, on dense buffers: Fourier transforms of f32 run in FFTW, others (sort,
+/// scatter_add) on the evaluator's own function.
 struct HostLaunch {
   ir::Op op;
   std::vector<View> operands, results;

@@ -130,8 +130,9 @@ std::string join_types(const std::vector<TensorType>& types) {
 }  // namespace
 
 std::string_view op_class_name(OpClass op_class) {
-  constexpr std::array<std::string_view, 9> kNames = {"pointwise", "reduce",   "contract", "shape", "random",
-                                                      "composite", "residual", "state",    "comm"};
+  constexpr std::array<std::string_view, 10> kNames = {"pointwise", "reduce", "contract",  "shape",
+                                                       "spectral",  "random", "composite", "residual",
+                                                       "state",     "comm"};
   return kNames[static_cast<std::size_t>(op_class)];
 }
 

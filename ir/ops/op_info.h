@@ -19,6 +19,7 @@ enum class OpClass : std::uint8_t {
   reduce,
   contract,
   shape,
+  spectral,
   random,
   composite,
   residual,

@@ -351,6 +351,50 @@ TEST_CASE("Composites") {
   });
 }
 
+TEST_CASE("Fourier transforms and circulant products") {
+  refuses("rfft: x (operand 0) must have rank 1 or more: f32[]",
+          [](Bench& t) { t.b.unary(Opcode::rfft, t.scalar); });
+  refuses(
+      "irfft: the spectrum (operand 0) must be [..., 2, bins]: real parts, then imaginary parts: f32[3,2]",
+      [](Bench& t) {
+        t.b.emit(Opcode::irfft, {t.f32_}, {{"length", std::int64_t{2}}});
+      });
+  refuses("irfft: length 6 has 4 bins, not 3: f32[2,3]", [](Bench& t) {
+    t.b.emit(Opcode::irfft, {t.f23}, {{"length", std::int64_t{6}}});
+  });
+  refuses("circulant_matmul: c (operand 1) must be [output slices, input slices, lags]: f32[2,3] x f32[2,3]",
+          [](Bench& t) {
+            t.b.emit(Opcode::circulant_matmul, {t.f23, t.f23});
+          });
+  refuses("circulant_matmul: x's last axis is 4, not 3 slices of 4: f32[4] x f32[2,3,4]", [](Bench& t) {
+    t.b.emit(Opcode::circulant_matmul, {t.f4, t.f234});
+  });
+  refuses(
+      "circulant_matmul: lowering must be one of auto, dense, split2, split4, split8, fft, not 'fast': "
+      "f32[5,12] x "
+      "f32[2,3,4]",
+      [](Bench& t) {
+        const Value x = t.b.argument("x", f32({5, 12}));
+        t.b.emit(Opcode::circulant_matmul, {x, t.f234}, {{"lowering", std::string("fast")}});
+      });
+  refuses(
+      "circulant_matmul_grad: the leading axes of x (operand 0) and of the result's gradient (operand 1) "
+      "differ: "
+      "f32[2,3] x f32[4,2]",
+      [](Bench& t) {
+        t.b.emit(Opcode::circulant_matmul_grad, {t.f23, t.f42}, {{"lags", std::int64_t{1}}});
+      });
+  refuses("circulant_matmul_grad: last axes of 4 and 4 are no slices of 3 lags: f32[4] x f32[4]",
+          [](Bench& t) {
+            t.b.emit(Opcode::circulant_matmul_grad, {t.f4, t.f4}, {{"lags", std::int64_t{3}}});
+          });
+  refuses("circulant_matmul_grad: lowering split8 needs a multiple of 8 lags, not 4: f32[4] x f32[4]",
+          [](Bench& t) {
+            t.b.emit(Opcode::circulant_matmul_grad, {t.f4, t.f4},
+                     {{"lags", std::int64_t{4}}, {"lowering", std::string("split8")}});
+          });
+}
+
 TEST_CASE("Residual joins") {
   const std::string five = ": f32[2,3,4] x f32[2,3,4] x f32[2,3,4] x f32[2,3,4] x f32[2,3,4]";
   const auto join = [](Bench& t, const Attributes& facts) {

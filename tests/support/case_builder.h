@@ -104,6 +104,11 @@ void cross_entropy_case(CaseBuilder& c, ir::Opcode code);
 void dropout_case(CaseBuilder& c, ir::Opcode code);
 void residual_case(CaseBuilder& c, ir::Opcode code);
 
+void rfft_case(CaseBuilder& c, ir::Opcode code);
+void irfft_case(CaseBuilder& c, ir::Opcode code);
+void circulant_matmul_case(CaseBuilder& c, ir::Opcode code);
+void circulant_matmul_grad_case(CaseBuilder& c, ir::Opcode code);
+
 void param_case(CaseBuilder& c, ir::Opcode code);
 void update_case(CaseBuilder& c, ir::Opcode code);
 void is_training_case(CaseBuilder& c, ir::Opcode code);

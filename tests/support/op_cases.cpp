@@ -57,6 +57,8 @@ const std::map<Opcode, CaseGenerator>& generators() {
       {Opcode::sort, sort_case},
       {Opcode::iota, iota_case},
       {Opcode::constant, constant_case},
+      {Opcode::rfft, rfft_case},
+      {Opcode::irfft, irfft_case},
       {Opcode::random_uniform, random_case},
       {Opcode::random_normal, random_case},
       {Opcode::layer_norm, layer_norm_case},
@@ -68,12 +70,22 @@ const std::map<Opcode, CaseGenerator>& generators() {
       {Opcode::cross_entropy, cross_entropy_case},
       {Opcode::dropout, dropout_case},
       {Opcode::drop_path, dropout_case},
+      {Opcode::circulant_matmul, circulant_matmul_case},
+      {Opcode::circulant_matmul_grad, circulant_matmul_grad_case},
       {Opcode::residual, residual_case},
       {Opcode::param, param_case},
       {Opcode::update, update_case},
       {Opcode::is_training, is_training_case},
   };
   return table;
+}
+
+/// FNV-1a. Ops draw apart, so that one seed gives each op another shape; and by name, so that an op that is
+/// added changes no other's cases.
+std::uint64_t name_hash(std::string_view name) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
 }
 
 }  // namespace
@@ -85,8 +97,7 @@ bool has_op_case(Opcode code) {
 OpCase random_op_case(Opcode code, std::uint64_t seed) {
   const auto found = generators().find(code);
   if (found == generators().end()) internal_error("no op case for '{}'", ir::opcode_name(code));
-  // Ops draw apart: one seed gives each op another shape.
-  CaseBuilder builder(seed * ir::kOpcodeCount + static_cast<std::uint64_t>(code));
+  CaseBuilder builder(seed + name_hash(ir::opcode_name(code)));
   found->second(builder, code);
   return builder.finish();
 }

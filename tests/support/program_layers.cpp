@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <string>
 
 #include "tests/support/program_writer.h"
 
@@ -137,11 +138,41 @@ void transformer_block(ProgramWriter& w) {
   w.add(join(w, y, linear(w, hidden, w.build.shape(x)[2]), g, "mlp", 1), 16);
 }
 
+/// A product with a block-circulant matrix, by any lowering that the lags allow.
+void circulant_product(ProgramWriter& w) {
+  const Node x = w.tame(w.pick(2, 4), 2);
+  const std::int64_t width = w.shape(x).back(), outputs = w.random.integer(1, 3);
+  std::int64_t inputs = w.random.integer(1, 4);
+  while (width % inputs != 0) --inputs;
+  const std::int64_t lags = width / inputs;
+  if (w.elements(x) / inputs * outputs > kMaxProgramElements) return;
+  std::string lowering = w.random.pick({"auto", "dense", "split2", "split4", "split8", "fft"});
+  if (lowering.starts_with("split") && lags % (lowering.back() - '0') != 0) lowering = "dense";
+  const bool transpose = w.random.chance(0.3);
+  const double scale = 1 / std::sqrt(static_cast<double>(width));
+  const Shape shape = {transpose ? inputs : outputs, transpose ? outputs : inputs, lags};
+  w.add(
+      w.build.emit(Opcode::circulant_matmul, {x.value, w.parameter(shape, -scale, scale).value},
+                   {{"correlation", w.random.chance(0.5)}, {"transpose", transpose}, {"lowering", lowering}}),
+      3 * x.bound);
+}
+
+/// Rows filtered in the frequency domain.
+void spectral_filter(ProgramWriter& w) {
+  const Node x = w.tame(w.pick(1, 3), 2);
+  const std::int64_t length = w.shape(x).back();
+  const Value spectrum = w.build.emit(Opcode::rfft, {x.value});
+  const Value filtered = w.build.mul(spectrum, w.parameter({2, length / 2 + 1}, -1, 1).value);
+  w.add(w.build.emit(Opcode::irfft, {filtered}, {{"length", length}}),
+        x.bound * std::sqrt(static_cast<double>(length)));
+}
+
 }  // namespace
 
 std::span<const ProgramStep> layer_steps() {
   static constexpr ProgramStep kSteps[] = {
-      {matrix_product, 4}, {dense_layer, 4}, {composite, 8}, {loss, 1}, {transformer_block, 2}};
+      {matrix_product, 4},    {dense_layer, 4},       {composite, 8},      {loss, 1},
+      {transformer_block, 2}, {circulant_product, 3}, {spectral_filter, 1}};
   return kSteps;
 }
 
