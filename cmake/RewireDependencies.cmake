@@ -12,3 +12,6 @@ find_package(OpenMP REQUIRED)
 # Debian 12's oneDNN package asks for OpenCL headers that the CPU path never needs, so the library is found by name.
 find_path(REWIRE_DNNL_INCLUDE dnnl.hpp REQUIRED)
 find_library(REWIRE_DNNL_LIBRARY dnnl REQUIRED)
+# FFTW's CMake package is broken on Debian (it names no library), so it is found by name as well.
+find_path(REWIRE_FFTW_INCLUDE fftw3.h REQUIRED)
+find_library(REWIRE_FFTW_LIBRARY fftw3f REQUIRED)

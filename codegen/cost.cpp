@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <tuple>
@@ -95,6 +96,12 @@ std::int64_t view_bytes(const Program& program, const View& view) {
   return count;
 }
 
+/// What a radix-2 transform of real rows takes: 2.5 n log2 n.
+std::int64_t fft_flops(const ir::Shape& rows) {
+  return static_cast<std::int64_t>(2.5 * static_cast<double>(ir::element_count(rows)) *
+                                   std::log2(static_cast<double>(rows.back())));
+}
+
 LaunchCost gemm_cost(const Program& program, const GemmLaunch& gemm) {
   LaunchCost cost;
   cost.bytes = view_bytes(program, gemm.a) + view_bytes(program, gemm.b) + view_bytes(program, gemm.bias) +
@@ -124,6 +131,8 @@ LaunchCost cost_of(const Program& program, const Launch& launch) {
   for (const auto* views : {&host.operands, &host.results}) {
     for (const View& view : *views) cost.bytes += view_bytes(program, view);
   }
+  if (host.op.code == ir::Opcode::rfft) cost.flops = fft_flops(host.operands[0].shape);
+  if (host.op.code == ir::Opcode::irfft) cost.flops = fft_flops(host.results[0].shape);
   return cost;
 }
 

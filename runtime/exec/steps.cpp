@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 
+#include "codegen/library/fft.h"
 #include "ir/error.h"
 #include "ir/ops/op_info.h"
 #include "runtime/host_tensor.h"
@@ -189,7 +190,45 @@ class GemmStep final : public Step {
   std::byte *a_ = nullptr, *b_ = nullptr, *c_ = nullptr, *bias_ = nullptr;
 };
 
-// Ops without a tile form run on the evaluator's own function: exact, on one thread.
+// Fourier transforms of dense f32 rows, cut by rows: no row's bits depend on where the cuts are.
+class FftStep final : public Step {
+ public:
+  static bool serves(const Program& program, const codegen::HostLaunch& launch) {
+    if (launch.op.code != ir::Opcode::rfft && launch.op.code != ir::Opcode::irfft) return false;
+    return program.buffers[static_cast<std::size_t>(launch.operands[0].buffer)].type.dtype == ir::DType::f32;
+  }
+  explicit FftStep(const codegen::HostLaunch& launch) : from_(launch.operands[0]), to_(launch.results[0]) {
+    const bool inverse = launch.op.code == ir::Opcode::irfft;
+    const std::int64_t length = (inverse ? to_ : from_).shape.back();
+    const std::int64_t rows = ir::element_count((inverse ? to_ : from_).shape) / length;
+    grain_ = (rows + kMaxTasks - 1) / kMaxTasks;
+    tasks_ = (rows + grain_ - 1) / grain_;
+    full_ = std::make_unique<codegen::Fft>(codegen::FftShape{grain_, length, inverse});
+    last_ = std::make_unique<codegen::Fft>(codegen::FftShape{rows - (tasks_ - 1) * grain_, length, inverse});
+    const std::int64_t spectrum = 2 * (length / 2 + 1);
+    from_step_ = grain_ * (inverse ? spectrum : length);
+    to_step_ = grain_ * (inverse ? length : spectrum);
+  }
+  std::int64_t tasks() const override { return tasks_; }
+  std::int64_t scratch_bytes() const override { return 0; }
+  void bind(const BufferPointers& pointers) override {
+    input_ = reinterpret_cast<const float*>(pointers[static_cast<std::size_t>(from_.buffer)]) + from_.offset;
+    output_ = reinterpret_cast<float*>(pointers[static_cast<std::size_t>(to_.buffer)]) + to_.offset;
+  }
+  void run(std::int64_t task, void*) const override {
+    const codegen::Fft& transform = task + 1 == tasks_ ? *last_ : *full_;
+    transform.run(input_ + task * from_step_, output_ + task * to_step_);
+  }
+
+ private:
+  View from_, to_;
+  std::int64_t grain_ = 1, tasks_ = 1, from_step_ = 0, to_step_ = 0;
+  std::unique_ptr<codegen::Fft> full_, last_;
+  const float* input_ = nullptr;
+  float* output_ = nullptr;
+};
+
+// Other ops without a tile form run on the evaluator's own function: exact, on one thread.
 class HostStep final : public Step {
  public:
   HostStep(const Program& program, const codegen::HostLaunch& launch) : launch_(launch) {
@@ -287,8 +326,10 @@ std::vector<std::unique_ptr<Step>> make_steps(const Program& program,
       steps.push_back(std::make_unique<KernelStep>(*k, kernels.at(kernel++)));
     } else if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
       steps.push_back(std::make_unique<GemmStep>(program, *gemm, gemms));
+    } else if (const auto& host = std::get<codegen::HostLaunch>(launch); FftStep::serves(program, host)) {
+      steps.push_back(std::make_unique<FftStep>(host));
     } else {
-      steps.push_back(std::make_unique<HostStep>(program, std::get<codegen::HostLaunch>(launch)));
+      steps.push_back(std::make_unique<HostStep>(program, host));
     }
   }
   return steps;
