@@ -1,24 +1,28 @@
-// rewire models: the zoo.
+// rewire models: the zoo, and how many weights each model has, with plugins if any are asked for.
 #include "models/model.h"
 
 #include <fmt/format.h>
 
 #include "cli/commands.h"
 #include "cli/json.h"
+#include "cli/network.h"
 
 namespace rewire::cli {
 namespace {
 
 struct Request {
+  std::vector<std::string> plugins, plugin_path;
   bool json = false;
 };
 
 void declare(Request& request, Options& options) {
+  options.list("--plugin", request.plugins, "NAME:key=value,...: counts its weights too; repeatable");
+  declare_plugin_path(request.plugin_path, options);
   options.flag("--json", request.json, "print a list of objects");
 }
 
-std::int64_t weight_count(const models::ModelOptions& options) {
-  const ir::Module module = models::build(options, 1);
+std::int64_t weight_count(const Request& request, const std::string& name) {
+  const ir::Module module = rewritten_module(resolve({name, {}, request.plugins, request.plugin_path}), 1);
   std::int64_t count = 0;
   for (const ir::Parameter& parameter : module.parameters)
     count += parameter.trainable ? parameter.type.elements() : 0;
@@ -33,7 +37,7 @@ void run(const Request& request) {
   }
   for (const std::string& name : models::zoo_names()) {
     const models::ModelOptions model = models::zoo(name);
-    const std::int64_t count = weight_count(model);
+    const std::int64_t count = weight_count(request, name);
     if (request.json) {
       list.push_back({{"name", name},
                       {"image", model.image},
