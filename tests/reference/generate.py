@@ -48,10 +48,23 @@ OPTIONS = {
     "decay_learnable_undecayed": (["decay:learnable=true,decay_alpha=false"], RUNS),
     "decay_both": (["decay:variant=both"], {}),
     "decay_branch": (["decay:variant=branch"], {}),
+    "augment": (["augment:blocks=B"], RUNS),
+    "augment_one_block": (["augment:blocks=1,paths=3"], {}),
+    "augment_corr": (["augment:blocks=B,circulant=corr"], {}),
+    "augment_stream": (["augment:blocks=B,input=stream"], {}),
+    "augment_act_circ": (["augment:blocks=B,order=act_circ"], {}),
+    "augment_circ": (["augment:blocks=B,order=circ,circulant=corr"], {}),
+    "augment_act": (["augment:order=act"], {}),
+    "augment_dense": (["augment:projection=dense"], {}),
+    "augment_dense_act_circ": (["augment:projection=dense,order=act_circ,input=stream"], {}),
+    "augment_none": (["augment:paths=0"], {}),
+    "decay_augment": (["decay", "augment:blocks=B"], {}),
     "decay_orthogonal": (["decay", "orthogonal"], {}),
     "orthogonal_attn_decay_mlp": (["orthogonal:sites=attn", "decay:sites=mlp"], {}),
 }
-CASES += [(model, name, *option) for model in ("slim", "odd") for name, option in OPTIONS.items()]
+BLOCKS = {"slim": "4", "odd": "3"}  # augment's, which divide the width
+CASES += [(model, name, [spec.replace("=B", "=" + BLOCKS[model]) for spec in specs], runs)
+          for model in BLOCKS for name, (specs, runs) in OPTIONS.items()]
 
 
 def float32_values(tensor):

@@ -12,22 +12,24 @@ from torch import nn
 
 @dataclasses.dataclass
 class Place:
-    """Where a join stands: join l of L (both halves of a block counted), block b of D."""
+    """Where a join stands: join l of L (both halves of a block counted), block b of D; the stream is d wide."""
     l: int
     L: int
     b: int
     D: int
+    d: int
     site: str  # attn, mlp
 
 
 class Join(nn.Module):
-    """Maps the stream x [B, N, D] and the branch's output f to the new stream, the sum of two slots. The strategies
-    below set the slots, as plugins do; specs are the plugins' own, "NAME:key=value,…"."""
+    """Maps the stream x [B, N, D], the branch's output f and its input u to the new stream, the sum of two slots and of
+    paths. The strategies below set them, as plugins do; specs are the plugins' own, "NAME:key=value,…"."""
 
     def __init__(self, specs, place):
         super().__init__()
         self.shortcut = lambda x: x
         self.branch = lambda x, f: f
+        self.paths = lambda x, u: 0
         for spec in specs:
             name, _, values = spec.partition(":")
             values = dict(value.split("=") for value in values.split(",") if value)
@@ -36,8 +38,8 @@ class Join(nn.Module):
             if chosen and (layers is None or str(place.b) in layers.split("+")):
                 STRATEGIES[name](self, place, **values)
 
-    def forward(self, x, f):
-        return self.shortcut(x) + self.branch(x, f)
+    def forward(self, x, f, u):
+        return self.shortcut(x) + self.branch(x, f) + self.paths(x, u)
 
 
 def orthogonal(join, place, mode="feature", eps="1e-6"):
@@ -68,7 +70,37 @@ def decay(join, place, alpha_min="0.6", schedule="endpoint", learnable="false", 
         join.shortcut = lambda x: alpha * x
 
 
-STRATEGIES = {"orthogonal": orthogonal, "decay": decay}
+def circulant_product(u, c, correlation):
+    """u [..., b n] by the block-circulant matrix of c [b, b, n] (output slice, input slice, lag), by Fourier transforms:
+    slice i of the result is irfft(sum over j of rfft(u_j) rfft(c_ij)), of conj(rfft(c_ij)) for the correlation."""
+    b, _, n = c.shape
+    spectrum = torch.fft.rfft(c)
+    spectrum = spectrum.conj() if correlation else spectrum
+    slices = torch.fft.rfft(u.reshape(*u.shape[:-1], 1, b, n))
+    return torch.fft.irfft((slices * spectrum).sum(-2), n=n).reshape(u.shape)
+
+
+def augment(join, place, paths="2", blocks="4", order="circ_act", projection="circulant", input="norm",
+            circulant="conv"):
+    """Adds sum over i < T of gelu(u Theta_i), u the branch's input or x: Theta block-circulant or full, the activation
+    behind it, before it, alone or left out."""
+    T, b, d = int(paths), int(blocks), place.d
+    if T == 0:
+        return
+    if order == "act":
+        project = lambda u, i: u
+    elif projection == "dense":
+        join.weight = nn.Parameter(torch.zeros(T, d, d))
+        project = lambda u, i: u @ join.weight[i].T
+    else:
+        join.c = nn.Parameter(torch.zeros(T, b, b, d // b))
+        project = lambda u, i: circulant_product(u, join.c[i], circulant == "corr")
+    path = {"circ_act": lambda u, i: F.gelu(project(u, i)), "act_circ": lambda u, i: project(F.gelu(u), i),
+            "act": lambda u, i: F.gelu(u), "circ": project}[order]
+    join.paths = lambda x, u: sum(path(u if input == "norm" else x, i) for i in range(T))
+
+
+STRATEGIES = {"orthogonal": orthogonal, "decay": decay, "augment": augment}
 
 
 class Attention(nn.Module):
@@ -105,8 +137,10 @@ class Block(nn.Module):
         self.mlp = Mlp(dim, hidden)
 
     def forward(self, x):
-        x = self.join_attn(x, self.attn(self.norm1(x)))
-        return self.join_mlp(x, self.mlp(self.norm2(x)))
+        u = self.norm1(x)
+        x = self.join_attn(x, self.attn(u), u)
+        u = self.norm2(x)
+        return self.join_mlp(x, self.mlp(u), u)
 
 
 class PatchEmbed(nn.Module):
@@ -130,7 +164,7 @@ class VisionTransformer(nn.Module):
         self.patch_embed = PatchEmbed(channels, dim, patch)
         hidden = int(dim * mlp_ratio)
         self.blocks = nn.Sequential(*[
-            Block(dim, heads, hidden, *(Join(plugins, Place(2 * b + i, 2 * depth, b, depth, site))
+            Block(dim, heads, hidden, *(Join(plugins, Place(2 * b + i, 2 * depth, b, depth, dim, site))
                                         for i, site in enumerate(("attn", "mlp")))) for b in range(depth)])
         self.norm = nn.LayerNorm(dim, eps=1e-6)
         self.head = nn.Linear(dim, classes)

@@ -1,0 +1,129 @@
+// Augmented shortcuts: beside the plain shortcut, T cheap learned ones run past every branch,
+//   x' = x + f + sum over i < T of gelu(u Theta_i),   u the branch's input (its norm of x) or x itself.
+// Theta_i [d, d] is block-circulant: b x b blocks, each told by its d / b lags, T b d numbers a join in all.
+// order: the activation after Theta (circ_act), before it (act_circ), Theta alone (circ) or gelu alone (act,
+// T times). projection=dense takes T full matrices instead. The paths stand outside drop path.
+#include <rewire_plugin.hpp>
+#include <string>
+#include <utility>
+
+namespace {
+
+using namespace rewire::plugin;
+
+constexpr double kInitStd = 0.02, kInitCut = 2;
+
+constexpr rewire_parameter kParameters[] = {
+    int_parameter("paths", "2", "how many learned shortcuts run past each branch; 0: the plain join",
+                  at_least(0)),
+    int_parameter("blocks", "4", "blocks of a circulant matrix along each side; must divide the width",
+                  at_least(1)),
+    enum_parameter("order", "circ_act", "circ_act|act_circ|act|circ",
+                   "the projection, then gelu; gelu, then the projection; gelu alone; the projection alone"),
+    enum_parameter("projection", "circulant", "circulant|dense",
+                   "block-circulant matrices, or full ones: blocks and circulant are not used"),
+    enum_parameter("input", "norm", "norm|stream",
+                   "what the paths read: what the branch reads, or the stream"),
+    enum_parameter(
+        "circulant", "conv", "conv|corr",
+        "a circulant's entry of input s and output r: lag r - s (convolution) or s - r (correlation)"),
+};
+
+/// How a join's channels are made the last axis, and back.
+struct ChannelsLast {
+  Ints there, back;
+
+  explicit ChannelsLast(const Join& join) {
+    const auto rank = std::ssize(join.stream.shape());
+    const std::int64_t channels = (join.channel_axis + rank) % rank;
+    for (std::int64_t axis = 0; axis < rank; ++axis) {
+      if (axis != channels) there.push_back(axis);
+    }
+    there.push_back(channels);
+    back.resize(there.size());
+    for (std::size_t i = 0; i < there.size(); ++i)
+      back[static_cast<std::size_t>(there[i])] = static_cast<std::int64_t>(i);
+  }
+  bool changes() const { return there.back() + 1 != std::ssize(there); }
+};
+
+/// The weight's dtype follows the stream's, but is never narrower than f32; it is used in the stream's.
+Value add_paths_weight(const Join& join, const char* name, const Ints& shape) {
+  const DType stream = join.stream.dtype();
+  const DType dtype = stream == DType::f64 ? DType::f64 : DType::f32;
+  const Init init = Init::trunc_normal(kInitStd, kInitCut);
+  return cast(join.add_weight(name, {dtype, shape}, init, Group::decay), stream);
+}
+
+/// The projections of one join: [..., d] to [..., outputs d], where outputs is T, or 1 if their sum is
+/// wanted: where nothing stands behind them, sum of u Theta_i = u (sum of Theta_i).
+class Projection {
+ public:
+  Projection(const Rewrite& call, const Join& join, std::int64_t width)
+      : paths_(call.get_int("paths")),
+        blocks_(call.get_int("blocks")),
+        width_(width),
+        dense_(call.get_text("projection") == "dense"),
+        correlation_(call.get_text("circulant") == "corr") {
+    if (!dense_ && width % blocks_ != 0) refuse_blocks(join);
+    weight_ = dense_ ? add_paths_weight(join, "weight", {paths_, width, width})
+                     : add_paths_weight(join, "c", {paths_, blocks_, blocks_, width / blocks_});
+  }
+
+  Value all(const Value& u) const { return project(u, weight_, paths_); }
+  Value summed(const Value& u) const { return project(u, sum(weight_, {0}), 1); }
+
+ private:
+  Value project(const Value& u, const Value& weight, std::int64_t outputs) const {
+    if (dense_) return matmul(u, reshape(weight, {outputs * width_, width_}), false, true);
+    const Value lags = reshape(weight, {outputs * blocks_, blocks_, width_ / blocks_});
+    return emit("circulant_matmul", {u, lags}, {{"correlation", correlation_}});
+  }
+
+  [[noreturn]] void refuse_blocks(const Join& join) const {
+    std::int64_t below = blocks_, above = blocks_;
+    while (width_ % below != 0) --below;
+    while (above < width_ && width_ % above != 0) ++above;
+    throw Error("blocks=" + std::to_string(blocks_) + " does not divide the width " + std::to_string(width_) +
+                " of " + join.name + ": use a divisor, such as " + std::to_string(below) +
+                (above <= width_ ? " or " + std::to_string(above) : std::string()));
+  }
+
+  std::int64_t paths_, blocks_, width_;
+  bool dense_, correlation_;
+  Value weight_;
+};
+
+/// The paths of one join, whose channels are the last axis of u.
+std::vector<Value> paths_of(const Rewrite& call, const Join& join, const Value& u) {
+  const std::int64_t count = call.get_int("paths"), width = u.shape().back();
+  const std::string order = call.get_text("order");
+  if (order == "act") return {gelu(u) * static_cast<double>(count)};
+  const Projection projection(call, join, width);
+  if (order == "act_circ") return {projection.summed(gelu(u))};
+  if (order == "circ") return {projection.summed(u)};
+  const Value all = projection.all(u);
+  std::vector<Value> paths;
+  for (std::int64_t i = 0; i < count; ++i) paths.push_back(gelu(slice(all, -1, i * width, (i + 1) * width)));
+  return paths;
+}
+
+void rewrite(const Rewrite& call) {
+  if (call.get_int("paths") == 0) return;
+  for (const Join& join : call.joins()) {
+    const Value input = call.get_text("input") == "norm" ? join.input : join.stream;
+    if (input.shape() != join.stream.shape()) {
+      throw Error("the branch of " + join.name +
+                  " reads another shape than the stream's: leave it out, or input=stream");
+    }
+    const ChannelsLast order(join);
+    const Value u = order.changes() ? transpose(input, order.there) : input;
+    for (const Value& path : paths_of(call, join, u)) {
+      join.add_path(order.changes() ? transpose(path, order.back) : path);
+    }
+  }
+}
+
+}  // namespace
+
+REWIRE_PLUGIN("augment", "1.0.0", "runs learned shortcuts past every branch", kParameters, rewrite)
