@@ -1,8 +1,9 @@
 // Which lowering of a block-circulant product takes least time; see ir/ops/circulant.h. The time of a row, in
 // operations of a large matrix product:
-//   dense     2 q n p n
-//   split     2 q n p n share(R) / efficiency(R)  + kPerElement elements that the transforms write and read
-//   again fft       (p + q) 2.5 n log2 n kFftSlowness + 4 p q n kPointwiseSlowness + kPerElement elements
+//
+//   dense  2 q n p n
+//   split  2 q n p n share(R) / efficiency(R) + kPerElement for each element of x and y
+//   fft    2.5 (p + q) n log2 n kFftSlowness + 4 p q n kPointwiseSlowness + kPerElement, likewise
 #include <algorithm>
 #include <cmath>
 
@@ -15,7 +16,7 @@ namespace {
 /// again.
 constexpr double kPerElement = 64;
 /// Of the FFT library, and of a fused kernel, against a matrix product.
-constexpr double kFftSlowness = 20, kPointwiseSlowness = 8;
+constexpr double kFftSlowness = 14, kPointwiseSlowness = 8;
 /// Blocks with fewer columns than this do not fill the matrix product's tiles.
 constexpr double kFullWidth = 64;
 

@@ -1,10 +1,12 @@
 // Block-circulant products in smaller ops, by the lowering that suits their shape; see ir/ops/circulant.h.
-// With F the Fourier transform of R points over the parts of a slice (ir/ops/small_fourier.h), conv(x, c) =
-// F^-1(F(x) F(C)):
-//   C[j, t, i, s]  = c[i, j, (s - t) mod n]        t in [0, m), s in [0, n)    (t - s) for the correlation
-//   form y              = F^-1(F(x) F(C) / R)           one matrix product a bin; complex ones as real ones
-//   of twice the size C(c)^T:    y   = F^-1(F(x) (F(C) / R)^H)       the same matrices, transposed dC =
-//   F^-1(F(x)^H F(g)) / R,        dc[i, j, l] = sum over t of dC[j, t, i, (t + l) mod n]   (t - l)
+// With F the Fourier transform of R points over the R parts of m of a slice (ir/ops/small_fourier.h):
+//
+//   C[j, t, i, s] = c[i, j, (s - t) mod n]     t in [0, m), s in [0, n); (t - s) for the correlation form
+//   y = F^-1(F(x) F(C) / R)                    one product a bin; complex ones as real ones of twice the size
+//   y = F^-1(F(x) (F(C) / R)^H)                with the transpose: the same matrices
+//   dC = F^-1(F(x)^H F(g)) / R
+//   dc[i, j, l] = sum over t of dC[j, t, i, (t + l) mod n]     (t - l) for the correlation form
+//
 // R = 1 leaves F out: C is the whole matrix.
 #include "ir/ops/circulant.h"
 #include "ir/ops/functions.h"
