@@ -7,6 +7,7 @@
 namespace rewire::cli {
 
 Command train_command();
+Command sweep_command();
 Command eval_command();
 Command init_command();
 Command run_command();

@@ -1,6 +1,5 @@
-// TOML into a Recipe: the one file that knows toml++.
+// TOML into a Recipe.
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,40 +10,12 @@
 #include "runtime/recipe/keys.h"
 #include "runtime/recipe/recipe.h"
 #include "runtime/recipe/text_fault.h"
+#include "runtime/recipe/toml_text.h"
 
 namespace rewire::runtime {
 namespace {
 
 constexpr std::string_view kPluginSection = "plugin";
-constexpr std::size_t kLargestRecipe = 64 << 10;  // a recipe has a few kilobytes
-
-/// "an integer", "a list", …: what stands in the file.
-std::string describe(const toml::node& node) {
-  switch (node.type()) {
-    case toml::node_type::string:
-      return fmt::format("the string '{}'", printable(node.ref<std::string>()));
-    case toml::node_type::integer:
-      return fmt::format("the integer {}", node.ref<std::int64_t>());
-    case toml::node_type::floating_point:
-      return fmt::format("the number {}", node.ref<double>());
-    case toml::node_type::boolean:
-      return node.ref<bool>() ? "true" : "false";
-    case toml::node_type::array:
-      return "a list";
-    case toml::node_type::table:
-      return "a section";
-    default:
-      return "a date or time";
-  }
-}
-
-/// "fashion.toml:12", or what --set said: where an error is.
-struct Place {
-  std::string text;
-  static Place of(std::string_view file_name, const toml::source_region& source) {
-    return {fmt::format("{}:{}", file_name, source.begin.line)};
-  }
-};
 
 class ValueReader {
  public:
@@ -153,22 +124,7 @@ class RecipeReader {
       : recipe_(recipe), keys_(recipe_keys(recipe)), file_name_(file_name) {}
 
   void read_text(std::string_view text) {
-    if (text.size() > kLargestRecipe) {
-      user_error("{}: {} bytes are no recipe: it may have {}", file_name_, text.size(), kLargestRecipe);
-    }
-    if (const std::optional<TextFault> fault = text_fault(text)) {
-      user_error("{}:{}: {}", file_name_, fault->line, fault->what);
-    }
-    toml::table root;
-    try {
-      root = toml::parse(text, file_name_);
-    } catch (const toml::parse_error& error) {
-      // It quotes the text, line breaks and all.
-      std::string description(error.description());
-      std::ranges::replace_if(
-          description, [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
-      user_error("{}: {}", Place::of(file_name_, error.source()).text, description);
-    }
+    const toml::table root = parse_toml(text, file_name_);
     for (const auto& [key, node] : root) {
       const std::string_view name = key.str();
       if (name == kPluginSection) {
@@ -181,10 +137,9 @@ class RecipeReader {
     }
   }
 
-  void read_override(const std::string& text) {
+  void read_override(const std::string& text, const Place& place) {
     const std::size_t equals = text.find('=');
-    const Place place{fmt::format("--set {}", printable(text))};
-    if (text.size() > kLargestRecipe) user_error("{}: {} bytes are no value", place.text, text.size());
+    if (text.size() > kLargestToml) user_error("{}: {} bytes are no value", place.text, text.size());
     if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
       user_error("{}: it takes the form section.key=value", place.text);
     }
@@ -299,12 +254,17 @@ Recipe parse_recipe(std::string_view text, std::string_view file_name,
   Recipe recipe;
   RecipeReader reader(recipe, file_name);
   reader.read_text(text);
-  for (const std::string& entry : overrides) reader.read_override(entry);
+  for (const std::string& entry : overrides)
+    reader.read_override(entry, {fmt::format("--set {}", printable(entry))});
   return recipe;
 }
 
+void apply_setting(Recipe& recipe, const std::string& setting, const std::string& place) {
+  RecipeReader(recipe, "").read_override(setting, {place});
+}
+
 Recipe read_recipe(const std::string& path, const std::vector<std::string>& overrides) {
-  const std::vector<std::byte> bytes = read_file(path, kLargestRecipe);
+  const std::vector<std::byte> bytes = read_file(path, kLargestToml);
   return parse_recipe({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, overrides);
 }
 

@@ -95,6 +95,9 @@ Recipe parse_recipe(std::string_view text, std::string_view file_name,
                     const std::vector<std::string>& overrides = {});
 Recipe read_recipe(const std::string& path, const std::vector<std::string>& overrides = {});
 
+/// One override, "section.key=value"; `place` stands in its errors instead of --set.
+void apply_setting(Recipe& recipe, const std::string& setting, const std::string& place);
+
 /// The recipe as TOML, every key that has a value in the table's order: what a run folder keeps.
 std::string to_toml(const Recipe& recipe);
 

@@ -1,0 +1,164 @@
+// rewire sweep: a recipe trained with every combination of plugins, settings and seeds, and a table of what
+// came out.
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "cli/commands.h"
+#include "cli/json.h"
+#include "cli/log.h"
+#include "cli/network.h"
+#include "cli/progress.h"
+#include "cli/stop.h"
+#include "ir/error.h"
+#include "runtime/exec/make_engine.h"
+#include "runtime/sweep/runner.h"
+
+namespace rewire::cli {
+namespace {
+
+struct Request {
+  std::string sweep, out, engine = runtime::engine_names().front();
+  std::vector<std::string> plugin_path;
+  bool json = false;
+};
+
+void declare(Request& request, Options& options) {
+  options.text("SWEEP", request.sweep, "the sweep (.toml): recipe, plugins, seeds, [settings]",
+               Options::Need::required);
+  options.text("--out", request.out, "the folder that keeps runs and tables, and to go on in (sweeps/SWEEP)");
+  declare_plugin_path(request.plugin_path, options);
+  options.choice("--engine", request.engine, runtime::engine_names(), "what computes");
+  options.flag("--json", request.json, "print an object");
+}
+
+/// The words of a command line, one option a value.
+std::vector<std::string> repeated(const std::string& option, const std::vector<std::string>& values) {
+  std::vector<std::string> words;
+  for (const std::string& value : values) words.insert(words.end(), {option, value});
+  return words;
+}
+
+/// Resolves the run as `rewire train` will, so that all that can be refused is refused before the first
+/// begins.
+runtime::SweepJob make_job(const Request& request, const runtime::Sweep& sweep, runtime::SweepRun run) {
+  const NetworkRequest asked{sweep.recipe.text, run.settings, run.plugins->flags, request.plugin_path};
+  const auto resolved = [&](const NetworkRequest& network, const std::string& place) {
+    try {
+      const Network result = resolve(network);
+      rewritten_module(result, 1);
+      return runtime::to_toml(result.recipe);
+    } catch (const UserError& error) {
+      user_error("{}: {}: {}", place, run.name, error.what());
+    }
+  };
+  NetworkRequest plain = asked;  // what is wrong without plugins is not theirs
+  plain.plugins = {"none"};
+  resolved(plain, sweep.recipe.place);
+  runtime::SweepJob job;
+  job.recipe = resolved(asked, run.plugins->flags.empty() ? sweep.recipe.place : run.plugins->place);
+  job.network = {asked.model};
+  for (const auto& words : {repeated("--set", asked.settings), repeated("--plugin", asked.plugins)})
+    job.network.insert(job.network.end(), words.begin(), words.end());
+  job.options = repeated("--plugin-path", asked.plugin_path);
+  job.options.insert(job.options.end(), {"--engine", request.engine});
+  if (!logs_info()) job.options.emplace_back("--quiet");
+  job.run = std::move(run);
+  return job;
+}
+
+class Report final : public runtime::SweepObserver {
+ public:
+  void begins(const runtime::SweepJob& job, std::size_t number, std::size_t count, bool resumes) override {
+    say(fmt::format("[{}/{}] {}{}\n", number, count, job.run.name,
+                    resumes ? ", from its last checkpoint" : ""));
+  }
+  void says(std::string_view text) override { say(text); }
+  void ended(const runtime::SweepJob& job, const runtime::RunRecord& record) override {
+    if (record.status == runtime::RunRecord::Status::failed) {
+      say(fmt::format("{} failed: {}\n", job.run.name, record.error));
+    } else {
+      say(fmt::format("{}: top-1 {:.2f} %, {}\n", job.run.name, 100 * record.top1,
+                      clock_text(record.wall_seconds)));
+    }
+  }
+
+ private:
+  static void say(std::string_view text) {
+    if (logs_info()) write_stderr(text);
+  }
+};
+
+nlohmann::ordered_json to_json(const runtime::Statistic& statistic) {
+  if (statistic.count == 0) return nullptr;
+  nlohmann::ordered_json object = {{"mean", statistic.mean}};
+  if (statistic.count > 1) object["std"] = statistic.deviation;
+  return object;
+}
+
+void print_object(const std::string& folder, const runtime::SweepResult& result) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const runtime::SweepRow& row : result.rows) {
+    rows.push_back({{"plugins", row.label},
+                    {"settings", row.varied},
+                    {"finished", row.finished},
+                    {"failed", row.failed},
+                    {"left", row.left},
+                    {"top1", to_json(row.top1)},
+                    {"top5", to_json(row.top5)},
+                    {"test_loss", to_json(row.test_loss)},
+                    {"train_loss", to_json(row.train_loss)},
+                    {"images_per_s", to_json(row.images_per_s)},
+                    {"peak_mb", to_json(row.peak_mb)},
+                    {"wall_seconds", to_json(row.wall_seconds)}});
+  }
+  print_json({{"sweep", folder}, {"complete", result.stopped_by == 0}, {"rows", std::move(rows)}});
+}
+
+/// Names the runs that failed, the first with its error.
+[[noreturn]] void complain_of_failures(const std::vector<runtime::SweepJob>& jobs,
+                                       const runtime::SweepResult& result, const std::string& folder) {
+  std::vector<std::string> failed;
+  std::string error;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const std::optional<runtime::RunRecord>& record = result.records[i];
+    if (!record || record->status != runtime::RunRecord::Status::failed) continue;
+    if (failed.empty()) error = record->error;
+    failed.push_back(jobs[i].run.name);
+  }
+  throw RuntimeFailure(fmt::format("{} of {} runs failed; {}: {} ({}/runs.csv has all)", failed.size(),
+                                   jobs.size(), failed.front(), error, folder));
+}
+
+void run(const Request& request) {
+  const runtime::Sweep sweep = runtime::read_sweep(request.sweep);
+  std::vector<runtime::SweepJob> jobs;
+  for (runtime::SweepRun& one : runtime::sweep_runs(sweep))
+    jobs.push_back(make_job(request, sweep, std::move(one)));
+  const std::string folder =
+      request.out.empty() ? "sweeps/" + std::filesystem::path(request.sweep).stem().string() : request.out;
+  listen_for_stop();
+  Report report;
+  const runtime::SweepResult result = runtime::run_sweep(jobs, folder, stop_signal, report);
+  if (request.json) {
+    print_object(folder, result);
+  } else {
+    fmt::print("{}runs, tables as CSV and Markdown: {}\n", runtime::text_table(result.rows), folder);
+  }
+  if (result.stopped_by != 0) {
+    throw Stopped(result.stopped_by,
+                  fmt::format("stopped by signal {}; the same command goes on", result.stopped_by));
+  }
+  const bool failed =
+      std::ranges::any_of(result.rows, [](const runtime::SweepRow& row) { return row.failed > 0; });
+  if (failed) complain_of_failures(jobs, result, folder);
+}
+
+}  // namespace
+
+Command sweep_command() {
+  return make_command<Request>(
+      "sweep", "train a recipe with every combination of plugins, settings and seeds", declare, run);
+}
+
+}  // namespace rewire::cli

@@ -1,0 +1,54 @@
+#include "runtime/recipe/toml_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/error.h"
+#include "runtime/io/files.h"
+#include "runtime/recipe/text_fault.h"
+
+namespace rewire::runtime {
+
+toml::table parse_toml(std::string_view text, std::string_view file_name) {
+  if (text.size() > kLargestToml) {
+    user_error("{}: {} bytes are no recipe: it may have {}", file_name, text.size(), kLargestToml);
+  }
+  if (const std::optional<TextFault> fault = text_fault(text)) {
+    user_error("{}:{}: {}", file_name, fault->line, fault->what);
+  }
+  try {
+    return toml::parse(text, file_name);
+  } catch (const toml::parse_error& error) {
+    // It quotes the text, line breaks and all.
+    std::string description(error.description());
+    std::ranges::replace_if(
+        description, [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
+    user_error("{}: {}", Place::of(file_name, error.source()).text, description);
+  }
+}
+
+std::string describe(const toml::node& node) {
+  switch (node.type()) {
+    case toml::node_type::string:
+      return fmt::format("the string '{}'", printable(node.ref<std::string>()));
+    case toml::node_type::integer:
+      return fmt::format("the integer {}", node.ref<std::int64_t>());
+    case toml::node_type::floating_point:
+      return fmt::format("the number {}", node.ref<double>());
+    case toml::node_type::boolean:
+      return node.ref<bool>() ? "true" : "false";
+    case toml::node_type::array:
+      return "a list";
+    case toml::node_type::table:
+      return "a section";
+    default:
+      return "a date or time";
+  }
+}
+
+Place Place::of(std::string_view file_name, const toml::source_region& source) {
+  return {fmt::format("{}:{}", file_name, source.begin.line)};
+}
+
+}  // namespace rewire::runtime

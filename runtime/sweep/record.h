@@ -1,0 +1,24 @@
+// What a sweep knows of one of its runs, kept as a small JSON file so that a later call need not ask again.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace rewire::runtime {
+
+struct RunRecord {
+  std::string recipe;  // the resolved recipe as TOML: what the run is
+  enum class Status { begun, finished, failed } status = Status::begun;
+  std::string error;        // of a failed run
+  double wall_seconds = 0;  // of all processes that worked on it, compiling and evaluations included
+  // Of a finished run. Accuracies are fractions.
+  double top1 = 0, top5 = 0, test_loss = 0, train_loss = 0, images_per_s = 0, train_seconds = 0, peak_mb = 0;
+};
+
+/// Nothing if there is no file. UserError if it is no record.
+std::optional<RunRecord> read_record(const std::string& path);
+void write_record(const std::string& path, const RunRecord& record);
+/// Fills in what `rewire train --json` printed at the end of a complete run. UserError if it is not that.
+void read_train_output(RunRecord& record, const std::string& json);
+
+}  // namespace rewire::runtime

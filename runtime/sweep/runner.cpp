@@ -1,0 +1,176 @@
+#include "runtime/sweep/runner.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <system_error>
+
+#include "ir/error.h"
+#include "runtime/io/files.h"
+#include "runtime/sweep/child.h"
+
+namespace rewire::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kSignalled = 128;  // an exit code above it: stopped by signal code - 128
+
+void make_folder(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) user_error("cannot make the folder {}: {}", path, error.message());
+}
+
+/// One sweep at a time works in a folder: the lock ends with the process.
+class Lock {
+ public:
+  explicit Lock(const std::string& folder)
+      : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    if (descriptor_ < 0) user_error("cannot open {}: {}", folder, std::generic_category().message(errno));
+    if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+      ::close(descriptor_);
+      user_error("another sweep is at work in {}", folder);
+    }
+  }
+  ~Lock() { ::close(descriptor_); }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
+/// "lr = 0.001" and "lr = 0.002": the first line in which two recipes differ.
+std::string difference(std::string_view was, std::string_view is) {
+  const auto line_at = [](std::string_view text, std::size_t at) {
+    const std::size_t before = at == 0 ? std::string_view::npos : text.rfind('\n', at - 1);
+    std::string_view line = text.substr(before == std::string_view::npos ? 0 : before + 1);
+    line = line.substr(0, line.find('\n'));
+    return std::string(line.empty() ? "nothing" : line);
+  };
+  const auto at = static_cast<std::size_t>(std::ranges::mismatch(was, is).in1 - was.begin());
+  return fmt::format("{} then, {} now", line_at(was, at), line_at(is, at));
+}
+
+class Runner {
+ public:
+  Runner(const std::vector<SweepJob>& jobs, const std::string& folder,
+         const std::function<int()>& stop_signal, SweepObserver& observer)
+      : jobs_(jobs), folder_(folder), stop_signal_(stop_signal), observer_(observer) {
+    for (const SweepJob& job : jobs) runs_.push_back(job.run);
+    for (const char* part : {"runs", "records"}) make_folder(folder + "/" + part);
+  }
+
+  SweepResult finish() {
+    read_records();
+    write_tables();
+    for (std::size_t i = 0; i < jobs_.size() && result_.stopped_by == 0; ++i) {
+      const std::optional<RunRecord>& record = result_.records[i];
+      if (record && record->status == RunRecord::Status::finished) continue;
+      result_.stopped_by = stop_signal_();
+      if (result_.stopped_by == 0) train(i);
+      write_tables();
+    }
+    return std::move(result_);
+  }
+
+ private:
+  std::string record_file(std::size_t i) const {
+    return fmt::format("{}/records/{}.json", folder_, jobs_[i].run.name);
+  }
+  std::string run_folder(std::size_t i) const {
+    return fmt::format("{}/runs/{}", folder_, jobs_[i].run.name);
+  }
+
+  void read_records() {
+    for (std::size_t i = 0; i < jobs_.size(); ++i) {
+      result_.records.push_back(read_record(record_file(i)));
+      const std::optional<RunRecord>& record = result_.records.back();
+      if (record && record->recipe != jobs_[i].recipe) {
+        user_error("{} holds a run of another recipe ({}): choose another --out, or remove {} and {}",
+                   folder_, difference(record->recipe, jobs_[i].recipe), record_file(i), run_folder(i));
+      }
+    }
+  }
+
+  void write_tables() {
+    result_.rows = sweep_rows(runs_, result_.records);
+    write_file_atomically(folder_ + "/runs.csv", csv_runs(runs_, result_.records));
+    write_file_atomically(folder_ + "/table.csv", csv_table(result_.rows));
+    write_file_atomically(folder_ + "/table.md", markdown_table(result_.rows));
+  }
+
+  void train(std::size_t i) {
+    const SweepJob& job = jobs_[i];
+    const std::string folder = run_folder(i);
+    std::error_code error;
+    const bool resumes = fs::exists(folder + "/recipe.toml", error);
+    if (!resumes) fs::remove_all(folder, error);  // a start that did not get as far
+
+    std::vector<std::string> words = {"train"};
+    if (resumes) {
+      words.insert(words.end(), {"--resume", folder});
+    } else {
+      words.insert(words.end(), job.network.begin(), job.network.end());
+      words.insert(words.end(), {"--out", folder});
+    }
+    words.insert(words.end(), job.options.begin(), job.options.end());
+    words.emplace_back("--json");
+
+    RunRecord record = result_.records[i].value_or(RunRecord{});
+    record.recipe = job.recipe;
+    record.status = RunRecord::Status::begun;
+    write_record(record_file(i), record);
+    observer_.begins(job, i + 1, jobs_.size(), resumes);
+    const auto start = std::chrono::steady_clock::now();
+    const ChildOutcome outcome =
+        run_child(words, stop_signal_, [&](std::string_view text) { observer_.says(text); });
+    record.wall_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    judge(record, outcome);
+    write_record(record_file(i), record);
+    result_.records[i] = record;
+    if (result_.stopped_by == 0) observer_.ended(job, record);
+  }
+
+  /// A run that a signal of ours stopped stays begun; one that anything else killed has failed.
+  void judge(RunRecord& record, const ChildOutcome& outcome) {
+    const int stopped_by = stop_signal_();
+    if (outcome.code == 0) {
+      read_train_output(record, outcome.out);
+      record.status = RunRecord::Status::finished;
+    } else if (stopped_by != 0 && outcome.code == kSignalled + stopped_by) {
+      result_.stopped_by = stopped_by;
+    } else {
+      record.status = RunRecord::Status::failed;
+      record.error = !outcome.complaint.empty() ? outcome.complaint
+                     : outcome.code > kSignalled
+                         ? fmt::format("ended by signal {}", outcome.code - kSignalled)
+                         : fmt::format("exit code {} and no message", outcome.code);
+    }
+  }
+
+  const std::vector<SweepJob>& jobs_;
+  const std::string& folder_;
+  const std::function<int()>& stop_signal_;
+  SweepObserver& observer_;
+  std::vector<SweepRun> runs_;
+  SweepResult result_;
+};
+
+}  // namespace
+
+SweepResult run_sweep(const std::vector<SweepJob>& jobs, const std::string& folder,
+                      const std::function<int()>& stop_signal, SweepObserver& observer) {
+  make_folder(folder);
+  const Lock lock(folder);
+  return Runner(jobs, folder, stop_signal, observer).finish();
+}
+
+}  // namespace rewire::runtime

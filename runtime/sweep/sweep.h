@@ -1,0 +1,63 @@
+// A sweep: one recipe, and every combination of plugins, settings and seeds to train it with. Read from TOML:
+//
+//   recipe = "../recipes/fashion_vit.toml"     # or a name of the zoo; a path is taken from the sweep's
+//   folder seeds = [0, 1, 2] plugins = ["none", "orthogonal", ["decay:alpha_min=0.6", "orthogonal"]]
+//   [settings]                                 # as --set; a list is one axis of the grid
+//   train.epochs = 2
+//   optimizer.lr = [1e-3, 3e-4]
+//
+// What is left out of plugins or seeds is the recipe's own.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rewire::runtime {
+
+/// One text of the file, and where it stands: "sweep.toml:3".
+struct Placed {
+  std::string text, place;
+};
+
+/// A strategy: the --plugin flags of a run. None: the recipe's own plugins.
+struct SweepPlugins {
+  std::vector<std::string> flags;
+  std::string label;  // "decay:alpha_min=0.6 + orthogonal"; "" for the recipe's own
+  std::string place;
+};
+
+/// A key, and the settings ("train.epochs=2") that give it its values in turn.
+struct SweepAxis {
+  std::string key;
+  std::vector<Placed> settings;
+};
+
+struct Sweep {
+  Placed recipe;
+  std::vector<SweepPlugins> plugins;  // at least one
+  std::vector<SweepAxis> axes;
+  std::vector<std::int64_t> seeds;  // empty: the recipe's
+};
+
+/// UserError with the line: an unknown key (and the nearest), a wrong type, a setting that is no recipe's,
+/// text that is no plugin spec, anything that stands twice.
+Sweep parse_sweep(std::string_view text, std::string_view file_name);
+Sweep read_sweep(const std::string& path);
+
+/// One run. Runs of one row differ in the seed alone.
+struct SweepRun {
+  std::string name;                   // of its folder: "decay-alpha_min=0.6-lr=0.001-s0", no two alike
+  std::size_t row = 0;                // counted over plugins and settings
+  const SweepPlugins* plugins;        // of the sweep, which must outlive it
+  std::vector<std::string> settings;  // for --set, with the seed
+  std::vector<std::string> varied;    // "optimizer.lr=0.001": those whose axis has several values
+  std::optional<std::int64_t> seed;   // nothing: the recipe's
+};
+
+/// Seed by seed within a row, so that a row is complete early.
+std::vector<SweepRun> sweep_runs(const Sweep& sweep);
+
+}  // namespace rewire::runtime

@@ -1,0 +1,187 @@
+// Sweeps as a user meets them: what is finished is skipped, what was interrupted goes on to the same bits,
+// and one run that fails ends no other.
+#include <signal.h>
+
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "tests/cli/fixture.h"
+#include "tests/support/catch.h"
+
+namespace rewire::test {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+/// examples/sweeps/tiny.toml with these plugins.
+std::string tiny_sweep(const std::string& plugins) {
+  std::string text = read_text(REWIRE_EXAMPLES "/sweeps/tiny.toml");
+  const std::size_t begin = text.find("\nplugins = ") + 1;
+  return text.replace(begin, text.find('\n', begin) - begin, "plugins = [" + plugins + "]");
+}
+
+std::string gain(const std::string& values) {
+  return "\"" + plugin_file("gain") + ":" + values + "\"";
+}
+
+Outcome sweep(const std::string& file, const std::string& out, const Words& more = {}) {
+  return rewire_command(Words{"sweep", file, "--out", out, "--quiet"} + more);
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+bool exists_within_a_minute(const std::string& path) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!fs::exists(path) && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return fs::exists(path);
+}
+
+TEST_CASE("A sweep trains every combination, and a second call finds nothing left to do") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("s.toml"), out = folder.file("out");
+  write_text(file, tiny_sweep("\"none\", " + gain("factor=0.5")));
+  const Outcome first = sweep(file, out, {"--json"});
+  CHECK(first.err.empty());
+  REQUIRE(first.code == 0);
+  const json report = json::parse(first.out);
+  CHECK(report.at("complete") == true);
+  REQUIRE(report.at("rows").size() == 2);
+  CHECK(report.at("rows").at(1).at("plugins") == "gain:factor=0.5");
+
+  // Its numbers are those of the runs: the same commands, one by one, train to the same bits.
+  std::vector<double> top1;
+  for (const char* name : {"none-s0", "none-s1"}) {
+    const std::string run = out + "/runs/" + name;
+    const json eval = json::parse(rewire_command({"eval", run, "--json", "--quiet"}).out);
+    top1.push_back(eval.at("top1"));
+    const std::string again = folder.file(name);
+    CHECK(rewire_command({"train", run + "/recipe.toml", "--out", again, "--quiet"}).code == 0);
+    CHECK(read_text(again + "/weights.safetensors") == read_text(run + "/weights.safetensors"));
+  }
+  const json& row = report.at("rows").at(0);
+  CHECK(row.at("finished") == 2);
+  CHECK(row.at("top1").at("mean").get<double>() == Approx((top1[0] + top1[1]) / 2));
+  CHECK(row.at("top1").at("std").get<double>() == Approx(std::abs(top1[0] - top1[1]) / std::sqrt(2.0)));
+  CHECK(row.at("images_per_s").at("mean") > 0);
+  CHECK(row.at("peak_mb").at("mean") > 10);
+  CHECK(row.at("wall_seconds").at("mean") > 0);
+  CHECK_THAT(read_text(out + "/table.md"), REWIRE_CATCH_CONTAINS("\n| gain:factor=0.5 | 2 | "));
+  CHECK_THAT(read_text(out + "/runs.csv"),
+             REWIRE_CATCH_CONTAINS("\ngain-factor=0.5-s1,gain:factor=0.5,,1,finished,"));
+
+  const auto written = fs::last_write_time(out + "/runs/none-s0/weights.safetensors");
+  const Outcome second = sweep(file, out, {"--json"});
+  CHECK(second.code == 0);
+  CHECK(second.out == first.out);
+  CHECK(fs::last_write_time(out + "/runs/none-s0/weights.safetensors") == written);
+
+  // A longer list goes on from there; another recipe in the same place is refused.
+  write_text(file, replaced(read_text(file), "seeds = [0, 1]", "seeds = [0, 1, 2]"));
+  CHECK(json::parse(sweep(file, out, {"--json"}).out).at("rows").at(0).at("finished") == 3);
+  CHECK(fs::last_write_time(out + "/runs/none-s0/weights.safetensors") == written);
+  write_text(file, replaced(read_text(file), "train.epochs = 4", "train.epochs = 5"));
+  const Outcome other = sweep(file, out);
+  CHECK(other.code == 2);
+  CHECK_THAT(other.err,
+             REWIRE_CATCH_CONTAINS("holds a run of another recipe (epochs = 4 then, epochs = 5 now)"));
+}
+
+TEST_CASE("Ctrl-C saves the run under way, kill -9 loses no finished one, and both go on to the same bits") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("s.toml"), out = folder.file("out"), whole = folder.file("whole");
+  write_text(file, replaced(tiny_sweep("\"none\""), "train.epochs = 4", "train.epochs = 40"));
+  CHECK(sweep(file, whole).code == 0);
+  {
+    RunningCommand command({"sweep", file, "--out", out, "--quiet"});
+    REQUIRE(exists_within_a_minute(out + "/runs/none-s0/checkpoints/0002-00000050"));
+    command.signal(SIGINT);
+    const Outcome stopped = command.wait();
+    CHECK(stopped.code == 128 + SIGINT);
+    CHECK(stopped.err == "rewire: stopped by signal 2; the same command goes on\n");
+    CHECK_THAT(stopped.out, REWIRE_CATCH_CONTAINS("none     0 of 2  "));
+  }
+  CHECK_FALSE(fs::exists(out + "/runs/none-s0/weights.safetensors"));
+  CHECK_FALSE(fs::exists(out + "/runs/none-s1"));
+  {
+    RunningCommand command({"sweep", file, "--out", out, "--quiet"});
+    REQUIRE(exists_within_a_minute(out + "/runs/none-s1/checkpoints/0002-00000050"));
+    CHECK_THAT(sweep(file, out).err, REWIRE_CATCH_CONTAINS("another sweep is at work in " + out));
+    command.signal(SIGKILL);
+    CHECK(command.wait().code == 128 + SIGKILL);
+  }
+  // The run that the killed sweep had begun is told to stop; it saves, and lets go of its folder.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  Outcome last = sweep(file, out);
+  while (last.code == 1 && std::chrono::steady_clock::now() < deadline) last = sweep(file, out);
+  CHECK(last.code == 0);
+  CHECK(last.err.empty());
+  for (const char* name : {"none-s0", "none-s1"}) {
+    const std::string weights = std::string("/runs/") + name + "/weights.safetensors";
+    CHECK(read_text(out + weights) == read_text(whole + weights));
+  }
+}
+
+TEST_CASE("A run that fails is named, the others are trained, and a later call tries it again") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("s.toml"), out = folder.file("out");
+  write_text(file, tiny_sweep("\"" + plugin_file("careless") + ":fault=nan\", \"none\""));
+  const Outcome outcome = sweep(file, out);
+  CHECK(outcome.code == 1);
+  CHECK_THAT(outcome.err,
+             REWIRE_CATCH_CONTAINS("rewire: 2 of 4 runs failed; careless-fault=nan-s0: step 1 (epoch 1): "
+                                   "the loss or a gradient is not finite"));
+  CHECK_THAT(outcome.out, REWIRE_CATCH_CONTAINS("careless:fault=nan  0 of 2, 2 failed  –"));
+  CHECK_THAT(read_text(out + "/table.csv"), REWIRE_CATCH_CONTAINS("\ncareless:fault=nan,,0,2,0,,"));
+  CHECK(fs::exists(out + "/runs/none-s1/weights.safetensors"));
+  CHECK(sweep(file, out).code == 1);
+  // A start that did not get as far as a recipe is begun anew.
+  fs::remove_all(out + "/runs/none-s1");
+  fs::remove(out + "/records/none-s1.json");
+  fs::create_directories(out + "/runs/none-s1/checkpoints");
+  CHECK(sweep(file, out).code == 1);
+  CHECK(fs::exists(out + "/runs/none-s1/weights.safetensors"));
+}
+
+TEST_CASE("What is wrong in a sweep is refused before anything is trained") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("s.toml"), out = folder.file("out");
+  const std::string good = tiny_sweep("\"none\", " + gain("factor=0.5"));
+  struct Case {
+    std::string text, message;
+  };
+  const Case cases[] = {
+      {replaced(good, "seeds", "sedes"), ":4: unknown key sedes (did you mean 'seeds'?)\n"},
+      {replaced(good, "data.count", "data.cuont"), ":13: unknown key data.cuont (did you mean 'count'?)\n"},
+      {replaced(good, "vit_tiny_28", "vit_tiny_82"),
+       ":3: none-s0: unknown model 'vit_tiny_82' (did you mean 'vit_tiny_28'?); `rewire models` lists the "
+       "zoo\n"},
+      {replaced(good, "factor=0.5", "factr=0.5"),
+       ":5: gain-factr=0.5-s0: plugin 'gain': it has no parameter 'factr' (did you mean 'factor'?); `rewire "
+       "plugins "
+       "info gain` lists them\n"},
+      {replaced(good, "factor=0.5", "layers=7"), ":5: gain-layers=7-s0: plugin 'gain': "},
+      {replaced(good, "model.heads = 2", "model.heads = 3"), ":3: none-s0: "},
+      {replaced(good, "vit_tiny_28", "missing.toml"), "cannot read "},
+  };
+  for (const Case& c : cases) {
+    write_text(file, c.text);
+    const Outcome outcome = sweep(file, out);
+    CHECK(outcome.code == 2);
+    CHECK(std::ranges::count(outcome.err, '\n') == 1);
+    CHECK_THAT(outcome.err, REWIRE_CATCH_CONTAINS("rewire: " + file) && REWIRE_CATCH_CONTAINS(c.message));
+  }
+  CHECK_FALSE(fs::exists(out));
+  CHECK(sweep(folder.file("missing.toml"), out).code == 2);
+  CHECK(rewire_command({"sweep"}).code == 2);
+}
+
+}  // namespace
+}  // namespace rewire::test

@@ -1,0 +1,186 @@
+// A sweep's text becomes runs, and its records become tables.
+#include "runtime/sweep/sweep.h"
+
+#include <cmath>
+#include <map>
+
+#include "ir/error.h"
+#include "runtime/io/files.h"
+#include "runtime/recipe/recipe.h"
+#include "runtime/sweep/record.h"
+#include "runtime/sweep/table.h"
+#include "tests/support/catch.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
+
+namespace rewire::test {
+namespace {
+
+using namespace runtime;
+
+constexpr const char* kSweep = R"(recipe = "vit_tiny_28"
+seeds = [3, 1]
+plugins = ["none", ["./build/mine.so:a=1,b=x", "other"], "other"]
+
+[settings]
+train.epochs = 2
+optimizer.lr = [1e-3, 0.01]
+"transforms.mean" = [0.5]
+transforms.std = [[1.0], [0.5, 0.25]]
+optimizer.name = "sgd"
+transforms.horizontal_flip = true
+)";
+
+TEST_CASE("The runs of a sweep are all combinations, seed by seed within a row") {
+  const Sweep sweep = parse_sweep(kSweep, "s.toml");
+  const std::vector<SweepRun> runs = sweep_runs(sweep);
+  REQUIRE(runs.size() == std::size_t{3} * 2 * 2 * 2);
+  CHECK(sweep.plugins[1].label == "mine:a=1,b=x + other");
+  CHECK(sweep.plugins[1].flags == std::vector<std::string>{"./build/mine.so:a=1,b=x", "other"});
+
+  CHECK(runs[0].name == "none-lr=0.001-std=-1.0--s3");
+  CHECK(runs[1].name == "none-lr=0.001-std=-1.0--s1");
+  CHECK(runs[2].name == "none-lr=0.001-std=-0.5--0.25--s3");
+  CHECK(runs[8].name == "mine-a=1-b=x-other-lr=0.001-std=-1.0--s3");
+  CHECK(runs[0].row == 0);
+  CHECK(runs[1].row == 0);
+  CHECK(runs[2].row == 1);
+  CHECK(runs[23].row == 11);
+  CHECK(runs[2].varied == std::vector<std::string>{"optimizer.lr=0.001", "transforms.std=[0.5, 0.25]"});
+
+  // --set takes each, and the recipe is what the sweep says.
+  const Recipe recipe = parse_recipe("", "", runs[3].settings);
+  CHECK(recipe.seed == 1);
+  CHECK(recipe.train.epochs == 2);
+  CHECK(recipe.optimizer.lr == 1e-3);
+  CHECK(recipe.optimizer.name == "sgd");
+  CHECK(recipe.transforms.mean == std::vector<double>{0.5});
+  CHECK(recipe.transforms.std == std::vector<double>{0.5, 0.25});
+  CHECK(recipe.transforms.horizontal_flip);
+}
+
+TEST_CASE("Without plugins and seeds a sweep has the recipe's own, and no two runs share a name") {
+  const Sweep plain = parse_sweep("recipe = \"r.toml\"", "s.toml");
+  REQUIRE(sweep_runs(plain).size() == 1);
+  CHECK(sweep_runs(plain)[0].name == "recipe");
+  CHECK(sweep_runs(plain)[0].settings.empty());
+  const Sweep same =
+      parse_sweep("recipe = \"m\"\nplugins = [\"./a/x.so\", \"./b/x.so\", \"./.x\"]", "s.toml");
+  const std::vector<SweepRun> runs = sweep_runs(same);
+  REQUIRE(runs.size() == 3);
+  CHECK(runs[0].name == "x");
+  CHECK(runs[1].name == "x-2");
+  CHECK(runs[2].name == "-x");
+}
+
+TEST_CASE("What is wrong in a sweep is refused with its line and the nearest match") {
+  const std::map<std::string, std::string> errors = {
+      {"recip = \"a\"", "s.toml:1: unknown key recip (did you mean 'recipe'?)"},
+      {"seeds = [0]", "s.toml: it names no recipe: recipe = \"FILE.toml\""},
+      {"recipe = 3", "s.toml:1: recipe takes a string, not the integer 3"},
+      {"recipe = \"a\"\nseeds = 3", "s.toml:2: seeds takes a list of integers, [0, 1, 2], not the integer 3"},
+      {"recipe = \"a\"\nseeds = []", "s.toml:2: seeds takes a list of integers, [0, 1, 2], not an empty one"},
+      {"recipe = \"a\"\nseeds = [0,\n 0]", "s.toml:3: seed 0 stands twice"},
+      {"recipe = \"a\"\nseeds = [-1]", "s.toml:2: seed = -1 is out of range: it must be at least 0"},
+      {"recipe = \"a\"\nplugins = \"none\"",
+       "s.toml:2: plugins takes a list, [\"none\", \"NAME:key=value\"], not the string 'none'"},
+      {"recipe = \"a\"\nplugins = [\"a\", 2]",
+       "s.toml:2: a plugin is a string, \"NAME:key=value\", not the integer 2"},
+      {"recipe = \"a\"\nplugins = [[]]", "s.toml:2: an empty list of plugins: write \"none\" for no plugin"},
+      {"recipe = \"a\"\nplugins = [\"b\",\n\"b\"]", "s.toml:3: 'b' stands twice"},
+      {"recipe = \"a\"\nplugins = [[\"b\", \"none\"]]",
+       "s.toml:2: --plugin none clears the list of plugins: it cannot stand beside another --plugin"},
+      {"recipe = \"a\"\nplugins = [\"b:c\"]",
+       "s.toml:2: plugin spec 'b:c': 'c' is no key=value (a list value is joined by +)"},
+      {"recipe = \"a\"\nsettings = 1", "s.toml:2: settings is a section: write [settings]"},
+      {"recipe = \"a\"\n[settings]\ntrain.epocs = 1",
+       "s.toml:3: unknown key train.epocs (did you mean 'epochs'?)"},
+      {"recipe = \"a\"\n[settings]\ntrain.epochs = [1,\n0]",
+       "s.toml:4: train.epochs = 0 is out of range: it must be at least 1"},
+      {"recipe = \"a\"\n[settings]\ntrain.epochs = []", "s.toml:3: train.epochs has no value"},
+      {"recipe = \"a\"\n[settings]\ntrain.epochs = [1, 1]", "s.toml:3: train.epochs=1 stands twice"},
+      {"recipe = \"a\"\n[settings]\nseed = 1", "s.toml:3: seeds are set by seeds = [0, 1, 2]"},
+      {"recipe = ", "s.toml:1: Error while parsing key-value pair: encountered end-of-file"},
+  };
+  for (const auto& [text, message] : errors) {
+    CAPTURE(text);
+    CHECK(message_of<UserError>([&] { parse_sweep(text, "s.toml"); }) == message);
+  }
+}
+
+TEST_CASE("Mean and deviation are the sample's") {
+  const Statistic none = statistic_of({}), one = statistic_of({3.5}), four = statistic_of({2, 4, 4, 6});
+  CHECK(none.count == 0);
+  CHECK(one.mean == 3.5);
+  CHECK(one.deviation == 0);
+  CHECK(four.mean == 4);
+  CHECK(four.deviation == Approx(std::sqrt(8.0 / 3)));
+}
+
+TEST_CASE("A record is read back as it was written, and text that is none is refused") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("r.json");
+  CHECK_FALSE(read_record(file).has_value());
+  RunRecord record;
+  record.recipe = "seed = 0\n";
+  record.status = RunRecord::Status::finished;
+  record.wall_seconds = 12.25;
+  read_train_output(record, R"({"top1":0.5,"top5":0.75,"test_loss":1.5,"train_loss":1.25,"images_per_s":99.5,
+                                "train_seconds":11,"peak_mb":80.5,"run":"x"})");
+  write_record(file, record);
+  const RunRecord again = read_record(file).value();
+  CHECK(again.recipe == record.recipe);
+  CHECK(again.status == RunRecord::Status::finished);
+  CHECK(again.top1 == 0.5);
+  CHECK(again.peak_mb == 80.5);
+  CHECK(again.wall_seconds == 12.25);
+  write_file_atomically(file, std::string_view("{}"));
+  CHECK_THAT(message_of<UserError>([&] { read_record(file); }),
+             REWIRE_CATCH_CONTAINS("r.json is no record of a run"));
+  CHECK_THAT(message_of<UserError>([&] { read_train_output(record, "no"); }),
+             REWIRE_CATCH_CONTAINS("printed no result: 'no'"));
+}
+
+TEST_CASE("The tables hold each row's mean and deviation over its finished runs") {
+  const Sweep sweep =
+      parse_sweep("recipe = \"m\"\nseeds = [0, 1, 2]\nplugins = [\"none\", \"p:a=1,b=2|3\"]", "s.toml");
+  const std::vector<SweepRun> runs = sweep_runs(sweep);
+  std::vector<std::optional<RunRecord>> records(runs.size());
+  for (std::size_t i = 0; i < 3; ++i) {
+    RunRecord record;
+    record.status = RunRecord::Status::finished;
+    record.top1 = 0.80 + 0.01 * static_cast<double>(i);
+    record.top5 = 1;
+    record.test_loss = 0.5;
+    record.train_loss = 0.25;
+    record.images_per_s = 100;
+    record.peak_mb = 50;
+    record.wall_seconds = 10;
+    records[i] = record;
+  }
+  RunRecord failed;
+  failed.status = RunRecord::Status::failed;
+  failed.error = "it said \"no\", and left";
+  records[3] = failed;
+  records[4] = records[0];
+
+  const std::vector<SweepRow> rows = sweep_rows(runs, records);
+  CHECK(markdown_table(rows) ==
+        "| plugins | runs | top-1 % | top-5 % | test loss | train loss | images/s | peak MB | wall s |\n"
+        "|---|---|---|---|---|---|---|---|---|\n"
+        "| none | 3 | 81.00 ± 1.00 | 100.00 ± 0.00 | 0.5000 ± 0.0000 | 0.2500 ± 0.0000 | 100 ± 0 | 50 ± 0 | "
+        "10 ± 0 |\n"
+        "| p:a=1,b=2\\|3 | 1 of 3, 1 failed | 80.00 | 100.00 | 0.5000 | 0.2500 | 100 | 50 | 10 |\n");
+  CHECK_THAT(csv_table(rows),
+             REWIRE_CATCH_CONTAINS("\n\"p:a=1,b=2|3\",,1,1,1,0.8,,1,,0.5,,0.25,,100,,50,,10,\n"));
+  const std::string each = csv_runs(runs, records);
+  CHECK_THAT(each, REWIRE_CATCH_CONTAINS("\nnone-s1,none,,1,finished,0.81,1,0.5,0.25,100,0,50,10,\n") &&
+                       REWIRE_CATCH_CONTAINS(",0,failed,,,,,,,,,\"it said \"\"no\"\", and left\"\n") &&
+                       REWIRE_CATCH_CONTAINS(",2,left,,,,,,,,,\n"));
+  // Every line of the terminal's table begins its columns at the same places.
+  const std::string text = text_table(rows);
+  CHECK(text.find("3  ") - text.find("none") == text.find("runs") - text.find("plugins"));
+}
+
+}  // namespace
+}  // namespace rewire::test
