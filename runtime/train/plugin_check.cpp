@@ -132,7 +132,7 @@ class Checker {
       ++own;
       if (parameter.doc.empty()) wrong("parameter '{}' has no doc", parameter.name);
     }
-    return fmt::format("{} {}, {} parameters", info.name, info.version, own);
+    return fmt::format("{} {}, {} parameter{}", info.name, info.version, own, own == 1 ? "" : "s");
   }
 
   std::string check_rewrite(const CheckNetwork& network) {
@@ -144,9 +144,11 @@ class Checker {
       const ir::Join join = ir::read_join(forward.body[at]);
       changed += join.shortcut != join.stream || join.branch_slot != join.branch || !join.paths.empty();
     }
-    const std::size_t added = module.parameters.size() - network.module.parameters.size();
+    const auto added = std::ranges::count_if(module.parameters, [&](const ir::Parameter& parameter) {
+      return is_weight(parameter) && network.module.find_parameter(parameter.name) == nullptr;
+    });
     rewritten_.push_back({network.name, std::move(module)});
-    return fmt::format("verified; {} of {} joins changed, {} parameters added", changed, joins.size(), added);
+    return fmt::format("verified; {} of {} joins changed, {} weights added", changed, joins.size(), added);
   }
 
   /// Each value of each bool and enum, the others as asked for, on the first network.

@@ -33,8 +33,8 @@ TEST_CASE("plugin test passes a sound strategy with one line a check") {
     CHECK_THAT(outcome.out, REWIRE_CATCH_CONTAINS(std::string("ok       ") + check));
   CHECK_THAT(outcome.out,
              REWIRE_CATCH_CONTAINS("gain 1.2.3, 5 parameters") &&
-                 REWIRE_CATCH_CONTAINS("verified; 4 of 4 joins changed, 0 parameters added") &&
-                 REWIRE_CATCH_CONTAINS("7 values of bool and enum parameters, one at a time") &&
+                 REWIRE_CATCH_CONTAINS("verified; 4 of 4 joins changed, 0 weights added") &&
+                 REWIRE_CATCH_CONTAINS("8 values of bool and enum parameters, one at a time") &&
                  REWIRE_CATCH_CONTAINS("3 steps end in the same bits twice, on one thread and on two"));
 
   const json report = json::parse(plugin_test(plugin_file("careless"), {"--json"}).out);
