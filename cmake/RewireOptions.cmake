@@ -1,5 +1,6 @@
 # Build options and the flags every target of ours is compiled with (target `rewire_flags`).
 option(REWIRE_TESTS "Build the tests" ON)
+option(REWIRE_PLUGINS "Build the strategies of plugins/; without them the rest builds and passes its tests" ON)
 option(REWIRE_DEBUG_CHECKS "Run the IR verifier after every pass and poison the gaps of the memory plan" OFF)
 option(REWIRE_FUZZERS "Build the libFuzzer targets (needs clang)" OFF)
 set(REWIRE_SANITIZER "" CACHE STRING "Sanitizer to build with: empty, address (with UBSan) or thread")

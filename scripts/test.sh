@@ -5,7 +5,8 @@
 #   scripts/test.sh asan               AddressSanitizer and UBSan: every test but those labelled `slow`; then the
 #                                      libFuzzer targets, FUZZ_SECONDS each (30)
 #   scripts/test.sh tsan               ThreadSanitizer: the tests labelled `threads`
-#   scripts/test.sh release asan tsan  one after the other, as CI does
+#   scripts/test.sh bare               the tests of ir, codegen and runtime in a build without any plugins/NAME
+#   scripts/test.sh release asan tsan  one after the other
 #
 # JOBS bounds the parallel compiles and tests (default: the machine's cores).
 set -euo pipefail
@@ -34,9 +35,9 @@ check() {  # check PRESET [CTest options…]
 [ $# -gt 0 ] || set -- release
 for set in "$@"; do
   case "$set" in
-    release | asan | tsan) ;;
+    release | bare | asan | tsan) ;;
     *)
-      printf "test: unknown set of tests '%s'; it takes release, asan, tsan\n" "$set" >&2
+      printf "test: unknown set of tests '%s'; it takes release, bare, asan, tsan\n" "$set" >&2
       exit 2
       ;;
   esac
@@ -49,6 +50,10 @@ for set in "$@"; do
     release)
       build release
       check release
+      ;;
+    bare)
+      build bare floor_tests
+      check bare --tests-regex '^(ir|codegen|runtime)'
       ;;
     asan)
       build asan

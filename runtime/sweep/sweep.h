@@ -1,12 +1,15 @@
+// clang-format off
 // A sweep: one recipe, and every combination of plugins, settings and seeds to train it with. Read from TOML:
 //
-//   recipe = "../recipes/fashion_vit.toml"     # or a name of the zoo; a path is taken from the sweep's
-//   folder seeds = [0, 1, 2] plugins = ["none", "orthogonal", ["decay:alpha_min=0.6", "orthogonal"]]
+//   recipe = "../recipes/mine.toml"            # from the sweep's folder; or a name of the zoo
+//   seeds = [0, 1, 2]
+//   plugins = ["none", "gain", ["gain:factor=0.5,sites=attn", "other"]]
 //   [settings]                                 # as --set; a list is one axis of the grid
 //   train.epochs = 2
 //   optimizer.lr = [1e-3, 3e-4]
 //
 // What is left out of plugins or seeds is the recipe's own.
+// clang-format on
 #pragma once
 
 #include <cstdint>
@@ -25,7 +28,7 @@ struct Placed {
 /// A strategy: the --plugin flags of a run. None: the recipe's own plugins.
 struct SweepPlugins {
   std::vector<std::string> flags;
-  std::string label;  // "decay:alpha_min=0.6 + orthogonal"; "" for the recipe's own
+  std::string label;  // "gain:factor=0.5,sites=attn + other"; "" for the recipe's own
   std::string place;
 };
 
@@ -49,7 +52,7 @@ Sweep read_sweep(const std::string& path);
 
 /// One run. Runs of one row differ in the seed alone.
 struct SweepRun {
-  std::string name;                   // of its folder: "decay-alpha_min=0.6-lr=0.001-s0", no two alike
+  std::string name;                   // of its folder: "gain-factor=0.5-lr=0.001-s0", no two alike
   std::size_t row = 0;                // counted over plugins and settings
   const SweepPlugins* plugins;        // of the sweep, which must outlive it
   std::vector<std::string> settings;  // for --set, with the seed

@@ -19,7 +19,7 @@ struct Statistic {
 Statistic statistic_of(const std::vector<double>& values);
 
 struct SweepRow {
-  std::string label;                // "decay:alpha_min=0.6", "none", "the recipe's plugins"
+  std::string label;                // "gain:factor=0.5", "none", "the recipe's plugins"
   std::vector<std::string> varied;  // "optimizer.lr=0.001"
   std::int64_t finished = 0, failed = 0, left = 0;
   Statistic top1, top5, test_loss, train_loss, images_per_s, peak_mb, wall_seconds;

@@ -1,0 +1,2 @@
+// decay is fine.
+const char* path = "plugins/decay/decay.cpp";

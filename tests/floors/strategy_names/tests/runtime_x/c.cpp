@@ -1,0 +1,2 @@
+// So is peculiarity.
+const char* spec = "decay:alpha=1";
