@@ -33,6 +33,7 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Shapes (outermost extent first, each at least 1) and lists of axes.
 using Ints = std::vector<std::int64_t>;
 
 enum class DType : std::uint32_t {
@@ -46,6 +47,7 @@ enum class DType : std::uint32_t {
   i1 = REWIRE_I1
 };
 
+/// Of a tensor; an empty shape is a scalar.
 struct Type {
   DType dtype = DType::f32;
   Ints shape;
@@ -307,6 +309,7 @@ inline Value matmul(const Value& a, const Value& b, bool transpose_a = false, bo
 // --- Joins and weights
 // --------------------------------------------------------------------------------------
 
+/// How a new weight begins: drawn from the seed and the weight's name.
 struct Init {
   std::uint32_t kind = REWIRE_INIT_ZEROS;
   double a = 0;
@@ -324,9 +327,12 @@ struct Init {
 /// Which group a weight trains in: decayed as matrices are, undecayed as norms and biases are, or not at all.
 enum class Group { decay, no_decay, frozen };
 
+/// Facts about a weight of the model. Its values are read and written in initialise.
 struct Weight {
-  std::string name, role, site;
-  std::int64_t block = -1;
+  std::string name;         // in full: "blocks.3.attn.qkv.weight"
+  std::string role;         // "norm", "qkv", "proj", "fc1", "fc2", "conv", ...
+  std::string site;         // of the branch that it belongs to; "" outside
+  std::int64_t block = -1;  // -1 outside the blocks
   bool trainable = false;
   bool decay = false;
   Type type;
@@ -371,14 +377,20 @@ class Join {
     input = value(join.input);
   }
 
-  std::string name, site, scope, last_weight;
-  std::int64_t block, stage, join_index, join_count, heads;
-  std::int64_t batch_axis, token_axis, channel_axis;
-  std::int64_t block_count;  // of the join's scope
-  double drop_path;          // the rate at which training drops a sample's branch
-  Value stream;              // x
-  Value branch;              // f, after drop path
-  Value input;               // what the branch read
+  std::string name;                       // "blocks.3.attn"
+  std::string site;                       // "attn", "mlp", "conv"
+  std::string scope;                      // "encoder", "decoder"
+  std::string last_weight;                // full name of the weight that ends the branch
+  std::int64_t block, stage;              // counted from 0
+  std::int64_t join_index, join_count;    // over all joins of the scope; filters do not renumber
+  std::int64_t heads;                     // of attention; 0 where there is none
+  std::int64_t batch_axis;                // axes of stream and branch, counted from the front
+  std::int64_t token_axis, channel_axis;  // of [N, C, H, W]: 2, the first of two, and 1
+  std::int64_t block_count;               // of the join's scope
+  double drop_path;                       // the rate at which training drops a sample's branch
+  Value stream;                           // x, [N, T, D] or [N, C, H, W]
+  Value branch;                           // f, after drop path; the stream's type
+  Value input;                            // what the branch read: LN(x) in a pre-norm block
 
   /// All axes of the stream but the batch's.
   Ints axes_within_sample() const {
@@ -515,11 +527,13 @@ class Call {
   detail::Context context_;
 };
 
+/// What `rewrite` gets. It and all that it hands out die when rewrite returns.
 class Rewrite : public Call {
  public:
   using Call::Call;
 };
 
+/// What `initialise` gets: fresh weights as the model and the plugins before have them.
 class Initialise : public Call {
  public:
   using Call::Call;
@@ -565,6 +579,7 @@ class Initialise : public Call {
 // --- The schema and the descriptor
 // --------------------------------------------------------------------------
 
+/// The range of a number, both ends included unless it says otherwise.
 struct Bounds {
   std::uint32_t flags = 0;
   double min = 0;
@@ -580,6 +595,8 @@ constexpr Bounds between(double min, double max) {
   return {REWIRE_MIN | REWIRE_MAX, min, max};
 }
 
+// One parameter each: name ([a-z][a-z0-9_]*), default as a user would write it, one line of doc. The text
+// must live as long as the library: literals do.
 constexpr rewire_parameter bool_parameter(const char* name, const char* default_value, const char* doc) {
   return {name, default_value, doc, nullptr, REWIRE_PARAMETER_BOOL, 0, 0, 0};
 }

@@ -66,9 +66,17 @@ class SweepReader {
     }
     if (sweep_.recipe.text.empty()) user_error("{}: it names no recipe: recipe = \"FILE.toml\"", file_name_);
     if (sweep_.plugins.empty()) sweep_.plugins.push_back({{}, "", std::string(file_name_)});
+    check_size();
   }
 
  private:
+  void check_size() const {
+    constexpr double kMost = 10000;
+    double runs = static_cast<double>(sweep_.plugins.size() * std::max<std::size_t>(sweep_.seeds.size(), 1));
+    for (const SweepAxis& axis : sweep_.axes) runs *= static_cast<double>(axis.settings.size());
+    if (runs > kMost) user_error("{}: {} runs are too many: a sweep may have {}", file_name_, runs, kMost);
+  }
+
   void read_recipe(const toml::node& node, const std::string& place) {
     if (!node.is_string()) user_error("{}: recipe takes a string, not {}", place, describe(node));
     sweep_.recipe = {node.ref<std::string>(), place};

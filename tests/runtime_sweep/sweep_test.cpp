@@ -100,6 +100,10 @@ TEST_CASE("What is wrong in a sweep is refused with its line and the nearest mat
       {"recipe = \"a\"\n[settings]\ntrain.epochs = []", "s.toml:3: train.epochs has no value"},
       {"recipe = \"a\"\n[settings]\ntrain.epochs = [1, 1]", "s.toml:3: train.epochs=1 stands twice"},
       {"recipe = \"a\"\n[settings]\nseed = 1", "s.toml:3: seeds are set by seeds = [0, 1, 2]"},
+      {"recipe = \"a\"\n[settings]\ntrain.epochs = [1,2,3,4,5,6,7,8,9,10]\ntrain.batch = "
+       "[1,2,3,4,5,6,7,8,9,10]\n"
+       "data.count = [1,2,3,4,5,6,7,8,9,10]\neval.batch = [1,2,3,4,5,6,7,8,9,10,11]",
+       "s.toml: 11000 runs are too many: a sweep may have 10000"},
       {"recipe = ", "s.toml:1: Error while parsing key-value pair: encountered end-of-file"},
   };
   for (const auto& [text, message] : errors) {
