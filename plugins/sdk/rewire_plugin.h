@@ -146,7 +146,7 @@ typedef struct rewire_weight {
   uint32_t reserved;
   int64_t block;    /* -1 outside the blocks */
   const char* name; /* "blocks.3.attn.qkv.weight" */
-  const char* role; /* "norm", "qkv", "proj", "fc1", "fc2", "conv", ... */
+  const char* role; /* "norm", "qkv", "proj", "fc1", "fc2", "conv", "layer_scale", ... */
   const char* site; /* "" outside a branch */
   rewire_type type;
 } rewire_weight;
@@ -224,6 +224,17 @@ typedef struct rewire_host {
   /* Functions of the seed, the plugin's name, `stream` and the index alone. Both calls. */
   int32_t (*draw_uniform)(rewire_call, const char* stream, double* data, uint64_t count); /* [0, 1) */
   int32_t (*draw_normal)(rewire_call, const char* stream, double* data, uint64_t count);  /* mean 0, std 1 */
+
+  /* ABI 1.1. Decompositions of `count` matrices of rows x cols, row-major, one behind the other; results
+   * likewise. The same on any number of threads. Both calls. */
+  /* a = q r: rows >= cols; q [rows, cols] with orthonormal columns, r [cols, cols] upper, its diagonal >= 0.
+   */
+  int32_t (*qr)(rewire_call, uint64_t count, uint64_t rows, uint64_t cols, const double* a, double* q,
+                double* r);
+  /* a = u diag(s) vt, k = min(rows, cols): u [rows, k], its columns' largest entries > 0; s [k] descending;
+   * vt [k, cols]. */
+  int32_t (*svd)(rewire_call, uint64_t count, uint64_t rows, uint64_t cols, const double* a, double* u,
+                 double* s, double* vt);
 } rewire_host;
 
 enum {

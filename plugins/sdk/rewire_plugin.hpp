@@ -492,6 +492,14 @@ class Join {
 // --- The two calls
 // ------------------------------------------------------------------------------------------
 
+/// Matrices [count, rows, cols], row-major. Qr: a = q r. Svd: a = u diag(s) vt. See the host's qr and svd.
+struct Qr {
+  std::vector<double> q, r;
+};
+struct Svd {
+  std::vector<double> u, s, vt;
+};
+
 /// What both calls offer: the parameters in force, the seed, the joins that pass the user's filters, the log.
 class Call {
  public:
@@ -516,6 +524,23 @@ class Call {
     const std::uint32_t count = context_.checked(context_.host->join_count(context_.call));
     std::vector<Join> result;
     for (std::uint32_t i = 0; i < count; ++i) result.emplace_back(context_, i);
+    return result;
+  }
+
+  Qr qr(std::span<const double> a, std::size_t count, std::size_t rows, std::size_t cols) const {
+    if (a.size() != count * rows * cols) throw Error("qr: the matrices' sizes do not fit their numbers");
+    Qr result{std::vector<double>(a.size()), std::vector<double>(count * cols * cols)};
+    context_.check(
+        context_.host->qr(context_.call, count, rows, cols, a.data(), result.q.data(), result.r.data()));
+    return result;
+  }
+  Svd svd(std::span<const double> a, std::size_t count, std::size_t rows, std::size_t cols) const {
+    if (a.size() != count * rows * cols) throw Error("svd: the matrices' sizes do not fit their numbers");
+    const std::size_t k = std::min(rows, cols);
+    Svd result{std::vector<double>(count * rows * k), std::vector<double>(count * k),
+               std::vector<double>(count * k * cols)};
+    context_.check(context_.host->svd(context_.call, count, rows, cols, a.data(), result.u.data(),
+                                      result.s.data(), result.vt.data()));
     return result;
   }
 

@@ -1,9 +1,11 @@
-// The host functions of initialise: the weights' values, and draws that depend on (seed, plugin, stream,
-// index) only.
+// The host functions of initialise: the weights' values, draws that depend on (seed, plugin, stream, index)
+// only, and decompositions.
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
 #include "ir/philox.h"
+#include "runtime/linalg/lapack.h"
 #include "runtime/plugin/host_call.h"
 
 namespace rewire::runtime {
@@ -59,6 +61,38 @@ std::int32_t draw_normal(rewire_call token, const char* stream, double* data, st
               [](const auto& philox, std::uint64_t i) { return philox.normal(i); });
 }
 
+/// The batch that a plugin describes, if its numbers can be counted.
+MatrixBatch batch_of(std::uint64_t count, std::uint64_t rows, std::uint64_t cols,
+                     std::initializer_list<const double*> places) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 20;
+  if (count > kMost || rows > kMost || cols > kMost) {
+    user_error("it asked to decompose {} matrices of {} x {}", count, rows, cols);
+  }
+  if (std::ranges::find(places, nullptr) != places.end()) {
+    user_error("it asked for a decomposition and passed no matrices, or no place for the results");
+  }
+  return {count, rows, cols};
+}
+
+std::int32_t qr(rewire_call token, std::uint64_t count, std::uint64_t rows, std::uint64_t cols,
+                const double* a, double* q, double* r) {
+  return guarded_status(token, [&](HostCall&) {
+    const MatrixBatch batch = batch_of(count, rows, cols, {a, q, r});
+    const std::size_t elements = count * rows * cols;
+    runtime::qr(batch, {a, elements}, {q, elements}, {r, count * cols * cols});
+  });
+}
+
+std::int32_t svd(rewire_call token, std::uint64_t count, std::uint64_t rows, std::uint64_t cols,
+                 const double* a, double* u, double* s, double* vt) {
+  return guarded_status(token, [&](HostCall&) {
+    const MatrixBatch batch = batch_of(count, rows, cols, {a, u, s, vt});
+    const std::size_t k = std::min(rows, cols);
+    runtime::svd(batch, {a, count * rows * cols}, {u, count * rows * k}, {s, count * k},
+                 {vt, count * k * cols});
+  });
+}
+
 }  // namespace
 
 void add_initialise_functions(rewire_host& table) {
@@ -66,6 +100,8 @@ void add_initialise_functions(rewire_host& table) {
   table.write_weight = write_weight;
   table.draw_uniform = draw_uniform;
   table.draw_normal = draw_normal;
+  table.qr = qr;
+  table.svd = svd;
 }
 
 }  // namespace rewire::runtime

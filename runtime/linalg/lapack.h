@@ -1,0 +1,27 @@
+// QR and singular value decomposition of batches of matrices, by LAPACK. Each matrix is worked on by one
+// thread, so the results do not depend on how many there are.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace rewire::runtime {
+
+/// `count` matrices of rows x cols, row-major, one behind the other.
+struct MatrixBatch {
+  std::size_t count = 0, rows = 0, cols = 0;
+};
+
+/// a = q r, with q [rows, cols] of orthonormal columns and r [cols, cols] upper triangular with a diagonal >=
+/// 0; so q of a standard normal matrix is uniformly distributed. UserError unless rows >= cols >= 1, all of
+/// `a` is finite, and LAPACK is installed. threads = 0: one a core.
+void qr(const MatrixBatch& batch, std::span<const double> a, std::span<double> q, std::span<double> r,
+        int threads = 0);
+
+/// a = u diag(s) vt, with k = min(rows, cols), u [rows, k], s [k] >= 0 and descending, vt [k, cols]. The
+/// largest entry of each column of u is positive. Errors as of qr, and RuntimeFailure if LAPACK finds no
+/// decomposition.
+void svd(const MatrixBatch& batch, std::span<const double> a, std::span<double> u, std::span<double> s,
+         std::span<double> vt, int threads = 0);
+
+}  // namespace rewire::runtime
