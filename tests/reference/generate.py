@@ -60,6 +60,8 @@ OPTIONS = {
     "augment_none": (["augment:paths=0"], {}),
     "decay_augment": (["decay", "augment:blocks=B"], {}),
     "decay_orthogonal": (["decay", "orthogonal"], {}),
+    "skipless": (["skipless"], {}),
+    "skipless_attn": (["skipless:sites=attn"], {}),
     "orthogonal_attn_decay_mlp": (["orthogonal:sites=attn", "decay:sites=mlp"], {}),
 }
 BLOCKS = {"slim": "4", "odd": "3"}  # augment's, which divide the width

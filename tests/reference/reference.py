@@ -100,7 +100,12 @@ def augment(join, place, paths="2", blocks="4", order="circ_act", projection="ci
     join.paths = lambda x, u: sum(path(u if input == "norm" else x, i) for i in range(T))
 
 
-STRATEGIES = {"orthogonal": orthogonal, "decay": decay, "augment": augment}
+def skipless(join, place):
+    """x' = f."""
+    join.shortcut = lambda x: 0
+
+
+STRATEGIES = {"orthogonal": orthogonal, "decay": decay, "augment": augment, "skipless": skipless}
 
 
 class Attention(nn.Module):

@@ -1,0 +1,339 @@
+// The network without shortcuts: no way around a branch, weights whose products are as well conditioned as
+// the paper says, and what is refused. Row vectors, so that W is the transpose of a weight [out, in].
+#include <cmath>
+#include <set>
+
+#include "ir/error.h"
+#include "ir/philox.h"
+#include "ir/residual.h"
+#include "models/model.h"
+#include "runtime/linalg/lapack.h"
+#include "tests/plugins/strategy.h"
+#include "tests/support/catch.h"
+#include "tests/support/message_of.h"
+#include "tests/support/residual_net.h"
+
+namespace rewire::test {
+namespace {
+
+using Doubles = std::vector<double>;
+
+models::ModelOptions vit(std::int64_t dim, std::int64_t heads, std::int64_t depth, double mlp_ratio = 4) {
+  models::ModelOptions options;
+  options.dim = dim, options.heads = heads, options.depth = depth, options.mlp_ratio = mlp_ratio;
+  return options;
+}
+
+/// Whether the first result depends on the first argument by a way that passes none of `cut`.
+bool reaches(const ir::Function& function, const std::set<ir::Value>& cut) {
+  const std::vector<std::int32_t> definitions = function.definitions();
+  std::vector<ir::Value> pending = {function.results.at(0).value};
+  std::set<ir::Value> seen = cut;
+  while (!pending.empty()) {
+    const ir::Value value = pending.back();
+    pending.pop_back();
+    if (value == function.arguments.at(0).value) return true;
+    const std::int32_t defined = definitions[static_cast<std::size_t>(value.id)];
+    if (!seen.insert(value).second || defined < 0) continue;
+    const ir::Op& op = function.body[static_cast<std::size_t>(defined)];
+    // A join's value is the sum of its terms; the operands before them say where it came from.
+    const std::size_t first = op.code == ir::Opcode::residual ? ir::kFirstJoinTerm : 0;
+    pending.insert(pending.end(), op.operands.begin() + static_cast<std::ptrdiff_t>(first),
+                   op.operands.end());
+  }
+  return false;
+}
+
+/// The branches of the joins of one site, each alone, or "" for all.
+std::vector<std::set<ir::Value>> branches(const ir::Function& function, const std::string& site = "") {
+  std::vector<std::set<ir::Value>> result;
+  for (std::size_t at : ir::find_joins(function)) {
+    const ir::Join join = ir::read_join(function.body[at]);
+    if (site.empty() || join.site == site) result.push_back({join.branch});
+  }
+  return result;
+}
+
+TEST_CASE("No path from input to output avoids any branch") {
+  const ir::Module plain = models::build(vit(16, 2, 3), 2);
+  const ir::Module cut = rewritten(plain, {"skipless"});
+  CHECK(reaches(cut.function("forward"), {}));
+  for (const std::set<ir::Value>& branch : branches(plain.function("forward"))) {
+    CHECK(reaches(plain.function("forward"), branch));
+  }
+  const auto all = branches(cut.function("forward"));
+  CHECK(all.size() == 6);
+  for (const std::set<ir::Value>& branch : all) CHECK_FALSE(reaches(cut.function("forward"), branch));
+
+  const ir::Module attn = rewritten(plain, {"skipless:sites=attn"});
+  for (const auto& branch : branches(attn.function("forward"), "attn")) {
+    CHECK_FALSE(reaches(attn.function("forward"), branch));
+  }
+  for (const auto& branch : branches(attn.function("forward"), "mlp"))
+    CHECK(reaches(attn.function("forward"), branch));
+}
+
+TEST_CASE("A join without its shortcut is the branch, and the slot is claimed") {
+  const ir::TensorType type{ir::DType::f32, {2, 3, 5}};
+  const ir::Module module = rewritten(single_join(type), {"skipless:reinit=false"});
+  const ir::Function& forward = module.function("forward");
+  CHECK(ir::read_join(forward.body.back()).shortcut_owner == "skipless");
+  const ir::Tensor x = sample(type, 0.3), f = sample(type, 1.1);
+  ir::EvalState state;
+  CHECK(ir::evaluate(module, forward, {x, f}, state).at(0).data == f.data);
+  CHECK_THAT(message_of<UserError>([&] {
+               rewritten(single_join(type), {"skipless:reinit=false", "skipless:reinit=false"});
+             }),
+             REWIRE_CATCH_CONTAINS("the shortcut of blocks.0.mlp is claimed already"));
+}
+
+/// Fresh weights of a ViT, by name.
+class Fresh {
+ public:
+  Fresh(const models::ModelOptions& options, const std::string& spec, std::uint64_t seed = 1)
+      : state_(started(rewritten(models::build(options, 1), {spec}, seed), {spec}, seed)) {}
+  Doubles operator()(const std::string& name) const { return runtime::to_double(state_.at(name)).data; }
+  const runtime::TensorMap& state() const { return state_; }
+
+ private:
+  runtime::TensorMap state_;
+};
+
+/// x [n, k] times the transpose of y [m, k].
+Doubles times_transposed(std::span<const double> x, std::span<const double> y, std::size_t k) {
+  const std::size_t n = x.size() / k, m = y.size() / k;
+  Doubles product(n * m);
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < m; ++j) {
+      double sum = 0;
+      for (std::size_t l = 0; l < k; ++l) sum += x[i * k + l] * y[j * k + l];
+      product[i * m + j] = sum;
+    }
+  }
+  return product;
+}
+
+Doubles transposed(std::span<const double> x, std::size_t cols) {
+  const std::size_t rows = x.size() / cols;
+  Doubles t(x.size());
+  for (std::size_t i = 0; i < rows; ++i) {
+    for (std::size_t j = 0; j < cols; ++j) t[j * rows + i] = x[i * cols + j];
+  }
+  return t;
+}
+
+Doubles singular_values(std::span<const double> a, std::size_t d) {
+  Doubles u(d * d), s(d), vt(d * d);
+  runtime::svd({1, d, d}, a, u, s, vt);
+  return s;
+}
+
+TEST_CASE("W_V W_O is scale squared times an orthogonal matrix, another in every block") {
+  for (const std::size_t d : {std::size_t{18}, std::size_t{64}}) {
+    for (const double scale : {3.0, 0.5}) {
+      CAPTURE(d, scale);
+      const Fresh fresh(vit(static_cast<std::int64_t>(d), 2, 2),
+                        scale == 3 ? "skipless" : "skipless:scale=0.5");
+      Doubles products[2];
+      for (int block = 0; block < 2; ++block) {
+        const std::string prefix = "blocks." + std::to_string(block) + ".attn.";
+        const Doubles qkv = fresh(prefix + "qkv.weight"), proj = fresh(prefix + "proj.weight");
+        const Doubles w_v = transposed(std::span(qkv).subspan(2 * d * d), d);
+        products[block] = times_transposed(w_v, proj, d);  // W_O is the transpose of proj
+        const Doubles s = singular_values(products[block], d);
+        CHECK(s.front() / s.back() == Approx(1).epsilon(0).margin(1e-4));
+        CHECK(s.front() == Approx(scale * scale).epsilon(1e-4));
+      }
+      CHECK(products[0] != products[1]);
+    }
+  }
+}
+
+/// The statistics of the attention that a block starts with, means over heads.
+struct Attention {
+  double first = 0, last = 0;  // the largest and the smallest of the k singular values of W_Q W_K^T
+  double diagonal = 0, diagonal_deviation = 0, off = 0, off_deviation = 0;  // of the logits
+  double weight_on_itself = 0;                                              // of the attention map
+};
+
+/// 197 independent tokens of normal numbers, each with mean 0 and variance 1.
+Doubles normed_tokens(std::size_t d) {
+  Doubles tokens(197 * d);
+  const ir::PhiloxStream stream{99, 0, ir::stream_hash("tokens")};
+  for (std::size_t t = 0; t < 197; ++t) {
+    double sum = 0, squares = 0;
+    for (std::size_t i = 0; i < d; ++i) {
+      const double x = tokens[t * d + i] = stream.normal(t * d + i);
+      sum += x, squares += x * x;
+    }
+    const double mean = sum / static_cast<double>(d);
+    const double deviation = std::sqrt(squares / static_cast<double>(d) - mean * mean);
+    for (std::size_t i = 0; i < d; ++i) tokens[t * d + i] = (tokens[t * d + i] - mean) / deviation;
+  }
+  return tokens;
+}
+
+struct Moments {
+  double sum = 0, squares = 0, count = 0;
+  void add(double x) { sum += x, squares += x * x, ++count; }
+  double mean() const { return sum / count; }
+  double deviation() const { return std::sqrt(squares / count - mean() * mean()); }
+};
+
+Attention attention_of(const models::ModelOptions& options, const std::string& spec) {
+  const Fresh fresh(options, spec);
+  const auto d = static_cast<std::size_t>(options.dim), heads = static_cast<std::size_t>(options.heads),
+             k = d / heads;
+  const Doubles tokens = normed_tokens(d);
+  constexpr std::size_t n = 197;
+  const double draws = static_cast<double>(heads) * static_cast<double>(options.depth);
+  Attention mean;
+  Moments diagonal, off;
+  for (std::int64_t block = 0; block < options.depth; ++block) {
+    const Doubles qkv = fresh("blocks." + std::to_string(block) + ".attn.qkv.weight");
+    for (std::size_t h = 0; h < heads; ++h) {
+      const auto w_q = std::span(qkv).subspan(h * k * d, k * d),
+                 w_k = std::span(qkv).subspan((d + h * k) * d, k * d);
+      const Doubles gram_q = times_transposed(w_q, w_q, d), gram_k = times_transposed(w_k, w_k, d);
+      // Columns of U S^1/2 are orthogonal, of squared length s; V's likewise.
+      for (std::size_t i = 0; i < k; ++i) {
+        for (std::size_t j = 0; j < k; ++j) {
+          CHECK(std::abs(gram_q[i * k + j] - (i == j ? gram_k[i * k + i] : 0)) < 1e-4 * gram_q[0]);
+        }
+      }
+      mean.first += gram_q[0] / draws;
+      mean.last += gram_q[k * k - 1] / draws;
+      Doubles logits =
+          times_transposed(times_transposed(tokens, w_q, d), times_transposed(tokens, w_k, d), k);
+      for (std::size_t i = 0; i < n; ++i) {
+        double total = 0;
+        for (std::size_t j = 0; j < n; ++j) {
+          const double logit = logits[i * n + j] / std::sqrt(static_cast<double>(k));
+          (i == j ? diagonal : off).add(logit);
+          total += std::exp(logit);
+        }
+        mean.weight_on_itself +=
+            std::exp(logits[i * n + i] / std::sqrt(static_cast<double>(k))) / total / n / draws;
+      }
+    }
+  }
+  mean.diagonal = diagonal.mean(), mean.diagonal_deviation = diagonal.deviation();
+  mean.off = off.mean(), mean.off_deviation = off.deviation();
+  return mean;
+}
+
+void check_near(double got, double want) {
+  CHECK(got == Approx(want).epsilon(0.15));
+}
+
+void check_attention(const Attention& got, const Attention& want) {
+  check_near(got.first, want.first);
+  check_near(got.last, want.last);
+  check_near(got.diagonal, want.diagonal);
+  check_near(got.diagonal_deviation, want.diagonal_deviation);
+  CHECK(std::abs(got.off) < 0.15 * want.off_deviation);
+  check_near(got.off_deviation, want.off_deviation);
+  check_near(got.weight_on_itself, want.weight_on_itself);
+}
+
+// Means over twelve draws of Z, against figures that were measured apart from this code (197 independent
+// normed normal tokens, k = 64).
+TEST_CASE("The first attention of a ViT-B and of a ViT-S is as diagonal as the paper's") {
+  check_attention(attention_of(vit(768, 12, 1), "skipless:sites=attn"), {4.2, 3.5, 14.0, 4.15, 0, 3.8, 0.75});
+  check_attention(attention_of(vit(384, 6, 2), "skipless:alpha=1.8,beta=1,sites=attn"),
+                  {4.0, 3.0, 18.45, 3.87, 0, 3.4, 0.985});
+}
+
+TEST_CASE(
+    "The MLP's matrices are semi-orthogonal and keep the mean square, biases and norms are as they should") {
+  for (const double ratio : {4.0, 1.5, 0.5}) {
+    CAPTURE(ratio);
+    const std::size_t d = 24, hidden = static_cast<std::size_t>(24 * ratio);
+    const Fresh fresh(vit(24, 2, 1, ratio), "skipless");
+    const auto check = [&](const std::string& name, std::size_t out, std::size_t in) {
+      CAPTURE(name);
+      const Doubles weight = fresh(name);
+      const std::size_t fewer = std::min(out, in);
+      const Doubles rows = out < in ? weight : transposed(weight, in);
+      const Doubles gram = times_transposed(rows, rows, std::max(out, in));
+      const double square = std::max(static_cast<double>(out) / static_cast<double>(in), 1.0);
+      for (std::size_t i = 0; i < fewer * fewer; ++i) {
+        CHECK(gram[i] == Approx(i % (fewer + 1) == 0 ? square : 0).epsilon(0).margin(1e-5));
+      }
+    };
+    check("blocks.0.mlp.fc1.weight", hidden, d);
+    check("blocks.0.mlp.fc2.weight", d, hidden);
+    for (const auto& [name, tensor] : fresh.state()) {
+      if (!name.starts_with("blocks.") || !name.ends_with("bias")) continue;
+      CAPTURE(name);
+      CHECK(fresh(name) == Doubles(fresh(name).size(), 0.0));
+    }
+    CHECK(fresh("blocks.0.norm1.weight") == Doubles(d, 1.0));
+  }
+}
+
+TEST_CASE(
+    "The same seed gives the same weights, another seed, block or noise others; reinit=false leaves them") {
+  const models::ModelOptions options = vit(16, 2, 2);
+  const std::string name = "blocks.1.attn.qkv.weight";
+  const Doubles weights = Fresh(options, "skipless")(name);
+  CHECK(Fresh(options, "skipless")(name) == weights);
+  CHECK(Fresh(options, "skipless:layers=1")(name) == weights);
+  CHECK(Fresh(options, "skipless", 2)(name) != weights);
+  CHECK(Fresh(options, "skipless:noise=uniform")(name) != weights);
+  CHECK(Fresh(options, "skipless")("blocks.0.attn.qkv.weight") != weights);
+  const runtime::TensorMap plain = runtime::initialise(models::build(options, 1), 1);
+  CHECK(Fresh(options, "skipless:reinit=false")(name) == runtime::to_double(plain.at(name)).data);
+  const Fresh mlp(options, "skipless:sites=mlp");
+  CHECK(mlp(name) == runtime::to_double(plain.at(name)).data);
+  CHECK(mlp("blocks.1.mlp.fc1.weight") != runtime::to_double(plain.at("blocks.1.mlp.fc1.weight")).data);
+}
+
+TEST_CASE("With alpha = 0 the attention's target is beta I: queries and keys are equal and orthonormal") {
+  const Fresh fresh(vit(16, 2, 1), "skipless:alpha=0,beta=0.25");
+  const Doubles qkv = fresh("blocks.0.attn.qkv.weight");
+  for (std::size_t i = 0; i < 256; ++i) CHECK(qkv[i] == Approx(qkv[256 + i]).epsilon(0).margin(1e-6));
+  const auto head = std::span(qkv).first(8 * 16);
+  const Doubles gram = times_transposed(head, head, 16);
+  for (std::size_t i = 0; i < 64; ++i)
+    CHECK(gram[i] == Approx(i % 9 == 0 ? 0.25 : 0).epsilon(0).margin(1e-6));
+}
+
+TEST_CASE("Drop path, LayerScale and joins that it cannot initialise are refused") {
+  models::ModelOptions options = vit(16, 2, 2);
+  options.drop_path = 0.1;
+  const auto refused = [](const ir::Module& module, const std::string& spec) {
+    return message_of<UserError>([&] { started(rewritten(module, {spec}), {spec}); });
+  };
+  CHECK(refused(models::build(options, 1), "skipless") ==
+        "plugin 'skipless': blocks.1.attn has drop path: a dropped branch leaves nothing without its "
+        "shortcut; set "
+        "model.drop_path=0");
+  // Drop path begins at 0 in the first block.
+  CHECK(refused(models::build(options, 1), "skipless:layers=0") == "(nothing was thrown)");
+
+  ir::Module scaled = residual_net({.depth = 1});
+  for (ir::Parameter& parameter : scaled.parameters) {
+    if (parameter.name == "blocks.0.mlp.fc2.bias") parameter.role = "layer_scale";
+  }
+  CHECK(refused(scaled, "skipless:sites=mlp") ==
+        "plugin 'skipless': blocks.0.mlp has LayerScale (blocks.0.mlp.fc2.bias): without its shortcut the "
+        "stream would "
+        "be scaled down at every join; use a model without");
+  CHECK(refused(residual_net({.depth = 1}), "skipless") ==
+        "plugin 'skipless': blocks.0.attn has no matrix of role 'qkv', which it re-initialises; reinit=false "
+        "leaves "
+        "the weights as they are");
+  CHECK(refused(residual_net({.depth = 1}), "skipless:reinit=false") == "(nothing was thrown)");
+  ir::Module images = single_join({ir::DType::f32, {2, 4, 3, 3}}, {.batch = 0, .token = 2, .channel = 1});
+  images.function("forward").body.back().attributes.set("site", std::string("conv"));
+  CHECK(
+      refused(images, "skipless") ==
+      "plugin 'skipless': blocks.0.conv: conv joins have no initialisation here; choose others by sites=, or "
+      "reinit=false");
+  CHECK(refused(residual_net({.depth = 1}), "skipless:scale=0") ==
+        "plugin 'skipless': scale=0 is out of range: it takes a float > 0");
+}
+
+}  // namespace
+}  // namespace rewire::test
