@@ -21,7 +21,7 @@ int split_radix(std::string_view lowering);
 
 /// The sizes of a product, as its operands give them.
 struct CirculantSizes {
-  std::int64_t rows = 1, outputs = 1, inputs = 1, lags = 1;
+  std::int64_t outputs = 1, inputs = 1, lags = 1;
 };
 
 /// The lowering that takes least time by a model of operations and bytes: a function of sizes and dtype

@@ -52,7 +52,7 @@ Value gather_flat(Builder& b, Value x, Value indices) {
 
 /// C [q m, p, n] of c [p, q, n].
 Value emit_blocks(Builder& b, Value c, const Plan& plan) {
-  const auto& [rows, p, q, n] = plan.sizes;
+  const auto& [p, q, n] = plan.sizes;
   const Shape shape = {q, plan.part(), p, n};
   const Value t = index_along(b, shape, 1, 1), s = index_along(b, shape, 3, 1);
   const Value lag = plan.correlation ? add_modulo(b, t, s, true, n) : add_modulo(b, s, t, true, n);
@@ -62,7 +62,7 @@ Value emit_blocks(Builder& b, Value c, const Plan& plan) {
 
 /// dc [p, q, n] of dC [q m, p, n].
 Value emit_lag_sums(Builder& b, Value blocks, const Plan& plan) {
-  const auto& [rows, p, q, n] = plan.sizes;
+  const auto& [p, q, n] = plan.sizes;
   const std::int64_t m = plan.part();
   const Shape shape = {p, q, m, n};
   const Value t = index_along(b, shape, 2, 1), lag = index_along(b, shape, 3, 1);
@@ -237,7 +237,8 @@ Value emit_fft_gradient(Builder& b, Value x, Value g, const Plan& plan) {
 
 Plan make_plan(const Op& op, const CirculantSizes& sizes, DType dtype) {
   std::string_view lowering = op.attributes.get_string("lowering");
-  if (lowering == "auto") lowering = choose_circulant_lowering(sizes, dtype);
+  const bool narrow = dtype == DType::bf16 || dtype == DType::f16;  // a transform would round on its way
+  if (lowering == "auto" || narrow) lowering = choose_circulant_lowering(sizes, dtype);
   return {sizes, split_radix(lowering), op.attributes.get_bool("correlation"), lowering == "fft"};
 }
 
@@ -250,7 +251,7 @@ std::vector<Value> decompose_circulant_matmul(Builder& b, const Op& op) {
   const Shape lags = b.shape(c);
   const std::int64_t slices = lags[transpose ? 0 : 1];
   const Value x = as_slices(b, op.operands[0], slices, lags[2]);
-  const Plan plan = make_plan(op, {b.shape(x)[0], lags[0], lags[1], lags[2]}, result.dtype);
+  const Plan plan = make_plan(op, {lags[0], lags[1], lags[2]}, result.dtype);
   Value y;
   if (plan.fft) {
     y = emit_fft_product(b, x, c, plan, transpose);
@@ -267,7 +268,7 @@ std::vector<Value> decompose_circulant_matmul_grad(Builder& b, const Op& op) {
   const Shape lags = result.shape;
   const Value x = as_slices(b, op.operands[0], lags[1], lags[2]);
   const Value g = as_slices(b, op.operands[1], lags[0], lags[2]);
-  const Plan plan = make_plan(op, {b.shape(x)[0], lags[0], lags[1], lags[2]}, result.dtype);
+  const Plan plan = make_plan(op, {lags[0], lags[1], lags[2]}, result.dtype);
   if (plan.fft) return {emit_fft_gradient(b, x, g, plan)};
   const Value blocks = plan.radix > 1 ? emit_split_gradient(b, x, g, plan)
                                       : b.matmul(flatten_slices(b, x), flatten_slices(b, g), true, false);

@@ -3,6 +3,7 @@
 // Theta_i [d, d] is block-circulant: b x b blocks, each told by its d / b lags, T b d numbers a join in all.
 // order: the activation after Theta (circ_act), before it (act_circ), Theta alone (circ) or gelu alone (act,
 // T times). projection=dense takes T full matrices instead. The paths stand outside drop path.
+#include <algorithm>
 #include <rewire_plugin.hpp>
 #include <string>
 #include <utility>
@@ -81,7 +82,7 @@ class Projection {
   }
 
   [[noreturn]] void refuse_blocks(const Join& join) const {
-    std::int64_t below = blocks_, above = blocks_;
+    std::int64_t below = std::min(blocks_, width_), above = blocks_;
     while (width_ % below != 0) --below;
     while (above < width_ && width_ % above != 0) ++above;
     throw Error("blocks=" + std::to_string(blocks_) + " does not divide the width " + std::to_string(width_) +

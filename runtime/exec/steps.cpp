@@ -190,7 +190,8 @@ class GemmStep final : public Step {
   std::byte *a_ = nullptr, *b_ = nullptr, *c_ = nullptr, *bias_ = nullptr;
 };
 
-// Fourier transforms of dense f32 rows, cut by rows: no row's bits depend on where the cuts are.
+// Fourier transforms of dense f32 rows, cut by rows: by the shape alone, so whoever takes a piece computes
+// the same.
 class FftStep final : public Step {
  public:
   static bool serves(const Program& program, const codegen::HostLaunch& launch) {

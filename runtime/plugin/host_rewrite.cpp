@@ -113,7 +113,11 @@ rewire_value add_weight(rewire_call token, std::uint32_t join, const rewire_new_
     parameter.site = facts.site;
     parameter.block = static_cast<std::int32_t>(facts.block);
     if (call.module().find_parameter(parameter.name) != nullptr) {
-      user_error("it added the weight '{}', which there is already", parameter.name);
+      user_error(
+          "it added the weight '{}', which there is already: give plugins that add it joins of their own "
+          "(sites=, "
+          "layers=), or the weight another name",
+          parameter.name);
     }
     if (!ir::is_float(parameter.type.dtype)) {
       user_error("it added the weight '{}' as {}: a weight is of a float type", parameter.name,

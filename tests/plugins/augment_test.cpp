@@ -156,8 +156,10 @@ TEST_CASE("It refuses blocks that do not divide the width, in one line that name
         "or 4");
   CHECK(refused("augment:blocks=9") ==
         "plugin 'augment': blocks=9 does not divide the width 8 of blocks.0.attn: use a divisor, such as 8");
-  CHECK(refused("augment:paths=-1") ==
-        "plugin 'augment': paths=-1 is out of range: it takes an int >= 0");
+  CHECK(refused("augment:blocks=9000000000000") ==
+        "plugin 'augment': blocks=9000000000000 does not divide the width 8 of blocks.0.attn: use a divisor, "
+        "such as 8");
+  CHECK(refused("augment:paths=-1") == "plugin 'augment': paths=-1 is out of range: it takes an int >= 0");
 }
 
 }  // namespace

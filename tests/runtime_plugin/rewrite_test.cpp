@@ -278,7 +278,10 @@ TEST_CASE("A wrong act of a plugin is one line that names it, and leaves the mod
       {"other_thread", "the other thread was refused"},
       {"no_such_join", "it asked for join 1000 of 4"},
       {"claim_twice", "the branch of blocks.0.attn is claimed already by plugin 'misbehave'"},
-      {"weight_twice", "it added the weight 'blocks.0.join_attn.scale', which there is already"},
+      {"weight_twice",
+       "it added the weight 'blocks.0.join_attn.scale', which there is already: give plugins that add it "
+       "joins of "
+       "their own (sites=, layers=), or the weight another name"},
       {"weight_name", "it named something '../scale': a name is [a-z][a-z0-9_]*"},
       {"weight_int", "it added the weight 'blocks.0.join_attn.scale' as i32[2]: a weight is of a float type"},
       {"weight_fan", "its weight 'scale' of 1 axes has no valid init (kind 6"},
