@@ -31,7 +31,8 @@ extern "C" {
 #define REWIRE_PLUGIN_MAGIC UINT32_C(0x52575250) /* "PRWR" in memory */
 
 #define REWIRE_OK 0
-#define REWIRE_ERROR 1
+#define REWIRE_ERROR 1 /* after set_error: the plugin refuses, in its own words */
+#define REWIRE_FAULT 2 /* ABI 1.1: a mistake of its own, with or without set_error */
 
 /* Both sides must be built with the same sanitizer: its runtime cannot be added to a running process. */
 #define REWIRE_SANITIZER_NONE 0u

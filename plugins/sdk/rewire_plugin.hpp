@@ -27,7 +27,8 @@
 
 namespace rewire::plugin {
 
-/// Throw it, or any std::exception, to refuse a module: the user reads the message after the plugin's name.
+/// Throw it to refuse a module: the user reads the message after the plugin's name. Any other exception ends the call
+/// with its message as well, but as a mistake of the plugin, which `rewire plugin test` does not forgive.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -80,7 +81,8 @@ struct Context {
 
   [[noreturn]] void fail() const {
     const char* message = host == nullptr ? nullptr : host->error(call);
-    throw Error(message == nullptr ? "a value that is none was used" : message);
+    if (message == nullptr) throw std::logic_error("a value that is none was used");
+    throw Error(message);
   }
   void check(std::int32_t status) const {
     if (status != REWIRE_OK) fail();
@@ -98,7 +100,7 @@ struct Context {
 };
 
 inline rewire_type to_c(const Type& type) {
-  if (type.shape.size() > REWIRE_MAX_RANK) throw Error("a tensor has at most 8 axes");
+  if (type.shape.size() > REWIRE_MAX_RANK) throw std::logic_error("a tensor has at most 8 axes");
   rewire_type result{};
   result.dtype = static_cast<std::uint32_t>(type.dtype);
   result.rank = static_cast<std::uint32_t>(type.shape.size());
@@ -173,7 +175,7 @@ inline std::vector<Value> emit(Context context, std::uint32_t join, const char* 
                                const std::optional<Type>& type, std::uint32_t results) {
   std::vector<rewire_value> handles;
   for (const Value& operand : operands) {
-    if (!operand) throw Error(std::string(name) + " has an operand that is none");
+    if (!operand) throw std::logic_error(std::string(name) + " has an operand that is none");
     handles.push_back(operand.handle());
   }
   std::vector<rewire_attribute> c_attributes;
@@ -205,7 +207,7 @@ inline Value emit(const char* op, std::initializer_list<Value> operands,
                   std::initializer_list<Attribute> attributes = {}, const std::optional<Type>& type = {}) {
   std::uint32_t join = 0;
   for (const Value& operand : operands) join = std::max(join, operand.join());
-  if (operands.size() == 0) throw Error(std::string(op) + " has no operand: emit it at a join");
+  if (operands.size() == 0) throw std::logic_error(std::string(op) + " has no operand: emit it at a join");
   return detail::emit(operands.begin()->context(), join, op, operands, attributes, type, 1).front();
 }
 
@@ -481,7 +483,7 @@ class Join {
   Value value(rewire_value handle) const { return {context_, index_, handle}; }
   Value take(rewire_value handle) const { return value(context_.check(handle)); }
   void set(std::int32_t (*slot)(rewire_call, std::uint32_t, rewire_value), const Value& v) const {
-    if (!v) throw Error("a slot of " + name + " is set to a value that is none");
+    if (!v) throw std::logic_error("a slot of " + name + " is set to a value that is none");
     context_.check(slot(context_.call, index_, v.handle()));
   }
 
@@ -528,14 +530,14 @@ class Call {
   }
 
   Qr qr(std::span<const double> a, std::size_t count, std::size_t rows, std::size_t cols) const {
-    if (a.size() != count * rows * cols) throw Error("qr: the matrices' sizes do not fit their numbers");
+    if (a.size() != count * rows * cols) throw std::logic_error("qr: the matrices' sizes do not fit their numbers");
     Qr result{std::vector<double>(a.size()), std::vector<double>(count * cols * cols)};
     context_.check(
         context_.host->qr(context_.call, count, rows, cols, a.data(), result.q.data(), result.r.data()));
     return result;
   }
   Svd svd(std::span<const double> a, std::size_t count, std::size_t rows, std::size_t cols) const {
-    if (a.size() != count * rows * cols) throw Error("svd: the matrices' sizes do not fit their numbers");
+    if (a.size() != count * rows * cols) throw std::logic_error("svd: the matrices' sizes do not fit their numbers");
     const std::size_t k = std::min(rows, cols);
     Svd result{std::vector<double>(count * rows * k), std::vector<double>(count * k),
                std::vector<double>(count * k * cols)};
@@ -651,12 +653,15 @@ std::int32_t boundary(const rewire_host* host, rewire_call call) noexcept {
   try {
     Function(CallType(host, call));
     return REWIRE_OK;
+  } catch (const Error& e) {
+    host->set_error(call, e.what());
+    return REWIRE_ERROR;
   } catch (const std::exception& e) {
     host->set_error(call, e.what());
   } catch (...) {
     host->set_error(call, "it threw something that is no std::exception");
   }
-  return REWIRE_ERROR;
+  return REWIRE_FAULT;
 }
 
 template <auto RewriteFunction, auto InitialiseFunction = nullptr>

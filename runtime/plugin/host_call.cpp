@@ -55,6 +55,7 @@ void HostCall::run(std::int32_t (*function)(const rewire_host*, rewire_call)) {
   }
   current = nullptr;
   if (status != REWIRE_OK) fail(fmt::format("it returned status {} and no message", status));
+  if (status == REWIRE_FAULT) refused_ = false;
   if (internal_) std::rethrow_exception(internal_);
   if (refused_) throw PluginRefusal(error_);
   if (failed_) throw UserError(error_);
