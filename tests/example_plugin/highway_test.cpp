@@ -62,8 +62,8 @@ TEST_CASE("The example's joins are the gated sum, on tokens and on feature maps,
       ir::EvalState state;
       for (const auto& [name, tensor] : runtime::initialise(module, 0))
         state.tensors[name] = runtime::to_double(tensor);
-      for (const double b : state.tensors.at("blocks.0.join_mlp.bias").data) CHECK(b == 0.5);
-      Tensor& weight = state.tensors.at("blocks.0.join_mlp.weight");
+      for (const double b : state.tensors.at("blocks.0.join_mlp.gate_bias").data) CHECK(b == 0.5);
+      Tensor& weight = state.tensors.at("blocks.0.join_mlp.gate_weight");
       weight = sample(weight.type, 2.1);
 
       const Tensor x = sample(type, 0.3), f = sample(type, 1.1);
@@ -98,7 +98,7 @@ TEST_CASE("By default a fresh join of the example is nearly the shortcut, and th
     const double g = (y[i] - f.data[i]) / (x.data[i] - f.data[i]);
     CHECK(g == Approx(sigmoid(2)).margin(0.05));
   }
-  for (const char* name : {"blocks.0.join_mlp.weight", "blocks.0.join_mlp.bias"}) {
+  for (const char* name : {"blocks.0.join_mlp.gate_weight", "blocks.0.join_mlp.gate_bias"}) {
     const ir::Parameter* parameter = module.find_parameter(name);
     REQUIRE(parameter != nullptr);
     CHECK(parameter->trainable);
