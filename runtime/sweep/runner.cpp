@@ -143,8 +143,7 @@ class Runner {
   void judge(RunRecord& record, const ChildOutcome& outcome) {
     const int stopped_by = stop_signal_();
     if (outcome.code == 0) {
-      read_train_output(record, outcome.out);
-      record.status = RunRecord::Status::finished;
+      take_output(record, outcome.out);
     } else if (stopped_by != 0 && outcome.code == kSignalled + stopped_by) {
       result_.stopped_by = stopped_by;
     } else {
@@ -153,6 +152,17 @@ class Runner {
                      : outcome.code > kSignalled
                          ? fmt::format("ended by signal {}", outcome.code - kSignalled)
                          : fmt::format("exit code {} and no message", outcome.code);
+    }
+  }
+
+  /// What cannot be read (a loss that is no number, a line cut short) is this run's failure, not the sweep's.
+  static void take_output(RunRecord& record, const std::string& out) {
+    try {
+      read_train_output(record, out);
+      record.status = RunRecord::Status::finished;
+    } catch (const UserError& error) {
+      record.status = RunRecord::Status::failed;
+      record.error = error.what();
     }
   }
 
