@@ -139,7 +139,7 @@ TEST_CASE("What a circulant product computes does not depend on the number of th
   }
 }
 
-TEST_CASE("A shape gets the lowering that takes it least time, and always the same one") {
+TEST_CASE("A shape gets the lowering that the cost model names, and always the same one") {
   const auto choice = [](std::int64_t p, std::int64_t q, std::int64_t n) {
     return ir::choose_circulant_lowering({p, q, n}, DType::f32);
   };
