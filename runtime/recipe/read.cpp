@@ -9,7 +9,6 @@
 #include "runtime/io/files.h"
 #include "runtime/recipe/keys.h"
 #include "runtime/recipe/recipe.h"
-#include "runtime/recipe/text_fault.h"
 #include "runtime/recipe/toml_text.h"
 
 namespace rewire::runtime {
@@ -216,14 +215,9 @@ class RecipeReader {
     const ValueReader reader(key, place);
     const toml::value<std::string> plain(text);
     toml::table parsed;
-    const std::string assignment = fmt::format("value = {}", text);
-    if (text_fault(assignment)) {
-      reader.read(plain);
-      return;
-    }
     try {
-      parsed = toml::parse(assignment);
-    } catch (const toml::parse_error&) {
+      parsed = parse_toml(fmt::format("value = {}", text), "");
+    } catch (const UserError&) {
       reader.read(plain);
       return;
     }

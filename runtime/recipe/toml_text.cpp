@@ -6,7 +6,8 @@
 
 #include "ir/error.h"
 #include "runtime/io/files.h"
-#include "runtime/recipe/text_fault.h"
+#include "runtime/recipe/beyond_ascii.h"
+#include "runtime/recipe/key_depth.h"
 
 namespace rewire::runtime {
 
@@ -14,14 +15,17 @@ toml::table parse_toml(std::string_view text, std::string_view file_name) {
   if (text.size() > kLargestToml) {
     user_error("{}: {} bytes are no recipe: it may have {}", file_name, text.size(), kLargestToml);
   }
-  if (const std::optional<TextFault> fault = text_fault(text)) {
-    user_error("{}:{}: {}", file_name, fault->line, fault->what);
+  if (const std::optional<int> line = line_of_deep_key(text)) {
+    user_error("{}:{}: a key has more than {} parts", file_name, *line, kMostKeyParts);
   }
+  const BeyondAscii swapped(text, file_name);
   try {
-    return toml::parse(text, file_name);
+    toml::table table = toml::parse(swapped.text(), file_name);
+    swapped.restore(table);
+    return table;
   } catch (const toml::parse_error& error) {
     // It quotes the text, line breaks and all.
-    std::string description(error.description());
+    std::string description = swapped.restored(error.description());
     std::ranges::replace_if(
         description, [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
     user_error("{}: {}", Place::of(file_name, error.source()).text, description);
