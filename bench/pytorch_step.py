@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The peer: training steps of the same vision transformer in PyTorch, on the CPU.
 
-    pytorch_step.py --model '{"image": 28, …}' --batch 64 --residual plain|orthogonal --mode eager|compile
+    pytorch_step.py --model '{"image": 28, …}' --batch 64 --residual plain|decay|orthogonal|augment|skipless --mode eager|compile
 
 Warms up (and compiles), prints one line of JSON about itself, then reads numbers of steps from stdin, one a line; for
 each it does that many training steps and prints a line of JSON: the median step in ms and the process's peak memory.
@@ -44,28 +44,71 @@ class Mlp(nn.Module):
         return self.fc2(F.gelu(self.fc1(x)))
 
 
-def plain(x, f):
+def feature_join(combine):
+    """A join that needs nothing but the stream x and the branch's output f."""
+    class Join(nn.Module):
+        def __init__(self, dim, index, joins):
+            super().__init__()
+            self.index, self.joins = index, joins
+
+        def forward(self, x, f, u):
+            return combine(self, x, f)
+    return Join
+
+
+def plain(join, x, f):
     return x + f
 
 
-def orthogonal(x, f, eps=1e-6):
+def decay(join, x, f, alpha_min=0.6):
+    return (1 - (1 - alpha_min) * join.index / (join.joins - 1)) * x + f
+
+
+def orthogonal(join, x, f, eps=1e-6):
     """x + f - s x with s = <x, f> / (|x|^2 + eps), token by token."""
     s = (x * f).sum(-1, keepdim=True) / ((x * x).sum(-1, keepdim=True) + eps)
     return x + f - s * x
 
 
+def skipless(join, x, f):
+    return f
+
+
+class Augment(nn.Module):
+    """x + f + sum of gelu(u Theta_t), Theta_t of b x b circulant blocks: as one product with the matrices that
+    a gather builds in each step."""
+
+    def __init__(self, dim, index, joins, paths=2, blocks=4):
+        super().__init__()
+        self.paths, self.blocks, self.slice = paths, blocks, dim // blocks
+        self.c = nn.Parameter(torch.randn(paths, blocks, blocks, self.slice) * 0.02)
+        lags = torch.arange(self.slice)
+        self.register_buffer("lag", (lags[None, :] - lags[:, None]) % self.slice)  # of input s (row), output r
+
+    def forward(self, x, f, u):
+        dense = self.c[..., self.lag].permute(1, 3, 0, 2, 4).reshape(u.shape[-1], -1)
+        paths = F.gelu(u @ dense)
+        return x + f + paths.reshape(*u.shape[:-1], self.paths, u.shape[-1]).sum(-2)
+
+
+JOINS = {"plain": feature_join(plain), "decay": feature_join(decay), "orthogonal": feature_join(orthogonal),
+         "augment": Augment, "skipless": feature_join(skipless)}
+
+
 class Block(nn.Module):
-    def __init__(self, dim, heads, join):
+    def __init__(self, dim, heads, join, index, depth):
         super().__init__()
         self.norm1 = nn.LayerNorm(dim, eps=1e-6)
         self.attn = Attention(dim, heads)
         self.norm2 = nn.LayerNorm(dim, eps=1e-6)
         self.mlp = Mlp(dim, 4 * dim)
-        self.join = join
+        self.join_attn, self.join_mlp = join(dim, 2 * index, 2 * depth), join(dim, 2 * index + 1, 2 * depth)
 
     def forward(self, x):
-        x = self.join(x, self.attn(self.norm1(x)))
-        return self.join(x, self.mlp(self.norm2(x)))
+        u = self.norm1(x)
+        x = self.join_attn(x, self.attn(u), u)
+        u = self.norm2(x)
+        return self.join_mlp(x, self.mlp(u), u)
 
 
 class VisionTransformer(nn.Module):
@@ -74,7 +117,7 @@ class VisionTransformer(nn.Module):
         self.proj = nn.Conv2d(channels, dim, patch, patch)
         self.cls_token = nn.Parameter(torch.zeros(1, 1, dim))
         self.pos_embed = nn.Parameter(torch.randn(1, (image // patch) ** 2 + 1, dim) * 0.02)
-        self.blocks = nn.Sequential(*[Block(dim, heads, join) for _ in range(depth)])
+        self.blocks = nn.Sequential(*[Block(dim, heads, join, index, depth) for index in range(depth)])
         self.norm = nn.LayerNorm(dim, eps=1e-6)
         self.head = nn.Linear(dim, classes)
 
@@ -95,8 +138,7 @@ class Trainer:
     def __init__(self, options):
         torch.manual_seed(0)
         model = json.loads(options.model)
-        join = {"plain": plain, "orthogonal": orthogonal}[options.residual]
-        self.model = VisionTransformer(**model, join=join)
+        self.model = VisionTransformer(**model, join=JOINS[options.residual])
         self.images = torch.randn(options.batch, model["channels"], model["image"], model["image"])
         self.labels = torch.randint(0, model["classes"], (options.batch,))
         # compile() wraps the loss as well, so that it is one graph forward and one backward.
@@ -143,7 +185,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", required=True, help="JSON: image, channels, classes, patch, dim, depth, heads")
     parser.add_argument("--batch", type=int, required=True)
-    parser.add_argument("--residual", choices=("plain", "orthogonal"), default="plain")
+    parser.add_argument("--residual", choices=tuple(JOINS), default="plain")
     parser.add_argument("--mode", choices=("eager", "compile"), default="eager")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--warm-up", type=int, default=5, help="steps before the first that is timed")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Training steps of `rewire` beside PyTorch's, in interleaved rounds, and beside the machine's ceilings.
 
-    bench/run.py [--python PYTHON_WITH_TORCH] [--case MODEL:BATCH]… [--rounds N] [--steps N] [--threads N]
+    bench/run.py [--python PYTHON_WITH_TORCH] [--case MODEL:BATCH]… [--residual NAME]… [--rounds N] [--steps N] [--threads N]
 
 Writes bench/results/DATE-CPU.json and the same as a table in .md. bench/README.md says how it is measured.
 """
@@ -17,7 +17,8 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = HERE.parent / "build" / "release" / "bin"
-RESIDUALS = ("plain", "orthogonal")
+RESIDUALS = ("plain", "decay", "orthogonal", "augment", "skipless")
+DEFAULT_RESIDUALS = ("plain", "orthogonal")
 # What every contender trains with.
 LABEL_SMOOTHING, CLIP_NORM, WEIGHT_DECAY = 0.1, 1.0, 0.05
 
@@ -101,10 +102,10 @@ class PyTorch:
 
 
 def contenders(options, model, shape, batch):
-    every = [Rewire(options, model, batch, residual) for residual in RESIDUALS]
+    every = [Rewire(options, model, batch, residual) for residual in options.residual]
     if options.python:
         for mode in options.mode or ("eager", "compile"):
-            for residual in RESIDUALS:
+            for residual in options.residual:
                 say(f"  warming up pytorch {mode}, {residual}")
                 every.append(PyTorch(options, shape, batch, residual, mode))
     return every
@@ -152,7 +153,10 @@ def run_case(options, model, batch):
     result = {"model": model, "batch": batch, "shape": shape, "floors": best, "launches_ms": launches,
               "contenders": [summary(c, rounds[c], batch) for c in every], "ratios": {}}
     ours = {c.residual: rounds[c] for c in every if c.name == "rewire"}
-    result["ratios"]["rewire orthogonal / plain"] = ratio(ours["orthogonal"], ours["plain"])
+    for name in dict.fromkeys(contender.name for contender in every):
+        of = {c.residual: rounds[c] for c in every if c.name == name}
+        for residual in [r for r in of if r != "plain" and "plain" in of]:
+            result["ratios"][f"{name} {residual} / plain"] = ratio(of[residual], of["plain"])
     for peer in every:
         if peer.name == "rewire":
             continue
@@ -203,6 +207,8 @@ def main():
                         help="without this program the floors are left out")
     parser.add_argument("--python", default="", help="a Python that has torch; without it the peers are left out")
     parser.add_argument("--mode", choices=("eager", "compile"), action="append", help="of PyTorch; default: both")
+    parser.add_argument("--residual", choices=RESIDUALS, action="append",
+                        help=f"the joins; default: {' and '.join(DEFAULT_RESIDUALS)}")
     parser.add_argument("--case", type=parse_case, action="append", metavar="MODEL:BATCH",
                         help="default: vit_tiny_28:64 and vit_s_cifar:32")
     parser.add_argument("--rounds", type=int, default=7)
@@ -210,6 +216,7 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--out", type=pathlib.Path, default=HERE / "results", help="a folder")
     options = parser.parse_args()
+    options.residual = options.residual or DEFAULT_RESIDUALS
 
     if os.getloadavg()[0] > 0.5:
         say(f"others compute here (load {os.getloadavg()[0]:.1f}): no figure of this run is worth keeping")

