@@ -1,0 +1,45 @@
+// One tile kernel as readable CUDA C++: the second printer of the tile IR beside codegen/llvm. The text of a
+// kernel names only what prelude.cuh declares, threadIdx.x, blockIdx.x, __syncthreads() and C's own maths, so
+// NVRTC compiles it for a device and a C++ compiler, with a header that stands in for the device, for the
+// host.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "codegen/tile/tile.h"
+
+namespace rewire::codegen::cuda {
+
+/// What a schedule may count on. The defaults are those of an H100.
+struct DeviceTarget {
+  int arch = 90;                                 // 80, 90, 100: the device's compute capability times ten
+  std::int64_t shared_bytes_per_block = 232448;  // the most that a kernel may opt in to
+  int multiprocessors = 132;
+};
+
+/// The target of an architecture: 80, 90 or 100; UserError for any other.
+DeviceTarget device_target(int arch);
+
+/// One dimension of blocks, one of threads (a multiple of 32), dynamic shared memory.
+struct LaunchShape {
+  std::int64_t blocks = 1;
+  int threads = 32;
+  std::int64_t shared_bytes = 0;
+};
+
+struct KernelSource {
+  std::string symbol, text;
+  LaunchShape launch;
+};
+
+/// `extern "C" __global__ void SYMBOL(one pointer for each of kernel.arguments, in their order, to element
+/// 0)`, without the prelude. Every pointer is aligned to 16 bytes. The kernel must be verified; InternalError
+/// where it needs more shared memory than the target has.
+KernelSource emit(const tile::Kernel& kernel, const std::string& symbol, const DeviceTarget& target);
+
+/// The text that must stand once before any kernel: prelude.cuh.
+std::string_view prelude();
+
+}  // namespace rewire::codegen::cuda

@@ -1,0 +1,332 @@
+// The ground that emitted kernels stand on: storage types, accesses of 16 bytes, reductions over threads,
+// Philox. It includes nothing, so NVRTC reads it in a moment.
+//
+// All that is no plain C++ (PTX, CUDA's own functions) stands in the first part, each behind a function or a
+// macro with a name. REWIRE_HOST_SHIM leaves that part out: whoever defines it has declared the same names
+// for the host, and the rest of this file and every kernel compile there as they are.
+
+using i64 = long long;
+using u32 = unsigned int;
+using u64 = unsigned long long;
+
+#ifndef REWIRE_HOST_SHIM
+
+#define REWIRE_DEVICE static __device__ __forceinline__
+// Declares `name`: the block's dynamic shared memory, unsigned char[], aligned to 16 bytes.
+#define REWIRE_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
+
+REWIRE_DEVICE float float_of_bits(u32 bits) {
+  return __uint_as_float(bits);
+}
+REWIRE_DEVICE u32 bits_of_float(float x) {
+  return __float_as_uint(x);
+}
+// 1 / sqrt(x), within 2 ulp.
+REWIRE_DEVICE float inverse_sqrt(float x) {
+  return rsqrtf(x);
+}
+
+// An f32 rounded to nearest even in 16 bits, and back. A NaN stays one.
+REWIRE_DEVICE unsigned short bf16_bits(float x) {
+  unsigned short bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+}
+REWIRE_DEVICE unsigned short f16_bits(float x) {
+  unsigned short bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+}
+REWIRE_DEVICE float f16_value(unsigned short bits) {
+  float x;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+  return x;
+}
+
+// The value of the thread of this warp whose number differs in the bits of `mask`. All 32 threads take part.
+REWIRE_DEVICE float shuffle_xor(float x, int mask) {
+  return __shfl_xor_sync(0xffffffffu, x, mask);
+}
+REWIRE_DEVICE double shuffle_xor(double x, int mask) {
+  return __shfl_xor_sync(0xffffffffu, x, mask);
+}
+REWIRE_DEVICE int shuffle_xor(int x, int mask) {
+  return __shfl_xor_sync(0xffffffffu, x, mask);
+}
+REWIRE_DEVICE i64 shuffle_xor(i64 x, int mask) {
+  return __shfl_xor_sync(0xffffffffu, x, mask);
+}
+
+#endif  // REWIRE_HOST_SHIM
+
+// --- types -------------------------------------------------------------------------------------------------
+
+// Storage only: arithmetic is f32.
+struct bf16 {
+  unsigned short bits;
+};
+struct f16 {
+  unsigned short bits;
+};
+
+// Conversions between storage and arithmetic, and between dtypes. A float becomes an integer toward zero,
+// kept within its range, NaN 0.
+template <class To, class From>
+struct Convert {
+  REWIRE_DEVICE To of(From x) { return static_cast<To>(x); }
+};
+template <class From>
+struct Convert<bool, From> {
+  REWIRE_DEVICE bool of(From x) { return x != From(0); }
+};
+template <>
+struct Convert<bool, bool> {
+  REWIRE_DEVICE bool of(bool x) { return x; }
+};
+template <class To>
+struct Convert<To, bf16> {
+  REWIRE_DEVICE To of(bf16 x) { return static_cast<To>(float_of_bits(static_cast<u32>(x.bits) << 16)); }
+};
+template <class To>
+struct Convert<To, f16> {
+  REWIRE_DEVICE To of(f16 x) { return static_cast<To>(f16_value(x.bits)); }
+};
+template <class From>
+struct Convert<bf16, From> {
+  REWIRE_DEVICE bf16 of(From x) { return bf16{bf16_bits(static_cast<float>(x))}; }
+};
+template <class From>
+struct Convert<f16, From> {
+  REWIRE_DEVICE f16 of(From x) { return f16{f16_bits(static_cast<float>(x))}; }
+};
+template <class To, class From>
+REWIRE_DEVICE To saturated(From x, From low, From end, To least, To most) {
+  return x != x ? To(0) : x >= end ? most : x <= low ? least : static_cast<To>(x);
+}
+template <>
+struct Convert<int, float> {
+  REWIRE_DEVICE int of(float x) {
+    return saturated(x, -2147483648.0f, 2147483648.0f, -2147483647 - 1, 2147483647);
+  }
+};
+template <>
+struct Convert<int, double> {
+  REWIRE_DEVICE int of(double x) {
+    return saturated(x, -2147483648.0, 2147483648.0, -2147483647 - 1, 2147483647);
+  }
+};
+template <>
+struct Convert<i64, float> {
+  REWIRE_DEVICE i64 of(float x) {
+    return saturated(x, -9223372036854775808.0f, 9223372036854775808.0f, -9223372036854775807LL - 1,
+                     9223372036854775807LL);
+  }
+};
+template <>
+struct Convert<i64, double> {
+  REWIRE_DEVICE i64 of(double x) {
+    return saturated(x, -9223372036854775808.0, 9223372036854775808.0, -9223372036854775807LL - 1,
+                     9223372036854775807LL);
+  }
+};
+template <>
+struct Convert<unsigned char, float> {
+  REWIRE_DEVICE unsigned char of(float x) {
+    return saturated(x, 0.0f, 256.0f, static_cast<unsigned char>(0), static_cast<unsigned char>(255));
+  }
+};
+template <>
+struct Convert<unsigned char, double> {
+  REWIRE_DEVICE unsigned char of(double x) {
+    return saturated(x, 0.0, 256.0, static_cast<unsigned char>(0), static_cast<unsigned char>(255));
+  }
+};
+
+template <class To, class From>
+REWIRE_DEVICE To convert(From x) {
+  return Convert<To, From>::of(x);
+}
+
+// --- arithmetic --------------------------------------------------------------------------------------------
+
+REWIRE_DEVICE float round_to_bf16(float x) {
+  return convert<float>(convert<bf16>(x));
+}
+REWIRE_DEVICE float round_to_f16(float x) {
+  return convert<float>(convert<f16>(x));
+}
+REWIRE_DEVICE float infinity() {
+  return float_of_bits(0x7f800000u);
+}
+REWIRE_DEVICE float not_a_number() {
+  return float_of_bits(0x7fc00000u);
+}
+REWIRE_DEVICE double inverse_sqrt(double x) {
+  return 1.0 / sqrt(x);
+}
+REWIRE_DEVICE bool is_finite(float x) {
+  return fabsf(x) < infinity();
+}
+REWIRE_DEVICE bool is_finite(double x) {
+  return fabs(x) < static_cast<double>(infinity());
+}
+REWIRE_DEVICE float sigmoid(float x) {
+  return 1.0f / (1.0f + expf(-x));
+}
+REWIRE_DEVICE double sigmoid(double x) {
+  return 1.0 / (1.0 + exp(-x));
+}
+
+// NaN if either is.
+template <class T>
+REWIRE_DEVICE T maximum(T a, T b) {
+  return a != a || a > b ? a : b;
+}
+template <class T>
+REWIRE_DEVICE T minimum(T a, T b) {
+  return a != a || a < b ? a : b;
+}
+// The index of a gather, kept within [0, limit).
+REWIRE_DEVICE i64 clamped(i64 index, i64 limit) {
+  return minimum(maximum(index, i64(0)), limit - 1);
+}
+
+// --- reductions: fixed order, the same bits in every thread
+// --------------------------------------------------
+
+struct Sum {
+  template <class T>
+  REWIRE_DEVICE T of(T a, T b) {
+    return static_cast<T>(a + b);
+  }
+};
+struct Max {
+  template <class T>
+  REWIRE_DEVICE T of(T a, T b) {
+    return maximum(a, b);
+  }
+};
+REWIRE_DEVICE unsigned char shuffle_xor(unsigned char x, int mask) {
+  return static_cast<unsigned char>(shuffle_xor(static_cast<int>(x), mask));
+}
+
+// Over neighbouring threads of a warp, kThreads of them: 1, 2, 4 … 32.
+template <class Op, int kThreads, class T>
+REWIRE_DEVICE T over_threads(T x) {
+#pragma unroll
+  for (int mask = kThreads / 2; mask > 0; mask /= 2) x = Op::of(x, shuffle_xor(x, mask));
+  return x;
+}
+// Over a block of kThreads; `scratch` holds a T for each of its warps.
+template <class Op, int kThreads, class T>
+REWIRE_DEVICE T over_block(T x, unsigned char* scratch) {
+  T* warps = reinterpret_cast<T*>(scratch);
+  x = over_threads<Op, 32>(x);
+  __syncthreads();  // the scratch may still be read
+  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = x;
+  __syncthreads();
+  x = warps[0];
+#pragma unroll
+  for (int warp = 1; warp < kThreads / 32; ++warp) x = Op::of(x, warps[warp]);
+  return x;
+}
+
+// --- memory ------------------------------------------------------------------------------------------------
+
+template <class T, int kCount>
+struct alignas(sizeof(T) * kCount) Packet {
+  T lane[kCount];
+};
+
+// How the elements of a row lie in the threads that share it: chunk by chunk, kVector neighbours a thread.
+//   element e of thread t is lane ((e / kVector) kThreads + t) kVector + e % kVector
+template <int kLanes, int kThreads, int kVector>
+struct Row {
+  static constexpr int kSpan = kThreads * kVector;
+  static constexpr int kChunks = (kLanes + kSpan - 1) / kSpan;
+  static constexpr int kElements = kChunks * kVector;
+  static constexpr int kWidth = kVector;
+  static constexpr bool kFull = kLanes % kSpan == 0;  // every thread's every element is a lane
+  REWIRE_DEVICE int lane(int element, int thread) {
+    return ((element / kVector) * kThreads + thread) * kVector + element % kVector;
+  }
+  REWIRE_DEVICE bool holds(int element, int thread) { return kFull || lane(element, thread) < kLanes; }
+};
+
+// `kPacket` neighbours at once, which the address must be aligned to; no access is wider than 16 bytes.
+template <class L, int kPacket, class T, class M>
+REWIRE_DEVICE void load(T (&x)[L::kElements], const M* row, int thread) {
+  constexpr int kCount =
+      kPacket * static_cast<int>(sizeof(M)) > 16 ? 16 / static_cast<int>(sizeof(M)) : kPacket;
+#pragma unroll
+  for (int e = 0; e < L::kElements; e += kCount) {
+    if (L::holds(e, thread)) {
+      const Packet<M, kCount> packet = *reinterpret_cast<const Packet<M, kCount>*>(row + L::lane(e, thread));
+#pragma unroll
+      for (int k = 0; k < kCount; ++k) x[e + k] = convert<T>(packet.lane[k]);
+    } else {
+#pragma unroll
+      for (int k = 0; k < kCount; ++k) x[e + k] = T(0);
+    }
+  }
+}
+
+template <class L, int kPacket, class T, class M>
+REWIRE_DEVICE void store(M* row, const T (&x)[L::kElements], int thread, bool wanted) {
+  constexpr int kCount =
+      kPacket * static_cast<int>(sizeof(M)) > 16 ? 16 / static_cast<int>(sizeof(M)) : kPacket;
+#pragma unroll
+  for (int e = 0; e < L::kElements; e += kCount) {
+    if (wanted && L::holds(e, thread)) {
+      Packet<M, kCount> packet;
+#pragma unroll
+      for (int k = 0; k < kCount; ++k) packet.lane[k] = convert<M>(x[e + k]);
+      *reinterpret_cast<Packet<M, kCount>*>(row + L::lane(e, thread)) = packet;
+    }
+  }
+}
+
+// --- random numbers: Philox-4x32-10 (Salmon et al., SC 2011)
+// -------------------------------------------------
+
+struct PhiloxBlock {
+  u32 word[4];
+};
+
+// The block of element / 4 of a stream at a step.
+REWIRE_DEVICE PhiloxBlock philox(u64 seed, u64 step, u64 stream, u64 element) {
+  const u64 block = element / 4;
+  u32 c0 = static_cast<u32>(block), c1 = static_cast<u32>(stream), c2 = static_cast<u32>(stream >> 32);
+  u32 c3 = static_cast<u32>(step) + static_cast<u32>(block >> 32) * 2654435761u;
+  u32 k0 = static_cast<u32>(seed), k1 = static_cast<u32>(seed >> 32);
+#pragma unroll
+  for (int round = 0; round < 10; ++round) {
+    const u64 p0 = u64(0xD2511F53u) * c0, p1 = u64(0xCD9E8D57u) * c2;
+    const u32 high0 = static_cast<u32>(p0 >> 32), high1 = static_cast<u32>(p1 >> 32);
+    c0 = high1 ^ c1 ^ k0;
+    c1 = static_cast<u32>(p1);
+    c2 = high0 ^ c3 ^ k1;
+    c3 = static_cast<u32>(p0);
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  return {{c0, c1, c2, c3}};
+}
+
+// [0, 1): the top 24 bits, exact in f32.
+REWIRE_DEVICE float uniform_of(u32 word) {
+  return static_cast<float>(word >> 8) * 0x1p-24f;
+}
+REWIRE_DEVICE u32 word_of(const PhiloxBlock& block, int which) {
+  return which == 0 ? block.word[0] : which == 1 ? block.word[1] : which == 2 ? block.word[2] : block.word[3];
+}
+REWIRE_DEVICE float uniform(const PhiloxBlock& block, u64 element) {
+  return uniform_of(word_of(block, static_cast<int>(element % 4)));
+}
+// Box-Muller on the pair of words that holds the element: r cos(t) for even elements, r sin(t) for odd ones.
+REWIRE_DEVICE float normal(const PhiloxBlock& block, u64 element) {
+  const int pair = static_cast<int>(element % 4) / 2 * 2;
+  const float radius = sqrtf(-2.0f * logf(1.0f - uniform_of(word_of(block, pair))));
+  const float angle = 6.283185307179586f * uniform_of(word_of(block, pair + 1));
+  return element % 2 == 0 ? radius * cosf(angle) : radius * sinf(angle);
+}
