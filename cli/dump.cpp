@@ -6,6 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/network.h"
+#include "codegen/cuda/emit.h"
 #include "codegen/llvm/jit.h"
 #include "codegen/program.h"
 #include "ir/error.h"
@@ -19,18 +20,21 @@ namespace {
 
 struct Request {
   NetworkRequest network;
-  std::string stage = "ir", kernel;
+  std::string stage = "ir", kernel, arch = "sm_90";
   bool print_after_all = false, time_passes = false;
 };
 
 void declare(Request& request, Options& options) {
   declare_network(request.network, options);
-  options.choice("--stage", request.stage,
-                 {"ir", "rewritten", "step", "fused", "tile", "llvm", "asm", "plan"},
-                 "ir: the model; rewritten: after the plugins; step: the training step after all passes; "
-                 "fused: its kernels and calls; "
-                 "tile, llvm, asm: the kernels' code; plan: where its tensors stand in memory");
-  options.text("--kernel", request.kernel, "with --stage tile, llvm or asm: only the kernel of this name");
+  options.choice(
+      "--stage", request.stage, {"ir", "rewritten", "step", "fused", "tile", "llvm", "asm", "cuda", "plan"},
+      "ir: the model; rewritten: after the plugins; step: the training step after all passes; "
+      "fused: its kernels and calls; "
+      "tile, llvm, asm, cuda: the kernels' code (cuda needs no GPU); plan: where its tensors stand in "
+      "memory");
+  options.text("--kernel", request.kernel,
+               "with --stage tile, llvm, asm or cuda: only the kernel of this name");
+  options.choice("--arch", request.arch, {"sm_80", "sm_90", "sm_100"}, "with --stage cuda: the device");
   options.flag("--print-after-all", request.print_after_all,
                "with --stage step: each pass that changed the IR, on stderr");
   options.flag("--time-passes", request.time_passes, "with --stage step: the time of each pass, on stderr");
@@ -61,9 +65,15 @@ ir::Module step_module(const Request& request, const Network& network, ir::Modul
   return module;
 }
 
-std::string kernel_text(const codegen::tile::Kernel& kernel, const std::string& stage) {
-  if (stage == "tile") return codegen::tile::print(kernel);
-  return stage == "llvm" ? codegen::emit_llvm(kernel) : codegen::emit_assembly(kernel);
+std::string cuda_text(const codegen::tile::Kernel& kernel, const std::string& arch) {
+  const auto target = codegen::cuda::device_target(std::stoi(arch.substr(3)));
+  return codegen::cuda::emit(kernel, kernel.name, target).text;
+}
+
+std::string kernel_text(const codegen::tile::Kernel& kernel, const Request& request) {
+  if (request.stage == "tile") return codegen::tile::print(kernel);
+  if (request.stage == "cuda") return cuda_text(kernel, request.arch);
+  return request.stage == "llvm" ? codegen::emit_llvm(kernel) : codegen::emit_assembly(kernel);
 }
 
 // Kernels of one structure are one piece of code: each is printed once, at its first launch.
@@ -79,7 +89,7 @@ void print_kernels(const codegen::Program& program, const Request& request) {
                                : request.kernel != kernel->kernel.name)
       continue;
     found = true;
-    fmt::print("{}\n", kernel_text(kernel->kernel, request.stage));
+    fmt::print("{}\n", kernel_text(kernel->kernel, request));
   }
   if (!found)
     user_error("the step has no kernel '{}'{}; --stage fused lists them", request.kernel,

@@ -186,6 +186,10 @@ template <class T>
 REWIRE_DEVICE T minimum(T a, T b) {
   return a != a || a < b ? a : b;
 }
+template <class T>
+REWIRE_DEVICE T absolute(T x) {
+  return x < T(0) ? static_cast<T>(-x) : x;
+}
 // The index of a gather, kept within [0, limit).
 REWIRE_DEVICE i64 clamped(i64 index, i64 limit) {
   return minimum(maximum(index, i64(0)), limit - 1);
@@ -240,13 +244,15 @@ struct alignas(sizeof(T) * kCount) Packet {
 
 // How the elements of a row lie in the threads that share it: chunk by chunk, kVector neighbours a thread.
 //   element e of thread t is lane ((e / kVector) kThreads + t) kVector + e % kVector
-template <int kLanes, int kThreads, int kVector>
+// Where a row is cut over blocks, `kHeld` is the number of chunks a thread holds, and the thread's number counts
+// on from block to block.
+template <int kLanes, int kThreads, int kVector, int kHeld = 0>
 struct Row {
   static constexpr int kSpan = kThreads * kVector;
-  static constexpr int kChunks = (kLanes + kSpan - 1) / kSpan;
+  static constexpr int kChunks = kHeld > 0 ? kHeld : (kLanes + kSpan - 1) / kSpan;
   static constexpr int kElements = kChunks * kVector;
   static constexpr int kWidth = kVector;
-  static constexpr bool kFull = kLanes % kSpan == 0;  // every thread's every element is a lane
+  static constexpr bool kFull = kLanes % (kSpan * kChunks) == 0;  // every thread's every element is a lane
   REWIRE_DEVICE int lane(int element, int thread) {
     return ((element / kVector) * kThreads + thread) * kVector + element % kVector;
   }
@@ -272,7 +278,7 @@ REWIRE_DEVICE void load(T (&x)[L::kElements], const M* row, int thread) {
 }
 
 template <class L, int kPacket, class T, class M>
-REWIRE_DEVICE void store(M* row, const T (&x)[L::kElements], int thread, bool wanted) {
+REWIRE_DEVICE void store(M* row, const T (&x)[L::kElements], int thread, bool wanted = true) {
   constexpr int kCount =
       kPacket * static_cast<int>(sizeof(M)) > 16 ? 16 / static_cast<int>(sizeof(M)) : kPacket;
 #pragma unroll

@@ -1,0 +1,22 @@
+// Chooses a kernel's form and writes it; see emit.h.
+#include "codegen/cuda/emit.h"
+
+#include "codegen/cuda/rows.h"
+#include "ir/error.h"
+
+namespace rewire::codegen::cuda {
+
+DeviceTarget device_target(int arch) {
+  if (arch == 80) return {80, 166912, 108};
+  if (arch == 90) return {90, 232448, 132};
+  if (arch == 100) return {100, 232448, 148};
+  user_error("sm_{} is no architecture that kernels are written for; there are sm_80, sm_90 and sm_100",
+             arch);
+}
+
+KernelSource emit(const tile::Kernel& kernel, const std::string& symbol, const DeviceTarget& target) {
+  if (const auto rows = plan_rows(kernel, target)) return emit_rows(kernel, symbol, *rows);
+  internal_error("tile kernel {}: reductions that keep lanes have no CUDA code", kernel.name);
+}
+
+}  // namespace rewire::codegen::cuda

@@ -1,0 +1,39 @@
+// The words of emitted CUDA C++: types, literals, and one pointwise op as an expression. Each op follows the
+// evaluator: maximum and minimum pass NaN on, a float becomes an integer toward zero within its range.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codegen/tile/tile.h"
+
+namespace rewire::codegen::cuda {
+
+/// What values of a dtype are computed in: "float" for f32, bf16 and f16.
+std::string_view arithmetic_type(ir::DType dtype);
+/// What they are in memory.
+std::string_view storage_type(ir::DType dtype);
+
+/// A constant, rounded to the dtype; reads back exactly.
+std::string literal(double value, ir::DType dtype);
+/// What a reduction starts with.
+std::string reduction_start(tile::ReduceKind kind, ir::DType dtype);
+/// "a + b" or "maximum(a, b)".
+std::string combine(tile::ReduceKind kind, ir::DType dtype, const std::string& a, const std::string& b);
+
+/// C++ text; `simple` where it can be an operand without brackets.
+struct Expression {
+  std::string text;
+  bool simple = true;
+
+  std::string operand() const { return simple ? text : "(" + text + ")"; }
+};
+
+/// `dtypes`: those of the operands.
+Expression pointwise_expression(const tile::Pointwise& node, const std::vector<Expression>& operands,
+                                const std::vector<ir::DType>& dtypes, ir::DType result);
+/// From the dtype of a value to that of another.
+Expression cast_expression(const Expression& x, ir::DType from, ir::DType to);
+
+}  // namespace rewire::codegen::cuda

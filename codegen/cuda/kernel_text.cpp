@@ -1,0 +1,183 @@
+// Names, addresses and heads of kernels; see kernel_text.h.
+#include "codegen/cuda/kernel_text.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "codegen/cuda/names.h"
+#include "codegen/tile/walk.h"
+
+namespace rewire::codegen::cuda {
+namespace {
+
+using tile::AxisUse;
+
+std::string extents_of(const tile::Kernel& kernel, AxisUse use) {
+  std::string text;
+  for (const tile::Axis& axis : kernel.axes) {
+    if (axis.use == use) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", axis.name, axis.extent);
+  }
+  return text;
+}
+
+/// Bytes that the accesses of each direction move, each distinct window of an argument once.
+std::pair<std::int64_t, std::int64_t> bytes_moved(const tile::Kernel& kernel) {
+  std::set<std::tuple<bool, std::int32_t, std::int64_t, std::int64_t, std::vector<std::int64_t>>> windows;
+  std::pair<std::int64_t, std::int64_t> bytes;
+  for (const auto* section : {&kernel.prologue, &kernel.body, &kernel.epilogue}) {
+    for (const tile::Node& node : *section) {
+      const tile::Access* access = tile::access_of(node);
+      if (access == nullptr || std::holds_alternative<tile::Random>(node)) continue;
+      const bool write = std::holds_alternative<tile::Store>(node);
+      if (!windows.insert({write, access->argument, access->offset, access->part_stride, access->strides})
+               .second)
+        continue;
+      std::int64_t count = access->part_stride != 0 ? kernel.partitions : 1;
+      for (std::size_t axis = 0; axis < kernel.axes.size(); ++axis) {
+        if (access->strides[axis] != 0) count *= kernel.axes[axis].extent;
+      }
+      const auto dtype = kernel.arguments[static_cast<std::size_t>(access->argument)].dtype;
+      (write ? bytes.second : bytes.first) += count * static_cast<std::int64_t>(ir::dtype_bytes(dtype));
+    }
+  }
+  return bytes;
+}
+
+std::int64_t flops_of(const tile::Kernel& kernel) {
+  std::int64_t flops = 0;
+  const auto section = [&](const std::vector<tile::Node>& nodes, std::int64_t times) {
+    for (const tile::Node& node : nodes) {
+      const std::int64_t points = times * extent_of(kernel, tile::iteration_lanes(kernel, node));
+      if (std::holds_alternative<tile::Dot>(node)) flops += 2 * points;
+      if (std::holds_alternative<tile::Pointwise>(node) || std::holds_alternative<tile::Reduce>(node))
+        flops += points;
+    }
+  };
+  section(kernel.prologue, kernel.instances());
+  section(kernel.body, kernel.instances() / kernel.partitions * kernel.row_count());
+  section(kernel.epilogue, kernel.instances());
+  return flops;
+}
+
+std::string amount(std::int64_t count, const char* unit) {
+  const auto value = static_cast<double>(count);
+  if (count >= 1000000000) return fmt::format("{:.3g} G{}", value / 1e9, unit);
+  if (count >= 1000000) return fmt::format("{:.3g} M{}", value / 1e6, unit);
+  if (count >= 1000) return fmt::format("{:.3g} k{}", value / 1e3, unit);
+  return fmt::format("{} {}", count, unit);
+}
+
+}  // namespace
+
+std::int64_t extent_of(const tile::Kernel& kernel, const std::vector<std::int32_t>& axes) {
+  std::int64_t product = 1;
+  for (std::int32_t axis : axes) product *= kernel.axes[static_cast<std::size_t>(axis)].extent;
+  return product;
+}
+
+std::vector<std::int32_t> axes_of(const tile::Kernel& kernel, AxisUse use) {
+  std::vector<std::int32_t> axes;
+  for (std::size_t axis = 0; axis < kernel.axes.size(); ++axis) {
+    if (kernel.axes[axis].use == use) axes.push_back(static_cast<std::int32_t>(axis));
+  }
+  return axes;
+}
+
+std::string Terms::text(bool wide) const {
+  std::string text;
+  for (const auto& [stride, name] : products) {
+    if (stride == 0) continue;
+    const bool minus = stride < 0;
+    if (!text.empty()) {
+      text += minus ? " - " : " + ";
+    } else if (minus) {
+      text += "-";
+    }
+    const std::int64_t size = minus ? -stride : stride;
+    if (size != 1) text += fmt::format("{}{} * ", size, wide ? "LL" : "");
+    text += size == 1 && wide ? fmt::format("i64({})", name) : name;
+  }
+  if (text.empty()) return std::to_string(offset);
+  if (offset != 0) text += fmt::format(" {} {}", offset < 0 ? '-' : '+', offset < 0 ? -offset : offset);
+  return text;
+}
+
+KernelText::KernelText(const tile::Kernel& kernel, std::string symbol)
+    : kernel_(kernel),
+      symbol_(std::move(symbol)),
+      arguments_(argument_names(kernel)),
+      values_(value_names(kernel, arguments_)) {}
+
+Terms KernelText::terms(const tile::Access& access, bool lanes) const {
+  Terms terms{access.offset, {}};
+  for (std::size_t i = 0; i < access.strides.size(); ++i) {
+    const tile::Axis& axis = kernel_.axes[i];
+    if (axis.extent > 1 && (lanes || axis.use != AxisUse::lane))
+      terms.products.emplace_back(access.strides[i], axis.name);
+  }
+  if (kernel_.partitions > 1) terms.products.emplace_back(access.part_stride, "part");
+  return terms;
+}
+
+bool KernelText::wide(const tile::Access& access) const {
+  std::int64_t most = std::abs(access.offset) + std::abs(access.part_stride) * kernel_.partitions;
+  for (std::size_t i = 0; i < access.strides.size(); ++i)
+    most += std::abs(access.strides[i]) * (kernel_.axes[i].extent - 1);
+  return most > std::numeric_limits<std::int32_t>::max();
+}
+
+std::string KernelText::pointer(const tile::Access& access) const {
+  const std::string index = outer_index(access);
+  return index == "0" ? argument(access.argument) : argument(access.argument) + " + " + index;
+}
+
+void KernelText::head(Lines& lines, const LaunchShape& launch, const std::string& how) const {
+  lines.line("// {}", kernel_.name);
+  std::string shape;
+  for (const auto& [use, word] : {std::pair{AxisUse::outer, "outer"}, std::pair{AxisUse::row, "rows"},
+                                  std::pair{AxisUse::lane, "lanes"}}) {
+    const std::string extents = extents_of(kernel_, use);
+    if (!extents.empty()) shape += fmt::format("{}{} ({})", shape.empty() ? "" : "  ", word, extents);
+  }
+  if (kernel_.partitions > 1) shape += fmt::format("  in {} parts", kernel_.partitions);
+  if (!shape.empty()) lines.line("// {}", shape);
+  for (std::size_t i = 0; i < kernel_.origin.size();) {  // repeated lines once, with their number
+    std::size_t same = i;
+    while (same < kernel_.origin.size() && kernel_.origin[same] == kernel_.origin[i]) ++same;
+    lines.line("//   {}{}", kernel_.origin[i], same - i > 1 ? fmt::format(" ({} times)", same - i) : "");
+    i = same;
+  }
+  const auto [read, written] = bytes_moved(kernel_);
+  lines.line("// reads {}, writes {}, {}; {} blocks of {} threads{}", amount(read, "B"), amount(written, "B"),
+             amount(flops_of(kernel_), "flop"), launch.blocks, launch.threads,
+             launch.shared_bytes > 0 ? ", " + amount(launch.shared_bytes, "B") + " shared" : "");
+  if (!how.empty()) lines.line("// {}", how);
+  lines.line("extern \"C\" __global__ void __launch_bounds__({}) {}(", launch.threads, symbol_);
+  for (std::size_t i = 0; i < kernel_.arguments.size(); ++i) {
+    const tile::Argument& argument = kernel_.arguments[i];
+    lines.line("    {}{}* __restrict__ {}{}", argument.use == tile::ArgumentUse::read ? "const " : "",
+               storage_type(argument.dtype), arguments_[i], i + 1 == kernel_.arguments.size() ? ") {" : ",");
+  }
+  if (kernel_.arguments.empty()) lines.line("    ) {{");
+}
+
+void KernelText::declare_indices(Lines& lines, AxisUse use, const std::string& linear) const {
+  const std::vector<std::int32_t> axes = axes_of(kernel_, use);
+  std::int64_t below = extent_of(kernel_, axes);
+  const char* type = below > std::numeric_limits<std::int32_t>::max() ? "i64" : "int";
+  const std::int64_t all = below;
+  for (std::int32_t index : axes) {
+    const tile::Axis& of = axis(index);
+    below /= of.extent;
+    if (of.extent == 1) continue;
+    if (linear == of.name) continue;
+    std::string text = linear;
+    if (below > 1) text += fmt::format(" / {}", below);
+    if (below * of.extent != all) text += fmt::format(" % {}", of.extent);
+    lines.line("const {} {} = {};", type, of.name, text);
+  }
+}
+
+}  // namespace rewire::codegen::cuda

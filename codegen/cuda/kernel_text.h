@@ -1,0 +1,107 @@
+// What both forms of a kernel (rows.h, blocks.h) are written with: lines of text, the kernel's names, its
+// addresses, the comment at its head.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "codegen/cuda/emit.h"
+#include "codegen/cuda/expression.h"
+#include "codegen/tile/tile.h"
+
+namespace rewire::codegen::cuda {
+
+/// Lines with indentation.
+class Lines {
+ public:
+  template <class... Args>
+  void line(fmt::format_string<Args...> format, Args&&... args) {
+    text_.append(static_cast<std::size_t>(2 * depth_), ' ');
+    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
+    text_ += '\n';
+  }
+  /// Opens a block: "for (…) {".
+  template <class... Args>
+  void open(fmt::format_string<Args...> format, Args&&... args) {
+    line("{} {{", fmt::format(format, std::forward<Args>(args)...));
+    ++depth_;
+  }
+  void close() {
+    --depth_;
+    line("}}");
+  }
+  /// At the margin, whatever the depth: "#pragma unroll".
+  void directive(std::string_view text) {
+    text_ += text;
+    text_ += '\n';
+  }
+  void indent(int by) { depth_ += by; }
+  std::string take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+  int depth_ = 0;
+};
+
+/// A sum of products for an index: strides times names.
+struct Terms {
+  std::int64_t offset = 0;
+  std::vector<std::pair<std::int64_t, std::string>> products;
+
+  /// "192 * r1 + c0 + 5"; `wide`: in 64 bits.
+  std::string text(bool wide) const;
+};
+
+class KernelText {
+ public:
+  KernelText(const tile::Kernel& kernel, std::string symbol);
+
+  const tile::Kernel& kernel() const { return kernel_; }
+  const std::string& symbol() const { return symbol_; }
+  const std::string& argument(std::int32_t index) const {
+    return arguments_[static_cast<std::size_t>(index)];
+  }
+  const std::string& name(tile::TileValue value) const { return values_[static_cast<std::size_t>(value.id)]; }
+  const tile::ValueInfo& info(tile::TileValue value) const {
+    return kernel_.values[static_cast<std::size_t>(value.id)];
+  }
+  const tile::Axis& axis(std::int32_t index) const { return kernel_.axes[static_cast<std::size_t>(index)]; }
+  ir::DType stored(const tile::Access& access) const {
+    return kernel_.arguments[static_cast<std::size_t>(access.argument)].dtype;
+  }
+  std::string_view type(tile::TileValue value) const { return arithmetic_type(info(value).dtype); }
+
+  /// The element index of an access: without its lane axes, and with them as variables of their names.
+  std::string outer_index(const tile::Access& access) const {
+    return terms(access, false).text(wide(access));
+  }
+  std::string element_index(const tile::Access& access) const {
+    return terms(access, true).text(wide(access));
+  }
+  /// "x + 192 * r1": where the lanes of an access begin.
+  std::string pointer(const tile::Access& access) const;
+  /// Whether an element index may leave 32 bits.
+  bool wide(const tile::Access& access) const;
+
+  /// The comment above a kernel and the lines up to its opening brace.
+  void head(Lines& lines, const LaunchShape& launch, const std::string& how) const;
+  /// Declares the indices of axes of one use from `linear`, the row-major index of them all.
+  void declare_indices(Lines& lines, tile::AxisUse use, const std::string& linear) const;
+
+ private:
+  Terms terms(const tile::Access& access, bool lanes) const;
+
+  const tile::Kernel& kernel_;
+  std::string symbol_;
+  std::vector<std::string> arguments_, values_;
+};
+
+/// Product of the extents of some axes.
+std::int64_t extent_of(const tile::Kernel& kernel, const std::vector<std::int32_t>& axes);
+/// The axes of one use, ascending.
+std::vector<std::int32_t> axes_of(const tile::Kernel& kernel, tile::AxisUse use);
+
+}  // namespace rewire::codegen::cuda

@@ -1,0 +1,92 @@
+// Identifiers; see names.h.
+#include "codegen/cuda/names.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "codegen/tile/walk.h"
+
+namespace rewire::codegen::cuda {
+namespace {
+
+/// The longest start of `a` that ends with a dot and that `b` begins with.
+std::size_t common_dots(const std::string& a, const std::string& b) {
+  std::size_t common = 0;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()) && a[i] == b[i]; ++i) {
+    if (a[i] == '.') common = i + 1;
+  }
+  return common;
+}
+
+/// Words of C++, of the prelude and of every kernel that a name of the IR may spell.
+bool is_taken(const std::string& name) {
+  static const std::set<std::string> words = {
+      "auto",     "bool",    "break",    "case",   "char",     "class",    "const",   "continue", "default",
+      "delete",   "do",      "double",   "else",   "enum",     "explicit", "extern",  "false",    "float",
+      "for",      "friend",  "goto",     "if",     "inline",   "int",      "long",    "mutable",  "new",
+      "operator", "private", "public",   "return", "register", "short",    "signed",  "sizeof",   "static",
+      "struct",   "switch",  "template", "this",   "true",     "try",      "typedef", "union",    "using",
+      "virtual",  "void",    "while",    "bf16",   "f16",      "load",     "store",   "normal",   "uniform",
+      "philox",   "convert", "L",        "thread", "group",    "row",      "lane",    "e",        "i",
+      "j",        "k",       "part",     "active", "shared",   "maximum",  "minimum", "exp",      "log",
+      "sin",      "cos",     "tanh",     "erf",    "sqrt",     "pow",      "floor",   "sigmoid"};
+  return words.contains(name);
+}
+
+std::string identifier(const std::string& text) {
+  std::string name;
+  for (char c : text) name += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  if (name.empty()) return "tensor";
+  if (std::isdigit(static_cast<unsigned char>(name[0])) != 0) name = "b" + name;
+  return is_taken(name) ? name + "_" : name;
+}
+
+}  // namespace
+
+std::vector<std::string> argument_names(const tile::Kernel& kernel) {
+  std::string prefix;
+  bool first = true;
+  for (const tile::Argument& argument : kernel.arguments) {
+    if (argument.name.find('.') == std::string::npos) continue;
+    prefix = first ? argument.name.substr(0, argument.name.rfind('.') + 1)
+                   : prefix.substr(0, common_dots(prefix, argument.name));
+    first = false;
+  }
+  std::set<std::string> used;
+  for (const tile::Axis& axis : kernel.axes) used.insert(axis.name);
+  std::vector<std::string> names;
+  for (const tile::Argument& argument : kernel.arguments) {
+    const bool inside = argument.name.size() > prefix.size() && argument.name.starts_with(prefix);
+    const std::string base = identifier(inside ? argument.name.substr(prefix.size()) : argument.name);
+    std::string name = base;
+    for (int number = 2; !used.insert(name).second; ++number) name = fmt::format("{}_{}", base, number);
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+std::vector<std::string> value_names(const tile::Kernel& kernel, const std::vector<std::string>& arguments) {
+  std::vector<std::string> names(kernel.values.size());
+  for (std::size_t id = 0; id < names.size(); ++id) names[id] = fmt::format("value{}", id);
+  for (const auto* section : {&kernel.prologue, &kernel.body, &kernel.epilogue}) {
+    for (const tile::Node& node : *section) {
+      const tile::TileValue value = tile::result_of(node);
+      if (!value) continue;
+      const auto* load = std::get_if<tile::Load>(&node);
+      const std::string word = load != nullptr
+                                   ? arguments[static_cast<std::size_t>(load->access.argument)] + "_"
+                                   : std::string(tile::node_word(node));
+      names[static_cast<std::size_t>(value.id)] = fmt::format("{}{}", word, value.id);
+    }
+  }
+  for (const tile::Carried& carried : kernel.carried) {
+    for (tile::TileValue value : {carried.entry, carried.last})
+      names[static_cast<std::size_t>(value.id)] = fmt::format("carried{}", carried.entry.id);
+  }
+  return names;
+}
+
+}  // namespace rewire::codegen::cuda

@@ -1,0 +1,82 @@
+// How a kernel whose lanes are one row becomes threads. Its lane values all run over the same lanes (a value
+// over some of them is repeated), and a reduction leaves a scalar. A group of threads shares a row, each
+// thread holds a few of its elements in registers; a block has several groups, each with rows of its own.
+// Kernels of any other kind (reductions that keep lanes, dots) are blocks_plan.h's.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "codegen/cuda/emit.h"
+#include "codegen/tile/tile.h"
+
+namespace rewire::codegen::cuda {
+
+/// How an access runs along the lanes.
+enum class LanePattern : std::uint8_t {
+  scalar,      // no lanes
+  contiguous,  // neighbours in memory
+  general      // element by element
+};
+
+enum class SectionId : std::uint8_t { prologue, body, epilogue };
+
+/// A section falls into levels: what lanes need from a reduction comes a level after it. A level is: scalars,
+/// loads of whole rows, one loop over a thread's elements, stores of whole rows.
+struct LeveledNode {
+  const tile::Node* node = nullptr;
+  int level = 0;
+};
+struct Section {
+  std::vector<LeveledNode> nodes;
+  int levels = 0;
+};
+
+struct ValueHome {
+  bool lane = false;     // has lanes
+  bool array = false;    // one register an element, kept beyond its loop
+  bool again = false;    // index arithmetic: computed in every loop that reads it
+  bool inlined = false;  // stands in its reader's expression
+  SectionId section = SectionId::prologue;
+  int level = 0;  // where it is known
+  int uses = 0;
+};
+
+/// A carried value whose rows may be walked by several groups: next = entry + something, or their maximum.
+struct CarriedPlan {
+  std::optional<tile::ReduceKind> additive;
+  const tile::Node* next = nullptr;  // the node that adds, when additive
+  tile::TileValue added;
+};
+
+struct RowsPlan {
+  std::vector<std::int32_t> lane_axes;
+  std::int64_t lanes = 1;
+  Section prologue, body, epilogue;
+  std::vector<ValueHome> homes;
+  std::vector<CarriedPlan> carried;
+  bool by_partition = false;  // a block is one partition; else rows are independent
+
+  int vector = 1;   // neighbours of a thread
+  int threads = 1;  // of a group; a power of two up to 32, or the whole block
+  int chunks = 1;   // of `threads x vector` lanes, in registers
+  int groups = 32;  // of a block
+  int repeats = 1;  // rows that a group walks, unless by partition
+  std::int64_t lane_blocks = 1, row_blocks = 1, outer = 1, rows = 1;
+
+  int elements() const { return vector * chunks; }
+  int block_threads() const { return threads * groups; }
+  std::int64_t blocks() const { return outer * row_blocks * lane_blocks; }
+  const ValueHome& home(tile::TileValue value) const { return homes[static_cast<std::size_t>(value.id)]; }
+};
+
+/// nullopt: the kernel is of another kind.
+std::optional<RowsPlan> plan_rows(const tile::Kernel& kernel, const DeviceTarget& target);
+
+LanePattern lane_pattern(const tile::Kernel& kernel, const tile::Access& access);
+/// The most neighbours, a power of two up to `most`, at which the row of an access always begins.
+int aligned_lanes(const tile::Kernel& kernel, const tile::Access& access, std::int64_t index_stride,
+                  int most);
+
+}  // namespace rewire::codegen::cuda
