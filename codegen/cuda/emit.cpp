@@ -1,6 +1,7 @@
 // Chooses a kernel's form and writes it; see emit.h.
 #include "codegen/cuda/emit.h"
 
+#include "codegen/cuda/blocks.h"
 #include "codegen/cuda/rows.h"
 #include "ir/error.h"
 
@@ -16,7 +17,7 @@ DeviceTarget device_target(int arch) {
 
 KernelSource emit(const tile::Kernel& kernel, const std::string& symbol, const DeviceTarget& target) {
   if (const auto rows = plan_rows(kernel, target)) return emit_rows(kernel, symbol, *rows);
-  internal_error("tile kernel {}: reductions that keep lanes have no CUDA code", kernel.name);
+  return emit_block(kernel, symbol, plan_block(kernel, target));
 }
 
 }  // namespace rewire::codegen::cuda

@@ -292,6 +292,54 @@ REWIRE_DEVICE void store(M* row, const T (&x)[L::kElements], int thread, bool wa
   }
 }
 
+// --- products ----------------------------------------------------------------------------------------------
+
+// Elements from row to row, and from column to column.
+template <int kRowStride, int kColumnStride>
+struct Strides {
+  static constexpr int kRow = kRowStride;
+  static constexpr int kColumn = kColumnStride;
+};
+
+// c [kRows, kColumns] = a [kRows, kInner] b [kInner, kColumns], in f32, by a block of kThreads: each takes
+// squares of 4 x 4, spread so that neighbours read neighbours. Rows and columns beyond the end repeat the last.
+template <int kRows, int kColumns, int kInner, int kThreads, class StridesA, class StridesB, class StridesC, class A,
+          class B>
+REWIRE_DEVICE void dot(float* c, const A* a, const B* b) {
+  constexpr int kAcross = 16, kDown = kThreads / kAcross;
+  constexpr int kHigh = kRows < 4 * kDown ? (kRows + kDown - 1) / kDown : 4;
+  constexpr int kWide = kColumns < 4 * kAcross ? (kColumns + kAcross - 1) / kAcross : 4;
+  const int down = int(threadIdx.x) / kAcross, across = int(threadIdx.x) % kAcross;
+  for (int row = down; row < kRows; row += kDown * kHigh) {
+    for (int column = across; column < kColumns; column += kAcross * kWide) {
+      float sum[kHigh][kWide] = {};
+      for (int k = 0; k < kInner; ++k) {
+        float left[kHigh], right[kWide];
+#pragma unroll
+        for (int i = 0; i < kHigh; ++i)
+          left[i] = convert<float>(a[minimum(row + i * kDown, kRows - 1) * StridesA::kRow + k * StridesA::kColumn]);
+#pragma unroll
+        for (int j = 0; j < kWide; ++j)
+          right[j] =
+              convert<float>(b[k * StridesB::kRow + minimum(column + j * kAcross, kColumns - 1) * StridesB::kColumn]);
+#pragma unroll
+        for (int i = 0; i < kHigh; ++i) {
+#pragma unroll
+          for (int j = 0; j < kWide; ++j) sum[i][j] = fmaf(left[i], right[j], sum[i][j]);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kHigh; ++i) {
+#pragma unroll
+        for (int j = 0; j < kWide; ++j) {
+          const int r = row + i * kDown, s = column + j * kAcross;
+          if (r < kRows && s < kColumns) c[r * StridesC::kRow + s * StridesC::kColumn] = sum[i][j];
+        }
+      }
+    }
+  }
+}
+
 // --- random numbers: Philox-4x32-10 (Salmon et al., SC 2011)
 // -------------------------------------------------
 

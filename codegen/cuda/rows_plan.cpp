@@ -2,6 +2,7 @@
 #include "codegen/cuda/rows_plan.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <numeric>
 
@@ -330,31 +331,37 @@ class Planner {
 
   std::int64_t vectors() const { return plan_.lanes / plan_.vector; }
 
-  /// Percent of a group's elements that are no lanes.
-  int waste(int threads, int chunks) const {
-    const std::int64_t slots = static_cast<std::int64_t>(threads) * chunks;
-    const std::int64_t spans = (vectors() + slots - 1) / slots;
-    return static_cast<int>(100 - 100 * vectors() / (spans * slots));
+  /// Percent of the elements of `threads` threads with `chunks` vectors each that are no lanes.
+  int waste(int threads, int chunks, int vector) const {
+    const std::int64_t span = std::int64_t{threads} * chunks * vector;
+    const std::int64_t spans = (plan_.lanes + span - 1) / span;
+    return static_cast<int>(100 - 100 * plan_.lanes / (spans * span));
   }
 
   /// A group's threads, for rows that stay whole: part of a warp, or where that takes too many registers, a
   /// block.
   void hold_row() {
-    const int budget = kLiveRegisters / std::max(live_arrays(), 1);
+    const int widest = plan_.vector;
+    const int budget = std::max(kLiveRegisters / std::max(live_arrays(), 1), 1);
     int best = -1;
-    const auto consider = [&](int threads) {
-      const auto chunks = static_cast<int>((vectors() + threads - 1) / threads);
-      const int elements = chunks * plan_.vector;
-      if (elements > std::max(budget, plan_.vector) && threads < 1024) return;
-      const int wanted = std::min(kWantedElements, std::max(budget, plan_.vector));
-      const int cost = 4 * waste(threads, chunks) + 3 * std::abs(elements - wanted) + (threads > 32 ? 60 : 0);
+    const auto consider = [&](int threads, int vector) {
+      const auto chunks = static_cast<int>((plan_.lanes / vector + threads - 1) / threads);
+      const int elements = chunks * vector;
+      if (elements > std::max(budget, vector) && threads < 1024) return;
+      int cost = 4 * waste(threads, chunks, vector) +
+                 3 * std::abs(elements - std::min(kWantedElements, budget)) +
+                 8 * std::countr_zero(static_cast<unsigned>(widest / vector));
+      if (threads > 32) cost += 60;
       if (best >= 0 && cost >= best) return;
       best = cost;
       plan_.threads = threads;
       plan_.chunks = chunks;
+      plan_.vector = vector;
     };
-    for (int threads = 1; threads <= 32; threads *= 2) consider(threads);
-    for (int threads = 64; threads <= 1024; threads += 32) consider(threads);
+    for (int vector = widest; vector >= 1; vector /= 2) {
+      for (int threads = 1; threads <= 32; threads *= 2) consider(threads, vector);
+      for (int threads = 64; threads <= 1024; threads += 32) consider(threads, vector);
+    }
   }
 
   /// A group's threads and elements, for lanes that need nothing of each other.
@@ -369,7 +376,7 @@ class Planner {
         if (chunks > 1 && chunks > filled) continue;  // more threads first
         const int reach = threads * plan_.vector >= 64 ? 0 : 64 / (threads * plan_.vector);
         const int cost =
-            4 * waste(threads, chunks) + (4 - chunks) * 5 + reach * 3 +
+            4 * waste(threads, chunks, plan_.vector) + (4 - chunks) * 5 + reach * 3 +
             static_cast<int>(std::max<std::int64_t>(threads / std::max<std::int64_t>(vectors(), 1), 1));
         if (best >= 0 && cost >= best) continue;
         best = cost;

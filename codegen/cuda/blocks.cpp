@@ -1,0 +1,452 @@
+// Block kernels as text, step by step; see blocks_plan.h.
+#include "codegen/cuda/blocks.h"
+
+#include <algorithm>
+#include <map>
+
+#include "codegen/tile/walk.h"
+#include "ir/error.h"
+
+namespace rewire::codegen::cuda {
+namespace {
+
+using tile::AxisUse;
+using tile::Node;
+using tile::TileValue;
+using Lanes = std::vector<std::int32_t>;
+
+constexpr std::int64_t kWarpReduction = 16;  // fewer elements are added by one thread
+
+class BlockWriter {
+ public:
+  BlockWriter(const tile::Kernel& kernel, const std::string& symbol, const BlockPlan& plan)
+      : kernel_(kernel), plan_(plan), text_(kernel, symbol) {}
+
+  KernelSource write() {
+    const bool rows = !axes_of(kernel_, AxisUse::row).empty();
+    const std::int64_t walkers = !rows ? 1 : plan_.by_partition ? kernel_.partitions : kernel_.row_count();
+    const std::int64_t outer = extent_of(kernel_, axes_of(kernel_, AxisUse::outer));
+    LaunchShape launch{outer * walkers, plan_.threads, plan_.shared_bytes};
+    text_.head(lines_, launch, plan_.by_partition ? "a block walks a part's rows" : "a block an instance");
+    lines_.indent(1);
+    lines_.line("REWIRE_SHARED(shared);");
+    declare_arrays();
+    declare_places(outer, walkers);
+    write_steps(plan_.prologue);
+    if (rows && plan_.by_partition) {
+      write_rows();
+    } else {
+      write_steps(plan_.body);
+    }
+    write_steps(plan_.epilogue);
+    lines_.indent(-1);
+    lines_.line("}}");
+    return {text_.symbol(), lines_.take(), launch};
+  }
+
+ private:
+  // --- places
+  // ------------------------------------------------------------------------------------------------
+
+  void declare_arrays() {
+    for (std::size_t id = 0; id < plan_.values.size(); ++id) {
+      const TileValue value{static_cast<std::int32_t>(id)};
+      const BlockValue& own = plan_.value(value);
+      if (own.array < 0 || (own.node == nullptr && !is_entry(value))) continue;
+      const SharedArray& array = plan_.arrays[static_cast<std::size_t>(own.array)];
+      std::string shape;
+      for (std::int32_t lane : array.lanes) {
+        const std::int64_t extent = lane == array.lanes.back() ? array.pitch : text_.axis(lane).extent;
+        shape += fmt::format("[{}]", extent);
+      }
+      lines_.line("{0}* const {1} = reinterpret_cast<{0}*>(shared + {2});  // {3}",
+                  arithmetic_type(array.dtype), text_.name(value), array.offset, shape);
+    }
+  }
+
+  bool is_entry(TileValue value) const {
+    return std::any_of(kernel_.carried.begin(), kernel_.carried.end(),
+                       [&](const tile::Carried& carried) { return carried.entry == value; });
+  }
+
+  void declare_places(std::int64_t outer, std::int64_t walkers) {
+    const auto declare = [&](AxisUse use, const std::string& index, std::int64_t count) {
+      if (count == 1) return;
+      std::string name;
+      int axes = 0;
+      for (std::int32_t axis : axes_of(kernel_, use)) {
+        if (text_.axis(axis).extent == 1) continue;
+        ++axes;
+        name = text_.axis(axis).name;
+      }
+      if (axes != 1) name = use == AxisUse::outer ? "outer" : "row";
+      lines_.line("const int {} = {};", name, index);
+      text_.declare_indices(lines_, use, name);
+    };
+    declare(AxisUse::outer, walkers == 1 ? "int(blockIdx.x)" : fmt::format("int(blockIdx.x) / {}", walkers),
+            outer);
+    const std::string walker = outer == 1 ? "int(blockIdx.x)" : fmt::format("int(blockIdx.x) % {}", walkers);
+    if (plan_.by_partition) {
+      if (kernel_.partitions > 1) lines_.line("const int part = {};", walker);
+    } else {
+      declare(AxisUse::row, walker, kernel_.row_count());
+    }
+  }
+
+  void write_rows() {
+    start_carried();
+    const std::int64_t rows = kernel_.rows_per_partition();
+    if (kernel_.partitions == 1) {
+      lines_.open("for (int row = 0; row < {}; ++row)", rows);
+    } else {
+      lines_.open("for (int row = part * {0}; row < minimum((part + 1) * {0}, {1}); ++row)", rows,
+                  kernel_.row_count());
+    }
+    text_.declare_indices(lines_, AxisUse::row, "row");
+    write_steps(plan_.body);
+    carry();
+    lines_.close();
+  }
+
+  void start_carried() {
+    for (std::size_t i = 0; i < kernel_.carried.size(); ++i) {
+      const tile::Carried& carried = kernel_.carried[i];
+      if (plan_.carried_arrays[i] < 0) {
+        lines_.line("{} {} = {};", text_.type(carried.entry), text_.name(carried.entry),
+                    read(carried.initial).text);
+        continue;
+      }
+      open_points(text_.info(carried.entry).lanes);
+      lines_.line("{} = {};", place(carried.entry), read(carried.initial).text);
+      close_points();
+    }
+  }
+
+  void carry() {
+    for (std::size_t i = 0; i < kernel_.carried.size(); ++i) {
+      const tile::Carried& carried = kernel_.carried[i];
+      if (plan_.carried_arrays[i] < 0) {
+        lines_.line("{} = {};", text_.name(carried.entry), read(carried.next).text);
+        continue;
+      }
+      open_points(text_.info(carried.entry).lanes);
+      lines_.line("{} = {};", place(carried.entry), read(carried.next).text);
+      close_points();
+    }
+  }
+
+  // --- reading
+  // -----------------------------------------------------------------------------------------------
+
+  /// An element of a shared array at the lane variables in scope.
+  std::string place(TileValue value) const {
+    const SharedArray& array = plan_.arrays[static_cast<std::size_t>(plan_.value(value).array)];
+    Terms terms;
+    std::int64_t stride = 1;
+    for (std::size_t i = array.lanes.size(); i-- > 0;) {
+      const tile::Axis& axis = text_.axis(array.lanes[i]);
+      if (axis.extent > 1) terms.products.insert(terms.products.begin(), {stride, axis.name});
+      stride *= i + 1 == array.lanes.size() ? array.pitch : axis.extent;
+    }
+    return fmt::format("{}[{}]", text_.name(value), terms.text(false));
+  }
+
+  Expression read(TileValue value) {
+    const BlockValue& own = plan_.value(value);
+    if (own.home == BlockHome::shared) return {place(value), true};
+    if (own.home == BlockHome::immediate) return immediate(*own.node);
+    if (own.home == BlockHome::again && scope_.insert({value.id, true}).second) {
+      const std::string text = computed(*own.node).text;
+      lines_.line("const {} {} = {};", text_.type(value), text_.name(value), text);
+    }
+    return {text_.name(value), true};
+  }
+
+  Expression immediate(const Node& node) const {
+    if (const auto* constant = std::get_if<tile::Constant>(&node)) {
+      const std::string text = literal(constant->value, text_.info(constant->result).dtype);
+      return {text, text[0] != '-'};
+    }
+    const auto& index = std::get<tile::Index>(node);
+    const ir::DType dtype = text_.info(index.result).dtype;
+    const tile::Axis& axis = text_.axis(index.axis);
+    if (axis.extent == 1) return {literal(0, dtype), true};
+    return cast_expression({axis.name, true}, ir::DType::i32, dtype);
+  }
+
+  Expression computed(const Node& node) {
+    if (const auto* load = std::get_if<tile::Load>(&node)) return loaded(*load);
+    if (const auto* random = std::get_if<tile::Random>(&node)) return drawn(*random);
+    const auto* op = std::get_if<tile::Pointwise>(&node);
+    if (op == nullptr)
+      internal_error("tile kernel {}: a {} has no CUDA code here", kernel_.name, tile::node_word(node));
+    std::vector<Expression> operands;
+    std::vector<ir::DType> dtypes;
+    for (TileValue operand : op->operands) {
+      operands.push_back(read(operand));
+      dtypes.push_back(text_.info(operand).dtype);
+    }
+    return pointwise_expression(*op, operands, dtypes, text_.info(op->result).dtype);
+  }
+
+  Expression loaded(const tile::Load& load) {
+    std::string index = text_.element_index(load.access);
+    if (load.index) {
+      const Expression at = cast_expression(read(load.index), text_.info(load.index).dtype, ir::DType::i64);
+      index += fmt::format(" + {}clamped({}, {})",
+                           load.index_stride == 1 ? "" : fmt::format("{}LL * ", load.index_stride), at.text,
+                           load.index_limit);
+    }
+    const std::string element = fmt::format("{}[{}]", text_.argument(load.access.argument), index);
+    const ir::DType dtype = text_.info(load.result).dtype;
+    if (storage_type(text_.stored(load.access)) == arithmetic_type(dtype)) return {element, true};
+    return {fmt::format("convert<{}>({})", arithmetic_type(dtype), element), true};
+  }
+
+  Expression drawn(const tile::Random& random) {
+    const std::string element = text_.element_index(random.element);
+    return {fmt::format("{}(philox({}, {}, {:#x}ull, {}), {})", random.normal ? "normal" : "uniform",
+                        read(random.seed).text, read(random.step).text, random.stream, element, element),
+            true};
+  }
+
+  // --- steps
+  // -------------------------------------------------------------------------------------------------
+
+  void write_steps(const std::vector<BlockStep>& steps) {
+    for (const BlockStep& step : steps) {
+      switch (step.kind) {
+        case StepKind::scalars:
+          write_scalars(step);
+          break;
+        case StepKind::loop:
+          write_loop(step);
+          break;
+        case StepKind::reduce:
+          step.lanes.empty() ? write_whole_reduction(step) : write_reduction(step);
+          break;
+        case StepKind::dot:
+          write_dot(std::get<tile::Dot>(*step.nodes[0]));
+          break;
+      }
+    }
+  }
+
+  void write_scalars(const BlockStep& step) {
+    for (const Node* node : step.nodes) {
+      if (const auto* store = std::get_if<tile::Store>(node)) {
+        write_store(*store, "threadIdx.x == 0");
+      } else {
+        const TileValue result = tile::result_of(*node);
+        const std::string text = computed(*node).text;
+        lines_.line("const {} {} = {};", text_.type(result), text_.name(result), text);
+      }
+    }
+  }
+
+  std::int64_t points(const Lanes& lanes) const { return extent_of(kernel_, lanes); }
+
+  /// Declares the lane variables of a row-major index over `lanes`.
+  void declare_lanes(const Lanes& lanes, const std::string& linear) {
+    std::int64_t below = points(lanes);
+    const std::int64_t all = below;
+    for (std::int32_t lane : lanes) {
+      const tile::Axis& axis = text_.axis(lane);
+      below /= axis.extent;
+      if (axis.extent == 1) continue;
+      std::string text = linear;
+      if (below > 1) text += fmt::format(" / {}", below);
+      if (below * axis.extent != all) text += fmt::format(" % {}", axis.extent);
+      lines_.line("const int {} = {};", axis.name, text);
+    }
+  }
+
+  void open_points(const Lanes& lanes) {
+    scope_.clear();
+    lines_.open("for (int at = int(threadIdx.x); at < {}; at += {})", points(lanes), plan_.threads);
+    declare_lanes(lanes, "at");
+  }
+  void close_points() {
+    lines_.close();
+    lines_.line("__syncthreads();");
+    scope_.clear();
+  }
+
+  void write_loop(const BlockStep& step) {
+    open_points(step.lanes);
+    for (const Node* node : step.nodes) {
+      if (const auto* store = std::get_if<tile::Store>(node)) {
+        write_store(*store, repeated(*store, step.lanes));
+        continue;
+      }
+      const TileValue result = tile::result_of(*node);
+      const std::string text = computed(*node).text;
+      if (plan_.value(result).home == BlockHome::shared) {
+        lines_.line("{} = {};", place(result), text);
+      } else {
+        lines_.line("const {} {} = {};", text_.type(result), text_.name(result), text);
+      }
+    }
+    close_points();
+  }
+
+  /// Lanes that an access does not know: the first of them writes.
+  std::string repeated(const tile::Store& store, const Lanes& lanes) const {
+    std::string text;
+    for (std::int32_t lane : lanes) {
+      if (store.access.strides[static_cast<std::size_t>(lane)] == 0 && text_.axis(lane).extent > 1)
+        text += fmt::format("{}{} == 0", text.empty() ? "" : " && ", text_.axis(lane).name);
+    }
+    return text;
+  }
+
+  void write_store(const tile::Store& store, std::string when) {
+    if (store.predicate) when += (when.empty() ? "" : " && ") + read(store.predicate).operand();
+    const ir::DType stored = text_.stored(store.access);
+    const Expression value = read(store.value);
+    const bool same = arithmetic_type(text_.info(store.value).dtype) == storage_type(stored);
+    lines_.line("{}{}[{}] = {};", when.empty() ? "" : fmt::format("if ({}) ", when),
+                text_.argument(store.access.argument), text_.element_index(store.access),
+                same ? value.text : fmt::format("convert<{}>({})", storage_type(stored), value.text));
+  }
+
+  // --- reductions
+  // --------------------------------------------------------------------------------------------
+
+  static const char* op_name(const tile::Reduce& reduce) {
+    return reduce.kind == tile::ReduceKind::sum ? "Sum" : "Max";
+  }
+
+  void start_reductions(const BlockStep& step, const std::string& suffix) {
+    for (const Node* node : step.nodes) {
+      const auto& reduce = std::get<tile::Reduce>(*node);
+      lines_.line("{} {}{} = {};", text_.type(reduce.result), text_.name(reduce.result), suffix,
+                  reduction_start(reduce.kind, text_.info(reduce.result).dtype));
+    }
+  }
+
+  void add_reductions(const BlockStep& step, const std::string& suffix) {
+    for (const Node* node : step.nodes) {
+      const auto& reduce = std::get<tile::Reduce>(*node);
+      const std::string name = text_.name(reduce.result) + suffix;
+      const std::string sum =
+          combine(reduce.kind, text_.info(reduce.result).dtype, name, read(reduce.operand).operand());
+      lines_.line("{} = {};", name, sum);
+    }
+  }
+
+  /// To one scalar, known to every thread.
+  void write_whole_reduction(const BlockStep& step) {
+    start_reductions(step, "");
+    scope_.clear();
+    lines_.open("for (int at = int(threadIdx.x); at < {}; at += {})", points(step.reduced), plan_.threads);
+    declare_lanes(step.reduced, "at");
+    add_reductions(step, "");
+    lines_.close();
+    scope_.clear();
+    for (const Node* node : step.nodes) {
+      const auto& reduce = std::get<tile::Reduce>(*node);
+      lines_.line("{0} = over_block<{1}, {2}>({0}, shared);", text_.name(reduce.result), op_name(reduce),
+                  plan_.threads);
+    }
+    lines_.line("__syncthreads();");
+  }
+
+  /// One result a warp, or a thread where there is little to add.
+  void write_reduction(const BlockStep& step) {
+    const bool warp = points(step.reduced) >= kWarpReduction;
+    const std::string suffix = "_sum";
+    scope_.clear();
+    if (warp) {
+      lines_.open("for (int at = int(threadIdx.x) / 32; at < {}; at += {})", points(step.lanes),
+                  plan_.threads / 32);
+    } else {
+      lines_.open("for (int at = int(threadIdx.x); at < {}; at += {})", points(step.lanes), plan_.threads);
+    }
+    declare_lanes(step.lanes, "at");
+    start_reductions(step, suffix);
+    lines_.open("for (int with = {}; with < {}; with += {})", warp ? "int(threadIdx.x) % 32" : "0",
+                points(step.reduced), warp ? 32 : 1);
+    declare_lanes(step.reduced, "with");
+    add_reductions(step, suffix);
+    lines_.close();
+    for (const Node* node : step.nodes) {
+      const auto& reduce = std::get<tile::Reduce>(*node);
+      const std::string name = text_.name(reduce.result) + suffix;
+      if (warp) {
+        lines_.line("{0} = over_threads<{1}, 32>({0});", name, op_name(reduce));
+        lines_.line("if (threadIdx.x % 32 == 0) {} = {};", place(reduce.result), name);
+      } else {
+        lines_.line("{} = {};", place(reduce.result), name);
+      }
+    }
+    close_points();
+  }
+
+  // --- dots
+  // --------------------------------------------------------------------------------------------------
+
+  struct DotOperand {
+    std::string pointer;
+    std::int64_t contract = 0, other = 0;  // strides
+  };
+
+  DotOperand operand(TileValue value, std::int32_t contract) {
+    const BlockValue& own = plan_.value(value);
+    const Lanes& lanes = text_.info(value).lanes;
+    if (own.home != BlockHome::shared) {
+      const auto& load = std::get<tile::Load>(*own.node);
+      const auto stride = [&](std::int32_t lane) {
+        return load.access.strides[static_cast<std::size_t>(lane)];
+      };
+      if (lanes.size() != 2) unsupported(value);
+      return {text_.pointer(load.access), stride(contract),
+              stride(lanes[0] == contract ? lanes[1] : lanes[0])};
+    }
+    const SharedArray& array = plan_.arrays[static_cast<std::size_t>(own.array)];
+    if (lanes.back() == contract) return {text_.name(value), 1, array.pitch};
+    if (lanes.front() != contract) unsupported(value);
+    std::int64_t below = array.pitch;
+    for (std::size_t i = 1; i + 1 < lanes.size(); ++i) below *= text_.axis(lanes[i]).extent;
+    return {text_.name(value), below, 1};
+  }
+
+  [[noreturn]] void unsupported(TileValue value) const {
+    internal_error("tile kernel {}: %{} cannot be an operand of a dot in CUDA", kernel_.name, value.id);
+  }
+
+  /// c [a's lanes, b's lane] = a b, or its transpose where b's lane comes first.
+  void write_dot(const tile::Dot& dot) {
+    const Lanes& lanes = text_.info(dot.result).lanes;
+    const Lanes& right = text_.info(dot.b).lanes;
+    const std::int32_t column = right[0] == dot.contract ? right[1] : right[0];
+    const SharedArray& c = plan_.arrays[static_cast<std::size_t>(plan_.value(dot.result).array)];
+    const std::int64_t columns = text_.axis(column).extent;
+    const std::int64_t rows = points(lanes) / columns;
+    if (lanes.back() != column && lanes.front() != column) unsupported(dot.result);
+    const bool last = lanes.back() == column;
+    if (!last && lanes.size() != 2) unsupported(dot.result);
+    const DotOperand a = operand(dot.a, dot.contract), b = operand(dot.b, dot.contract);
+    lines_.line("// {} = sum over {} of {} {}", text_.name(dot.result), text_.axis(dot.contract).name,
+                text_.name(dot.a), text_.name(dot.b));
+    lines_.line("dot<{}, {}, {}, {}, Strides<{}, {}>, Strides<{}, {}>, Strides<{}, {}>>({}, {}, {});", rows,
+                columns, text_.axis(dot.contract).extent, plan_.threads, a.other, a.contract, b.contract,
+                b.other, last ? c.pitch : 1, last ? 1 : c.pitch, text_.name(dot.result), a.pointer,
+                b.pointer);
+    lines_.line("__syncthreads();");
+  }
+
+  const tile::Kernel& kernel_;
+  const BlockPlan& plan_;
+  KernelText text_;
+  Lines lines_;
+  std::map<std::int32_t, bool> scope_;  // values computed again in the scope that is open
+};
+
+}  // namespace
+
+KernelSource emit_block(const tile::Kernel& kernel, const std::string& symbol, const BlockPlan& plan) {
+  return BlockWriter(kernel, symbol, plan).write();
+}
+
+}  // namespace rewire::codegen::cuda

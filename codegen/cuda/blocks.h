@@ -1,0 +1,11 @@
+// The text of a block kernel (blocks_plan.h).
+#pragma once
+
+#include "codegen/cuda/blocks_plan.h"
+#include "codegen/cuda/kernel_text.h"
+
+namespace rewire::codegen::cuda {
+
+KernelSource emit_block(const tile::Kernel& kernel, const std::string& symbol, const BlockPlan& plan);
+
+}  // namespace rewire::codegen::cuda

@@ -1,0 +1,66 @@
+// How a kernel of several lane axes becomes threads: one block computes one instance, and walks its steps
+// with all threads together, a barrier between them. What a later step reads of another thread's work lies in
+// shared memory. This is the form of attention, and of reductions that keep lanes.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "codegen/cuda/emit.h"
+#include "codegen/tile/tile.h"
+
+namespace rewire::codegen::cuda {
+
+enum class StepKind : std::uint8_t {
+  scalars,  // by every thread
+  loop,     // over the points of `lanes`
+  reduce,   // over `reduced`, for each point of `lanes`
+  dot
+};
+
+struct BlockStep {
+  StepKind kind{};
+  std::vector<std::int32_t> lanes, reduced;
+  std::vector<const tile::Node*> nodes;
+};
+
+enum class BlockHome : std::uint8_t {
+  immediate,  // a constant or an index: its text
+  again,      // computed where it is read: loads, and short arithmetic on them
+  scalar,     // a variable of every thread
+  local,      // a variable of the loop that defines it
+  shared      // an array in shared memory
+};
+
+struct SharedArray {
+  ir::DType dtype = ir::DType::f32;
+  std::vector<std::int32_t> lanes;
+  std::int64_t pitch = 1;              // elements from row to row of the last lane axis
+  std::int64_t offset = 0, bytes = 0;  // in the block's shared memory
+};
+
+struct BlockValue {
+  BlockHome home = BlockHome::local;
+  std::int32_t array = -1;
+  const tile::Node* node = nullptr;  // nullptr: carried
+};
+
+struct BlockPlan {
+  std::vector<BlockStep> prologue, body, epilogue;
+  std::vector<BlockValue> values;
+  std::vector<SharedArray> arrays;
+  std::vector<std::int32_t> carried_arrays;  // one per kernel.carried; -1: a scalar
+  std::int64_t shared_bytes = 0;
+  int threads = 256;
+  bool by_partition = false;
+
+  const BlockValue& value(tile::TileValue of) const { return values[static_cast<std::size_t>(of.id)]; }
+};
+
+/// The first bytes of shared memory serve reductions over the block.
+constexpr std::int64_t kBlockScratchBytes = 256;
+
+/// InternalError where the target has too little shared memory.
+BlockPlan plan_block(const tile::Kernel& kernel, const DeviceTarget& target);
+
+}  // namespace rewire::codegen::cuda
