@@ -1,0 +1,69 @@
+// One block at a time: its threads as fibers, its barriers and warp exchanges, its shared memory.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tests/cuda_shim/fiber.h"
+#include "tests/cuda_shim/interface.h"
+#include "tests/cuda_shim/launch.h"
+
+namespace rewire::cuda_shim {
+
+class BlockRunner {
+ public:
+  /// Runs block `index` on the calling OS thread. `order_seed`: as LaunchOptions, of this block.
+  void run(const KernelFunction& kernel, const Grid& grid, std::span<void* const> arguments,
+           std::int64_t index, std::uint64_t order_seed);
+
+ private:
+  enum class State : std::uint8_t { ready, at_barrier, in_exchange, finished };
+
+  struct Lane : rewire_shim::Thread {
+    BlockRunner* owner = nullptr;
+    Fiber fiber;
+    State state = State::ready;
+    rewire_shim::Place place{};
+    unsigned mask = 0;
+    std::uint64_t given = 0;
+    std::array<std::uint64_t, rewire_shim::kWarp> received{};
+  };
+
+  static void start(void* lane);
+  static void barrier(rewire_shim::Thread* thread, rewire_shim::Place place);
+  static const std::uint64_t* exchange(rewire_shim::Thread* thread, rewire_shim::Place place, unsigned mask,
+                                       std::uint64_t value);
+  static void fail(rewire_shim::Thread* thread, rewire_shim::Place place, const char* message);
+  static const rewire_shim::Runner kRunner;
+
+  void prepare(const Grid& grid, std::int64_t index, std::uint64_t order_seed);
+  void schedule();
+  Lane& next();
+  void make_ready(Lane& lane);
+  void release_barrier();
+  bool release_exchange(const Lane& last);
+  std::string stuck() const;
+  void check_shared(const Grid& grid) const;
+
+  const KernelFunction* kernel_ = nullptr;
+  std::span<void* const> arguments_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::size_t threads_ = 0;  // of the block; lanes_ may hold more
+  FiberStacks stacks_;
+  std::vector<std::size_t> ready_;
+  std::size_t ready_begin_ = 0;  // in order: the front of the queue
+  std::size_t at_barrier_ = 0, finished_ = 0;
+  std::string failure_;
+  bool shuffle_ = false;
+  std::mt19937_64 random_;
+  std::unique_ptr<unsigned char[]> shared_;
+  std::int64_t shared_capacity_ = -1;
+};
+
+}  // namespace rewire::cuda_shim
