@@ -1,0 +1,64 @@
+// CUDA text to functions on the host: files of several kernels, through the system's C++ compiler, into
+// shared objects that stay in a folder under the hash of their text. A second run compiles nothing.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/cuda_shim/launch.h"
+
+namespace rewire::cuda_shim {
+
+/// FNV-1a.
+std::uint64_t hash_text(std::string_view text, std::uint64_t state = 0xcbf29ce484222325ULL);
+
+struct KernelText {
+  std::string symbol, text;  // one `extern "C" __global__ void SYMBOL(pointers)`
+};
+
+struct CompileReport {
+  int kernels = 0, files = 0, compiled_files = 0;
+  double seconds = 0;
+};
+
+class HostCompiler {
+ public:
+  /// `prelude` stands before the kernels of every file. The folder is made if it is not there.
+  HostCompiler(std::filesystem::path folder, std::string_view prelude, int jobs = 2);
+  ~HostCompiler();
+  HostCompiler(const HostCompiler&) = delete;
+  HostCompiler& operator=(const HostCompiler&) = delete;
+
+  /// Compiles those not known yet: equal symbols must mean equal code. RuntimeFailure with the compiler's
+  /// words if it refuses a text.
+  void add(std::span<const KernelText> kernels);
+  /// InternalError if it was never added.
+  const KernelFunction& kernel(std::string_view symbol) const;
+  const CompileReport& report() const { return report_; }
+
+ private:
+  struct File {
+    std::vector<std::string> symbols;
+    std::string text;
+  };
+  std::vector<File> arrange(const std::vector<const KernelText*>& kernels) const;
+  std::filesystem::path object_of(const File& file) const;
+  void compile(const File& file, const std::filesystem::path& object) const;
+  void load(const File& file, const std::filesystem::path& object);
+
+  std::filesystem::path folder_;
+  std::string prelude_;
+  int jobs_;
+  std::string headers_;  // the text of device.h and what it includes: part of every hash
+  std::vector<void*> objects_;
+  std::map<std::string, KernelFunction, std::less<>> kernels_;
+  CompileReport report_;
+};
+
+}  // namespace rewire::cuda_shim
