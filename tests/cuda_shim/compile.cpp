@@ -55,6 +55,10 @@ std::vector<std::string> command() {
     arguments.insert(arguments.end(), {"-mavx2", "-mfma", "-mf16c", "-ffp-contract=fast"});
 #endif
   const std::vector<std::string> flags = words(REWIRE_SHIM_FLAGS);
+  if (flags.empty()) {  // else the sanitizer looks
+    arguments.insert(arguments.end(),
+                     {"-DREWIRE_SHIM_CHECKS", "-fsanitize=alignment,bounds", "-fno-sanitize-recover=all"});
+  }
   arguments.insert(arguments.end(), flags.begin(), flags.end());
   return arguments;
 }

@@ -226,12 +226,13 @@ inline float from_bf16(unsigned bits) {
   return float_of_bits(bits << 16);
 }
 
-/// The twin of mma.sync.m16n8k16.row.col.f32.bf16.bf16.f32: d [16, 8] += a [16, 16] b [16, 8], by the lanes
-/// of a whole warp. Two bf16 a register, the lower index in the lower half. With g = lane / 4 and t = lane %
-/// 4
-///   a[0], a[1]  rows g, g + 8 at columns 2t, 2t + 1         a[2], a[3]  the same rows at columns 2t + 8, 2t
-///   + 9 b[0], b[1]  rows 2t, 2t + 1 and 2t + 8, 2t + 9 of column g d[0], d[1]  row g at columns 2t, 2t + 1
-///   d[2], d[3]  row g + 8
+/// The twin of mma.sync.m16n8k16.row.col.f32.bf16.bf16.f32 by a whole warp: d [16, 8] += a [16, 16] b [16,
+/// 8]. A register holds two bf16, the lower index in its lower half. With g = lane / 4 and t = lane % 4:
+///   a[0], a[1]: rows g, g + 8 at columns 2t, 2t + 1
+///   a[2], a[3]: the same rows at columns 2t + 8, 2t + 9
+///   b[0], b[1]: column g at rows 2t, 2t + 1 and at 2t + 8, 2t + 9
+///   d[0], d[1]: row g at columns 2t, 2t + 1
+///   d[2], d[3]: row g + 8 there
 inline void mma_m16n8k16_bf16(float* d, const unsigned* a, const unsigned* b, REWIRE_SHIM_CALLER) {
   struct Operands {
     const unsigned *a, *b;
@@ -258,3 +259,27 @@ inline void mma_m16n8k16_bf16(float* d, const unsigned* a, const unsigned* b, RE
 }
 
 }  // namespace rewire_shim
+
+#ifdef REWIRE_SHIM_CHECKS
+// What the compiler's own checks call when no sanitizer's library is there to: an access that is not aligned
+// to its type (16 bytes at once need an address of 16), and an index outside of an array.
+namespace rewire_shim {
+
+struct SourceLocation {
+  const char* file;
+  unsigned line, column;
+};
+inline void fail_at(const SourceLocation& at, const char* what, const char* message) {
+  const Place place{what, at.file, "the kernel", static_cast<int>(at.line)};
+  current->runner->fail(current, place, message);
+}
+
+}  // namespace rewire_shim
+
+extern "C" void __ubsan_handle_type_mismatch_v1_abort(const rewire_shim::SourceLocation* at, uintptr_t) {
+  rewire_shim::fail_at(*at, "memory access", "the address is null or not aligned to the type");
+}
+extern "C" void __ubsan_handle_out_of_bounds_abort(const rewire_shim::SourceLocation* at, uintptr_t) {
+  rewire_shim::fail_at(*at, "array access", "the index is out of bounds");
+}
+#endif

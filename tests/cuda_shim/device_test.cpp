@@ -33,6 +33,19 @@ extern "C" __global__ void stuck(float* y) {
     __syncthreads();
 }
 )"};
+const KernelText kMisaligned{"misaligned", R"(
+struct alignas(16) Four { float lane[4]; };
+extern "C" __global__ void misaligned(float* y) {
+  Four four = {{1, 2, 3, 4}};
+  *reinterpret_cast<Four*>(y + threadIdx.x % 4 / 3) = four;
+}
+)"};
+const KernelText kOutOfBounds{"out_of_bounds", R"(
+extern "C" __global__ void out_of_bounds(float* y) {
+  float row[4] = {1, 2, 3, 4};
+  y[0] = row[threadIdx.x / 8];
+}
+)"};
 const std::string kPrelude = "static float twice(float x) { return 2 * x; }\n";
 
 template <class T>
@@ -113,6 +126,29 @@ TEST_CASE("the device names what a program does wrong") {
           device.launch("past_the_end", {1, 32, 0}, arguments);
         }) == "past_the_end: wrote outside of 'x', 40 bytes");
 }
+
+#ifndef __SANITIZE_ADDRESS__  // whose library ends the process instead
+TEST_CASE("an access that is not aligned and an index out of bounds are found where they happen") {
+  const test::TemporaryFolder folder;
+  HostCompiler compiler(folder.path(), "");
+  const std::vector<KernelText> kernels = {kMisaligned, kOutOfBounds};
+  compiler.add(kernels);
+  FakeDevice device;
+  void* const y = device.allocate("y", 40);
+  const auto message = [&](const char* kernel) {
+    device.add_kernel(compiler.kernel(kernel));
+    return test::message_of<RuntimeFailure>([&] { device.launch(kernel, {1, 64, 0}, {&y, 1}); });
+  };
+  CHECK(message("misaligned") ==
+        "kernel 'misaligned', block 0, thread 3: memory access in the kernel (misaligned.cu:5): the address "
+        "is null or "
+        "not aligned to the type");
+  CHECK(message("out_of_bounds") ==
+        "kernel 'out_of_bounds', block 0, thread 32: array access in the kernel (out_of_bounds.cu:4): the "
+        "index is out "
+        "of bounds");
+}
+#endif
 
 TEST_CASE("a matrix product takes strides, a batch, a bias and what is there") {
   std::mt19937 random(11);
