@@ -45,9 +45,9 @@ runtime::SweepJob make_job(const Request& request, const runtime::Sweep& sweep, 
   const NetworkRequest asked{sweep.recipe.text, run.settings, run.plugins->flags, request.plugin_path};
   const auto resolved = [&](const NetworkRequest& network, const std::string& place) {
     try {
-      const Network result = resolve(network);
+      Network result = resolve(network);
       rewritten_module(result, 1);
-      return runtime::to_toml(result.recipe);
+      return result;
     } catch (const UserError& error) {
       user_error("{}: {}: {}", place, run.name, error.what());
     }
@@ -56,7 +56,13 @@ runtime::SweepJob make_job(const Request& request, const runtime::Sweep& sweep, 
   plain.plugins = {"none"};
   resolved(plain, sweep.recipe.place);
   runtime::SweepJob job;
-  job.recipe = resolved(asked, run.plugins->flags.empty() ? sweep.recipe.place : run.plugins->place);
+  const Network network =
+      resolved(asked, run.plugins->flags.empty() ? sweep.recipe.place : run.plugins->place);
+  job.recipe = runtime::to_toml(network.recipe);
+  for (const runtime::PluginHandle& plugin : network.plugins) {
+    const runtime::PluginInfo& info = runtime::plugin_info(*plugin);
+    job.plugins.push_back({info.name, info.version, info.sha256});
+  }
   job.network = {asked.model};
   for (const auto& words : {repeated("--set", asked.settings), repeated("--plugin", asked.plugins)})
     job.network.insert(job.network.end(), words.begin(), words.end());
@@ -72,6 +78,10 @@ class Report final : public runtime::SweepObserver {
   void begins(const runtime::SweepJob& job, std::size_t number, std::size_t count, bool resumes) override {
     say(fmt::format("[{}/{}] {}{}\n", number, count, job.run.name,
                     resumes ? ", from its last checkpoint" : ""));
+  }
+  void set_aside(const runtime::SweepJob& job, std::string_view why, std::string_view kept) override {
+    say(fmt::format("{} was made with another build of {}: kept as {}, trained again\n", job.run.name, why,
+                    kept));
   }
   void says(std::string_view text) override { say(text); }
   void ended(const runtime::SweepJob& job, const runtime::RunRecord& record) override {

@@ -29,6 +29,22 @@ void for_each_number(Record& record, Visit visit) {
   visit("peak_mb", record.peak_mb);
 }
 
+std::vector<PluginBuild> read_plugins(const Json& list) {
+  std::vector<PluginBuild> plugins;
+  for (const Json& plugin : list) {
+    plugins.push_back({plugin.at("name").get<std::string>(), plugin.at("version").get<std::string>(),
+                       plugin.at("sha256").get<std::string>()});
+  }
+  return plugins;
+}
+
+Json to_json(const std::vector<PluginBuild>& plugins) {
+  Json list = Json::array();
+  for (const PluginBuild& plugin : plugins)
+    list.push_back({{"name", plugin.name}, {"version", plugin.version}, {"sha256", plugin.sha256}});
+  return list;
+}
+
 void read_numbers(RunRecord& record, const Json& json) {
   for_each_number(record, [&](const char* name, double& number) { number = json.at(name).get<double>(); });
 }
@@ -44,6 +60,7 @@ std::optional<RunRecord> read_record(const std::string& path) {
     const Json json = Json::parse(text, text + bytes.size());
     RunRecord record;
     record.recipe = json.at("recipe").get<std::string>();
+    if (json.contains("plugins")) record.plugins = read_plugins(json.at("plugins"));
     const auto status = json.at("status").get<std::string>();
     const auto known = std::ranges::find(kStatus, std::string_view(status));
     if (known == kStatus.end()) user_error("its status is '{}'", printable(status));
@@ -64,6 +81,7 @@ void write_record(const std::string& path, const RunRecord& record) {
   if (record.status == RunRecord::Status::failed) json["error"] = record.error;
   if (record.status == RunRecord::Status::finished)
     for_each_number(record, [&](const char* name, double number) { json[name] = number; });
+  if (record.plugins) json["plugins"] = to_json(*record.plugins);
   json["recipe"] = record.recipe;
   write_file_atomically(path, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }

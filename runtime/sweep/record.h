@@ -3,11 +3,20 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace rewire::runtime {
 
+/// Which library a plugin's name stood for.
+struct PluginBuild {
+  std::string name, version, sha256;
+  bool operator==(const PluginBuild&) const = default;
+};
+
 struct RunRecord {
   std::string recipe;  // the resolved recipe as TOML: what the run is
+  std::optional<std::vector<PluginBuild>>
+      plugins;  // in their order; a record of before they were kept: nothing
   enum class Status { begun, finished, failed } status = Status::begun;
   std::string error;        // of a failed run
   double wall_seconds = 0;  // of all processes that worked on it, compiling and evaluations included

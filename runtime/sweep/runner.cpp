@@ -59,6 +59,22 @@ std::string difference(std::string_view was, std::string_view is) {
   return fmt::format("{} then, {} now", line_at(was, at), line_at(is, at));
 }
 
+/// "gain 1.2.3 (0123456789ab then, ba9876543210 now)": the first plugin that is not the same library.
+std::string other_build(const std::vector<PluginBuild>& was, const std::vector<PluginBuild>& is) {
+  constexpr std::size_t kDigits = 12;
+  const auto [then, now] = std::ranges::mismatch(was, is);
+  if (then == was.end() || now == is.end() || then->name != now->name) return "other plugins";
+  return fmt::format("{} {} ({} then, {} now)", now->name, now->version, then->sha256.substr(0, kDigits),
+                     now->sha256.substr(0, kDigits));
+}
+
+void move_if_there(const std::string& from, const std::string& to) {
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(from, error))) return;
+  fs::rename(from, to, error);
+  if (error) user_error("cannot move {} to {}: {}", from, to, error.message());
+}
+
 class Runner {
  public:
   Runner(const std::vector<SweepJob>& jobs, const std::string& folder,
@@ -98,6 +114,27 @@ class Runner {
                    folder_, difference(record->recipe, jobs_[i].recipe), record_file(i), run_folder(i));
       }
     }
+    for (std::size_t i = 0; i < jobs_.size(); ++i) {
+      const std::optional<RunRecord>& record = result_.records[i];
+      if (record && record->plugins && *record->plugins != jobs_[i].plugins) set_aside(i);
+    }
+  }
+
+  /// Numbers of two builds of a plugin are no sample of one: the earlier run makes room, and is not lost.
+  void set_aside(std::size_t i) {
+    const std::string why = other_build(*result_.records[i]->plugins, jobs_[i].plugins);
+    const std::string& name = jobs_[i].run.name;
+    std::string kept;
+    for (int number = 1; kept.empty() || fs::exists(folder_ + "/records/" + kept + ".json") ||
+                         fs::exists(folder_ + "/runs/" + kept);
+         ++number) {
+      kept = fmt::format("{}.stale-{}", name, number);
+    }
+    // The record last: until then a later call finds it, and does this again.
+    move_if_there(run_folder(i), fmt::format("{}/runs/{}", folder_, kept));
+    move_if_there(record_file(i), fmt::format("{}/records/{}.json", folder_, kept));
+    result_.records[i].reset();
+    observer_.set_aside(jobs_[i], why, kept);
   }
 
   void write_tables() {
@@ -126,6 +163,7 @@ class Runner {
 
     RunRecord record = result_.records[i].value_or(RunRecord{});
     record.recipe = job.recipe;
+    record.plugins = job.plugins;
     record.status = RunRecord::Status::begun;
     write_record(record_file(i), record);
     observer_.begins(job, i + 1, jobs_.size(), resumes);

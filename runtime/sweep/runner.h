@@ -7,7 +7,8 @@
 //   table.csv, table.md one row a combination of plugins and settings: mean and deviation over the seeds
 //
 // All of it is written after every run. A later call with the same sweep skips what is finished and goes on
-// with what was interrupted or failed.
+// with what was interrupted or failed. A run of a plugin whose library is another one by now is set aside
+// (runs/NAME.stale-1, records/NAME.stale-1.json) and trained again.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +27,7 @@ namespace rewire::runtime {
 struct SweepJob {
   SweepRun run;
   std::string recipe;                // resolved, as TOML: what the run is
+  std::vector<PluginBuild> plugins;  // the libraries that it is to be made with
   std::vector<std::string> network;  // the words behind `rewire train` that say what to train
   std::vector<std::string> options;  // those that a fresh start and --resume both take
 };
@@ -34,6 +36,8 @@ class SweepObserver {
  public:
   virtual ~SweepObserver() = default;
   virtual void begins(const SweepJob& job, std::size_t number, std::size_t count, bool resumes) = 0;
+  /// An earlier run was made by another library; it is kept as `kept`.
+  virtual void set_aside(const SweepJob& job, std::string_view why, std::string_view kept) = 0;
   virtual void says(std::string_view text) = 0;  // the run, on its stderr
   virtual void ended(const SweepJob& job, const RunRecord& record) = 0;
 };

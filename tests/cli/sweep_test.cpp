@@ -150,6 +150,31 @@ TEST_CASE("A run that fails is named, the others are trained, and a later call t
   CHECK(fs::exists(out + "/runs/none-s1/weights.safetensors"));
 }
 
+TEST_CASE("A run of a plugin that was rebuilt since is kept aside and trained again") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("s.toml"), out = folder.file("out"), library = folder.file("mine.so");
+  fs::copy_file(plugin_file("gain"), library);
+  write_text(file, tiny_sweep("\"none\", \"" + library + ":factor=0.5\""));
+  REQUIRE(sweep(file, out).code == 0);
+  const std::string run = out + "/runs/mine-factor=0.5-s0", other = out + "/runs/none-s0";
+  const auto written = fs::last_write_time(other + "/weights.safetensors");
+  const std::string weights = read_text(run + "/weights.safetensors");
+  // The same code in other bytes: what stands behind an ELF file's sections is not loaded.
+  write_text(library, read_text(library) + "rebuilt");
+  const Outcome again = rewire_command({"sweep", file, "--out", out});
+  CHECK(again.code == 0);
+  CHECK_THAT(again.err,
+             REWIRE_CATCH_CONTAINS("mine-factor=0.5-s0 was made with another build of gain 1.2.3 (") &&
+                 REWIRE_CATCH_CONTAINS("): kept as mine-factor=0.5-s0.stale-1, trained again\n"));
+  CHECK(read_text(run + ".stale-1/weights.safetensors") == weights);
+  CHECK(read_text(run + "/weights.safetensors") == weights);
+  CHECK(fs::exists(out + "/records/mine-factor=0.5-s1.stale-1.json"));
+  CHECK(fs::last_write_time(other + "/weights.safetensors") == written);
+  // From then on it is known.
+  CHECK(rewire_command({"sweep", file, "--out", out}).err.find("another build") == std::string::npos);
+  CHECK_FALSE(fs::exists(run + ".stale-2"));
+}
+
 TEST_CASE("What is wrong in a sweep is refused before anything is trained") {
   const TemporaryFolder folder;
   const std::string file = folder.file("s.toml"), out = folder.file("out");

@@ -129,6 +129,7 @@ TEST_CASE("A record is read back as it was written, and text that is none is ref
   record.recipe = "seed = 0\n";
   record.status = RunRecord::Status::finished;
   record.wall_seconds = 12.25;
+  record.plugins = {{"gain", "1.2.3", "00ff"}, {"other", "1", "11"}};
   read_train_output(record, R"({"top1":0.5,"top5":0.75,"test_loss":1.5,"train_loss":1.25,"images_per_s":99.5,
                                 "train_seconds":11,"peak_mb":80.5,"run":"x"})");
   write_record(file, record);
@@ -138,7 +139,15 @@ TEST_CASE("A record is read back as it was written, and text that is none is ref
   CHECK(again.top1 == 0.5);
   CHECK(again.peak_mb == 80.5);
   CHECK(again.wall_seconds == 12.25);
+  CHECK(again.plugins == record.plugins);
+  record.plugins = {};  // as records were before they held plugins
+  write_record(file, record);
+  CHECK_FALSE(read_record(file)->plugins.has_value());
   write_file_atomically(file, std::string_view("{}"));
+  CHECK_THAT(message_of<UserError>([&] { read_record(file); }),
+             REWIRE_CATCH_CONTAINS("r.json is no record of a run"));
+  write_file_atomically(
+      file, std::string_view(R"({"recipe":"","status":"begun","wall_seconds":1,"plugins":[{"name":"a"}]})"));
   CHECK_THAT(message_of<UserError>([&] { read_record(file); }),
              REWIRE_CATCH_CONTAINS("r.json is no record of a run"));
   CHECK_THAT(message_of<UserError>([&] { read_train_output(record, "no"); }),
