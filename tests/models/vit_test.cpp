@@ -8,6 +8,7 @@
 
 #include "ir/error.h"
 #include "ir/evaluate.h"
+#include "ir/ops/flops.h"
 #include "ir/residual.h"
 #include "ir/verify.h"
 #include "models/model.h"
@@ -291,6 +292,21 @@ TEST_CASE("In evaluation a model with dropout and drop path is the model without
   CHECK(logits(dropping, true) == dropped);
   state.tensors.at("train.step").data[0] = 1;
   CHECK(logits(dropping, true) != dropped);
+}
+
+TEST_CASE("The zoo costs the multiply-adds that the papers print") {
+  const auto gmacs = [](ModelOptions options) {
+    return ir::multiply_adds(models::build(options, 1).function("forward")) * 1e-9;
+  };
+  CHECK(gmacs(models::zoo("vit_s16_224")) == Approx(4.6).epsilon(0).margin(0.05));
+  CHECK(gmacs(models::zoo("vit_b16_224")) == Approx(17.6).epsilon(0).margin(0.05));
+  CHECK(gmacs(models::zoo("vit_s_cifar")) == Approx(0.71).epsilon(0).margin(0.005));
+  ModelOptions large = models::zoo("vit_b16_224");
+  large.image = 384;
+  CHECK(gmacs(large) == Approx(55.5).epsilon(0).margin(0.05));
+  // A batch costs as many times one image.
+  const ir::Module three = models::build(small(), 3);
+  CHECK(ir::multiply_adds(three.function("forward")) * 1e-9 == Approx(3 * gmacs(small())).epsilon(1e-12));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "ir/error.h"
+#include "ir/ops/flops.h"
 #include "ir/residual.h"
 #include "ir/text.h"
 #include "models/model.h"
@@ -145,6 +146,27 @@ TEST_CASE("On a ViT-S the paper's numbers of weights are added: .02 .03 .07 .15 
   CHECK(weights_added("augment") == 73'728);
   CHECK(weights_added("augment:blocks=8") == 147'456);
   CHECK(weights_added("augment:projection=dense") == 7'077'888);
+}
+
+/// To two digits behind the point, as the paper prints it.
+double gmacs_added(const std::string& spec) {
+  const ir::Module plain = models::build(models::zoo("vit_s16_224"), 1);
+  const double added = ir::multiply_adds(rewritten(plain, {spec}).function("forward")) -
+                       ir::multiply_adds(plain.function("forward"));
+  return std::round(added * 1e-7) / 100;
+}
+
+TEST_CASE("On a ViT-S the paper's multiply-adds are added, for every number of paths, blocks and place") {
+  CHECK(gmacs_added("augment:paths=1") == 0.04);
+  CHECK(gmacs_added("augment") == 0.08);
+  CHECK(gmacs_added("augment:paths=3") == 0.12);
+  CHECK(gmacs_added("augment:sites=attn") == 0.04);
+  CHECK(gmacs_added("augment:sites=mlp") == 0.04);
+  CHECK(gmacs_added("augment:blocks=1") == 0.07);
+  CHECK(gmacs_added("augment:blocks=2") == 0.07);
+  CHECK(gmacs_added("augment:blocks=8") == 0.10);
+  CHECK(gmacs_added("augment:projection=dense") == 1.39);  // printed 1.4: 24 x 2 x 197 x 384^2
+  CHECK(gmacs_added("augment:paths=0") == 0);
 }
 
 TEST_CASE("It refuses blocks that do not divide the width, in one line that names divisors") {
