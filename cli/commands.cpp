@@ -3,10 +3,11 @@
 namespace rewire::cli {
 
 std::vector<Command> commands() {
-  return {train_command(),        sweep_command(),      eval_command(),        init_command(),
-          run_command(),          grad_command(),       step_command(),        verify_command(),
-          dump_command(),         bench_command(),      models_command(),      plugins_command(),
-          plugins_info_command(), plugin_new_command(), plugin_test_command(), doctor_command()};
+  return {train_command(),   sweep_command(),        eval_command(),       init_command(),
+          run_command(),     grad_command(),         step_command(),       verify_command(),
+          analyze_command(), dump_command(),         bench_command(),      models_command(),
+          plugins_command(), plugins_info_command(), plugin_new_command(), plugin_test_command(),
+          doctor_command()};
 }
 
 }  // namespace rewire::cli

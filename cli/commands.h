@@ -14,6 +14,7 @@ Command run_command();
 Command grad_command();
 Command step_command();
 Command verify_command();
+Command analyze_command();
 Command dump_command();
 Command bench_command();
 Command models_command();

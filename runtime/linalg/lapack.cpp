@@ -134,15 +134,17 @@ void fix_signs(std::size_t rows, std::size_t cols, std::span<double> u, std::spa
   }
 }
 
-/// The transpose of a has the decomposition v diag(s) ut, and LAPACK's column-major v is vt here.
+/// The transpose of a has the decomposition v diag(s) ut, and LAPACK's column-major v is vt here. Without
+/// places for u and vt: s alone.
 void svd_of_one(std::size_t rows, std::size_t cols, std::span<const double> a, std::span<double> u,
                 std::span<double> s, std::span<double> vt) {
   const Int m = static_cast<Int>(cols), n = static_cast<Int>(rows), k = std::min(m, n), all = -1;
   std::vector<double> columns(a.begin(), a.end()), work(1);
   std::vector<Int> integers(8 * static_cast<std::size_t>(k));
   Int info = 0;
+  const char* job = u.empty() ? "N" : "S";
   const auto run = [&](const Int* size) {
-    lapack().dgesdd("S", &m, &n, columns.data(), &m, s.data(), vt.data(), &m, u.data(), &k, work.data(), size,
+    lapack().dgesdd(job, &m, &n, columns.data(), &m, s.data(), vt.data(), &m, u.data(), &k, work.data(), size,
                     integers.data(), &info, 1);
     expect_success("dgesdd", info);
   };
@@ -150,7 +152,7 @@ void svd_of_one(std::size_t rows, std::size_t cols, std::span<const double> a, s
   const Int size = static_cast<Int>(work[0]);
   work.resize(static_cast<std::size_t>(size));
   run(&size);
-  fix_signs(rows, cols, u, vt);
+  if (!u.empty()) fix_signs(rows, cols, u, vt);
 }
 
 }  // namespace
@@ -175,6 +177,15 @@ void svd(const MatrixBatch& batch, std::span<const double> a, std::span<double> 
   for_each_matrix(batch, threads, [&](std::size_t i) {
     svd_of_one(rows, cols, a.subspan(i * rows * cols, rows * cols), u.subspan(i * rows * k, rows * k),
                s.subspan(i * k, k), vt.subspan(i * k * cols, k * cols));
+  });
+}
+
+void singular_values(const MatrixBatch& batch, std::span<const double> a, std::span<double> s, int threads) {
+  check(batch, a);
+  const std::size_t rows = batch.rows, cols = batch.cols, k = std::min(rows, cols);
+  lapack();
+  for_each_matrix(batch, threads, [&](std::size_t i) {
+    svd_of_one(rows, cols, a.subspan(i * rows * cols, rows * cols), {}, s.subspan(i * k, k), {});
   });
 }
 

@@ -24,4 +24,8 @@ void qr(const MatrixBatch& batch, std::span<const double> a, std::span<double> q
 void svd(const MatrixBatch& batch, std::span<const double> a, std::span<double> u, std::span<double> s,
          std::span<double> vt, int threads = 0);
 
+/// The singular values alone, [count, k] and descending. Errors as of svd.
+void singular_values(const MatrixBatch& batch, std::span<const double> a, std::span<double> s,
+                     int threads = 0);
+
 }  // namespace rewire::runtime

@@ -13,8 +13,9 @@ namespace {
 
 using nlohmann::json;
 
-const std::vector<std::string> kCommands = {"init",  "run",    "grad",    "step",         "verify", "dump",
-                                            "bench", "models", "plugins", "plugins info", "doctor"};
+const std::vector<std::string> kCommands = {"init",   "run",     "grad",         "step",
+                                            "verify", "dump",    "bench",        "analyze",
+                                            "models", "plugins", "plugins info", "doctor"};
 
 Words words_of(const std::string& command) {
   const std::size_t space = command.find(' ');
@@ -267,11 +268,59 @@ TEST_CASE(
   CHECK_THAT(text, REWIRE_CATCH_CONTAINS("\nqkv ") && REWIRE_CATCH_CONTAINS("\nlogits "));
 }
 
+TEST_CASE("analyze --init sets sets of plugins side by side, as a table and as JSON") {
+  const std::string cut = plugin_file("gain") + ":slot=cleared,factor=0,sites=";
+  const Words asked = Words{"analyze",   "--init",    "--quiet",
+                            "--plugin",  "none",      "--against",
+                            cut + "mlp", "--against", cut + "mlp " + cut + "attn"} +
+                      kModel;
+  const json report = json::parse(rewire_command(asked + Words{"--json", "--batch", "2"}).out);
+  const json& variants = report.at("variants");
+  REQUIRE(variants.size() == 3);
+  CHECK(variants.at(0).at("plugins") == "none");
+  for (const json& variant : variants) {
+    const json& block = variant.at("blocks").at(0);
+    CHECK(block.at("name") == "blocks.0");
+    for (const char* name : {"attention", "value_output", "attn", "mlp", "block"})
+      CHECK(block.at(name).at("max") == variant.at("all").at(name).at("max"));
+    CHECK(block.at("attention").at("max") >= block.at("attention").at("mean"));
+  }
+  // K alone is further from the identity than I + K, and a norm without a shortcut loses directions.
+  const auto number = [&](std::size_t variant, const char* name) {
+    return variants.at(variant).at("all").at(name).at("max").get<double>();
+  };
+  CHECK(number(1, "attn") == number(0, "attn"));
+  CHECK(number(1, "mlp") > number(0, "mlp"));
+  CHECK(number(0, "block") > 1);
+  CHECK(variants.at(2).at("all").at("block").at("max") == "infinite");
+  const Outcome table = rewire_command(asked + Words{"--largest-jacobian", "39"});
+  CHECK(table.code == 0);
+  CHECK_THAT(
+      table.out,
+      REWIRE_CATCH_CONTAINS("\nblock      plugins ") && REWIRE_CATCH_CONTAINS("\nall, mean  none ") &&
+          REWIRE_CATCH_CONTAINS(
+              "\nJacobians are left out: it is 40 x 40 in blocks.0; at most 39 rows (--largest-jacobian)\n"));
+  const Outcome vague = rewire_command(Words{"analyze"} + kModel);
+  CHECK(vague.code == 2);
+  CHECK(vague.err ==
+        "rewire: analyze: say what to measure: --init is the conditioning of the freshly initialised "
+        "network\n");
+  CHECK(rewire_command(Words{"analyze", "--init", "--against", " "} + kModel).err ==
+        "rewire: --against ' ' names no plugin: write none for no plugin\n");
+}
+
 TEST_CASE("models, plugins and doctor print text and JSON") {
   const json models = json::parse(rewire_command({"models", "--json"}).out);
   CHECK(models.at(0).at("name") == "vit_tiny_28");
   CHECK(models.at(0).at("parameters") == 5353738);  // timm's count for this model
+  // 12 blocks of 50 tokens of width 192, 49 patches of 16 pixels, the head.
+  const double multiply_adds = 12 * (12. * 192 * 192 * 50 + 2. * 50 * 50 * 192) + 49. * 16 * 192 + 192. * 10;
+  CHECK(models.at(0).at("gmacs").get<double>() == Approx(multiply_adds * 1e-9).epsilon(1e-12));
   CHECK_THAT(rewire_command({"models"}).out, REWIRE_CATCH_CONTAINS("vit_b16_224"));
+  // vit_s_cifar, the second, has six blocks: nothing is printed before it is refused.
+  const Outcome refused = rewire_command({"models", "--plugin", plugin_file("gain") + ":layers=7"});
+  CHECK(refused.code == 2);
+  CHECK(refused.out.empty());
 
   const json info = json::parse(rewire_command({"plugins", "info", plugin_file("gain"), "--json"}).out);
   CHECK(info.at("name") == "gain");

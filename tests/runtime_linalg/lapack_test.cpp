@@ -109,6 +109,18 @@ TEST_CASE("SVD gives orthonormal factors, descending values, and each pair's sig
   }
 }
 
+TEST_CASE("Singular values alone are those of the whole decomposition") {
+  for (const auto& [rows, cols] : {std::pair<std::size_t, std::size_t>{1, 1}, {7, 3}, {4, 9}, {33, 33}}) {
+    CAPTURE(rows, cols);
+    const std::size_t k = std::min(rows, cols);
+    const Doubles a = random_matrices(2 * rows * cols, 11);
+    Doubles u(2 * rows * k), s(2 * k), vt(2 * k * cols), alone(2 * k, NAN);
+    svd({2, rows, cols}, a, u, s, vt);
+    singular_values({2, rows, cols}, a, alone);
+    for (std::size_t i = 0; i < s.size(); ++i) CHECK(alone[i] == Approx(s[i]).epsilon(1e-12));
+  }
+}
+
 TEST_CASE("A matrix of zeros, and one of rank one, have their decompositions") {
   const Doubles zeros(6, 0.0);
   Doubles u(6), s(2, NAN), vt(4);

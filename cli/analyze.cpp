@@ -1,0 +1,268 @@
+// rewire analyze: what the papers argue with, measured on the user's own network. --init: how well
+// conditioned it is before training, for several sets of plugins side by side.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "cli/commands.h"
+#include "cli/json.h"
+#include "cli/network.h"
+#include "ir/error.h"
+#include "runtime/analyze/conditioning.h"
+#include "runtime/exec/make_engine.h"
+#include "runtime/train/check_point.h"
+#include "runtime/train/given.h"
+#include "runtime/train/weights.h"
+
+namespace rewire::cli {
+namespace {
+
+struct Request {
+  NetworkRequest network;
+  std::vector<std::string> against;
+  std::string input, engine = runtime::engine_names().front();
+  std::int64_t batch = 8, largest_jacobian = 2048;
+  bool init = false, json = false;
+};
+
+void declare(Request& request, Options& options) {
+  declare_network(request.network, options);
+  options.flag("--init", request.init, "the conditioning of the freshly initialised network");
+  options.list("--against", request.against,
+               "one more set of plugins to set beside --plugin's, with spaces between; or none; repeatable");
+  options.text("--input", request.input, ".npy: a batch of images; without it, normal noise");
+  options.integer("--batch", request.batch, 1, "images of noise");
+  options.integer("--largest-jacobian", request.largest_jacobian, 0,
+                  "rows of a block's Jacobian, tokens x width, up to which it is computed");
+  options.choice("--engine", request.engine, runtime::engine_names(),
+                 "what computes; the evaluator in double precision");
+  options.flag("--json", request.json, "print an object");
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> words;
+  for (std::size_t at = 0; (at = text.find_first_not_of(' ', at)) != std::string::npos;) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    words.push_back(text.substr(at, end - at));
+    at = end;
+  }
+  return words;
+}
+
+/// One set of plugins, and what came out.
+struct Variant {
+  std::string label;
+  runtime::Conditioning conditioning;
+};
+
+std::string label_of(const NetworkRequest& request, const Network& network) {
+  std::vector<std::string> names = request.plugins;
+  if (names.empty()) {
+    for (const runtime::PluginSpec& spec : network.recipe.plugins) names.push_back(spec.name);
+  }
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, " "));
+}
+
+Variant measure(const Request& request, const NetworkRequest& asked) {
+  const Network network = resolve(asked);
+  const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
+  std::int64_t batch = request.batch;
+  std::optional<runtime::GivenTensor> given;
+  if (!request.input.empty()) {
+    given = runtime::read_given(request.input);
+    batch = runtime::batch_extent(*given, image_rank(network), false);
+  }
+  const ir::Module module = rewritten_module(network, batch);
+  const ir::Function& forward = module.function("forward");
+  const ir::Argument& image = forward.arguments.at(0);
+  if (given) runtime::check_batch(module, forward, image.name, *given);
+  const runtime::HostTensor images =
+      given ? std::move(given->tensor)
+            : runtime::to_host(runtime::random_argument(module, forward, image, seed));
+  return {label_of(asked, network),
+          runtime::measure_conditioning(module, runtime::fresh_weights(module, network.plugins, seed), images,
+                                        {request.engine, seed, request.largest_jacobian})};
+}
+
+std::vector<Variant> measure_all(const Request& request) {
+  std::vector<NetworkRequest> asked = {request.network};
+  for (const std::string& set : request.against) {
+    NetworkRequest other = request.network;
+    other.plugins = words_of(set);
+    if (other.plugins.empty()) user_error("--against '{}' names no plugin: write none for no plugin", set);
+    asked.push_back(std::move(other));
+  }
+  // What can be refused is refused before anything is measured.
+  for (const NetworkRequest& one : asked) rewritten_module(resolve(one), 1);
+  std::vector<Variant> variants;
+  for (const NetworkRequest& one : asked) variants.push_back(measure(request, one));
+  return variants;
+}
+
+/// Mean and largest of some condition numbers.
+struct Spread {
+  double mean = 0, max = 0;
+};
+std::optional<Spread> spread_of(const std::vector<double>& numbers) {
+  if (numbers.empty()) return std::nullopt;
+  Spread spread;
+  for (const double number : numbers) {
+    spread.mean += number / static_cast<double>(numbers.size());
+    spread.max = std::max(spread.max, number);
+  }
+  return spread;
+}
+
+/// What a row shows: the spread of one block's maps, or of all blocks.
+using Cells = std::vector<std::pair<std::string, std::vector<double>>>;
+
+void add(Cells& cells, const std::string& name, const std::optional<double>& number) {
+  auto cell = std::ranges::find(cells, name, &Cells::value_type::first);
+  if (cell == cells.end()) cell = cells.insert(cells.end(), {name, {}});
+  if (number) cell->second.push_back(*number);
+}
+
+/// The columns attention, value_output, a site each, block.
+Cells cells_of(std::span<const runtime::BlockConditioning> blocks) {
+  Cells cells = {{"attention", {}}, {"value_output", {}}};
+  for (const runtime::BlockConditioning& block : blocks) {
+    for (const double condition : block.attention) add(cells, "attention", condition);
+    add(cells, "value_output", block.value_output);
+    for (const runtime::JoinConditioning& join : block.joins) add(cells, join.site, join.jacobian);
+  }
+  for (const runtime::BlockConditioning& block : blocks) add(cells, "block", block.jacobian);
+  return cells;
+}
+
+/// A number that is not finite has no place in JSON.
+nlohmann::ordered_json to_json(double number) {
+  if (std::isinf(number)) return "infinite";
+  return number;
+}
+
+nlohmann::ordered_json to_json(const Cells& cells) {
+  nlohmann::ordered_json object = nlohmann::ordered_json::object();
+  for (const auto& [name, numbers] : cells) {
+    const std::optional<Spread> spread = spread_of(numbers);
+    object[name] = nullptr;
+    if (spread) object[name] = {{"mean", to_json(spread->mean)}, {"max", to_json(spread->max)}};
+  }
+  return object;
+}
+
+void print_object(const Request& request, const std::vector<Variant>& variants) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const auto& [label, conditioning] : variants) {
+    nlohmann::ordered_json blocks = nlohmann::ordered_json::array();
+    for (const runtime::BlockConditioning& block : conditioning.blocks) {
+      nlohmann::ordered_json object = {{"name", block.block}};
+      object.update(to_json(cells_of({&block, 1})));
+      blocks.push_back(std::move(object));
+    }
+    nlohmann::ordered_json object = {
+        {"plugins", label}, {"all", to_json(cells_of(conditioning.blocks))}, {"blocks", std::move(blocks)}};
+    if (!conditioning.no_jacobian.empty()) object["no_jacobian"] = conditioning.no_jacobian;
+    list.push_back(std::move(object));
+  }
+  print_json({{"model", request.network.model}, {"engine", request.engine}, {"variants", std::move(list)}});
+}
+
+/// The table's lines, each column as wide as its widest cell.
+class Table {
+ public:
+  void add(std::vector<std::string> line) {
+    widths_.resize(std::max(widths_.size(), line.size()));
+    for (std::size_t i = 0; i < line.size(); ++i) widths_[i] = std::max(widths_[i], line[i].size());
+    lines_.push_back(std::move(line));
+  }
+  void print() const {
+    constexpr std::size_t kNames = 2;  // columns of text stand left, numbers right
+    for (const std::vector<std::string>& line : lines_) {
+      std::string text;
+      for (std::size_t i = 0; i < line.size(); ++i) {
+        text += i < kNames ? fmt::format("{:<{}}  ", line[i], widths_[i])
+                           : fmt::format("{:>{}}  ", line[i], widths_[i]);
+      }
+      text.resize(text.find_last_not_of(' ') + 1);
+      fmt::print("{}\n", text);
+    }
+  }
+
+ private:
+  std::vector<std::size_t> widths_;
+  std::vector<std::vector<std::string>> lines_;
+};
+
+std::string cell(double number) {
+  return std::isinf(number) ? "singular" : fmt::format("{:.4g}", number);
+}
+
+enum class Row : std::uint8_t { one_block, mean, max };
+
+/// Only the maps are several in one block: they have a column for the mean and one for the largest.
+void add_line(Table& table, std::string name, const std::string& label, const Cells& cells, Row row) {
+  std::vector<std::string> line = {std::move(name), label};
+  for (const auto& [column, numbers] : cells) {
+    const std::optional<Spread> spread = spread_of(numbers);
+    const std::string mean = spread ? cell(spread->mean) : "-", max = spread ? cell(spread->max) : "-";
+    if (column == "attention") {
+      line.push_back(row == Row::max ? "" : mean);
+      line.push_back(row == Row::mean ? "" : max);
+    } else {
+      line.push_back(row == Row::max ? max : mean);
+    }
+  }
+  table.add(std::move(line));
+}
+
+void print_table(const Request& request, const std::vector<Variant>& variants) {
+  Table table;
+  std::vector<std::string> head = {"block", "plugins"};
+  for (const auto& [column, numbers] : cells_of(variants.front().conditioning.blocks)) {
+    if (column == "attention") {
+      head.insert(head.end(), {"maps, mean", "maps, max"});
+    } else {
+      head.push_back(column == "value_output" ? "W_V W_O" : column);
+    }
+  }
+  table.add(head);
+  for (std::size_t b = 0; b < variants.front().conditioning.blocks.size(); ++b) {
+    for (std::size_t v = 0; v < variants.size(); ++v) {
+      const runtime::BlockConditioning& block = variants[v].conditioning.blocks.at(b);
+      add_line(table, v == 0 ? block.block : "", variants[v].label, cells_of({&block, 1}), Row::one_block);
+    }
+  }
+  for (const Row row : {Row::mean, Row::max}) {
+    for (std::size_t v = 0; v < variants.size(); ++v) {
+      const std::string name = row == Row::mean ? "all, mean" : "all, max";
+      add_line(table, v == 0 ? name : "", variants[v].label, cells_of(variants[v].conditioning.blocks), row);
+    }
+  }
+  fmt::print("condition numbers at initialisation of {}, on {}\n", request.network.model,
+             request.input.empty() ? "noise" : request.input);
+  table.print();
+  const auto without = std::ranges::find_if(
+      variants, [](const Variant& variant) { return !variant.conditioning.no_jacobian.empty(); });
+  if (without != variants.end()) {
+    fmt::print("Jacobians are left out: {}; at most {} rows (--largest-jacobian)\n",
+               without->conditioning.no_jacobian, request.largest_jacobian);
+  }
+}
+
+void run(const Request& request) {
+  if (!request.init)
+    user_error("analyze: say what to measure: --init is the conditioning of the freshly initialised network");
+  const std::vector<Variant> variants = measure_all(request);
+  request.json ? print_object(request, variants) : print_table(request, variants);
+}
+
+}  // namespace
+
+Command analyze_command() {
+  return make_command<Request>("analyze", "what the papers argue with, measured: --init, the conditioning",
+                               declare, run);
+}
+
+}  // namespace rewire::cli
