@@ -69,8 +69,12 @@ std::vector<std::string> argument_names(const tile::Kernel& kernel) {
 }
 
 std::vector<std::string> value_names(const tile::Kernel& kernel, const std::vector<std::string>& arguments) {
+  std::set<std::string> used(arguments.begin(), arguments.end());
+  const auto distinct = [&](std::string name) {
+    while (!used.insert(name).second) name += '_';
+    return name;
+  };
   std::vector<std::string> names(kernel.values.size());
-  for (std::size_t id = 0; id < names.size(); ++id) names[id] = fmt::format("value{}", id);
   for (const auto* section : {&kernel.prologue, &kernel.body, &kernel.epilogue}) {
     for (const tile::Node& node : *section) {
       const tile::TileValue value = tile::result_of(node);
@@ -79,12 +83,16 @@ std::vector<std::string> value_names(const tile::Kernel& kernel, const std::vect
       const std::string word = load != nullptr
                                    ? arguments[static_cast<std::size_t>(load->access.argument)] + "_"
                                    : std::string(tile::node_word(node));
-      names[static_cast<std::size_t>(value.id)] = fmt::format("{}{}", word, value.id);
+      names[static_cast<std::size_t>(value.id)] = distinct(fmt::format("{}{}", word, value.id));
     }
   }
   for (const tile::Carried& carried : kernel.carried) {
+    const std::string name = distinct(fmt::format("carried{}", carried.entry.id));
     for (tile::TileValue value : {carried.entry, carried.last})
-      names[static_cast<std::size_t>(value.id)] = fmt::format("carried{}", carried.entry.id);
+      names[static_cast<std::size_t>(value.id)] = name;
+  }
+  for (std::size_t id = 0; id < names.size(); ++id) {
+    if (names[id].empty()) names[id] = distinct(fmt::format("value{}", id));
   }
   return names;
 }
