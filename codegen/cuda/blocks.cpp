@@ -2,7 +2,7 @@
 #include "codegen/cuda/blocks.h"
 
 #include <algorithm>
-#include <map>
+#include <set>
 
 #include "codegen/tile/walk.h"
 #include "ir/error.h"
@@ -46,7 +46,6 @@ class BlockWriter {
 
  private:
   // --- places
-  // ------------------------------------------------------------------------------------------------
 
   void declare_arrays() {
     for (std::size_t id = 0; id < plan_.values.size(); ++id) {
@@ -136,7 +135,6 @@ class BlockWriter {
   }
 
   // --- reading
-  // -----------------------------------------------------------------------------------------------
 
   /// An element of a shared array at the lane variables in scope.
   std::string place(TileValue value) const {
@@ -153,25 +151,25 @@ class BlockWriter {
 
   Expression read(TileValue value) {
     const BlockValue& own = plan_.value(value);
-    if (own.home == BlockHome::shared) return {place(value), true};
+    if (own.home == BlockHome::shared) return {place(value)};
     if (own.home == BlockHome::immediate) return immediate(*own.node);
-    if (own.home == BlockHome::again && scope_.insert({value.id, true}).second) {
+    if (own.home == BlockHome::again && scope_.insert(value.id).second) {
       const std::string text = computed(*own.node).text;
       lines_.line("const {} {} = {};", text_.type(value), text_.name(value), text);
     }
-    return {text_.name(value), true};
+    return {text_.name(value)};
   }
 
   Expression immediate(const Node& node) const {
     if (const auto* constant = std::get_if<tile::Constant>(&node)) {
       const std::string text = literal(constant->value, text_.info(constant->result).dtype);
-      return {text, text[0] != '-'};
+      return {text, text[0] == '-' ? Binding::sign : Binding::value};
     }
     const auto& index = std::get<tile::Index>(node);
     const ir::DType dtype = text_.info(index.result).dtype;
     const tile::Axis& axis = text_.axis(index.axis);
-    if (axis.extent == 1) return {literal(0, dtype), true};
-    return cast_expression({axis.name, true}, ir::DType::i32, dtype);
+    if (axis.extent == 1) return {literal(0, dtype)};
+    return cast_expression({axis.name}, ir::DType::i32, dtype);
   }
 
   Expression computed(const Node& node) {
@@ -199,19 +197,17 @@ class BlockWriter {
     }
     const std::string element = fmt::format("{}[{}]", text_.argument(load.access.argument), index);
     const ir::DType dtype = text_.info(load.result).dtype;
-    if (storage_type(text_.stored(load.access)) == arithmetic_type(dtype)) return {element, true};
-    return {fmt::format("convert<{}>({})", arithmetic_type(dtype), element), true};
+    if (storage_type(text_.stored(load.access)) == arithmetic_type(dtype)) return {element};
+    return {fmt::format("convert<{}>({})", arithmetic_type(dtype), element)};
   }
 
   Expression drawn(const tile::Random& random) {
     const std::string element = text_.element_index(random.element);
     return {fmt::format("{}(philox({}, {}, {:#x}ull, {}), {})", random.normal ? "normal" : "uniform",
-                        read(random.seed).text, read(random.step).text, random.stream, element, element),
-            true};
+                        read(random.seed).text, read(random.step).text, random.stream, element, element)};
   }
 
   // --- steps
-  // -------------------------------------------------------------------------------------------------
 
   void write_steps(const std::vector<BlockStep>& steps) {
     for (const BlockStep& step : steps) {
@@ -301,7 +297,8 @@ class BlockWriter {
   }
 
   void write_store(const tile::Store& store, std::string when) {
-    if (store.predicate) when += (when.empty() ? "" : " && ") + read(store.predicate).operand();
+    if (store.predicate)
+      when += (when.empty() ? "" : " && ") + read(store.predicate).within(Binding::conjunction);
     const ir::DType stored = text_.stored(store.access);
     const Expression value = read(store.value);
     const bool same = arithmetic_type(text_.info(store.value).dtype) == storage_type(stored);
@@ -311,7 +308,6 @@ class BlockWriter {
   }
 
   // --- reductions
-  // --------------------------------------------------------------------------------------------
 
   static const char* op_name(const tile::Reduce& reduce) {
     return reduce.kind == tile::ReduceKind::sum ? "Sum" : "Max";
@@ -329,9 +325,8 @@ class BlockWriter {
     for (const Node* node : step.nodes) {
       const auto& reduce = std::get<tile::Reduce>(*node);
       const std::string name = text_.name(reduce.result) + suffix;
-      const std::string sum =
-          combine(reduce.kind, text_.info(reduce.result).dtype, name, read(reduce.operand).operand());
-      lines_.line("{} = {};", name, sum);
+      const ir::DType dtype = text_.info(reduce.result).dtype;
+      lines_.line("{};", accumulate(reduce.kind, dtype, name, read(reduce.operand)));
     }
   }
 
@@ -384,7 +379,6 @@ class BlockWriter {
   }
 
   // --- dots
-  // --------------------------------------------------------------------------------------------------
 
   struct DotOperand {
     std::string pointer;
@@ -440,7 +434,7 @@ class BlockWriter {
   const BlockPlan& plan_;
   KernelText text_;
   Lines lines_;
-  std::map<std::int32_t, bool> scope_;  // values computed again in the scope that is open
+  std::set<std::int32_t> scope_;  // values computed again in the scope that is open
 };
 
 }  // namespace

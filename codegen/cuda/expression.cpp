@@ -66,14 +66,17 @@ std::string_view compare_sign(const std::string& direction) {
   return direction == "eq" ? "==" : "!=";
 }
 
-Expression binary(const std::vector<Expression>& x, std::string_view sign) {
-  return {fmt::format("{} {} {}", x[0].operand(), sign, x[1].operand()), false};
+/// Left to right: the left operand may be of the operator's own kind.
+Expression binary(const std::vector<Expression>& x, std::string_view sign, Binding binding) {
+  const bool chain = x[0].binding == binding && binding != Binding::comparison;
+  return {fmt::format("{} {} {}", chain ? x[0].text : x[0].within(binding), sign, x[1].within(binding)),
+          binding};
 }
 
 Expression call(std::string_view function, const std::vector<Expression>& x) {
   std::string text(function);
   for (std::size_t i = 0; i < x.size(); ++i) text += (i == 0 ? "(" : ", ") + x[i].text;
-  return {text + ")", true};
+  return {text + ")"};
 }
 
 Expression float_op(Opcode code, const std::vector<Expression>& x, bool wide) {
@@ -81,7 +84,7 @@ Expression float_op(Opcode code, const std::vector<Expression>& x, bool wide) {
     return call(wide ? std::string(function) : std::string(function) + "f", x);
   switch (code) {
     case Opcode::neg:
-      return {"-" + x[0].operand(), false};
+      return {"-" + x[0].within(Binding::sign), Binding::sign};
     case Opcode::abs:
       return call(wide ? "fabs" : "fabsf", x);
     case Opcode::rsqrt:
@@ -91,7 +94,7 @@ Expression float_op(Opcode code, const std::vector<Expression>& x, bool wide) {
     case Opcode::pow:
       return call(wide ? "pow" : "powf", x);
     case Opcode::div:
-      return binary(x, "/");
+      return binary(x, "/", Binding::product);
     default:
       internal_error("CUDA has no code for {} of floats", ir::opcode_name(code));
   }
@@ -100,11 +103,11 @@ Expression float_op(Opcode code, const std::vector<Expression>& x, bool wide) {
 Expression arithmetic(Opcode code, const std::vector<Expression>& x, DType dtype) {
   switch (code) {
     case Opcode::add:
-      return binary(x, "+");
+      return binary(x, "+", Binding::sum);
     case Opcode::sub:
-      return binary(x, "-");
+      return binary(x, "-", Binding::sum);
     case Opcode::mul:
-      return binary(x, "*");
+      return binary(x, "*", Binding::product);
     case Opcode::maximum:
       return call("maximum", x);
     case Opcode::minimum:
@@ -113,16 +116,16 @@ Expression arithmetic(Opcode code, const std::vector<Expression>& x, DType dtype
       break;
   }
   if (ir::is_float(dtype)) return float_op(code, x, dtype == DType::f64);
-  if (code == Opcode::neg) return {"-" + x[0].operand(), false};
+  if (code == Opcode::neg) return {"-" + x[0].within(Binding::sign), Binding::sign};
   if (code == Opcode::abs) return call("absolute", x);
   internal_error("CUDA has no code for {} of integers", ir::opcode_name(code));
 }
 
 /// What a narrow dtype keeps of a result.
 Expression narrowed(Expression x, DType dtype) {
-  if (dtype == DType::u8) return {"static_cast<unsigned char>(" + x.text + ")", true};
-  if (dtype == DType::bf16) return {"round_to_bf16(" + x.text + ")", true};
-  if (dtype == DType::f16) return {"round_to_f16(" + x.text + ")", true};
+  if (dtype == DType::u8) return {"static_cast<unsigned char>(" + x.text + ")"};
+  if (dtype == DType::bf16) return {"round_to_bf16(" + x.text + ")"};
+  if (dtype == DType::f16) return {"round_to_f16(" + x.text + ")"};
   return x;
 }
 
@@ -158,7 +161,7 @@ std::string literal(double value, DType dtype) {
   if (dtype == DType::i1) return value != 0 ? "true" : "false";
   if (ir::is_integer(dtype)) return integer_literal(value, dtype);
   const std::string text = float_literal(value, dtype == DType::f64);
-  return dtype == DType::bf16 || dtype == DType::f16 ? narrowed({text, true}, dtype).text : text;
+  return dtype == DType::bf16 || dtype == DType::f16 ? narrowed({text}, dtype).text : text;
 }
 
 std::string reduction_start(tile::ReduceKind kind, DType dtype) {
@@ -167,10 +170,14 @@ std::string reduction_start(tile::ReduceKind kind, DType dtype) {
   return literal(-std::numeric_limits<double>::infinity(), dtype);
 }
 
-std::string combine(tile::ReduceKind kind, DType dtype, const std::string& a, const std::string& b) {
-  if (kind == tile::ReduceKind::max) return fmt::format("maximum({}, {})", a, b);
-  return dtype == DType::u8 ? fmt::format("static_cast<unsigned char>({} + {})", a, b)
-                            : fmt::format("{} + {}", a, b);
+std::string Expression::within(Binding outside) const {
+  return binding > outside ? text : "(" + text + ")";
+}
+
+std::string accumulate(tile::ReduceKind kind, DType dtype, const std::string& target, const Expression& x) {
+  if (kind == tile::ReduceKind::max) return fmt::format("{0} = maximum({0}, {1})", target, x.text);
+  if (dtype != DType::u8) return fmt::format("{} += {}", target, x.text);
+  return fmt::format("{0} = static_cast<unsigned char>({0} + {1})", target, x.within(Binding::sum));
 }
 
 Expression pointwise_expression(const tile::Pointwise& node, const std::vector<Expression>& x,
@@ -181,17 +188,19 @@ Expression pointwise_expression(const tile::Pointwise& node, const std::vector<E
     case Opcode::stop_gradient:
       return x[0];
     case Opcode::select:
-      return {fmt::format("{} ? {} : {}", x[0].operand(), x[1].operand(), x[2].operand()), false};
+      return {fmt::format("{} ? {} : {}", x[0].within(Binding::condition), x[1].within(Binding::condition),
+                          x[2].within(Binding::condition)),
+              Binding::condition};
     case Opcode::compare:
-      return binary(x, compare_sign(node.direction));
+      return binary(x, compare_sign(node.direction), Binding::comparison);
     case Opcode::isfinite:
       return call("is_finite", x);
     case Opcode::logical_not:
-      return {"!" + x[0].operand(), false};
+      return {"!" + x[0].within(Binding::sign), Binding::sign};
     case Opcode::logical_and:
-      return binary(x, "&&");
+      return binary(x, "&&", Binding::conjunction);
     case Opcode::logical_or:
-      return binary(x, "||");
+      return binary(x, "||", Binding::disjunction);
     default:
       return narrowed(arithmetic(node.code, x, result), result);
   }
@@ -200,7 +209,7 @@ Expression pointwise_expression(const tile::Pointwise& node, const std::vector<E
 Expression cast_expression(const Expression& x, DType from, DType to) {
   if (from == to) return x;
   if (arithmetic_type(from) == arithmetic_type(to)) return narrowed(x, to);
-  const Expression converted{fmt::format("convert<{}>({})", arithmetic_type(to), x.text), true};
+  const Expression converted{fmt::format("convert<{}>({})", arithmetic_type(to), x.text)};
   return to == DType::u8 ? converted : narrowed(converted, to);
 }
 

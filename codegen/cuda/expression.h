@@ -19,16 +19,30 @@ std::string_view storage_type(ir::DType dtype);
 std::string literal(double value, ir::DType dtype);
 /// What a reduction starts with.
 std::string reduction_start(tile::ReduceKind kind, ir::DType dtype);
-/// "a + b" or "maximum(a, b)".
-std::string combine(tile::ReduceKind kind, ir::DType dtype, const std::string& a, const std::string& b);
+/// How tightly an expression's outermost operator binds.
+enum class Binding : std::uint8_t {
+  condition,
+  disjunction,
+  conjunction,
+  comparison,
+  sum,
+  product,
+  sign,
+  value
+};
 
-/// C++ text; `simple` where it can be an operand without brackets.
+/// C++ text.
 struct Expression {
   std::string text;
-  bool simple = true;
+  Binding binding = Binding::value;
 
-  std::string operand() const { return simple ? text : "(" + text + ")"; }
+  /// As an operand of something that binds so tightly: in brackets where it must be.
+  std::string within(Binding outside) const;
 };
+
+/// "sum += x" or "largest = maximum(largest, x)".
+std::string accumulate(tile::ReduceKind kind, ir::DType dtype, const std::string& target,
+                       const Expression& x);
 
 /// `dtypes`: those of the operands.
 Expression pointwise_expression(const tile::Pointwise& node, const std::vector<Expression>& operands,

@@ -32,7 +32,8 @@ bool is_taken(const std::string& name) {
       "virtual",  "void",    "while",    "bf16",   "f16",      "load",     "store",   "normal",   "uniform",
       "philox",   "convert", "L",        "thread", "group",    "row",      "lane",    "e",        "i",
       "j",        "k",       "part",     "active", "shared",   "maximum",  "minimum", "exp",      "log",
-      "sin",      "cos",     "tanh",     "erf",    "sqrt",     "pow",      "floor",   "sigmoid"};
+      "sin",      "cos",     "tanh",     "erf",    "sqrt",     "pow",      "floor",   "sigmoid",  "first",
+      "end",      "base",    "outer",    "at",     "with",     "words",    "element", "dot",      "clamped"};
   return words.contains(name);
 }
 

@@ -235,6 +235,30 @@ REWIRE_DEVICE T over_block(T x, unsigned char* scratch) {
   return x;
 }
 
+// Over the kGroups groups of a block, each of kThreads neighbouring threads: x of the same place in every
+// group, in the groups' order. `scratch` holds an x of every thread.
+template <class Op, int kThreads, int kGroups, class T, int kElements>
+REWIRE_DEVICE void over_groups(T (&x)[kElements], unsigned char* scratch) {
+  T* all = reinterpret_cast<T*>(scratch);
+  const int thread = int(threadIdx.x) % kThreads, group = int(threadIdx.x) / kThreads;
+  __syncthreads();  // the scratch may still be read
+#pragma unroll
+  for (int e = 0; e < kElements; ++e) all[(group * kElements + e) * kThreads + thread] = x[e];
+  __syncthreads();
+#pragma unroll
+  for (int e = 0; e < kElements; ++e) {
+    x[e] = all[e * kThreads + thread];
+#pragma unroll 4
+    for (int g = 1; g < kGroups; ++g) x[e] = Op::of(x[e], all[(g * kElements + e) * kThreads + thread]);
+  }
+}
+template <class Op, int kThreads, int kGroups, class T>
+REWIRE_DEVICE T over_groups(T x, unsigned char* scratch) {
+  T values[1] = {x};
+  over_groups<Op, kThreads, kGroups>(values, scratch);
+  return values[0];
+}
+
 // --- memory ------------------------------------------------------------------------------------------------
 
 template <class T, int kCount>

@@ -2,7 +2,6 @@
 #include "codegen/cuda/rows.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "codegen/tile/walk.h"
@@ -103,7 +102,7 @@ class RowsWriter {
     return text;
   }
 
-  // --- where a thread stands -------------------------------------------------------------------------------
+  // --- where a thread stands
 
   void declare_places() {
     if (has_lanes()) {
@@ -198,7 +197,6 @@ class RowsWriter {
   }
 
   // --- a partition's rows
-  // ------------------------------------------------------------------------------------
 
   void write_partition() {
     guard_ = plan_.groups > 1 ? "group == 0" : "";
@@ -223,12 +221,19 @@ class RowsWriter {
       };
       if (text_.info(carried.entry).lanes.empty()) {
         lines_.line("{} {} = {};", text_.type(carried.entry), name, start(read(carried.initial).text));
-        texts_[static_cast<std::size_t>(carried.entry.id)] = {name, true};
-        texts_[static_cast<std::size_t>(carried.last.id)] = {name, true};
+        texts_[static_cast<std::size_t>(carried.entry.id)] = {name};
+        texts_[static_cast<std::size_t>(carried.last.id)] = {name};
+        continue;
+      }
+      const Node* initial = definition(carried.initial);
+      const auto* constant = initial == nullptr ? nullptr : std::get_if<tile::Constant>(initial);
+      if (constant != nullptr && constant->value == 0) {
+        lines_.line("{} {}[L::kElements] = {{}};", text_.type(carried.entry), name);
         continue;
       }
       lines_.line("{} {}[L::kElements];", text_.type(carried.entry), name);
       open_elements();
+      if (plan_.home(carried.initial).again) declare_lanes();
       lines_.line("{}[e] = {};", name, start(read(carried.initial).text));
       close_elements();
     }
@@ -292,47 +297,20 @@ class RowsWriter {
     close_elements();
   }
 
-  /// Element e of group g's thread t stands at (g elements + e) threads + t.
   void merge() {
     for (std::size_t i = 0; i < kernel_.carried.size(); ++i) {
-      const tile::Carried& carried = kernel_.carried[i];
-      const tile::ValueInfo& info = text_.info(carried.entry);
-      const bool scalar = info.lanes.empty();
-      const std::string& name = text_.name(carried.entry);
-      const std::string type(arithmetic_type(info.dtype));
-      const std::string elements = scalar ? "1" : "L::kElements";
-      const std::string value = scalar ? name : name + "[e]";
-      const auto slot = [&](const std::string& group) {
-        const std::string outer = scalar ? group : fmt::format("({} * {} + e)", group, elements);
-        const std::string own = fmt::format("int(threadIdx.x) % {}", plan_.threads);
-        if (plan_.threads == 1) return outer;
-        return fmt::format("{} * {} + {}", outer, plan_.threads, own);
-      };
-      lines_.open("");
-      lines_.line("{0}* const sums = reinterpret_cast<{0}*>(shared);", type);
-      lines_.line("__syncthreads();");
-      if (!scalar) open_elements();
-      lines_.line("sums[{}] = {};", slot("group"), value);
-      if (!scalar) close_elements();
-      lines_.line("__syncthreads();");
-      if (!scalar) open_elements();
-      if (scalar) lines_.open("");
-      lines_.line("{} all = sums[{}];", type, slot("0"));
-      lines_.directive("#pragma unroll 4");
-      lines_.line("for (int g = 1; g < {}; ++g) all = {};", plan_.groups,
-                  combine(*plan_.carried[i].additive, info.dtype, "all", fmt::format("sums[{}]", slot("g"))));
-      lines_.line("{} = all;", value);
-      if (scalar) {
-        lines_.close();
+      const TileValue entry = kernel_.carried[i].entry;
+      const char* op = plan_.carried[i].additive == tile::ReduceKind::sum ? "Sum" : "Max";
+      const std::string call = fmt::format("over_groups<{}, {}, {}>", op, plan_.threads, plan_.groups);
+      if (text_.info(entry).lanes.empty()) {
+        lines_.line("{0} = {1}({0}, shared);", text_.name(entry), call);
       } else {
-        close_elements();
+        lines_.line("{}({}, shared);", call, text_.name(entry));
       }
-      lines_.close();
     }
   }
 
   // --- sections
-  // ----------------------------------------------------------------------------------------------
 
   void write_section(const Section& section, SectionId id) {
     section_ = id;
@@ -392,7 +370,6 @@ class RowsWriter {
   bool is_array(TileValue value) const { return plan_.home(value).array; }
 
   // --- reading
-  // -----------------------------------------------------------------------------------------------
 
   const Node* definition(TileValue value) const {
     for (const auto* section : {&kernel_.prologue, &kernel_.body, &kernel_.epilogue}) {
@@ -404,18 +381,18 @@ class RowsWriter {
   }
 
   Expression read(TileValue value) {
-    if (is_array(value)) return {text_.name(value) + "[e]", true};
+    if (is_array(value)) return {text_.name(value) + "[e]"};
     Expression& known = texts_[static_cast<std::size_t>(value.id)];
     if (!known.text.empty()) return known;
     const Node* node = definition(value);
     if (const auto* constant = std::get_if<tile::Constant>(node)) {
       const std::string text = literal(constant->value, text_.info(value).dtype);
-      return {text, text[0] != '-'};
+      return {text, text[0] == '-' ? Binding::sign : Binding::value};
     }
     if (const auto* index = std::get_if<tile::Index>(node)) return index_text(*index);
     if (!plan_.home(value).again)
       internal_error("tile kernel {}: %{} is read where it is not known", kernel_.name, value.id);
-    known = {text_.name(value), true};
+    known = {text_.name(value)};
     again_.push_back(value);
     const std::string text = pointwise(std::get<tile::Pointwise>(*node)).text;
     lines_.line("const {} {} = {};", text_.type(value), text_.name(value), text);
@@ -424,8 +401,8 @@ class RowsWriter {
 
   Expression index_text(const tile::Index& index) {
     const tile::Axis& axis = text_.axis(index.axis);
-    if (axis.extent == 1) return {literal(0, text_.info(index.result).dtype), true};
-    return cast_expression({axis.name, true}, ir::DType::i32, text_.info(index.result).dtype);
+    if (axis.extent == 1) return {literal(0, text_.info(index.result).dtype)};
+    return cast_expression({axis.name}, ir::DType::i32, text_.info(index.result).dtype);
   }
 
   Expression pointwise(const tile::Pointwise& node) {
@@ -447,7 +424,7 @@ class RowsWriter {
       known = text;
     } else {
       lines_.line("const {} {} = {};", text_.type(value), text_.name(value), text.text);
-      known = {text_.name(value), true};
+      known = {text_.name(value)};
     }
   }
 
@@ -459,7 +436,6 @@ class RowsWriter {
   }
 
   // --- scalars
-  // -----------------------------------------------------------------------------------------------
 
   void write_scalar(const Node& node) {
     const TileValue result = tile::result_of(node);
@@ -478,14 +454,13 @@ class RowsWriter {
   }
 
   Expression loaded(const std::string& place, ir::DType stored, ir::DType dtype) const {
-    if (storage_type(stored) == arithmetic_type(dtype)) return {place, true};
-    return {fmt::format("convert<{}>({})", arithmetic_type(dtype), place), true};
+    if (storage_type(stored) == arithmetic_type(dtype)) return {place};
+    return {fmt::format("convert<{}>({})", arithmetic_type(dtype), place)};
   }
 
   Expression drawn(const tile::Random& random, const std::string& element) {
     return {fmt::format("{}(philox({}, {}, {:#x}ull, {}), {})", random.normal ? "normal" : "uniform",
-                        read(random.seed).text, read(random.step).text, random.stream, element, element),
-            true};
+                        read(random.seed).text, read(random.step).text, random.stream, element, element)};
   }
 
   std::string condition(std::initializer_list<std::string> parts) const {
@@ -504,7 +479,7 @@ class RowsWriter {
   }
 
   std::string wanted(const tile::Store& store) {
-    return condition({guard(), store.predicate ? read(store.predicate).operand() : ""});
+    return condition({guard(), store.predicate ? read(store.predicate).within(Binding::conjunction) : ""});
   }
 
   void write_scalar_store(const tile::Store& store) {
@@ -524,7 +499,6 @@ class RowsWriter {
   }
 
   // --- whole rows
-  // --------------------------------------------------------------------------------------------
 
   void write_row_load(const Node& node) {
     const TileValue result = tile::result_of(node);
@@ -574,7 +548,6 @@ class RowsWriter {
   }
 
   // --- the loop over a thread's elements
-  // ---------------------------------------------------------------------
 
   void open_elements() {
     lines_.directive("#pragma unroll");
@@ -649,9 +622,9 @@ class RowsWriter {
       if (carried.next != next) continue;
       const bool scalar = text_.info(carried.entry).lanes.empty();
       const std::string target = text_.name(carried.entry) + (scalar ? "" : "[e]");
-      const std::string sum = combine(*plan_.carried[i].additive, text_.info(next).dtype, target,
-                                      read(plan_.carried[i].added).operand());
-      lines_.line("{}{} = {};", guard_ == "active" ? "if (active) " : "", target, sum);
+      const std::string sum = accumulate(*plan_.carried[i].additive, text_.info(next).dtype, target,
+                                         read(plan_.carried[i].added));
+      lines_.line("{}{};", guard_ == "active" ? "if (active) " : "", sum);
     }
   }
 
@@ -666,8 +639,8 @@ class RowsWriter {
   void write_partial(const tile::Reduce& reduce) {
     const std::string& name = text_.name(reduce.result);
     const std::string sum =
-        combine(reduce.kind, text_.info(reduce.result).dtype, name, read(reduce.operand).operand());
-    lines_.line("{}{} = {};", full() ? "" : "if (L::holds(e, thread)) ", name, sum);
+        accumulate(reduce.kind, text_.info(reduce.result).dtype, name, read(reduce.operand));
+    lines_.line("{}{};", full() ? "" : "if (L::holds(e, thread)) ", sum);
   }
 
   void finish_reduction(const tile::Reduce& reduce) {
@@ -678,7 +651,7 @@ class RowsWriter {
     } else if (plan_.threads > 1) {
       lines_.line("{0} = over_threads<{1}, {2}>({0});", name, op, plan_.threads);
     }
-    texts_[static_cast<std::size_t>(reduce.result.id)] = {name, true};
+    texts_[static_cast<std::size_t>(reduce.result.id)] = {name};
   }
 
   void write_element_load(const tile::Load& load) {
@@ -687,7 +660,9 @@ class RowsWriter {
     const std::string place = fmt::format("{}[{}]", text_.argument(load.access.argument), index);
     const ir::DType dtype = text_.info(load.result).dtype;
     Expression value = loaded(place, text_.stored(load.access), dtype);
-    if (!full()) value = {fmt::format("L::holds(e, thread) ? {} : {}", value.text, literal(0, dtype)), false};
+    if (!full())
+      value = {fmt::format("L::holds(e, thread) ? {} : {}", value.text, literal(0, dtype)),
+               Binding::condition};
     define(load.result, value);
   }
 

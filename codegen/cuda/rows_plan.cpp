@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <map>
 #include <numeric>
 
@@ -18,7 +19,8 @@ using tile::Node;
 using tile::TileValue;
 
 constexpr int kBlockThreads = 256;
-constexpr int kLiveRegisters = 96;           // what a thread's arrays may take together
+constexpr int kLiveRegisters = 96;  // what a thread's arrays may take together
+constexpr int kRegistersPerBlock = 65536;
 constexpr int kWantedElements = 12;          // of a thread: enough loads in flight, few registers
 constexpr std::int64_t kMergeBytes = 49152;  // shared memory for the groups' carried values
 
@@ -177,9 +179,14 @@ class Planner {
       const tile::Carried& carried = kernel_.carried[i];
       if (info(carried.entry).lanes.empty()) continue;
       for (TileValue value : {carried.entry, carried.last}) home(value).array = true;
-      if (!plan_.carried[i].additive) home(carried.next).array = true;
-      if (!is_immediate(carried.initial)) home(carried.initial).array = true;
+      if (!plan_.carried[i].additive) keep(carried.next);
+      if (!is_immediate(carried.initial)) keep(carried.initial);
     }
+  }
+
+  void keep(TileValue value) {
+    home(value).array = true;
+    home(value).again = home(value).inlined = false;
   }
 
   std::vector<std::pair<SectionId, const Section*>> sections() const {
@@ -339,20 +346,20 @@ class Planner {
   }
 
   /// A group's threads, for rows that stay whole: part of a warp, or where that takes too many registers, a
-  /// block.
+  /// block. Where nothing fits, what comes nearest.
   void hold_row() {
-    const int widest = plan_.vector;
-    const int budget = std::max(kLiveRegisters / std::max(live_arrays(), 1), 1);
-    int best = -1;
+    const int widest = plan_.vector, live = std::max(live_arrays(), 1);
+    const int wanted = std::min(kWantedElements, std::max(kLiveRegisters / live, 1));
+    int best = std::numeric_limits<int>::max();
     const auto consider = [&](int threads, int vector) {
       const auto chunks = static_cast<int>((plan_.lanes / vector + threads - 1) / threads);
       const int elements = chunks * vector;
-      if (elements > std::max(budget, vector) && threads < 1024) return;
-      int cost = 4 * waste(threads, chunks, vector) +
-                 3 * std::abs(elements - std::min(kWantedElements, budget)) +
+      const int allowed = std::min(255, kRegistersPerBlock / std::max(threads, kBlockThreads)) * 3 / 4 - 32;
+      int cost = 4 * waste(threads, chunks, vector) + 3 * std::abs(elements - wanted) +
                  8 * std::countr_zero(static_cast<unsigned>(widest / vector));
       if (threads > 32) cost += 60;
-      if (best >= 0 && cost >= best) return;
+      if (elements * live > std::min(kLiveRegisters, allowed)) cost = 10000 + elements * live - allowed;
+      if (cost >= best) return;
       best = cost;
       plan_.threads = threads;
       plan_.chunks = chunks;
@@ -366,7 +373,9 @@ class Planner {
 
   /// A group's threads and elements, for lanes that need nothing of each other.
   void cut_lanes() {
-    const int budget = std::max(kLiveRegisters / std::max(live_arrays(), 1), plan_.vector);
+    const int live = std::max(live_arrays(), 1);
+    while (plan_.vector > 1 && plan_.vector * live > kLiveRegisters) plan_.vector /= 2;
+    const int budget = std::max(kLiveRegisters / live, plan_.vector);
     const int most = plan_.by_partition ? 32 : kBlockThreads;
     const std::int64_t all = plan_.rows * plan_.outer * vectors();
     const std::int64_t filled = all / (std::int64_t{target_.multiprocessors} * 1024);

@@ -1,0 +1,234 @@
+// NVRTC through dlopen; see nvrtc.h. Its few functions are declared here from its documentation.
+#include "codegen/cuda/nvrtc.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <type_traits>
+
+#include "ir/error.h"
+
+namespace rewire::codegen::cuda {
+namespace {
+
+using Program = void*;
+using Status = int;  // 0: success
+constexpr Status kInvalidOption = 5, kCompilation = 6;
+
+struct Library {
+  std::string problem;  // why it cannot be used; empty: it can
+
+  Status (*version)(int*, int*) = nullptr;
+  Status (*supported_count)(int*) = nullptr;
+  Status (*supported)(int*) = nullptr;
+  Status (*create)(Program*, const char*, const char*, int, const char* const*, const char* const*) = nullptr;
+  Status (*destroy)(Program*) = nullptr;
+  Status (*compile)(Program, int, const char* const*) = nullptr;
+  Status (*log_size)(Program, std::size_t*) = nullptr;
+  Status (*log)(Program, char*) = nullptr;
+  Status (*cubin_size)(Program, std::size_t*) = nullptr;
+  Status (*cubin)(Program, char*) = nullptr;
+  Status (*ptx_size)(Program, std::size_t*) = nullptr;
+  Status (*ptx)(Program, char*) = nullptr;
+  const char* (*error)(Status) = nullptr;
+};
+
+/// Folders of toolkits, the newest first.
+std::vector<std::string> toolkit_libraries() {
+  namespace fs = std::filesystem;
+  std::vector<std::string> toolkits, paths;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator("/usr/local", ignored)) {
+    if (entry.path().filename().string().starts_with("cuda")) toolkits.push_back(entry.path().string());
+  }
+  std::sort(toolkits.rbegin(), toolkits.rend());
+  for (const std::string& toolkit : toolkits) {
+    for (const char* folder : {"/lib64", "/lib"}) paths.push_back(toolkit + folder + "/libnvrtc.so");
+  }
+  return paths;
+}
+
+void* open_library(std::string& problem) {
+  if (const char* chosen = std::getenv("REWIRE_NVRTC"); chosen != nullptr && *chosen != '\0') {
+    if (void* handle = dlopen(chosen, RTLD_NOW | RTLD_LOCAL)) return handle;
+    problem = fmt::format("REWIRE_NVRTC is '{}', which cannot be loaded: {}", chosen, dlerror());
+    return nullptr;
+  }
+  std::vector<std::string> paths = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
+  for (std::string& path : toolkit_libraries()) paths.push_back(std::move(path));
+  for (const std::string& path : paths) {
+    if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
+  }
+  problem =
+      "NVRTC (libnvrtc.so, part of the CUDA toolkit 12 or newer) was not found; install it or set "
+      "REWIRE_NVRTC to its path";
+  return nullptr;
+}
+
+Library load_library() {
+  Library library;
+  void* const handle = open_library(library.problem);
+  if (handle == nullptr) return library;
+  const auto find = [&](auto& function, const char* name) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));
+    if (function == nullptr && library.problem.empty())
+      library.problem =
+          fmt::format("the NVRTC that was found has no {}; version 12 or newer is needed", name);
+  };
+  find(library.version, "nvrtcVersion");
+  find(library.supported_count, "nvrtcGetNumSupportedArchs");
+  find(library.supported, "nvrtcGetSupportedArchs");
+  find(library.create, "nvrtcCreateProgram");
+  find(library.destroy, "nvrtcDestroyProgram");
+  find(library.compile, "nvrtcCompileProgram");
+  find(library.log_size, "nvrtcGetProgramLogSize");
+  find(library.log, "nvrtcGetProgramLog");
+  find(library.cubin_size, "nvrtcGetCUBINSize");
+  find(library.cubin, "nvrtcGetCUBIN");
+  find(library.ptx_size, "nvrtcGetPTXSize");
+  find(library.ptx, "nvrtcGetPTX");
+  find(library.error, "nvrtcGetErrorString");
+  return library;
+}
+
+const Library& any_library() {
+  static const Library library = load_library();
+  return library;
+}
+
+const Library& usable_library() {
+  const Library& library = any_library();
+  if (!library.problem.empty()) throw UserError(library.problem);
+  return library;
+}
+
+class Compilation {
+ public:
+  Compilation(const Library& library, std::string_view text) : library_(library) {
+    check(library.create(&program_, std::string(text).c_str(), "rewire.cu", 0, nullptr, nullptr), "create");
+  }
+  ~Compilation() { library_.destroy(&program_); }
+  Compilation(const Compilation&) = delete;
+  Compilation& operator=(const Compilation&) = delete;
+
+  void compile(const std::vector<std::string>& options) {
+    std::vector<const char*> pointers;
+    for (const std::string& option : options) pointers.push_back(option.c_str());
+    const Status status = library_.compile(program_, static_cast<int>(pointers.size()), pointers.data());
+    if (status == kCompilation) internal_error("NVRTC refuses emitted CUDA C++:\n{}", log());
+    if (status == kInvalidOption) internal_error("NVRTC refuses its options:\n{}", log());
+    check(status, "compile");
+  }
+
+  std::string log() const { return text(library_.log_size, library_.log); }
+  std::string cubin() const { return bytes(library_.cubin_size, library_.cubin); }
+  std::string ptx() const { return text(library_.ptx_size, library_.ptx); }
+
+ private:
+  void check(Status status, const char* what) const {
+    if (status != 0) internal_error("NVRTC cannot {}: {}", what, library_.error(status));
+  }
+
+  std::string bytes(Status (*size_of)(Program, std::size_t*), Status (*get)(Program, char*)) const {
+    std::size_t size = 0;
+    check(size_of(program_, &size), "say a size");
+    std::string result(size, '\0');
+    check(get(program_, result.data()), "hand out a result");
+    return result;
+  }
+  std::string text(Status (*size_of)(Program, std::size_t*), Status (*get)(Program, char*)) const {
+    std::string result = bytes(size_of, get);
+    while (!result.empty() && result.back() == '\0') result.pop_back();
+    return result;
+  }
+
+  const Library& library_;
+  Program program_ = nullptr;
+};
+
+void require_architecture(const Library& library, int arch) {
+  int count = 0;
+  library.supported_count(&count);
+  std::vector<int> known(static_cast<std::size_t>(count));
+  library.supported(known.data());
+  if (std::find(known.begin(), known.end(), arch) == known.end())
+    user_error("NVRTC {} does not know sm_{}; a newer CUDA toolkit does", nvrtc_version(), arch);
+}
+
+std::vector<std::string> options_for(int arch, bool virtual_only) {
+  return {fmt::format("--gpu-architecture={}_{}", virtual_only ? "compute" : "sm", arch), "--std=c++17",
+          "--ptxas-options=-v", "--diag-suppress=177"};  // 177: a function that is never called
+}
+
+/// The number that ends before `unit`, on a line.
+int number_before(std::string_view line, std::string_view unit) {
+  const std::size_t end = line.find(unit);
+  if (end == std::string_view::npos) return 0;
+  std::size_t digits_end = end;
+  while (digits_end > 0 && line[digits_end - 1] == ' ') --digits_end;
+  std::size_t begin = digits_end;
+  while (begin > 0 && line[begin - 1] >= '0' && line[begin - 1] <= '9') --begin;
+  int number = 0;
+  std::from_chars(line.data() + begin, line.data() + digits_end, number);
+  return number;
+}
+
+}  // namespace
+
+std::optional<std::string> nvrtc_missing() {
+  const Library& library = any_library();
+  if (library.problem.empty()) return std::nullopt;
+  return library.problem;
+}
+
+std::string nvrtc_version() {
+  int major = 0, minor = 0;
+  usable_library().version(&major, &minor);
+  return fmt::format("{}.{}", major, minor);
+}
+
+CudaBinary compile_cubin(std::string_view text, int arch) {
+  const Library& library = usable_library();
+  require_architecture(library, arch);
+  Compilation compilation(library, text);
+  compilation.compile(options_for(arch, false));
+  return {compilation.cubin(), resources_of(compilation.log())};
+}
+
+std::string compile_ptx(std::string_view text, int arch) {
+  const Library& library = usable_library();
+  require_architecture(library, arch);
+  Compilation compilation(library, text);
+  compilation.compile(options_for(arch, true));
+  return compilation.ptx();
+}
+
+std::vector<KernelResources> resources_of(std::string_view log) {
+  std::vector<KernelResources> kernels;
+  while (!log.empty()) {
+    const std::size_t end = std::min(log.find('\n'), log.size());
+    const std::string_view line = log.substr(0, end);
+    log.remove_prefix(std::min(end + 1, log.size()));
+    if (const std::size_t entry = line.find("entry function '"); entry != std::string_view::npos) {
+      const std::string_view rest = line.substr(entry + 16);
+      kernels.push_back({std::string(rest.substr(0, rest.find('\''))), 0, 0, 0, 0});
+    }
+    if (kernels.empty()) continue;
+    KernelResources& kernel = kernels.back();
+    if (line.find("spill stores") != std::string_view::npos) {
+      kernel.stack_bytes = number_before(line, " bytes stack frame");
+      kernel.spill_bytes =
+          number_before(line, " bytes spill stores") + number_before(line, " bytes spill loads");
+    } else if (line.find("Used ") != std::string_view::npos) {
+      kernel.registers = number_before(line, " registers");
+      kernel.shared_bytes = number_before(line, " bytes smem");
+    }
+  }
+  return kernels;
+}
+
+}  // namespace rewire::codegen::cuda

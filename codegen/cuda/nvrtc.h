@@ -1,0 +1,41 @@
+// CUDA C++ to machine code by NVRTC, which is opened when it is first asked for: this library links to
+// nothing of CUDA and needs no toolkit to be built. NVRTC itself needs neither a GPU nor a driver.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rewire::codegen::cuda {
+
+/// Why NVRTC cannot be used, in one line; nullopt: it can. It is looked for at $REWIRE_NVRTC (the library
+/// itself), then where the loader looks, then in /usr/local/cuda*/lib64 and lib.
+std::optional<std::string> nvrtc_missing();
+/// "13.0". UserError with the line above.
+std::string nvrtc_version();
+
+/// What one kernel takes, as the assembler says.
+struct KernelResources {
+  std::string symbol;
+  int registers = 0;              // of a thread
+  int stack_bytes = 0;            // of a thread
+  int spill_bytes = 0;            // stores and loads
+  std::int64_t shared_bytes = 0;  // fixed at compile time; dynamic shared memory is the launch's
+};
+
+struct CudaBinary {
+  std::string cubin;
+  std::vector<KernelResources> kernels;
+};
+
+/// `text`: prelude and kernels. UserError if NVRTC is missing or does not know the architecture;
+/// InternalError with its words if it refuses the text.
+CudaBinary compile_cubin(std::string_view text, int arch);
+std::string compile_ptx(std::string_view text, int arch);
+
+/// The lines of `ptxas -v` about kernels.
+std::vector<KernelResources> resources_of(std::string_view log);
+
+}  // namespace rewire::codegen::cuda
