@@ -14,6 +14,10 @@ PluginSpec parse_plugin_spec(std::string_view text) {
   if (spec.name.empty()) {
     user_error("plugin spec '{}' has no name: write name or name:key=value,key=value", text);
   }
+  if (spec.name.ends_with('/')) {
+    user_error("plugin spec '{}' names a folder: write the path of the library in it, or --plugin-path {}",
+               text, spec.name);
+  }
   if (colon == std::string_view::npos) return spec;
 
   std::string_view rest = text.substr(colon + 1);

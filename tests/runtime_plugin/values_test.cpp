@@ -22,6 +22,8 @@ TEST_CASE("A spec is a name, or a name with values") {
 }
 
 TEST_CASE("A spec that is none is refused") {
+  CHECK(spec_error("./a/:b=1") ==
+        "plugin spec './a/:b=1' names a folder: write the path of the library in it, or --plugin-path ./a/");
   CHECK(spec_error("") == "plugin spec '' has no name: write name or name:key=value,key=value");
   CHECK_THAT(spec_error(":factor=2"), REWIRE_CATCH_CONTAINS("has no name"));
   CHECK_THAT(spec_error("gain:"), REWIRE_CATCH_CONTAINS("'' is no key=value"));
