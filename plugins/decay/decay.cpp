@@ -7,6 +7,7 @@
 // computes a_l x; zero_init says otherwise.
 #include <cmath>
 #include <rewire_plugin.hpp>
+#include <vector>
 
 namespace {
 
@@ -44,12 +45,20 @@ double scheduled(const Rewrite& call, const Join& join) {
   return 1 - (1 - low) * static_cast<double>(join.join_index) / static_cast<double>(join.join_count);
 }
 
-/// The trained alpha [1] as a factor of the stream; f32 at least, however narrow the stream is.
+/// The trained alpha as a factor of the stream.
 Value learned(const Rewrite& call, const Join& join) {
-  const DType stream = join.stream.dtype();
-  const DType dtype = stream == DType::f64 ? DType::f64 : DType::f32;
   const Group group = call.get_bool("decay_alpha") ? Group::decay : Group::no_decay;
-  return cast(join.add_weight("alpha", {dtype, {1}}, Init::ones(), group), stream);
+  return join.add_weight("alpha", {1}, Init::ones(), group);
+}
+
+/// Weight and bias of the branch's last layer.
+std::vector<Weight> last_layer(const Join& join) {
+  std::vector<Weight> weights = join.weights();
+  const std::string layer = join.last_weight.substr(0, join.last_weight.rfind('.'));
+  std::erase_if(weights, [&](const Weight& weight) {
+    return weight.name != join.last_weight && weight.name != layer + ".bias";
+  });
+  return weights;
 }
 
 void rewrite(const Rewrite& call) {
@@ -59,6 +68,11 @@ void rewrite(const Rewrite& call) {
     throw Error("learnable goes with variant=shortcut: the factors of variant=" + variant + " are fixed");
   }
   for (const Join& join : call.joins()) {
+    if (call.get_text("zero_init") == "on" && last_layer(join).empty()) {
+      throw Error(join.name +
+                  " has no last layer that zero_init=on could start at zero: use zero_init=auto or off, or "
+                  "choose other joins by sites= or layers=");
+    }
     if (variant == "shortcut") {
       join.set_shortcut(learnable ? join.stream * learned(call, join) : join.stream * scheduled(call, join));
     } else {
@@ -75,16 +89,15 @@ bool starts_at_zero(const Initialise& call) {
          call.get_float("alpha_min") <= kZeroInitBelow;
 }
 
-/// Weight and bias of the branch's last layer.
 void initialise(const Initialise& call) {
   if (!starts_at_zero(call)) return;
   for (const Join& join : call.joins()) {
-    const std::string layer = join.last_weight.substr(0, join.last_weight.rfind('.'));
-    for (const Weight& weight : join.weights()) {
-      if (weight.name == join.last_weight || weight.name == layer + ".bias") {
-        call.write(weight, std::vector<double>(weight.elements(), 0.0));
-      }
+    const std::vector<Weight> weights = last_layer(join);
+    if (weights.empty()) {
+      call.log(REWIRE_LOG_WARNING,
+               join.name + " has no last layer to start at zero: its weights stay as they are");
     }
+    for (const Weight& weight : weights) call.write(weight, std::vector<double>(weight.elements(), 0.0));
   }
 }
 

@@ -146,6 +146,20 @@ TEST_CASE("A strong decay starts each branch's last layer at zero, and zero_init
   }
 }
 
+TEST_CASE("Where a branch has no last layer zero_init=on is refused, and auto leaves its weights alone") {
+  ir::Module module = residual_net({.depth = 1});
+  for (const std::size_t at : ir::find_joins(module.function("forward"))) {
+    ir::Op& op = module.function("forward").body[at];
+    if (ir::read_join(op).site == "attn") op.attributes.set("last_weight", std::string());
+  }
+  CHECK(message_of<UserError>([&] { rewritten(module, {"decay:zero_init=on"}); }) ==
+        "plugin 'decay': blocks.0.attn has no last layer that zero_init=on could start at zero: use "
+        "zero_init=auto or off, or choose other joins by sites= or layers=");
+  CHECK_NOTHROW(rewritten(module, {"decay:zero_init=on,sites=mlp"}));
+  CHECK(zeros_of(started(rewritten(module, {"decay"}), {"decay"}, 3)) ==
+        std::vector<std::string>{"blocks.0.mlp.fc2.bias", "blocks.0.mlp.fc2.weight"});
+}
+
 TEST_CASE("With branches that start at zero the network starts as the product of its factors") {
   const ir::Module module = rewritten(residual_net({.depth = 3}), {"decay:alpha_min=0.5"});
   ir::EvalState state = to_eval_state(started(module, {"decay:alpha_min=0.5"}, 3));
