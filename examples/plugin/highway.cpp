@@ -33,13 +33,13 @@ void rewrite(const Rewrite& call) {
     const Value x = join.stream, f = join.branch;
     const Ints along = join.channel_shape();  // [1, 1, D], or [1, C, 1, 1]
     const std::int64_t channels = along.at(static_cast<std::size_t>(join.channel_axis));
-    const Value b = join.add_weight("gate_bias", {x.dtype(), along}, bias, Group::no_decay);
+    const Value b = join.add_weight("gate_bias", along, bias, Group::no_decay);
     Value score;
     if (linear) {
-      score = project(join, join.add_weight("gate_weight", {x.dtype(), {channels, channels}},
-                                            Init::trunc_normal(0.02, 2), Group::decay));
+      score = project(join, join.add_weight("gate_weight", {channels, channels}, Init::trunc_normal(0.02, 2),
+                                            Group::decay));
     } else {
-      score = x * join.add_weight("gate_weight", {x.dtype(), along}, Init::zeros(), Group::no_decay);
+      score = x * join.add_weight("gate_weight", along, Init::zeros(), Group::no_decay);
     }
     const Value g = sigmoid(score + b);
     join.set_shortcut(g * x);

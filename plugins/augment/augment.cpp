@@ -48,14 +48,6 @@ struct ChannelsLast {
   bool changes() const { return there.back() + 1 != std::ssize(there); }
 };
 
-/// The weight's dtype follows the stream's, but is never narrower than f32; it is used in the stream's.
-Value add_paths_weight(const Join& join, const char* name, const Ints& shape) {
-  const DType stream = join.stream.dtype();
-  const DType dtype = stream == DType::f64 ? DType::f64 : DType::f32;
-  const Init init = Init::trunc_normal(kInitStd, kInitCut);
-  return cast(join.add_weight(name, {dtype, shape}, init, Group::decay), stream);
-}
-
 /// The projections of one join: [..., d] to [..., outputs d], where outputs is T, or 1 if their sum is
 /// wanted: where nothing stands behind them, sum of u Theta_i = u (sum of Theta_i).
 class Projection {
@@ -67,8 +59,9 @@ class Projection {
         dense_(call.get_text("projection") == "dense"),
         correlation_(call.get_text("circulant") == "corr") {
     if (!dense_ && width % blocks_ != 0) refuse_blocks(join);
-    weight_ = dense_ ? add_paths_weight(join, "weight", {paths_, width, width})
-                     : add_paths_weight(join, "c", {paths_, blocks_, blocks_, width / blocks_});
+    const Init init = Init::trunc_normal(kInitStd, kInitCut);
+    weight_ = dense_ ? join.add_weight("weight", {paths_, width, width}, init, Group::decay)
+                     : join.add_weight("c", {paths_, blocks_, blocks_, width / blocks_}, init, Group::decay);
   }
 
   Value all(const Value& u) const { return project(u, weight_, paths_); }

@@ -27,8 +27,9 @@
 
 namespace rewire::plugin {
 
-/// Throw it to refuse a module: the user reads the message after the plugin's name. Any other exception ends the call
-/// with its message as well, but as a mistake of the plugin, which `rewire plugin test` does not forgive.
+/// Throw it to refuse a module: the user reads the message after the plugin's name. Any other exception ends
+/// the call with its message as well, but as a mistake of the plugin, which `rewire plugin test` does not
+/// forgive.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -468,6 +469,13 @@ class Join {
     weight.decay = group == Group::decay;
     return take(context_.host->add_weight(context_.call, index_, &weight));
   }
+  /// The same kept in f32 whatever the stream's dtype (in f64 beside an f64 stream), as the optimizers want
+  /// it; the value has the stream's dtype.
+  Value add_weight(const char* weight_name, const Ints& shape, Init init, Group group) const {
+    const DType dtype = stream.dtype();
+    const DType kept = dtype == DType::f64 ? DType::f64 : DType::f32;
+    return cast(add_weight(weight_name, Type{kept, shape}, init, group), dtype);
+  }
   /// A weight of the module, by its full name, as a value.
   Value weight_value(const std::string& full_name) const {
     return take(context_.host->weight_value(context_.call, index_, full_name.c_str()));
@@ -530,14 +538,16 @@ class Call {
   }
 
   Qr qr(std::span<const double> a, std::size_t count, std::size_t rows, std::size_t cols) const {
-    if (a.size() != count * rows * cols) throw std::logic_error("qr: the matrices' sizes do not fit their numbers");
+    if (a.size() != count * rows * cols)
+      throw std::logic_error("qr: the matrices' sizes do not fit their numbers");
     Qr result{std::vector<double>(a.size()), std::vector<double>(count * cols * cols)};
     context_.check(
         context_.host->qr(context_.call, count, rows, cols, a.data(), result.q.data(), result.r.data()));
     return result;
   }
   Svd svd(std::span<const double> a, std::size_t count, std::size_t rows, std::size_t cols) const {
-    if (a.size() != count * rows * cols) throw std::logic_error("svd: the matrices' sizes do not fit their numbers");
+    if (a.size() != count * rows * cols)
+      throw std::logic_error("svd: the matrices' sizes do not fit their numbers");
     const std::size_t k = std::min(rows, cols);
     Svd result{std::vector<double>(count * rows * k), std::vector<double>(count * k),
                std::vector<double>(count * k * cols)};

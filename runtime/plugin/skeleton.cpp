@@ -1,7 +1,7 @@
 #include "runtime/plugin/skeleton.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -57,7 +57,7 @@ void rewrite(const Rewrite& call) {
   const Init start = Init::constant(call.get_float("start"));
   for (const Join& join : call.joins()) {
     const Value x = join.stream, f = join.branch;
-    const Value c = join.add_weight("branch_scale", {x.dtype(), join.channel_shape()}, start, Group::no_decay);
+    const Value c = join.add_weight("branch_scale", join.channel_shape(), start, Group::no_decay);
     join.set_branch(c * f);
   }
 }
@@ -147,9 +147,17 @@ void write_plugin_skeleton(const std::string& parent, const std::string& name) {
   fs::create_directories(begun.path / "test", error);
   if (error) user_error("cannot make the folder {}: {}", name, error.message());
   for (const auto& [file, text] : files) write_file_atomically((begun.path / file).string(), text);
-  if (::renameat2(AT_FDCWD, begun.path.c_str(), AT_FDCWD, folder.c_str(), RENAME_NOREPLACE) != 0) {
+  // mkdir takes the name, or finds it taken; rename replaces an empty folder and no other. Both are atomic on
+  // every file system, where renameat2's RENAME_NOREPLACE is not known to all.
+  if (::mkdir(folder.c_str(), 0777) != 0) {
     if (errno == EEXIST) refuse();
     user_error("cannot make the folder {}: {}", name, std::generic_category().message(errno));
+  }
+  if (::rename(begun.path.c_str(), folder.c_str()) != 0) {
+    const int reason = errno;
+    ::rmdir(folder.c_str());  // ours, unless somebody has put something there meanwhile
+    if (reason == ENOTEMPTY || reason == EEXIST) refuse();
+    user_error("cannot make the folder {}: {}", name, std::generic_category().message(reason));
   }
 }
 

@@ -106,5 +106,20 @@ TEST_CASE("By default a fresh join of the example is nearly the shortcut, and th
   }
 }
 
+TEST_CASE("Beside a stream of 16 bits the example's weights are f32, and the join stays of 16 bits") {
+  for (const ir::DType dtype : {ir::DType::bf16, ir::DType::f16}) {
+    for (const char* gate : {"linear", "channel"}) {
+      CAPTURE(ir::dtype_name(dtype), gate);
+      ir::Module module = single_join({dtype, {2, 3, 5}});
+      runtime::apply_plugins(module, {runtime::load_plugin({REWIRE_EXAMPLE_PLUGIN, {{"gate", gate}}}, {})},
+                             0);
+      for (const ir::Parameter& parameter : module.parameters) CHECK(parameter.type.dtype == ir::DType::f32);
+      CHECK(module.parameters.size() == 2);
+      const ir::Function& forward = module.function("forward");
+      CHECK(forward.type(forward.result("y")).dtype == dtype);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace rewire::test
