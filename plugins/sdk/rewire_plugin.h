@@ -1,4 +1,4 @@
-/* The plugin boundary of Rewire: plain C, ABI 1.1. C++ authors include rewire_plugin.hpp, which wraps it.
+/* The plugin boundary of Rewire: plain C, ABI 1.2. C++ authors include rewire_plugin.hpp, which wraps it.
  *
  * A plugin is a shared library that exports one function, rewire_plugin_query. It returns a static
  * descriptor. The host judges it, and calls `rewrite`, once for each module, and `initialise`, once for each
@@ -27,7 +27,7 @@ extern "C" {
 #endif
 
 #define REWIRE_ABI(major, minor) ((uint32_t)(((uint32_t)(major) << 16) | (uint32_t)(minor)))
-#define REWIRE_ABI_VERSION REWIRE_ABI(1, 1)
+#define REWIRE_ABI_VERSION REWIRE_ABI(1, 2)
 #define REWIRE_PLUGIN_MAGIC UINT32_C(0x52575250) /* "PRWR" in memory */
 
 #define REWIRE_OK 0
@@ -236,6 +236,11 @@ typedef struct rewire_host {
    * vt [k, cols]. */
   int32_t (*svd)(rewire_call, uint64_t count, uint64_t rows, uint64_t cols, const double* a, double* u,
                  double* s, double* vt);
+
+  /* ABI 1.2. The first `largest` of svd's triples alone, several times as fast where they are few: u [rows,
+   * largest], s [largest], vt [largest, cols]; 1 <= largest <= min(rows, cols). Both calls. */
+  int32_t (*svd_of_largest)(rewire_call, uint64_t count, uint64_t rows, uint64_t cols, uint64_t largest,
+                            const double* a, double* u, double* s, double* vt);
 } rewire_host;
 
 enum {

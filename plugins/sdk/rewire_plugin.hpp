@@ -556,6 +556,18 @@ class Call {
     return result;
   }
 
+  /// Of each matrix u [rows, largest], s [largest], vt [largest, cols].
+  Svd svd_of_largest(std::span<const double> a, std::size_t count, std::size_t rows, std::size_t cols,
+                     std::size_t largest) const {
+    if (a.size() != count * rows * cols || largest > std::min(rows, cols))
+      throw std::logic_error("svd_of_largest: the matrices' sizes do not fit their numbers");
+    Svd result{std::vector<double>(count * rows * largest), std::vector<double>(count * largest),
+               std::vector<double>(count * largest * cols)};
+    context_.check(context_.host->svd_of_largest(context_.call, count, rows, cols, largest, a.data(),
+                                                 result.u.data(), result.s.data(), result.vt.data()));
+    return result;
+  }
+
   void log(std::uint32_t level, const std::string& message) const {
     context_.host->log(context_.call, level, message.c_str());
   }

@@ -28,11 +28,25 @@ using Dorgqr = void (*)(const Int* m, const Int* n, const Int* k, double* a, con
 using Dgesdd = void (*)(const char* jobz, const Int* m, const Int* n, double* a, const Int* lda, double* s,
                         double* u, const Int* ldu, double* vt, const Int* ldvt, double* work,
                         const Int* lwork, Int* iwork, Int* info, Length);
+using Dsyevr = void (*)(const char* jobz, const char* range, const char* uplo, const Int* n, double* a,
+                        const Int* lda, const double* vl, const double* vu, const Int* il, const Int* iu,
+                        const double* abstol, Int* m, double* w, double* z, const Int* ldz, Int* isuppz,
+                        double* work, const Int* lwork, Int* iwork, const Int* liwork, Int* info, Length,
+                        Length, Length);
+using Dsyrk = void (*)(const char* uplo, const char* trans, const Int* n, const Int* k, const double* alpha,
+                       const double* a, const Int* lda, const double* beta, double* c, const Int* ldc, Length,
+                       Length);
+using Dgemm = void (*)(const char* transa, const char* transb, const Int* m, const Int* n, const Int* k,
+                       const double* alpha, const double* a, const Int* lda, const double* b, const Int* ldb,
+                       const double* beta, double* c, const Int* ldc, Length, Length);
 
 struct Lapack {
   Dgeqrf dgeqrf = nullptr;
   Dorgqr dorgqr = nullptr;
   Dgesdd dgesdd = nullptr;
+  Dsyevr dsyevr = nullptr;
+  Dsyrk dsyrk = nullptr;
+  Dgemm dgemm = nullptr;
 };
 
 template <class Function>
@@ -52,6 +66,9 @@ const Lapack& lapack() {
     find(library, "dgeqrf_", f.dgeqrf);
     find(library, "dorgqr_", f.dorgqr);
     find(library, "dgesdd_", f.dgesdd);
+    find(library, "dsyevr_", f.dsyevr);
+    find(library, "dsyrk_", f.dsyrk);
+    find(library, "dgemm_", f.dgemm);
     // A matrix a thread: OpenBLAS must not split one, which would round differently on other machines' cores.
     if (void* set_threads = ::dlsym(library, "openblas_set_num_threads"); set_threads != nullptr) {
       reinterpret_cast<void (*)(int)>(set_threads)(1);
@@ -121,8 +138,7 @@ void qr_of_one(std::size_t rows, std::size_t cols, std::span<const double> a, st
 }
 
 /// The columns of u and the rows of vt come in pairs that are free in their sign.
-void fix_signs(std::size_t rows, std::size_t cols, std::span<double> u, std::span<double> vt) {
-  const std::size_t k = std::min(rows, cols);
+void fix_signs(std::size_t rows, std::size_t cols, std::size_t k, std::span<double> u, std::span<double> vt) {
   for (std::size_t j = 0; j < k; ++j) {
     double largest = 0;
     for (std::size_t i = 0; i < rows; ++i) {
@@ -152,7 +168,80 @@ void svd_of_one(std::size_t rows, std::size_t cols, std::span<const double> a, s
   const Int size = static_cast<Int>(work[0]);
   work.resize(static_cast<std::size_t>(size));
   run(&size);
-  if (!u.empty()) fix_signs(rows, cols, u, vt);
+  if (!u.empty()) fix_signs(rows, cols, std::min(rows, cols), u, vt);
+}
+
+/// The eigenvectors z [n, count] (column by column) of the `count` largest eigenvalues of the symmetric g [n,
+/// n], of which the lower triangle is given and which is overwritten; descending.
+std::vector<double> largest_eigenvectors(std::vector<double>& g, std::size_t order, std::size_t count) {
+  const Int n = static_cast<Int>(order), first = static_cast<Int>(order - count) + 1, all = -1;
+  const double none = 0;
+  std::vector<double> values(order), vectors(order * count), work(1);
+  std::vector<Int> support(2 * count), integers(1);
+  Int found = 0, info = 0;
+  const auto run = [&](const Int* size, const Int* integer_size) {
+    lapack().dsyevr("V", "I", "L", &n, g.data(), &n, &none, &none, &first, &n, &none, &found, values.data(),
+                    vectors.data(), &n, support.data(), work.data(), size, integers.data(), integer_size,
+                    &info, 1, 1, 1);
+    expect_success("dsyevr", info);
+  };
+  run(&all, &all);  // asks for the sizes of both
+  const Int size = static_cast<Int>(work[0]), integer_size = integers[0];
+  work.resize(static_cast<std::size_t>(size));
+  integers.resize(static_cast<std::size_t>(integer_size));
+  run(&size, &integer_size);
+  std::vector<double> descending(vectors.size());
+  for (std::size_t j = 0; j < count; ++j) {
+    std::copy_n(vectors.begin() + static_cast<std::ptrdiff_t>((count - 1 - j) * order), order,
+                descending.begin() + static_cast<std::ptrdiff_t>(j * order));
+  }
+  return descending;
+}
+
+/// How far apart the squares of the largest and the last value may lie: what rounding does to the eigenvalues
+/// of a Gram matrix, 2^-53 of the largest, is then 1e-12 of the last.
+constexpr double kWidestSquares = 1e4;
+
+/// By the eigenvectors of the smaller Gram matrix: with B [m, n] (column by column) the transpose of a, B^T B
+/// w = s^2 w gives u = w and v = B w / s; B B^T w = s^2 w gives v = w and u = B^T w / s. False, and nothing
+/// useful is written, where the values are too far apart for that.
+bool svd_by_gram(std::size_t rows, std::size_t cols, std::size_t count, std::span<const double> a,
+                 std::span<double> u, std::span<double> s, std::span<double> vt) {
+  const bool left = rows <= cols;
+  const std::size_t order = std::min(rows, cols), other = std::max(rows, cols);
+  const Int n = static_cast<Int>(order), m = static_cast<Int>(other), k = static_cast<Int>(count),
+            ld = static_cast<Int>(cols);
+  const double one = 1, zero = 0;
+  std::vector<double> gram(order * order), images(other * count);
+  lapack().dsyrk("L", left ? "T" : "N", &n, &m, &one, a.data(), &ld, &zero, gram.data(), &n, 1, 1);
+  const std::vector<double> vectors = largest_eigenvectors(gram, order, count);
+  lapack().dgemm(left ? "N" : "T", "N", &m, &k, &n, &one, a.data(), &ld, vectors.data(), &n, &zero,
+                 images.data(), &m, 1, 1);
+  for (std::size_t j = 0; j < count; ++j) {
+    double square = 0;
+    for (std::size_t i = 0; i < other; ++i) square += images[j * other + i] * images[j * other + i];
+    s[j] = std::sqrt(square);
+  }
+  if (!(s[0] * s[0] <= kWidestSquares * s[count - 1] * s[count - 1]) || s[0] == 0) return false;
+  for (std::size_t j = 0; j < count; ++j) {
+    for (std::size_t i = 0; i < rows; ++i)
+      u[i * count + j] = left ? vectors[j * order + i] : images[j * other + i] / s[j];
+    for (std::size_t i = 0; i < cols; ++i)
+      vt[j * cols + i] = left ? images[j * other + i] / s[j] : vectors[j * order + i];
+  }
+  fix_signs(rows, cols, count, u, vt);
+  return true;
+}
+
+void largest_of_one(std::size_t rows, std::size_t cols, std::size_t count, std::span<const double> a,
+                    std::span<double> u, std::span<double> s, std::span<double> vt) {
+  if (svd_by_gram(rows, cols, count, a, u, s, vt)) return;
+  const std::size_t k = std::min(rows, cols);
+  std::vector<double> whole_u(rows * k), whole_s(k), whole_vt(k * cols);
+  svd_of_one(rows, cols, a, whole_u, whole_s, whole_vt);
+  for (std::size_t i = 0; i < rows; ++i) std::copy_n(&whole_u[i * k], count, &u[i * count]);
+  std::copy_n(whole_s.begin(), count, s.begin());
+  std::copy_n(whole_vt.begin(), count * cols, vt.begin());
 }
 
 }  // namespace
@@ -177,6 +266,20 @@ void svd(const MatrixBatch& batch, std::span<const double> a, std::span<double> 
   for_each_matrix(batch, threads, [&](std::size_t i) {
     svd_of_one(rows, cols, a.subspan(i * rows * cols, rows * cols), u.subspan(i * rows * k, rows * k),
                s.subspan(i * k, k), vt.subspan(i * k * cols, k * cols));
+  });
+}
+
+void svd_of_largest(const MatrixBatch& batch, std::size_t largest, std::span<const double> a,
+                    std::span<double> u, std::span<double> s, std::span<double> vt, int threads) {
+  check(batch, a);
+  const std::size_t rows = batch.rows, cols = batch.cols;
+  if (largest < 1 || largest > std::min(rows, cols))
+    user_error("a matrix of {} x {} has no {} largest singular values", rows, cols, largest);
+  lapack();
+  for_each_matrix(batch, threads, [&](std::size_t i) {
+    largest_of_one(rows, cols, largest, a.subspan(i * rows * cols, rows * cols),
+                   u.subspan(i * rows * largest, rows * largest), s.subspan(i * largest, largest),
+                   vt.subspan(i * largest * cols, largest * cols));
   });
 }
 

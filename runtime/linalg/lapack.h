@@ -24,6 +24,12 @@ void qr(const MatrixBatch& batch, std::span<const double> a, std::span<double> q
 void svd(const MatrixBatch& batch, std::span<const double> a, std::span<double> u, std::span<double> s,
          std::span<double> vt, int threads = 0);
 
+/// The `largest` first columns of u, values of s and rows of vt alone: u [rows, largest], s [largest], vt
+/// [largest, cols]. Several times as fast where they are few. UserError unless 1 <= largest <= min(rows,
+/// cols).
+void svd_of_largest(const MatrixBatch& batch, std::size_t largest, std::span<const double> a,
+                    std::span<double> u, std::span<double> s, std::span<double> vt, int threads = 0);
+
 /// The singular values alone, [count, k] and descending. Errors as of svd.
 void singular_values(const MatrixBatch& batch, std::span<const double> a, std::span<double> s,
                      int threads = 0);

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <thread>
 
 #include "ir/philox.h"
+#include "runtime/exec/thread_pool.h"
 #include "runtime/linalg/lapack.h"
 #include "runtime/plugin/host_call.h"
 
@@ -40,14 +42,21 @@ std::int32_t write_weight(rewire_call token, const char* name, const double* dat
   });
 }
 
+/// Each number is a function of its index alone, so that threads may share them out.
 template <class Draw>
 std::int32_t draw(rewire_call token, const char* stream, double* data, std::uint64_t count, Draw one) {
+  constexpr std::int64_t kGrain = 1 << 16;
   return guarded_status(token, [&](HostCall& call) {
     if (data == nullptr) user_error("it asked for draws and passed no place for them");
     const std::string name =
         fmt::format("initialise.{}.{}", call.plugin().name(), required(stream, "stream's name"));
     const ir::PhiloxStream philox{call.seed(), 0, ir::stream_hash(name)};
-    for (std::uint64_t i = 0; i < count; ++i) data[i] = one(philox, i);
+    const auto pieces = static_cast<std::int64_t>(count) / kGrain + 1;
+    const auto cores = static_cast<std::int64_t>(std::max(1u, std::thread::hardware_concurrency()));
+    ThreadPool pool(static_cast<int>(std::min(pieces, cores)));
+    pool.run(static_cast<std::int64_t>(count), kGrain, [&](std::int64_t begin, std::int64_t end, int) {
+      for (std::int64_t i = begin; i < end; ++i) data[i] = one(philox, static_cast<std::uint64_t>(i));
+    });
   });
 }
 
@@ -93,6 +102,17 @@ std::int32_t svd(rewire_call token, std::uint64_t count, std::uint64_t rows, std
   });
 }
 
+std::int32_t svd_of_largest(rewire_call token, std::uint64_t count, std::uint64_t rows, std::uint64_t cols,
+                            std::uint64_t largest, const double* a, double* u, double* s, double* vt) {
+  return guarded_status(token, [&](HostCall&) {
+    const MatrixBatch batch = batch_of(count, rows, cols, {a, u, s, vt});
+    if (largest > std::min(rows, cols))
+      user_error("it asked for the {} largest singular values of {} x {}", largest, rows, cols);
+    runtime::svd_of_largest(batch, largest, {a, count * rows * cols}, {u, count * rows * largest},
+                            {s, count * largest}, {vt, count * largest * cols});
+  });
+}
+
 }  // namespace
 
 void add_initialise_functions(rewire_host& table) {
@@ -102,6 +122,7 @@ void add_initialise_functions(rewire_host& table) {
   table.draw_normal = draw_normal;
   table.qr = qr;
   table.svd = svd;
+  table.svd_of_largest = svd_of_largest;
 }
 
 }  // namespace rewire::runtime

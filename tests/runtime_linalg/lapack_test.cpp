@@ -121,6 +121,58 @@ TEST_CASE("Singular values alone are those of the whole decomposition") {
   }
 }
 
+TEST_CASE("The largest singular triples are the first of the whole decomposition, threads or not") {
+  struct Case {
+    std::size_t rows, cols, largest;
+  };
+  for (const auto& [rows, cols, largest] :
+       {Case{1, 1, 1}, Case{7, 3, 2}, Case{4, 9, 4}, Case{40, 40, 5}, Case{33, 20, 20}, Case{12, 50, 1}}) {
+    CAPTURE(rows, cols, largest);
+    constexpr std::size_t kCount = 3;
+    const std::size_t k = std::min(rows, cols);
+    Doubles a = random_matrices(kCount * rows * cols, 13);
+    Doubles u(kCount * rows * k), s(kCount * k), vt(kCount * k * cols);
+    Doubles few_u(kCount * rows * largest, NAN), few_s(kCount * largest, NAN),
+        few_vt(kCount * largest * cols, NAN);
+    svd({kCount, rows, cols}, a, u, s, vt);
+    svd_of_largest({kCount, rows, cols}, largest, a, few_u, few_s, few_vt, 3);
+    for (std::size_t m = 0; m < kCount; ++m) {
+      for (std::size_t j = 0; j < largest; ++j) {
+        CHECK(few_s[m * largest + j] == Approx(s[m * k + j]).epsilon(1e-11));
+        double worst = 0;
+        for (std::size_t i = 0; i < rows; ++i)
+          worst = std::max(worst, std::abs(few_u[(m * rows + i) * largest + j] - u[(m * rows + i) * k + j]));
+        for (std::size_t i = 0; i < cols; ++i)
+          worst =
+              std::max(worst, std::abs(few_vt[(m * largest + j) * cols + i] - vt[(m * k + j) * cols + i]));
+        CHECK(worst < 1e-8);
+      }
+    }
+    Doubles one_u(few_u.size()), one_s(few_s.size()), one_vt(few_vt.size());
+    svd_of_largest({kCount, rows, cols}, largest, a, one_u, one_s, one_vt, 1);
+    CHECK(one_u == few_u);
+    CHECK(one_s == few_s);
+    CHECK(one_vt == few_vt);
+  }
+}
+
+TEST_CASE(
+    "The largest triples of a matrix of lower rank, or of zeros, are those of the whole decomposition") {
+  const Doubles rank_one = {1, 2, 2, 4, 3, 6};  // [3, 2]
+  for (const Doubles& a : {rank_one, Doubles(6, 0.0)}) {
+    Doubles u(6), s(2), vt(4), few_u(6, NAN), few_s(2, NAN), few_vt(4, NAN);
+    svd({1, 3, 2}, a, u, s, vt);
+    svd_of_largest({1, 3, 2}, 2, a, few_u, few_s, few_vt);
+    CHECK(few_s == s);
+    CHECK(few_u == u);
+    CHECK(few_vt == vt);
+  }
+  CHECK(message_of<UserError>([&] {
+          Doubles u(6), s(3), vt(6);
+          svd_of_largest({1, 3, 2}, 3, rank_one, u, s, vt);
+        }) == "a matrix of 3 x 2 has no 3 largest singular values");
+}
+
 TEST_CASE("A matrix of zeros, and one of rank one, have their decompositions") {
   const Doubles zeros(6, 0.0);
   Doubles u(6), s(2, NAN), vt(4);

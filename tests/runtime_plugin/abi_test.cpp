@@ -73,6 +73,8 @@ static_assert(offsetof(rewire_host, draw_uniform) == slot(26) &&
               offsetof(rewire_host, draw_normal) == slot(27));
 // ABI 1.1
 static_assert(offsetof(rewire_host, qr) == slot(28) && offsetof(rewire_host, svd) == slot(29));
+// ABI 1.2
+static_assert(offsetof(rewire_host, svd_of_largest) == slot(30));
 
 static_assert(REWIRE_F64 == 0 && REWIRE_I1 == 7 && REWIRE_ATTRIBUTE_FLOATS == 5 &&
               REWIRE_INIT_XAVIER_UNIFORM == 6);
