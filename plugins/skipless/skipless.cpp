@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cmath>
 #include <rewire_plugin.hpp>
+#include <span>
+#include <utility>
 
 namespace {
 
@@ -43,17 +45,36 @@ std::size_t cols_of(const Weight& weight) {
   return static_cast<std::size_t>(weight.type.shape.at(1));
 }
 
-/// A [rows, cols] matrix of orthonormal rows or columns, whichever are fewer, uniformly distributed.
-std::vector<double> semi_orthogonal(const Initialise& call, const std::string& stream, std::size_t rows,
-                                    std::size_t cols) {
-  const std::size_t tall = std::max(rows, cols), wide = std::min(rows, cols);
-  std::vector<double> q = call.qr(call.normal(stream, tall * wide), 1, tall, wide).q;
-  if (rows >= cols) return q;
-  std::vector<double> transposed(q.size());
-  for (std::size_t i = 0; i < tall; ++i) {
-    for (std::size_t j = 0; j < wide; ++j) transposed[j * tall + i] = q[i * wide + j];
+/// Two matrices to draw, [rows, cols] and [rows, cols] or its transpose, from a stream each.
+struct Pair {
+  std::string first, second;
+  std::size_t rows, cols;
+  bool transposed = false;  // the second
+};
+
+/// [cols, rows] of q [rows, cols].
+std::vector<double> transposed(std::span<const double> q, std::size_t rows, std::size_t cols) {
+  std::vector<double> result(q.size());
+  for (std::size_t i = 0; i < rows; ++i) {
+    for (std::size_t j = 0; j < cols; ++j) result[j * rows + i] = q[i * cols + j];
   }
-  return transposed;
+  return result;
+}
+
+/// Matrices of orthonormal rows or columns, whichever are fewer, uniformly distributed.
+std::pair<std::vector<double>, std::vector<double>> semi_orthogonal(const Initialise& call,
+                                                                    const Pair& pair) {
+  const std::size_t tall = std::max(pair.rows, pair.cols), wide = std::min(pair.rows, pair.cols);
+  std::vector<double> a = call.normal(pair.first, tall * wide);
+  const std::vector<double> second = call.normal(pair.second, tall * wide);
+  a.insert(a.end(), second.begin(), second.end());
+  const std::vector<double> q = call.qr(a, 2, tall, wide).q;  // a matrix a thread
+  const auto of = [&](std::size_t index, bool is_tall) {
+    const auto one = std::span(q).subspan(index * tall * wide, tall * wide);
+    return is_tall ? std::vector<double>(one.begin(), one.end()) : transposed(one, tall, wide);
+  };
+  const bool first_tall = pair.rows >= pair.cols;
+  return {of(0, first_tall), of(1, pair.rows == pair.cols || first_tall != pair.transposed)};
 }
 
 std::vector<double> times(double factor, std::vector<double> values) {
@@ -95,7 +116,11 @@ void check_weights(const Join& join) {
   if (join.site == "attn") {
     attention_of(join);
   } else if (join.site == "mlp") {
-    for (const char* role : {"fc1", "fc2"}) matrix_of(join, role);
+    const Weight fc1 = matrix_of(join, "fc1"), fc2 = matrix_of(join, "fc2");
+    if (rows_of(fc1) != cols_of(fc2) || cols_of(fc1) != rows_of(fc2)) {
+      throw Error(join.name + ": " + fc2.name + " has not the shape of " + fc1.name +
+                  " the other way round; reinit=false leaves the weights as they are");
+    }
   } else {
     throw Error(join.name + ": " + join.site +
                 " joins have no initialisation here; choose others by sites=, or reinit=false");
@@ -124,33 +149,37 @@ void rewrite(const Rewrite& call) {
 void initialise_attention(const Initialise& call, const Join& join) {
   const auto [qkv, proj, d, heads] = attention_of(join);
   const std::size_t k = d / heads;
-  const Svd svd = call.svd(attention_targets(call, join.name + ".qk", heads, d), heads, d, d);
+  const Svd svd = call.svd_of_largest(attention_targets(call, join.name + ".qk", heads, d), heads, d, d, k);
   std::vector<double> weight(3 * d * d);
   for (std::size_t h = 0; h < heads; ++h) {
     for (std::size_t j = 0; j < k; ++j) {
-      const double root = std::sqrt(svd.s[h * d + j]);
+      const double root = std::sqrt(svd.s[h * k + j]);
       double* q = &weight[(h * k + j) * d];
       double* key = &weight[(d + h * k + j) * d];
       for (std::size_t i = 0; i < d; ++i) {
-        q[i] = svd.u[(h * d + i) * d + j] * root;
-        key[i] = svd.vt[(h * d + j) * d + i] * root;
+        q[i] = svd.u[(h * d + i) * k + j] * root;
+        key[i] = svd.vt[(h * k + j) * d + i] * root;
       }
     }
   }
   const double scale = call.get_float("scale");
-  const std::vector<double> v = times(scale, semi_orthogonal(call, join.name + ".v", d, d));
+  const auto [v, o] = semi_orthogonal(call, {join.name + ".v", join.name + ".o", d, d});
   std::copy(v.begin(), v.end(), weight.begin() + static_cast<std::ptrdiff_t>(2 * d * d));
+  for (std::size_t i = 2 * d * d; i < weight.size(); ++i) weight[i] *= scale;
   call.write(qkv, weight);
-  call.write(proj, times(scale, semi_orthogonal(call, join.name + ".o", d, d)));
+  call.write(proj, times(scale, o));
 }
 
 void initialise_mlp(const Initialise& call, const Join& join) {
-  for (const char* role : {"fc1", "fc2"}) {
-    const Weight weight = matrix_of(join, role);
-    const std::size_t out = rows_of(weight), in = cols_of(weight);
-    const double gain = std::max(std::sqrt(static_cast<double>(out) / static_cast<double>(in)), 1.0);
-    call.write(weight, times(gain, semi_orthogonal(call, join.name + "." + role, out, in)));
-  }
+  const Weight fc1 = matrix_of(join, "fc1"), fc2 = matrix_of(join, "fc2");
+  const std::size_t hidden = rows_of(fc1), in = cols_of(fc1);
+  const auto [first, second] =
+      semi_orthogonal(call, {join.name + ".fc1", join.name + ".fc2", hidden, in, true});
+  const auto gain = [](std::size_t out, std::size_t from) {
+    return std::max(std::sqrt(static_cast<double>(out) / static_cast<double>(from)), 1.0);
+  };
+  call.write(fc1, times(gain(hidden, in), first));
+  call.write(fc2, times(gain(in, hidden), second));
 }
 
 void initialise(const Initialise& call) {
