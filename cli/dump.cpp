@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/network.h"
 #include "codegen/cuda/emit.h"
+#include "codegen/cuda/nvrtc.h"
 #include "codegen/llvm/jit.h"
 #include "codegen/program.h"
 #include "ir/error.h"
@@ -26,15 +27,15 @@ struct Request {
 
 void declare(Request& request, Options& options) {
   declare_network(request.network, options);
-  options.choice(
-      "--stage", request.stage, {"ir", "rewritten", "step", "fused", "tile", "llvm", "asm", "cuda", "plan"},
-      "ir: the model; rewritten: after the plugins; step: the training step after all passes; "
-      "fused: its kernels and calls; "
-      "tile, llvm, asm, cuda: the kernels' code (cuda needs no GPU); plan: where its tensors stand in "
-      "memory");
+  options.choice("--stage", request.stage,
+                 {"ir", "rewritten", "step", "fused", "tile", "llvm", "asm", "cuda", "ptx", "plan"},
+                 "ir: the model; rewritten: after the plugins; step: the training step after all passes; "
+                 "fused: its kernels and calls; "
+                 "tile, llvm, asm: the kernels' code; cuda, ptx: their code for a GPU, none of which is needed "
+                 "(ptx: NVRTC is); plan: where its tensors stand in memory");
   options.text("--kernel", request.kernel,
-               "with --stage tile, llvm, asm or cuda: only the kernel of this name");
-  options.choice("--arch", request.arch, {"sm_80", "sm_90", "sm_100"}, "with --stage cuda: the device");
+               "with --stage tile, llvm, asm, cuda or ptx: only the kernel of this name");
+  options.choice("--arch", request.arch, {"sm_80", "sm_90", "sm_100"}, "with --stage cuda or ptx: the GPU");
   options.flag("--print-after-all", request.print_after_all,
                "with --stage step: each pass that changed the IR, on stderr");
   options.flag("--time-passes", request.time_passes, "with --stage step: the time of each pass, on stderr");
@@ -65,14 +66,24 @@ ir::Module step_module(const Request& request, const Network& network, ir::Modul
   return module;
 }
 
-std::string cuda_text(const codegen::tile::Kernel& kernel, const std::string& arch) {
-  const auto target = codegen::cuda::device_target(std::stoi(arch.substr(3)));
-  return codegen::cuda::emit(kernel, kernel.name, target).text;
+bool is_for_gpu(const Request& request) {
+  return request.stage == "cuda" || request.stage == "ptx";
+}
+
+codegen::cuda::DeviceTarget gpu(const Request& request) {
+  return codegen::cuda::device_target(std::stoi(request.arch.substr(3)));
+}
+
+std::string gpu_text(const codegen::tile::Kernel& kernel, const Request& request) {
+  const codegen::cuda::DeviceTarget target = gpu(request);
+  const std::string text = codegen::cuda::emit(kernel, kernel.name, target).text;
+  if (request.stage == "cuda") return text;
+  return codegen::cuda::compile_ptx(std::string(codegen::cuda::prelude()) + text, target.arch);
 }
 
 std::string kernel_text(const codegen::tile::Kernel& kernel, const Request& request) {
   if (request.stage == "tile") return codegen::tile::print(kernel);
-  if (request.stage == "cuda") return cuda_text(kernel, request.arch);
+  if (is_for_gpu(request)) return gpu_text(kernel, request);
   return request.stage == "llvm" ? codegen::emit_llvm(kernel) : codegen::emit_assembly(kernel);
 }
 
@@ -97,7 +108,9 @@ void print_kernels(const codegen::Program& program, const Request& request) {
 }
 
 void print_program(const ir::Module& module, const Request& request) {
-  const codegen::Program program = codegen::lower(module, module.functions.front());
+  codegen::FuseOptions options;
+  if (is_for_gpu(request)) options.grain = codegen::cuda::work_grain(gpu(request));
+  const codegen::Program program = codegen::lower(module, module.functions.front(), options);
   if (request.stage == "fused") {
     fmt::print("{}", codegen::print(program));
   } else if (request.stage == "plan") {

@@ -70,8 +70,17 @@ struct Program {
   std::vector<GroupReport> groups;
 };
 
+/// How finely kernels cut their work: a function of the shape and of these numbers alone. What suits a
+/// machine is its printer's to say; the defaults suit a few cores with large caches.
+struct WorkGrain {
+  std::int64_t elements_per_instance = 16384;  // a row space is cut into parts of no fewer
+  std::int64_t max_instances = 64;             // and into no more parts
+  std::int64_t attention_elements = 65536;     // most queries x keys on chip at once
+};
+
 struct FuseOptions {
   bool fuse = true;  // false: one kernel an op, for the differential tests
+  WorkGrain grain = {};
 };
 
 /// The function must be simplified and decomposed (ir::run_pipeline). InternalError on an op that has no

@@ -148,6 +148,7 @@ class Planner {
 
   void schedule() {
     steps_.clear();
+    deferred_.clear();
     section_begin_ = 0;
     touched_.clear();
     schedule_section(kernel_.prologue);
@@ -169,6 +170,11 @@ class Planner {
 
   void schedule_section(const std::vector<Node>& nodes) {
     for (const Node& node : nodes) {
+      if (is_deferred(node)) {
+        deferred_.insert(tile::result_of(node).id);
+        continue;
+      }
+      for (TileValue operand : tile::operands_of(node)) place_deferred(operand);
       const TileValue result = tile::result_of(node);
       if (!has_step(node)) {
         known_at(result) = ready(node, {}, StepKind::scalars);
@@ -181,6 +187,26 @@ class Planner {
       if (result) known_at(result) = index;
       if (const tile::Access* access = tile::access_of(node); access != nullptr) touch(node, *access, index);
     }
+  }
+
+  /// What a dot keeps in shared memory is loaded just before its first reader: what is read earlier may have
+  /// left its place by then.
+  bool is_deferred(const Node& node) {
+    const auto* load = std::get_if<tile::Load>(&node);
+    return load != nullptr && !load->index && staged_.contains(load->result.id) &&
+           value(load->result).home == BlockHome::local && is_read_only(load->access);
+  }
+
+  void place_deferred(TileValue operand) {
+    const BlockValue& source = value(operand);
+    if (source.home == BlockHome::again) {
+      for (TileValue inner : tile::operands_of(*source.node)) place_deferred(inner);
+    }
+    if (deferred_.erase(operand.id) == 0) return;
+    const BlockStep step = step_of(*source.node);
+    const int index = join(step, std::max(section_begin_, static_cast<int>(steps_.size()) - 1));
+    steps_[static_cast<std::size_t>(index)].nodes.push_back(source.node);
+    known_at(operand) = index;
   }
 
   BlockStep step_of(const Node& node) const {
@@ -384,7 +410,7 @@ class Planner {
   BlockPlan plan_;
   std::vector<BlockStep> steps_;
   std::vector<int> known_at_, last_read_;  // by value: steps
-  std::set<std::int32_t> staged_, unstaged_;
+  std::set<std::int32_t> staged_, unstaged_, deferred_;
   std::map<std::int32_t, int> touched_;
   int section_begin_ = 0, body_begin_ = 0, body_end_ = -1;
 };

@@ -15,6 +15,10 @@ DeviceTarget device_target(int arch) {
              arch);
 }
 
+WorkGrain work_grain(const DeviceTarget& target) {
+  return {4096, 2 * std::int64_t{target.multiprocessors}, 4608};
+}
+
 KernelSource emit(const tile::Kernel& kernel, const std::string& symbol, const DeviceTarget& target) {
   if (const auto rows = plan_rows(kernel, target)) return emit_rows(kernel, symbol, *rows);
   return emit_block(kernel, symbol, plan_block(kernel, target));

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "codegen/program.h"
 #include "codegen/tile/tile.h"
 
 namespace rewire::codegen::cuda {
@@ -21,6 +22,10 @@ struct DeviceTarget {
 
 /// The target of an architecture: 80, 90 or 100; UserError for any other.
 DeviceTarget device_target(int arch);
+
+/// How a program for the target is cut (codegen/program.h): parts enough to give every multiprocessor two
+/// blocks, attention's tiles small enough for shared memory.
+WorkGrain work_grain(const DeviceTarget& target);
 
 /// One dimension of blocks, one of threads (a multiple of 32), dynamic shared memory.
 struct LaunchShape {

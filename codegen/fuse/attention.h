@@ -13,11 +13,11 @@ namespace rewire::codegen {
 /// operands: q [B, H, M, D], k, v [B, H, N, D]; results: o [B, H, M, D], l [B, H, M, 1]. All f32.
 std::vector<KernelLaunch> emit_attention(const Program& program, std::span<const View> operands,
                                          std::span<const View> results, double scale,
-                                         const std::string& location);
+                                         const std::string& location, const WorkGrain& grain);
 
 /// operands: q, k, v, o, l, do; results: dq, dk, dv.
 std::vector<KernelLaunch> emit_attention_grad(const Program& program, std::span<const View> operands,
                                               std::span<const View> results, double scale,
-                                              const std::string& location);
+                                              const std::string& location, const WorkGrain& grain);
 
 }  // namespace rewire::codegen

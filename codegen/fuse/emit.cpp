@@ -20,8 +20,6 @@ using ir::Shape;
 using ir::Value;
 using tile::TileValue;
 
-constexpr std::int64_t kElementsPerInstance = 16384;
-constexpr std::int64_t kMaxInstances = 64;
 constexpr std::int64_t kMaxVectorExtent = 4096;
 
 // The type a storage type is computed in.
@@ -50,8 +48,9 @@ std::string identifier(const std::string& text) {
 
 class Emitter {
  public:
-  Emitter(const Grouping& grouping, Storage& storage, const GroupNode& node, const Program& program)
-      : grouping_(grouping), storage_(storage), program_(program), group_(node.group) {
+  Emitter(const Grouping& grouping, Storage& storage, const GroupNode& node, const Program& program,
+          const WorkGrain& grain)
+      : grouping_(grouping), storage_(storage), program_(program), grain_(grain), group_(node.group) {
     split_long_axis();
     const auto plan = plan_axes(group_, grouping_.function());
     if (!plan) internal_error("a fused group of '{}' lost its axes", grouping_.function().name);
@@ -111,8 +110,8 @@ class Emitter {
     for (int axis : plan_.outer) outer *= group_.extents[static_cast<std::size_t>(axis)];
     for (int axis : plan_.rows) rows *= group_.extents[static_cast<std::size_t>(axis)];
     for (int axis : plan_.lanes) lanes *= group_.extents[static_cast<std::size_t>(axis)];
-    const std::int64_t wanted =
-        std::min(kMaxInstances / std::min(outer, kMaxInstances), rows * lanes / kElementsPerInstance);
+    const std::int64_t wanted = std::min(grain_.max_instances / std::min(outer, grain_.max_instances),
+                                         rows * lanes / grain_.elements_per_instance);
     kernel_.partitions = std::clamp<std::int64_t>(wanted, 1, rows);
     // The last partition may be short but never empty.
     const std::int64_t per_part = (rows + kernel_.partitions - 1) / kernel_.partitions;
@@ -584,6 +583,7 @@ class Emitter {
   const Grouping& grouping_;
   Storage& storage_;
   const Program& program_;
+  const WorkGrain& grain_;
   Group group_;
   AxisPlan plan_;
   tile::Kernel kernel_;
@@ -598,12 +598,12 @@ class Emitter {
 }  // namespace
 
 EmittedGroup emit_group(const Grouping& grouping, Storage& storage, const GroupNode& node,
-                        const Program& program) {
-  return Emitter(grouping, storage, node, program).emit();
+                        const Program& program, const WorkGrain& grain) {
+  return Emitter(grouping, storage, node, program, grain).emit();
 }
 
-KernelLaunch emit_copy(const Program& program, const View& from, const View& to,
-                       const std::string& location) {
+KernelLaunch emit_copy(const Program& program, const View& from, const View& to, const std::string& location,
+                       const WorkGrain& grain) {
   tile::Kernel k;
   k.name = identifier(location) + "_copy";
   k.origin = {"copy at " + location};
@@ -627,8 +627,8 @@ KernelLaunch emit_copy(const Program& program, const View& from, const View& to,
   auto& nodes = k.row_count() > 1 || k.axes.size() > 1 ? k.body : k.prologue;
   nodes.push_back(tile::Load{{0}, {0, from.offset, read, 0}, {}, 0, 0});
   nodes.push_back(tile::Store{{0}, {1, to.offset, written, 0}, {}});
-  k.partitions = std::clamp<std::int64_t>(ir::element_count(to.shape) / kElementsPerInstance, 1,
-                                          std::min(kMaxInstances, k.row_count()));
+  k.partitions = std::clamp<std::int64_t>(ir::element_count(to.shape) / grain.elements_per_instance, 1,
+                                          std::min(grain.max_instances, k.row_count()));
   const std::int64_t per_part = (k.row_count() + k.partitions - 1) / k.partitions;
   k.partitions = (k.row_count() + per_part - 1) / per_part;
   tile::merge_axes(k);

@@ -20,7 +20,9 @@ using ir::Value;
 class Lowering {
  public:
   Lowering(const ir::Module& module, const ir::Function& function, const FuseOptions& options)
-      : grouping_(prepare(module, function), options.fuse), storage_(grouping_, module, program_) {
+      : grouping_(prepare(module, function), options.fuse),
+        storage_(grouping_, module, program_),
+        grain_(options.grain) {
     program_.name = function.name;
   }
 
@@ -42,7 +44,7 @@ class Lowering {
   const ir::Function& function() const { return grouping_.function(); }
 
   void emit_kernel(const GroupNode& node) {
-    EmittedGroup group = emit_group(grouping_, storage_, node, program_);
+    EmittedGroup group = emit_group(grouping_, storage_, node, program_, grain_);
     group.report.stopped = node.stopped;
     program_.groups.push_back(std::move(group.report));
     program_.launches.push_back(std::move(group.kernel));
@@ -72,7 +74,7 @@ class Lowering {
     const ir::DType dtype = op.operands.empty() ? ir::DType::f32 : function().type(op.operands[0]).dtype;
     if (op.code == Opcode::concat) {
       for (const Storage::Copy& copy : storage_.concat_copies(index)) {
-        program_.launches.push_back(emit_copy(program_, copy.from, copy.to, op.location));
+        program_.launches.push_back(emit_copy(program_, copy.from, copy.to, op.location, grain_));
       }
     } else if (op.code == Opcode::matmul && (dtype == ir::DType::f32 || dtype == ir::DType::bf16)) {
       emit_gemm(node, op);
@@ -96,8 +98,8 @@ class Lowering {
     for (Value result : op.results) results.push_back(storage_.view(result));
     const double scale = op.attributes.get_double("scale");
     auto launches = op.code == Opcode::attention
-                        ? emit_attention(program_, operands, results, scale, op.location)
-                        : emit_attention_grad(program_, operands, results, scale, op.location);
+                        ? emit_attention(program_, operands, results, scale, op.location, grain_)
+                        : emit_attention_grad(program_, operands, results, scale, op.location, grain_);
     for (KernelLaunch& launch : launches) program_.launches.push_back(std::move(launch));
   }
 
@@ -178,6 +180,7 @@ class Lowering {
   Program program_;
   Grouping grouping_;
   Storage storage_;
+  const WorkGrain grain_;
 };
 
 }  // namespace
