@@ -3,28 +3,24 @@
 
 #include <algorithm>
 
-#include "ir/passes/pass.h"
+#include "tests/cuda_shim/device_engine.h"
 
 namespace rewire::cuda_shim {
 
 std::size_t DeviceCases::add(const ir::Module& module, const std::vector<ir::Tensor>& inputs,
                              const ir::EvalState& state, bool fuse, const std::string& function) {
-  ir::Module single = module;
-  single.functions = {module.function(function)};
+  const ir::Function& called = module.function(function);
   runtime::TensorMap given, start;
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    given.emplace(single.functions[0].arguments[i].name, runtime::to_host(inputs[i]));
+    given.emplace(called.arguments[i].name, runtime::to_host(inputs[i]));
   for (const auto& [name, tensor] : state.tensors) start.emplace(name, runtime::to_host(tensor));
-  ir::PassContext context;
-  context.training = state.training;
-  ir::run_pipeline(single, context);
-  cases_.push_back({DeviceProgram(codegen::lower(single, single.functions[0], {fuse}), target_),
-                    std::move(given), std::move(start)});
+  cases_.push_back(
+      {DeviceProgram(module, function, state.training, fuse, target_), std::move(given), std::move(start)});
   return cases_.size() - 1;
 }
 
 void DeviceCases::compile() {
-  compiler_ = std::make_unique<HostCompiler>(REWIRE_SHIM_FOLDER, codegen::cuda::prelude());
+  compiler_ = std::make_unique<HostCompiler>(kernel_folder(), codegen::cuda::prelude());
   std::vector<KernelText> kernels;
   for (const Case& one : cases_)
     kernels.insert(kernels.end(), one.program.kernels().begin(), one.program.kernels().end());

@@ -7,6 +7,7 @@
 
 #include "ir/error.h"
 #include "ir/ops/op_info.h"
+#include "ir/passes/pass.h"
 
 namespace rewire::cuda_shim {
 namespace {
@@ -141,11 +142,24 @@ HostTensor constant(const Buffer& buffer) {
   return runtime::to_host(tensor);
 }
 
+Program lower(const ir::Module& module, std::string_view function, bool training, bool fuse) {
+  ir::Module single = module;
+  single.functions = {module.function(function)};
+  ir::PassContext context;
+  context.training = training;
+  ir::run_pipeline(single, context);
+  return codegen::lower(single, single.functions[0], {fuse});
+}
+
 bool read_only(BufferKind kind) {
   return kind == BufferKind::argument || kind == BufferKind::constant;
 }
 
 }  // namespace
+
+DeviceProgram::DeviceProgram(const ir::Module& module, std::string_view function, bool training, bool fuse,
+                             const codegen::cuda::DeviceTarget& target)
+    : DeviceProgram(lower(module, function, training, fuse), target) {}
 
 DeviceProgram::DeviceProgram(Program program, const codegen::cuda::DeviceTarget& target)
     : program_(std::move(program)) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "codegen/cuda/emit.h"
@@ -15,7 +16,10 @@ namespace rewire::cuda_shim {
 
 class DeviceProgram {
  public:
-  explicit DeviceProgram(codegen::Program program, const codegen::cuda::DeviceTarget& target = {});
+  /// The pipeline and the lowering of a function. `training`: what is_training answers in it.
+  DeviceProgram(const ir::Module& module, std::string_view function, bool training, bool fuse,
+                const codegen::cuda::DeviceTarget& target);
+  DeviceProgram(codegen::Program program, const codegen::cuda::DeviceTarget& target);
 
   /// The text of each kernel; kernels of one structure share it, also between programs. To be given to a
   /// HostCompiler before run(): those of many programs at once compile faster.
