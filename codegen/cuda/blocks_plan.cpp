@@ -75,7 +75,7 @@ class Planner {
       const tile::Access* access = tile::access_of(node);
       part = part || (access != nullptr && access->part_stride != 0);
     });
-    return part;
+    return part && kernel_.partitions > 1;
   }
 
   bool is_read_only(const tile::Access& access) const {

@@ -267,7 +267,7 @@ class Planner {
       const tile::Access* access = tile::access_of(node);
       part = part || (access != nullptr && access->part_stride != 0);
     });
-    return part;
+    return part && kernel_.partitions > 1;
   }
 
   bool has_reduction() const {
