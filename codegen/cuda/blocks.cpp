@@ -2,7 +2,11 @@
 #include "codegen/cuda/blocks.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "codegen/tile/walk.h"
 #include "ir/error.h"
@@ -121,16 +125,29 @@ class BlockWriter {
     }
   }
 
+  /// All at once: every value of the same lanes is read before one of them is written, since one may become
+  /// what another was; those of more lanes come first, since they may repeat what has fewer.
   void carry() {
-    for (std::size_t i = 0; i < kernel_.carried.size(); ++i) {
-      const tile::Carried& carried = kernel_.carried[i];
-      if (plan_.carried_arrays[i] < 0) {
-        lines_.line("{} = {};", text_.name(carried.entry), read(carried.next).text);
-        continue;
+    std::map<std::pair<std::size_t, Lanes>, std::vector<const tile::Carried*>, std::greater<>> by_lanes;
+    for (const tile::Carried& carried : kernel_.carried) {
+      const Lanes& lanes = text_.info(carried.entry).lanes;
+      by_lanes[{lanes.size(), lanes}].push_back(&carried);
+    }
+    for (const auto& [key, group] : by_lanes) {
+      const bool scalars = key.second.empty();
+      if (!scalars) open_points(key.second);
+      std::vector<std::string> texts;
+      for (const tile::Carried* carried : group) {
+        texts.push_back(read(carried->next).text);
+        if (group.size() == 1) continue;
+        const std::string next = text_.name(carried->entry) + "_next";
+        lines_.line("const {} {} = {};", text_.type(carried->entry), next, texts.back());
+        texts.back() = next;
       }
-      open_points(text_.info(carried.entry).lanes);
-      lines_.line("{} = {};", place(carried.entry), read(carried.next).text);
-      close_points();
+      for (std::size_t i = 0; i < group.size(); ++i) {
+        lines_.line("{} = {};", scalars ? text_.name(group[i]->entry) : place(group[i]->entry), texts[i]);
+      }
+      if (!scalars) close_points();
     }
   }
 

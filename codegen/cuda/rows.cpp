@@ -275,26 +275,41 @@ class RowsWriter {
                        [](const LeveledNode& node) { return is_reduce(*node.node); });
   }
 
-  /// What is not added in place flows to the next row.
+  /// What is not added in place flows to the next row, all at once: where one value becomes what another was,
+  /// that one is kept before it is overwritten, and lanes may repeat a scalar, so they come first.
   void copy_carried() {
-    bool lanes = false;
-    for (std::size_t i = 0; i < kernel_.carried.size(); ++i) {
-      if (plan_.carried[i].additive) continue;
-      const tile::Carried& carried = kernel_.carried[i];
-      if (text_.info(carried.entry).lanes.empty()) {
-        lines_.line("{} = {};", text_.name(carried.entry), read(carried.next).text);
-      } else if (!lanes) {
-        lanes = true;
+    const auto flows = [&](std::size_t i, bool lanes) {
+      return !plan_.carried[i].additive && text_.info(kernel_.carried[i].entry).lanes.empty() != lanes;
+    };
+    const auto copy = [&](bool lanes, const std::string& element) {
+      const auto kept = [&](TileValue value, std::size_t reader) {
+        for (std::size_t i = 0; i < kernel_.carried.size(); ++i) {
+          if (i != reader && flows(i, lanes) && kernel_.carried[i].entry == value) return true;
+        }
+        return false;
+      };
+      const auto before = [&](TileValue value) { return text_.name(value) + "_before"; };
+      std::set<std::string> declared;
+      for (std::size_t i = 0; i < kernel_.carried.size(); ++i) {
+        const TileValue next = kernel_.carried[i].next;
+        if (flows(i, lanes) && kept(next, i) && declared.insert(before(next)).second)
+          lines_.line("const {} {} = {}{};", text_.type(next), before(next), text_.name(next), element);
       }
+      for (std::size_t i = 0; i < kernel_.carried.size(); ++i) {
+        const tile::Carried& carried = kernel_.carried[i];
+        if (!flows(i, lanes)) continue;
+        lines_.line("{}{} = {};", text_.name(carried.entry), element,
+                    kept(carried.next, i) ? before(carried.next) : read(carried.next).text);
+      }
+    };
+    bool any = false;
+    for (std::size_t i = 0; i < kernel_.carried.size(); ++i) any = any || flows(i, true);
+    if (any) {
+      open_elements();
+      copy(true, "[e]");
+      close_elements();
     }
-    if (!lanes) return;
-    open_elements();
-    for (std::size_t i = 0; i < kernel_.carried.size(); ++i) {
-      const tile::Carried& carried = kernel_.carried[i];
-      if (!plan_.carried[i].additive && !text_.info(carried.entry).lanes.empty())
-        lines_.line("{}[e] = {};", text_.name(carried.entry), read(carried.next).text);
-    }
-    close_elements();
+    copy(false, "");
   }
 
   void merge() {
