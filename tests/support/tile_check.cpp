@@ -125,17 +125,15 @@ double poison(DType dtype) {
   return ir::is_float(dtype) ? kPoison : 113;
 }
 
-void run_jit(const Kernel& kernel, const std::string& cpu, std::vector<GuardedBuffer>& buffers) {
+void run_jit(const Kernel& kernel, const std::string& cpu, const std::vector<void*>& arguments) {
   codegen::CpuJit jit({"", 1, cpu});
   const codegen::CompiledKernel compiled = jit.compile({&kernel, 1})[0];
-  std::vector<void*> pointers;
-  for (GuardedBuffer& buffer : buffers) pointers.push_back(buffer.data());
   GuardedBuffer scratch(DType::u8, TileMemory(static_cast<std::size_t>(compiled.scratch_bytes), 255));
   const std::int64_t instances = kernel.instances();
   std::int64_t begin = 0;
   for (std::int64_t piece = 1; begin < instances; piece = piece % 3 + 1) {
     const std::int64_t end = std::min(begin + piece, instances);
-    compiled.function(pointers.data(), begin, end, scratch.data());
+    compiled.function(arguments.data(), begin, end, scratch.data());
     begin = end;
   }
   if (!scratch.guards_hold()) throw std::runtime_error("the kernel wrote outside of its scratch memory");
@@ -184,7 +182,7 @@ std::vector<std::int64_t> argument_elements(const Kernel& kernel) {
   return elements;
 }
 
-std::string check_kernel(const Kernel& kernel, const TileCheck& check) {
+std::string check_kernel(const Kernel& kernel, const TileCheck& check, const TileRunner& run) {
   std::mt19937_64 random(check.seed);
   std::vector<TileMemory> expected;
   std::vector<GuardedBuffer> buffers;
@@ -201,7 +199,13 @@ std::string check_kernel(const Kernel& kernel, const TileCheck& check) {
     expected.push_back(std::move(values));
   }
   interpret(kernel, expected);
-  run_jit(kernel, check.cpu, buffers);
+  std::vector<void*> pointers;
+  for (GuardedBuffer& buffer : buffers) pointers.push_back(buffer.data());
+  if (run) {
+    run(kernel, pointers);
+  } else {
+    run_jit(kernel, check.cpu, pointers);
+  }
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const codegen::tile::Argument& argument = kernel.arguments[i];
     const std::string problem = compare(argument.name, buffers[i], argument.dtype, expected[i], check);

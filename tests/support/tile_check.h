@@ -1,8 +1,9 @@
-// Compiles tile kernels, runs them on guarded and poisoned memory, and compares what they wrote with the
-// interpreter.
+// Runs tile kernels, by the JIT or as the caller likes, on guarded and poisoned memory, and compares what
+// they wrote with the interpreter.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <random>
 #include <string>
 #include <vector>
@@ -27,8 +28,13 @@ struct TileCheck {
 /// How many elements each argument needs.
 std::vector<std::int64_t> argument_elements(const codegen::tile::Kernel& kernel);
 
-/// "" if the JIT and the interpreter agree on every argument and no guard was touched; else what differs
-/// first. Runs the instances in uneven pieces. Elements that nobody writes must keep their poison.
-std::string check_kernel(const codegen::tile::Kernel& kernel, const TileCheck& check = {});
+/// Runs every instance of a kernel on these arguments, each a pointer to element 0.
+using TileRunner = std::function<void(const codegen::tile::Kernel&, const std::vector<void*>&)>;
+
+/// "" if the runner and the interpreter agree on every argument and no guard was touched; else what differs
+/// first. Elements that nobody writes must keep their poison. Without a runner: the JIT, the instances in
+/// uneven pieces.
+std::string check_kernel(const codegen::tile::Kernel& kernel, const TileCheck& check = {},
+                         const TileRunner& run = {});
 
 }  // namespace rewire::test
