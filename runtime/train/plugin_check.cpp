@@ -39,6 +39,11 @@ template <class... Args>
   throw Wrong(fmt::format(format, std::forward<Args>(args)...));
 }
 
+/// Of two errors relative to what is allowed; NaN is the worst.
+bool is_worse(double error, double than) {
+  return !std::isnan(than) && !(error <= than);
+}
+
 /// Where two maps of tensors differ in a bit: the first such name, "" where they do not.
 std::string first_difference(const TensorMap& a, const TensorMap& b) {
   for (const auto& [name, tensor] : a) {
@@ -171,6 +176,7 @@ class Checker {
         }
       }
     }
+    if (tried == 0) return "it has no bool or enum parameter";
     return fmt::format("{} values of bool and enum parameters, one at a time", tried);
   }
 
@@ -241,7 +247,7 @@ class Checker {
     const GradientCheck result = check_gradients(module, fresh_weights(module, plugins_, kSeed), kSeed, 1);
     const GradientCheckRow* worst = nullptr;
     for (const GradientCheckRow& row : result.rows) {
-      if (worst == nullptr || !(row.error <= worst->error)) worst = &row;
+      if (worst == nullptr || is_worse(row.error, worst->error)) worst = &row;
     }
     if (!result.passed()) {
       wrong("along {} the gradient is {:.8e}, the difference of the loss {:.8e}", worst->role,
@@ -258,7 +264,8 @@ class Checker {
         check_engine(*compiled, *evaluator, module, fresh_weights(module, plugins_, kSeed), kSeed);
     const EngineCheckRow* worst = nullptr;
     for (const EngineCheckRow& row : result.rows) {
-      if (worst == nullptr || !(row.error / row.tolerance <= worst->error / worst->tolerance)) worst = &row;
+      if (worst == nullptr || is_worse(row.error / row.tolerance, worst->error / worst->tolerance))
+        worst = &row;
     }
     if (!result.passed()) {
       wrong("compiled, {} has the relative error {:.1e} (at most {:.0e})", worst->worst, worst->error,
