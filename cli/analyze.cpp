@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <optional>
 
 #include "cli/commands.h"
@@ -57,10 +58,16 @@ struct Variant {
   runtime::Conditioning conditioning;
 };
 
+/// What was asked for, a plugin's path as its name alone; the recipe's plugins by name.
 std::string label_of(const NetworkRequest& request, const Network& network) {
-  std::vector<std::string> names = request.plugins;
-  if (names.empty()) {
-    for (const runtime::PluginSpec& spec : network.recipe.plugins) names.push_back(spec.name);
+  std::vector<std::string> names;
+  for (const std::string& flag : request.plugins) {
+    const std::size_t colon = std::min(flag.find(':'), flag.size());
+    names.push_back(std::filesystem::path(flag.substr(0, colon)).stem().string() + flag.substr(colon));
+  }
+  if (request.plugins.empty()) {
+    for (const runtime::PluginHandle& plugin : network.plugins)
+      names.push_back(runtime::plugin_info(*plugin).name);
   }
   return names.empty() ? "none" : fmt::format("{}", fmt::join(names, " "));
 }
