@@ -38,8 +38,12 @@ Progress::~Progress() {
 }
 
 void Progress::started(const runtime::RunFacts& facts) {
-  line(fmt::format("{} weights, {} + {} images, {} epochs of {} steps", facts.weights, facts.train_images,
-                   facts.test_images, facts.epochs, facts.steps_per_epoch));
+  const auto counted = [](std::int64_t count, const char* name) {
+    return fmt::format("{} {}{}", count, name, count == 1 ? "" : "s");
+  };
+  line(fmt::format("{} weights, {} + {} images, {} of {}", facts.weights, facts.train_images,
+                   facts.test_images, counted(facts.epochs, "epoch"),
+                   counted(facts.steps_per_epoch, "step")));
   line(facts.position.step == 0 ? fmt::format("training in {}", facts.run)
                                 : fmt::format("going on in {} after step {} (epoch {})", facts.run,
                                               facts.position.step, facts.position.epoch + 1));

@@ -64,6 +64,10 @@ class HostCall {
   // Rewrite. UserError during initialise.
   ir::Module& writable_module();
   void write_join(std::uint32_t join, const ir::Join& facts);
+  /// Notes that this call sets a slot of the join; false if it has done so before.
+  bool sets_first(const ir::Join& join, std::string_view slot) {
+    return set_.insert(fmt::format("{} {} {}", join.scope, join.describe(), slot)).second;
+  }
   /// Emits right before the join; the ops are located at join and plugin.
   ir::Builder builder_at(std::uint32_t join);
   rewire_value to_handle(ir::Value value) const;
@@ -87,6 +91,7 @@ class HostCall {
   rewire_call token_;
   std::vector<ir::Value> joins_;  // results of the `residual` ops: they stay when ops are inserted
   std::set<std::string, std::less<>> texts_;
+  std::set<std::string, std::less<>> set_;  // the slots that sets_first has seen
   bool failed_ = false;
   bool refused_ = false;  // what failed is that the plugin refuses
   std::string error_;

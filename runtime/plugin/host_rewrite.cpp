@@ -149,7 +149,11 @@ ir::Value to_term(const HostCall& call, std::uint32_t join, const ir::Join& fact
   return value;
 }
 
-void claim(std::string& owner, const HostCall& call, const ir::Join& facts, std::string_view slot) {
+void claim(std::string& owner, HostCall& call, const ir::Join& facts, std::string_view slot) {
+  if (!call.sets_first(facts, slot)) {
+    user_error("it set the {} of {} twice: set it once, to the sum, or add one of the two by add_path", slot,
+               facts.describe());
+  }
   if (!owner.empty()) {
     user_error(
         "the {} of {} is claimed already by plugin '{}': use one of the two, or give them disjoint sites= or "

@@ -27,7 +27,8 @@ class Plugin {
   const ParameterValue* find_value(std::string_view parameter) const;
 
  private:
-  void set(const std::string& parameter, const std::string& text);
+  /// `plugin`: as the user named it, for messages.
+  void set(const std::string& parameter, const std::string& text, const std::string& plugin);
 
   std::shared_ptr<const Library> library_;
   Filters filters_;

@@ -37,12 +37,13 @@ void append_environment_path(std::vector<std::string>& folders) {
 
 Plugin::Plugin(std::shared_ptr<const Library> library, const PluginSpec& spec)
     : library_(std::move(library)) {
-  for (const ParameterSpec& parameter : library_->schema) set(parameter.name, parameter.default_value);
-  for (const auto& [parameter, text] : spec.values) set(parameter, text);
+  for (const ParameterSpec& parameter : library_->schema)
+    set(parameter.name, parameter.default_value, spec.name);
+  for (const auto& [parameter, text] : spec.values) set(parameter, text, spec.name);
   filters_.check();
 }
 
-void Plugin::set(const std::string& parameter, const std::string& text) {
+void Plugin::set(const std::string& parameter, const std::string& text, const std::string& plugin) {
   if (Filters::is_filter(parameter)) return filters_.set(parameter, text);
   for (const ParameterSpec& candidate : library_->schema) {
     if (candidate.name != parameter) continue;
@@ -53,7 +54,7 @@ void Plugin::set(const std::string& parameter, const std::string& text) {
   std::vector<std::string> known;
   for (const PluginParameterInfo& info : library_->info.parameters) known.push_back(info.name);
   user_error("it has no parameter '{}'{}; `rewire plugins info {}` lists them", parameter,
-             did_you_mean(parameter, known), name());
+             did_you_mean(parameter, known), plugin);
 }
 
 const ParameterValue* Plugin::find_value(std::string_view parameter) const {

@@ -190,8 +190,8 @@ TEST_CASE("What is wrong in a sweep is refused before anything is trained") {
        "zoo\n"},
       {replaced(good, "factor=0.5", "factr=0.5"),
        ":5: gain-factr=0.5-s0: plugin 'gain': it has no parameter 'factr' (did you mean 'factor'?); `rewire "
-       "plugins "
-       "info gain` lists them\n"},
+       "plugins info " +
+           plugin_file("gain") + "` lists them\n"},
       {replaced(good, "factor=0.5", "layers=7"), ":5: gain-layers=7-s0: plugin 'gain': "},
       {replaced(good, "model.heads = 2", "model.heads = 3"), ":3: none-s0: "},
       {replaced(good, "vit_tiny_28", "missing.toml"), "cannot read "},

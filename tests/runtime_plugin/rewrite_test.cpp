@@ -277,7 +277,9 @@ TEST_CASE("A wrong act of a plugin is one line that names it, and leaves the mod
       {"no_value", "a slot of blocks.0.attn is set to a value that is none"},
       {"other_thread", "the other thread was refused"},
       {"no_such_join", "it asked for join 1000 of 4"},
-      {"claim_twice", "the branch of blocks.0.attn is claimed already by plugin 'misbehave'"},
+      {"claim_twice",
+       "it set the branch of blocks.0.attn twice: set it once, to the sum, or add one of the two by "
+       "add_path"},
       {"weight_twice",
        "it added the weight 'blocks.0.join_attn.scale', which there is already: give plugins that add it "
        "joins of "

@@ -65,8 +65,8 @@ TEST_CASE("A boolean is true, 1, on, false, 0 or off") {
 
 TEST_CASE("An unknown parameter gets the nearest match") {
   CHECK(load_error("gain", "facto=2") ==
-        "plugin 'gain': it has no parameter 'facto' (did you mean 'factor'?); `rewire plugins info gain` "
-        "lists them");
+        "plugin 'gain': it has no parameter 'facto' (did you mean 'factor'?); `rewire plugins info " +
+            fixture_path("gain") + "` lists them");
   CHECK_THAT(load_error("gain", "layer=2"), REWIRE_CATCH_CONTAINS("did you mean 'layers'?"));
 }
 
