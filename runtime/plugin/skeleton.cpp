@@ -56,7 +56,7 @@ constexpr rewire_parameter kParameters[] = {
 void rewrite(const Rewrite& call) {
   const Init start = Init::constant(call.get_float("start"));
   for (const Join& join : call.joins()) {
-    const Value x = join.stream, f = join.branch;
+    const Value f = join.branch;
     const Value c = join.add_weight("branch_scale", join.channel_shape(), start, Group::no_decay);
     join.set_branch(c * f);
   }
