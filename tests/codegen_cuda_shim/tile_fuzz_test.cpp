@@ -40,7 +40,7 @@ TEST_CASE("random tile kernels as CUDA text agree with the interpreter, in any o
     texts.push_back({one.symbol, one.text});
     printed.emplace(seed, std::move(one));
   }
-  HostCompiler compiler(kernel_folder(), codegen::cuda::prelude());
+  HostCompiler compiler(kernel_folder(), codegen::cuda::prelude(), CompileOptions{2, false});
   compiler.add(texts);
   for (const auto& [seed, one] : printed) {
     test::TileCheck check;

@@ -44,25 +44,6 @@ std::vector<std::string> words(const std::string& text) {
   return list;
 }
 
-/// REWIRE_SHIM_FLAGS are those of the build that change what code means: the sanitizers.
-std::vector<std::string> command() {
-  std::vector<std::string> arguments = {
-      REWIRE_SHIM_COMPILER,  "-std=c++20",         "-O1", "-w", "-shared", "-fPIC",
-      "-fvisibility=hidden", "-I" REWIRE_SHIM_ROOT};
-#if defined(__x86_64__)
-  // With what nvcc does as well: a product and a sum in one rounding.
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    arguments.insert(arguments.end(), {"-mavx2", "-mfma", "-mf16c", "-ffp-contract=fast"});
-#endif
-  const std::vector<std::string> flags = words(REWIRE_SHIM_FLAGS);
-  if (flags.empty()) {  // else the sanitizer looks
-    arguments.insert(arguments.end(),
-                     {"-DREWIRE_SHIM_CHECKS", "-fsanitize=alignment,bounds", "-fno-sanitize-recover=all"});
-  }
-  arguments.insert(arguments.end(), flags.begin(), flags.end());
-  return arguments;
-}
-
 /// Exit status; what it writes goes to `log`.
 int run_process(std::vector<std::string> arguments, const fs::path& log) {
   std::vector<char*> argv;
@@ -106,8 +87,8 @@ std::uint64_t hash_text(std::string_view text, std::uint64_t state) {
   return state;
 }
 
-HostCompiler::HostCompiler(fs::path folder, std::string_view prelude, int jobs)
-    : folder_(std::move(folder)), prelude_(prelude), jobs_(jobs) {
+HostCompiler::HostCompiler(fs::path folder, std::string_view prelude, const CompileOptions& options)
+    : folder_(std::move(folder)), prelude_(prelude), options_(options) {
   fs::create_directories(folder_);
   for (const char* header : {"device.h", "interface.h"})
     headers_ += read_text(fs::path(REWIRE_SHIM_ROOT) / "tests/cuda_shim" / header);
@@ -127,7 +108,7 @@ void HostCompiler::add(std::span<const KernelText> kernels) {
   for (const auto& [name, kernel] : fresh) list.push_back(kernel);
   const std::vector<File> files = arrange(list);
   std::atomic<int> compiled = 0;
-  runtime::ThreadPool pool(jobs_);
+  runtime::ThreadPool pool(options_.jobs);
   pool.run(static_cast<std::int64_t>(files.size()), 1, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t i = begin; i < end; ++i) {
       const File& file = files[static_cast<std::size_t>(i)];
@@ -154,7 +135,8 @@ const KernelFunction& HostCompiler::kernel(std::string_view symbol_name) const {
 std::vector<HostCompiler::File> HostCompiler::arrange(const std::vector<const KernelText*>& kernels) const {
   std::size_t bytes = 0;
   for (const KernelText* kernel : kernels) bytes += kernel->text.size();
-  const std::size_t goal = std::clamp<std::size_t>(bytes / static_cast<std::size_t>(jobs_), 1, kFileBytes);
+  const std::size_t goal =
+      std::clamp<std::size_t>(bytes / static_cast<std::size_t>(options_.jobs), 1, kFileBytes);
   std::vector<File> files;
   std::size_t filled = goal;
   for (const KernelText* kernel : kernels) {
@@ -172,6 +154,30 @@ std::vector<HostCompiler::File> HostCompiler::arrange(const std::vector<const Ke
     for (const std::string& name : file.symbols) file.text += fmt::format("REWIRE_SHIM_KERNEL({})\n", name);
   }
   return files;
+}
+
+/// REWIRE_SHIM_FLAGS are those of the build that change what code means: the sanitizers.
+std::vector<std::string> HostCompiler::command() const {
+  std::vector<std::string> arguments = {REWIRE_SHIM_COMPILER,
+                                        "-std=c++20",
+                                        options_.optimise ? "-O1" : "-O0",
+                                        "-w",
+                                        "-shared",
+                                        "-fPIC",
+                                        "-fvisibility=hidden",
+                                        "-I" REWIRE_SHIM_ROOT};
+#if defined(__x86_64__)
+  // With what nvcc does as well: a product and a sum in one rounding.
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    arguments.insert(arguments.end(), {"-mavx2", "-mfma", "-mf16c", "-ffp-contract=fast"});
+#endif
+  const std::vector<std::string> flags = words(REWIRE_SHIM_FLAGS);
+  if (flags.empty()) {  // else the sanitizer looks
+    arguments.insert(arguments.end(),
+                     {"-DREWIRE_SHIM_CHECKS", "-fsanitize=alignment,bounds", "-fno-sanitize-recover=all"});
+  }
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  return arguments;
 }
 
 fs::path HostCompiler::object_of(const File& file) const {

@@ -27,10 +27,16 @@ struct CompileReport {
   double seconds = 0;
 };
 
+struct CompileOptions {
+  int jobs = 2;
+  /// Off: half the time to compile, several times that to run. For kernels that run once on small tensors.
+  bool optimise = true;
+};
+
 class HostCompiler {
  public:
   /// `prelude` stands before the kernels of every file. The folder is made if it is not there.
-  HostCompiler(std::filesystem::path folder, std::string_view prelude, int jobs = 2);
+  HostCompiler(std::filesystem::path folder, std::string_view prelude, const CompileOptions& options = {});
   ~HostCompiler();
   HostCompiler(const HostCompiler&) = delete;
   HostCompiler& operator=(const HostCompiler&) = delete;
@@ -48,13 +54,14 @@ class HostCompiler {
     std::string text;
   };
   std::vector<File> arrange(const std::vector<const KernelText*>& kernels) const;
+  std::vector<std::string> command() const;
   std::filesystem::path object_of(const File& file) const;
   void compile(const File& file, const std::filesystem::path& object) const;
   void load(const File& file, const std::filesystem::path& object);
 
   std::filesystem::path folder_;
   std::string prelude_;
-  int jobs_;
+  CompileOptions options_;
   std::string headers_;  // the text of device.h and what it includes: part of every hash
   std::vector<void*> objects_;
   std::map<std::string, KernelFunction, std::less<>> kernels_;

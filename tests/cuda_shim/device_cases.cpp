@@ -20,7 +20,8 @@ std::size_t DeviceCases::add(const ir::Module& module, const std::vector<ir::Ten
 }
 
 void DeviceCases::compile() {
-  compiler_ = std::make_unique<HostCompiler>(kernel_folder(), codegen::cuda::prelude());
+  compiler_ =
+      std::make_unique<HostCompiler>(kernel_folder(), codegen::cuda::prelude(), CompileOptions{2, false});
   std::vector<KernelText> kernels;
   for (const Case& one : cases_)
     kernels.insert(kernels.end(), one.program.kernels().begin(), one.program.kernels().end());
