@@ -27,7 +27,7 @@ ir::Module small_vit() {
 std::vector<runtime::TensorMap> two_steps(const ir::Module& module, HostCompiler& compiler,
                                           std::uint64_t order_seed) {
   DeviceEngineOptions options;
-  options.launch.order_seed = order_seed;
+  options.launch = order_of_seed(order_seed);
   const auto engine = make_device_engine(module, compiler, options);
   for (const auto& [name, tensor] : runtime::initialise(module, 11)) engine->write_state(name, tensor);
   ir::Tensor image({ir::DType::f32, {kBatch, 1, 28, 28}});

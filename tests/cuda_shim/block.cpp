@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <numeric>
 
 #include "ir/error.h"
 
@@ -43,15 +44,15 @@ const rewire_shim::Runner BlockRunner::kRunner{&BlockRunner::barrier, &BlockRunn
                                                &BlockRunner::fail};
 
 void BlockRunner::run(const KernelFunction& kernel, const Grid& grid, std::span<void* const> arguments,
-                      std::int64_t index, std::uint64_t order_seed) {
+                      std::int64_t index, Order order, std::uint64_t seed) {
   kernel_ = &kernel;
   arguments_ = arguments;
-  prepare(grid, index, order_seed);
+  prepare(grid, index, order, seed);
   schedule();
   check_shared(grid);
 }
 
-void BlockRunner::prepare(const Grid& grid, std::int64_t index, std::uint64_t order_seed) {
+void BlockRunner::prepare(const Grid& grid, std::int64_t index, Order order, std::uint64_t seed) {
   if (grid.shared_bytes > shared_capacity_) {
     shared_ = std::make_unique<unsigned char[]>(static_cast<std::size_t>(grid.shared_bytes) + kGuard);
     shared_capacity_ = grid.shared_bytes;
@@ -60,11 +61,15 @@ void BlockRunner::prepare(const Grid& grid, std::int64_t index, std::uint64_t or
   threads_ = static_cast<std::size_t>(grid.threads);
   stacks_.reserve(threads_);
   while (lanes_.size() < threads_) lanes_.push_back(std::make_unique<Lane>());
-  ready_.clear();
-  ready_begin_ = at_barrier_ = finished_ = 0;
+  queue_.clear();
+  ready_.assign((threads_ + kWarp - 1) / kWarp, {});
+  warps_.resize(ready_.size());
+  std::iota(warps_.begin(), warps_.end(), std::size_t{0});
+  ready_count_ = at_barrier_ = finished_ = 0;
   failure_.clear();
-  shuffle_ = order_seed != 0;
-  random_.seed(order_seed);
+  order_ = order;
+  random_.seed(seed);
+  std::shuffle(warps_.begin(), warps_.end(), random_);
   for (std::size_t i = 0; i < threads_; ++i) {
     Lane& lane = *lanes_[i];
     lane.thread = {static_cast<unsigned>(i), 0, 0};
@@ -86,7 +91,7 @@ void BlockRunner::start(void* lane) {
 
 void BlockRunner::schedule() {
   rewire_shim::Thread** const current = kernel_->current();
-  while (ready_begin_ < ready_.size()) {
+  while (ready_count_ > 0) {
     Lane& lane = next();
     *current = &lane;
     if (lane.fiber.resume()) {
@@ -99,24 +104,31 @@ void BlockRunner::schedule() {
 }
 
 BlockRunner::Lane& BlockRunner::next() {
-  if (shuffle_) {
-    const std::size_t drawn = random_() % ready_.size();
-    std::swap(ready_[drawn], ready_.back());
-    const std::size_t index = ready_.back();
-    ready_.pop_back();
+  --ready_count_;
+  if (order_ == Order::in_order) {
+    const std::size_t index = queue_.front();
+    queue_.pop_front();
     return *lanes_[index];
   }
-  const std::size_t index = ready_[ready_begin_++];
-  if (ready_begin_ == ready_.size()) {
-    ready_.clear();
-    ready_begin_ = 0;
-  }
+  const auto waits = [&](std::size_t warp) { return !ready_[warp].empty(); };
+  if (order_ == Order::any_thread)
+    std::rotate(warps_.begin(), warps_.begin() + random_() % warps_.size(), warps_.end());
+  std::vector<std::size_t>& lanes = ready_[*std::find_if(warps_.begin(), warps_.end(), waits)];
+  std::swap(lanes[random_() % lanes.size()], lanes.back());
+  const std::size_t index = lanes.back();
+  lanes.pop_back();
   return *lanes_[index];
 }
 
 void BlockRunner::make_ready(Lane& lane) {
   lane.state = State::ready;
-  ready_.push_back(lane.thread.x);
+  ++ready_count_;
+  const std::size_t index = lane.thread.x;
+  if (order_ == Order::in_order) {
+    queue_.push_back(index);
+  } else {
+    ready_[index / kWarp].push_back(index);
+  }
 }
 
 void BlockRunner::barrier(rewire_shim::Thread* thread, Place place) {
@@ -133,6 +145,7 @@ void BlockRunner::release_barrier() {
     if (!same(lanes_[i]->place, lanes_[0]->place)) return;  // nobody runs on: stuck() tells who waits where
   }
   at_barrier_ = 0;
+  std::shuffle(warps_.begin(), warps_.end(), random_);
   for (std::size_t i = 0; i < threads_; ++i) make_ready(*lanes_[i]);
 }
 
@@ -166,13 +179,13 @@ bool BlockRunner::release_exchange(const Lane& last) {
   for (std::size_t i = warp; i < end; ++i) {
     if ((last.mask >> (i - warp) & 1U) == 0) continue;
     lanes_[i]->received = values;
-    if (lanes_[i].get() == &last && !shuffle_) {
+    if (lanes_[i].get() == &last && order_ == Order::in_order) {
       lanes_[i]->state = State::ready;
     } else {
       make_ready(*lanes_[i]);
     }
   }
-  return !shuffle_;
+  return order_ == Order::in_order;
 }
 
 void BlockRunner::fail(rewire_shim::Thread* thread, Place place, const char* message) {

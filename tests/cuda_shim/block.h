@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <random>
 #include <span>
@@ -18,9 +19,9 @@ namespace rewire::cuda_shim {
 
 class BlockRunner {
  public:
-  /// Runs block `index` on the calling OS thread. `order_seed`: as LaunchOptions, of this block.
+  /// Runs block `index` on the calling OS thread. The seed is this block's own.
   void run(const KernelFunction& kernel, const Grid& grid, std::span<void* const> arguments,
-           std::int64_t index, std::uint64_t order_seed);
+           std::int64_t index, Order order, std::uint64_t seed);
 
  private:
   enum class State : std::uint8_t { ready, at_barrier, in_exchange, finished };
@@ -42,7 +43,7 @@ class BlockRunner {
   static void fail(rewire_shim::Thread* thread, rewire_shim::Place place, const char* message);
   static const rewire_shim::Runner kRunner;
 
-  void prepare(const Grid& grid, std::int64_t index, std::uint64_t order_seed);
+  void prepare(const Grid& grid, std::int64_t index, Order order, std::uint64_t seed);
   void schedule();
   Lane& next();
   void make_ready(Lane& lane);
@@ -56,11 +57,13 @@ class BlockRunner {
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::size_t threads_ = 0;  // of the block; lanes_ may hold more
   FiberStacks stacks_;
-  std::vector<std::size_t> ready_;
-  std::size_t ready_begin_ = 0;  // in order: the front of the queue
+  Order order_ = Order::in_order;
+  std::size_t ready_count_ = 0;
+  std::deque<std::size_t> queue_;                // the ready threads, in order
+  std::vector<std::vector<std::size_t>> ready_;  // in another order: those of each warp
+  std::vector<std::size_t> warps_;               // who goes first
   std::size_t at_barrier_ = 0, finished_ = 0;
   std::string failure_;
-  bool shuffle_ = false;
   std::mt19937_64 random_;
   std::unique_ptr<unsigned char[]> shared_;
   std::int64_t shared_capacity_ = -1;

@@ -27,9 +27,14 @@ void check(const KernelFunction& kernel, const Grid& grid) {
 
 }  // namespace
 
+LaunchOptions order_of_seed(std::uint64_t seed) {
+  if (seed == 0) return {};
+  return {2, seed % 2 == 0 ? Order::any_thread : Order::warps_ahead, seed};
+}
+
 struct GridRunner::Impl {
   explicit Impl(const LaunchOptions& launch_options)
-      : options(launch_options), pool(options.workers), random(options.order_seed) {
+      : options(launch_options), pool(options.workers), random(options.seed) {
     for (int i = 0; i < options.workers; ++i) runners.push_back(std::make_unique<BlockRunner>());
   }
 
@@ -37,7 +42,7 @@ struct GridRunner::Impl {
   std::vector<std::int64_t> order_of(std::int64_t blocks) {
     std::vector<std::int64_t> order(static_cast<std::size_t>(blocks));
     std::iota(order.begin(), order.end(), std::int64_t{0});
-    if (options.order_seed != 0) std::shuffle(order.begin(), order.end(), random);
+    if (options.order != Order::in_order) std::shuffle(order.begin(), order.end(), random);
     return order;
   }
 
@@ -53,15 +58,15 @@ GridRunner::~GridRunner() = default;
 void GridRunner::launch(const KernelFunction& kernel, const Grid& grid, std::span<void* const> arguments) {
   check(kernel, grid);
   const std::vector<std::int64_t> order = impl_->order_of(grid.blocks);
-  const std::uint64_t seed = impl_->options.order_seed == 0 ? 0 : impl_->random();
+  const std::uint64_t seed = impl_->random();
   const std::int64_t pieces = impl_->options.workers * kPiecesPerWorker;
   impl_->pool.run(grid.blocks, (grid.blocks + pieces - 1) / pieces,
                   [&](std::int64_t begin, std::int64_t end, int worker) {
                     for (std::int64_t i = begin; i < end; ++i) {
                       const std::int64_t block = order[static_cast<std::size_t>(i)];
-                      const std::uint64_t own = seed == 0 ? 0 : seed + static_cast<std::uint64_t>(block);
-                      impl_->runners[static_cast<std::size_t>(worker)]->run(kernel, grid, arguments, block,
-                                                                            own);
+                      impl_->runners[static_cast<std::size_t>(worker)]->run(
+                          kernel, grid, arguments, block, impl_->options.order,
+                          seed + static_cast<std::uint64_t>(block));
                     }
                   });
 }

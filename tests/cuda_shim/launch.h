@@ -30,12 +30,21 @@ struct Grid {
   std::int64_t shared_bytes = 0;
 };
 
+/// Whose turn it is. What a kernel computes must not depend on it: what does is a race.
+enum class Order : std::uint8_t {
+  in_order,     // blocks and threads by their numbers
+  any_thread,   // blocks in a random order, and any thread that can run
+  warps_ahead,  // one warp runs as far as barriers let it, then another: which first is drawn at each barrier
+};
+
 struct LaunchOptions {
   int workers = 2;  // OS threads
-  /// 0: blocks and threads in order. Else both in an order drawn from this seed, again after each barrier and
-  /// exchange: what depends on the order is a race.
-  std::uint64_t order_seed = 0;
+  Order order = Order::in_order;
+  std::uint64_t seed = 1;  // of what is drawn
 };
+
+/// Two workers; 0: in order, even numbers: any thread, odd ones: warps ahead.
+LaunchOptions order_of_seed(std::uint64_t seed);
 
 class GridRunner {
  public:

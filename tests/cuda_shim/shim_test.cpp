@@ -45,6 +45,21 @@ __global__ void block_sums_race(const float* x, float* sums) {
   if (threadIdx.x == 0) sums[blockIdx.x] = partial[0];
 }
 
+// Adds over warps twice, through the same memory, without a barrier between reading it and writing it again.
+__global__ void sums_run_over(const float* x, float* sums) {
+  REWIRE_SHARED(memory);
+  auto* warps = reinterpret_cast<float*>(memory);
+  float total = 0;
+  for (int pass = 0; pass < 2; ++pass) {
+    float value = x[threadIdx.x] + static_cast<float>(pass);
+    for (int mask = 16; mask > 0; mask /= 2) value += shuffle_xor(value, mask);
+    if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = value;
+    __syncthreads();
+    total += warps[0] + warps[1];
+  }
+  sums[threadIdx.x] = total;
+}
+
 __global__ void warp_sums(const double* x, double* sums) {
   double value = x[blockIdx.x * blockDim.x + threadIdx.x];
   for (int mask = 16; mask > 0; mask /= 2) value += shuffle_xor(value, mask);
@@ -174,6 +189,7 @@ REWIRE_SHIM_FILE()
 REWIRE_SHIM_KERNEL(vector_add)
 REWIRE_SHIM_KERNEL(block_sums)
 REWIRE_SHIM_KERNEL(block_sums_race)
+REWIRE_SHIM_KERNEL(sums_run_over)
 REWIRE_SHIM_KERNEL(warp_sums)
 REWIRE_SHIM_KERNEL(sub_warps)
 REWIRE_SHIM_KERNEL(votes)
@@ -196,7 +212,7 @@ namespace {
 
 template <class... Arrays>
 void launch(const KernelFunction& kernel, const Grid& grid, std::uint64_t order_seed, Arrays&... arrays) {
-  GridRunner runner({2, order_seed});
+  GridRunner runner(order_of_seed(order_seed));
   void* const arguments[] = {arrays.data()...};
   runner.launch(kernel, grid, arguments);
 }
@@ -228,6 +244,14 @@ TEST_CASE("a missing barrier shows as a wrong sum, if not in order then in a ran
   launch(KERNEL(block_sums), {64, 256, 1024}, 0, x, expected);
   launch(KERNEL(block_sums_race), {64, 256, 1024}, 9, x, sums);
   REQUIRE(sums != expected);
+}
+
+TEST_CASE("memory that is written again while others read it shows when warps run ahead") {
+  std::vector<float> x = ramp(64, 11), sums(64, 0), ahead(64, 0);
+  launch(KERNEL(sums_run_over), {1, 64, 8}, 0, x, sums);
+  CHECK(sums == std::vector<float>(64, sums[0]));
+  launch(KERNEL(sums_run_over), {1, 64, 8}, 1, x, ahead);
+  CHECK(ahead != sums);
 }
 
 TEST_CASE("a warp's shuffles give every lane the sum of the warp") {
@@ -366,7 +390,7 @@ TEST_CASE("a write behind shared memory is found, and a launch no device takes i
 }
 
 TEST_CASE("a runner goes on after a launch that failed") {
-  GridRunner runner({1, 0});
+  GridRunner runner({1});
   std::vector<float> x = ramp(256, 11), sums(1, 0);
   void* const arguments[] = {x.data(), sums.data()};
   CHECK_THROWS_AS(runner.launch(KERNEL(two_barriers), {1, 64, 0}, {arguments, 1}), RuntimeFailure);
