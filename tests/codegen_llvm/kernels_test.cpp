@@ -127,6 +127,24 @@ TEST_CASE("reductions over leading, middle, last and several lane axes") {
   }
 }
 
+TEST_CASE("sums over a middle axis are kept for a later loop over the axes around it") {
+  for (std::int64_t size : {5, 16, 37}) {
+    TileBuilder t("middle_sums");
+    const auto r = t.row("r", 4);
+    const auto p = t.lane("p", 2), q = t.lane("q", 3), c = t.lane("c", size);
+    const auto y = t.output("y"), z = t.output("z");
+    t.body();
+    const auto w = t.load(t.input("w"), {{r, 6 * size}, {p, 3 * size}, {q, size}, {c, 1}});
+    const auto x = t.load(t.input("x"), {{r, 3 * size}, {q, size}, {c, 1}});
+    const TileBuilder::Strides place{{r, 4 * size}, {p, 2 * size}, {c, 1}};
+    t.store(y, t.sum(t.op(Opcode::mul, {w, x}), {q}), place);
+    // Another part of the same argument: all of the first store comes before any of it.
+    t.store(y, t.sum(t.op(Opcode::sub, {w, x}), {q}), place, size);
+    t.store(z, t.sum(t.op(Opcode::maximum, {w, x}), {p}), {{r, 3 * size}, {q, size}, {c, 1}});
+    require_agreement(t.finish(), {2e-5});
+  }
+}
+
 TEST_CASE("a gather along the vector axis, by rows, and out of range") {
   for (std::int64_t size : {1, 5, 16, 50}) {
     TileBuilder t("gather");
