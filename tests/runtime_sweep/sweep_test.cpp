@@ -106,9 +106,9 @@ TEST_CASE("What is wrong in a sweep is refused with its line and the nearest mat
        "s.toml: 11000 runs are too many: a sweep may have 10000"},
       {"recipe = ", "s.toml:1: Error while parsing key-value pair: encountered end-of-file"},
   };
-  for (const auto& [text, message] : errors) {
-    CAPTURE(text);
-    CHECK(message_of<UserError>([&] { parse_sweep(text, "s.toml"); }) == message);
+  for (const auto& error : errors) {
+    CAPTURE(error.first);
+    CHECK(message_of<UserError>([&] { parse_sweep(error.first, "s.toml"); }) == error.second);
   }
 }
 

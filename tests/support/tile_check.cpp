@@ -2,6 +2,7 @@
 #include "tests/support/tile_check.h"
 
 #include <fmt/format.h>
+#include <immintrin.h>
 
 #include <algorithm>
 #include <bit>
@@ -25,13 +26,14 @@ constexpr std::size_t kGuard = 256;  // bytes before and after
 constexpr unsigned char kGuardByte = 0xA5;
 const double kPoison = std::numeric_limits<double>::quiet_NaN();
 
-std::uint16_t to_half(double value) {
-  const auto half = static_cast<_Float16>(value);
-  return std::bit_cast<std::uint16_t>(half);
+// F16C, which every processor the kernels are made for has; not every compiler that builds the tests has
+// _Float16.
+__attribute__((target("f16c"))) std::uint16_t to_half(double value) {
+  return _cvtss_sh(static_cast<float>(value), _MM_FROUND_TO_NEAREST_INT);
 }
 
-double from_half(std::uint16_t bits) {
-  return static_cast<double>(std::bit_cast<_Float16>(bits));
+__attribute__((target("f16c"))) double from_half(std::uint16_t bits) {
+  return static_cast<double>(_cvtsh_ss(bits));
 }
 
 void write_element(unsigned char* at, DType dtype, double value) {
