@@ -289,3 +289,53 @@ TEST_CASE("kernels that read one tensor at the same places are one, unless one w
     })"));
   CHECK(kernels(shared) == 1);
 }
+
+TEST_CASE("kernels that read parts of one tensor are one if a part is read by both") {
+  const auto parts = [](const std::string& second) {
+    return kernels(fuse(module(R"(
+    func @main(%a: f32[64,32], %w: f32[32,32]) -> (x: f32[64,16], y: f32[64,16]) {
+      %m = matmul %a, %w : f32[64,32]
+      %low = slice %m {starts = [0, 0], limits = [64, 16]} : f32[64,16]
+      %high = slice %m {starts = [0, 16], limits = [64, 32]} : f32[64,16]
+      %x = add %low, %high : f32[64,16]
+      %y = )" + second + R"( : f32[64,16]
+      return x = %x, y = %y
+    })")));
+  };
+  CHECK(parts("sub %low, %high") == 1);
+  CHECK(parts("exp %high") == 1);
+  CHECK(kernels(fuse(module(R"(
+    func @main(%a: f32[64,32], %w: f32[32,32]) -> (x: f32[64,16], y: f32[64,16]) {
+      %m = matmul %a, %w : f32[64,32]
+      %low = slice %m {starts = [0, 0], limits = [64, 16]} : f32[64,16]
+      %high = slice %m {starts = [0, 16], limits = [64, 32]} : f32[64,16]
+      %x = exp %low : f32[64,16]
+      %y = exp %high : f32[64,16]
+      return x = %x, y = %y
+    })"))) == 2);
+}
+
+TEST_CASE("readers of a computed value are one with it, but not with a reader that waits for a call") {
+  const Program together = fuse(module(R"(
+    func @main(%a: f32[64,32], %w: f32[32,32]) -> (x: f32[64,16], y: f32[64,16], p: f32[64,32]) {
+      %m = exp %a : f32[64,32]
+      %low = slice %m {starts = [0, 0], limits = [64, 16]} : f32[64,16]
+      %high = slice %m {starts = [0, 16], limits = [64, 32]} : f32[64,16]
+      %x = add %low, %high : f32[64,16]
+      %y = sub %low, %high : f32[64,16]
+      %p = matmul %m, %w : f32[64,32]
+      return x = %x, y = %y, p = %p
+    })"));
+  CHECK(kernels(together) == 2);  // exp; x and y
+  const Program waits = fuse(module(R"(
+    func @main(%g: f32[64,32], %h: f32[64,32], %w: f32[32,32]) -> (c: f32[1,32], y: f32[64,32]) {
+      %s = add %g, %h : f32[64,32]
+      %c = sum %s {axes = [0]} : f32[1,32]
+      %p = matmul %s, %w : f32[64,32]
+      %y = add %s, %p : f32[64,32]
+      return c = %c, y = %y
+    })"));
+  REQUIRE(kernels(waits) == 2);
+  CHECK(arguments(waits, 0, kRead) == 2);   // g and h
+  CHECK(arguments(waits, 0, kWrite) == 2);  // s and c
+}
