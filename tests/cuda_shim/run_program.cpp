@@ -142,13 +142,14 @@ HostTensor constant(const Buffer& buffer) {
   return runtime::to_host(tensor);
 }
 
-Program lower(const ir::Module& module, std::string_view function, bool training, bool fuse) {
+Program lower(const ir::Module& module, std::string_view function, bool training, bool fuse,
+              const codegen::cuda::DeviceTarget& target) {
   ir::Module single = module;
   single.functions = {module.function(function)};
   ir::PassContext context;
   context.training = training;
   ir::run_pipeline(single, context);
-  return codegen::lower(single, single.functions[0], {fuse});
+  return codegen::lower(single, single.functions[0], {fuse, codegen::cuda::work_grain(target)});
 }
 
 bool read_only(BufferKind kind) {
@@ -159,7 +160,7 @@ bool read_only(BufferKind kind) {
 
 DeviceProgram::DeviceProgram(const ir::Module& module, std::string_view function, bool training, bool fuse,
                              const codegen::cuda::DeviceTarget& target)
-    : DeviceProgram(lower(module, function, training, fuse), target) {}
+    : DeviceProgram(lower(module, function, training, fuse, target), target) {}
 
 DeviceProgram::DeviceProgram(Program program, const codegen::cuda::DeviceTarget& target)
     : program_(std::move(program)) {
