@@ -75,6 +75,7 @@ struct Program {
 struct WorkGrain {
   std::int64_t elements_per_instance = 16384;  // a row space is cut into parts of no fewer
   std::int64_t max_instances = 64;             // and into no more parts
+  std::int64_t lane_elements = 65536;          // most that a fused kernel holds on chip at once
   std::int64_t attention_elements = 65536;     // most queries x keys on chip at once
 };
 

@@ -31,7 +31,8 @@ class BlockWriter {
     const std::int64_t walkers = !rows ? 1 : plan_.by_partition ? kernel_.partitions : kernel_.row_count();
     const std::int64_t outer = extent_of(kernel_, axes_of(kernel_, AxisUse::outer));
     LaunchShape launch{outer * walkers, plan_.threads, plan_.shared_bytes};
-    text_.head(lines_, launch, plan_.by_partition ? "a block walks a part's rows" : "a block an instance");
+    text_.head(lines_, launch, resident_blocks(),
+               plan_.by_partition ? "a block walks a part's rows" : "a block an instance");
     lines_.indent(1);
     lines_.line("REWIRE_SHARED(shared);");
     declare_arrays();
@@ -49,6 +50,13 @@ class BlockWriter {
   }
 
  private:
+  /// Products are what needs several blocks to hide its waiting; long lists of sums need registers.
+  int resident_blocks() const {
+    const bool dots = std::any_of(plan_.prologue.begin(), plan_.prologue.end(),
+                                  [](const BlockStep& step) { return step.kind == StepKind::dot; });
+    return dots ? std::max(512 / plan_.threads, 1) : 1;
+  }
+
   // --- places
 
   void declare_arrays() {

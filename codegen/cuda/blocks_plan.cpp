@@ -7,7 +7,6 @@
 
 #include "codegen/cuda/kernel_text.h"
 #include "codegen/tile/walk.h"
-#include "ir/error.h"
 
 namespace rewire::codegen::cuda {
 namespace {
@@ -28,7 +27,7 @@ class Planner {
     known_at_.resize(kernel.values.size(), -1);
   }
 
-  BlockPlan plan() {
+  std::optional<BlockPlan> plan() {
     find_definitions();
     while (true) {
       choose_again();
@@ -36,9 +35,7 @@ class Planner {
       choose_homes();
       place_arrays();
       if (plan_.shared_bytes <= target_.shared_bytes_per_block) break;
-      if (!unstage())
-        internal_error("tile kernel {}: {} bytes of shared memory are needed, a block has {}", kernel_.name,
-                       plan_.shared_bytes, target_.shared_bytes_per_block);
+      if (!unstage()) return std::nullopt;
     }
     choose_threads();
     plan_.by_partition = !kernel_.carried.empty() || !kernel_.epilogue.empty() || uses_part();
@@ -417,7 +414,7 @@ class Planner {
 
 }  // namespace
 
-BlockPlan plan_block(const Kernel& kernel, const DeviceTarget& target) {
+std::optional<BlockPlan> plan_block(const Kernel& kernel, const DeviceTarget& target) {
   return Planner(kernel, target).plan();
 }
 

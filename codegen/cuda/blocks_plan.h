@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "codegen/cuda/emit.h"
@@ -60,7 +61,7 @@ struct BlockPlan {
 /// The first bytes of shared memory serve reductions over the block.
 constexpr std::int64_t kBlockScratchBytes = 256;
 
-/// InternalError where the target has too little shared memory.
-BlockPlan plan_block(const tile::Kernel& kernel, const DeviceTarget& target);
+/// nullopt where the target has too little shared memory.
+std::optional<BlockPlan> plan_block(const tile::Kernel& kernel, const DeviceTarget& target);
 
 }  // namespace rewire::codegen::cuda

@@ -16,12 +16,16 @@ DeviceTarget device_target(int arch) {
 }
 
 WorkGrain work_grain(const DeviceTarget& target) {
-  return {4096, 2 * std::int64_t{target.multiprocessors}, 4608};
+  return {4096, 2 * std::int64_t{target.multiprocessors}, 8192, 4608};
 }
 
 KernelSource emit(const tile::Kernel& kernel, const std::string& symbol, const DeviceTarget& target) {
-  if (const auto rows = plan_rows(kernel, target)) return emit_rows(kernel, symbol, *rows);
-  return emit_block(kernel, symbol, plan_block(kernel, target));
+  const auto rows = plan_rows(kernel, target);
+  if (rows && !rows->crowded) return emit_rows(kernel, symbol, *rows);
+  if (const auto block = plan_block(kernel, target)) return emit_block(kernel, symbol, *block);
+  if (rows) return emit_rows(kernel, symbol, *rows);
+  internal_error("tile kernel {}: what it keeps on chip is more than the {} bytes of shared memory of sm_{}",
+                 kernel.name, target.shared_bytes_per_block, target.arch);
 }
 
 }  // namespace rewire::codegen::cuda

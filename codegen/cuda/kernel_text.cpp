@@ -133,7 +133,8 @@ std::string KernelText::pointer(const tile::Access& access) const {
   return index == "0" ? argument(access.argument) : argument(access.argument) + " + " + index;
 }
 
-void KernelText::head(Lines& lines, const LaunchShape& launch, const std::string& how) const {
+void KernelText::head(Lines& lines, const LaunchShape& launch, int resident_blocks,
+                      const std::string& how) const {
   lines.line("// {}", kernel_.name);
   std::string shape;
   for (const auto& [use, word] : {std::pair{AxisUse::outer, "outer"}, std::pair{AxisUse::row, "rows"},
@@ -150,11 +151,13 @@ void KernelText::head(Lines& lines, const LaunchShape& launch, const std::string
     i = same;
   }
   const auto [read, written] = bytes_moved(kernel_);
-  lines.line("// reads {}, writes {}, {}; {} blocks of {} threads{}", amount(read, "B"), amount(written, "B"),
-             amount(flops_of(kernel_), "flop"), launch.blocks, launch.threads,
+  lines.line("// reads {}, writes {}, {}; {} block{} of {} threads{}", amount(read, "B"),
+             amount(written, "B"), amount(flops_of(kernel_), "flop"), launch.blocks,
+             launch.blocks == 1 ? "" : "s", launch.threads,
              launch.shared_bytes > 0 ? ", " + amount(launch.shared_bytes, "B") + " shared" : "");
   if (!how.empty()) lines.line("// {}", how);
-  lines.line("extern \"C\" __global__ void __launch_bounds__({}) {}(", launch.threads, symbol_);
+  lines.line("extern \"C\" __global__ void __launch_bounds__({}, {}) {}(", launch.threads, resident_blocks,
+             symbol_);
   for (std::size_t i = 0; i < kernel_.arguments.size(); ++i) {
     const tile::Argument& argument = kernel_.arguments[i];
     lines.line("    {}{}* __restrict__ {}{}", argument.use == tile::ArgumentUse::read ? "const " : "",

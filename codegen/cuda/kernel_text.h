@@ -86,8 +86,9 @@ class KernelText {
   /// Whether an element index may leave 32 bits.
   bool wide(const tile::Access& access) const;
 
-  /// The comment above a kernel and the lines up to its opening brace.
-  void head(Lines& lines, const LaunchShape& launch, const std::string& how) const;
+  /// The comment above a kernel and the lines up to its opening brace. `resident_blocks`: for how many of a
+  /// multiprocessor registers must suffice.
+  void head(Lines& lines, const LaunchShape& launch, int resident_blocks, const std::string& how) const;
   /// Declares the indices of axes of one use from `linear`, the row-major index of them all.
   void declare_indices(Lines& lines, tile::AxisUse use, const std::string& linear) const;
 

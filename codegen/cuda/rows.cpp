@@ -16,6 +16,10 @@ using tile::TileValue;
 
 constexpr std::size_t kLongestInline = 60;  // a longer expression gets a name
 
+std::string plus(const std::string& a, const std::string& b) {
+  return a == "0" ? b : a + " + " + b;
+}
+
 class RowsWriter {
  public:
   RowsWriter(const tile::Kernel& kernel, const std::string& symbol, const RowsPlan& plan)
@@ -23,7 +27,7 @@ class RowsWriter {
 
   KernelSource write() {
     LaunchShape launch{plan_.blocks(), plan_.block_threads(), shared_bytes()};
-    text_.head(lines_, launch, how());
+    text_.head(lines_, launch, plan_.resident_blocks, how());
     lines_.indent(1);
     declare_places();
     if (plan_.by_partition) {
@@ -116,8 +120,10 @@ class RowsWriter {
                            : threads == plan_.block_threads() ? std::string("int(threadIdx.x)")
                                                               : fmt::format("int(threadIdx.x) % {}", threads);
       if (plan_.lane_blocks > 1) {
-        thread += fmt::format(" + int(blockIdx.x % {}) * {}", plan_.lane_blocks,
-                              std::int64_t{threads} * plan_.chunks);
+        const std::int64_t held = std::int64_t{threads} * plan_.chunks;
+        const std::string before = fmt::format("int(blockIdx.x % {}){}", plan_.lane_blocks,
+                                               held == 1 ? "" : fmt::format(" * {}", held));
+        thread = thread == "0" ? before : thread + " + " + before;
       }
       lines_.line("const int thread = {};", thread);
     }
@@ -127,8 +133,8 @@ class RowsWriter {
   }
 
   void declare_block() {
-    const std::string block = plan_.lane_blocks > 1 ? fmt::format("(blockIdx.x / {})", plan_.lane_blocks)
-                                                    : std::string("blockIdx.x");
+    const std::string block =
+        plan_.lane_blocks > 1 ? fmt::format("blockIdx.x / {}", plan_.lane_blocks) : std::string("blockIdx.x");
     const bool outer = !axes_of(kernel_, AxisUse::row).empty() && plan_.outer > 1;
     if (outer) {
       lines_.line("const int outer = int({}{});", block,
@@ -458,7 +464,7 @@ class RowsWriter {
     if (is_added(node)) return write_added(result);
     if (const auto* load = std::get_if<tile::Load>(&node)) {
       std::string index = text_.element_index(load->access);
-      if (load->index) index = fmt::format("{} + {}", index, gathered(*load));
+      if (load->index) index = plus(index, gathered(*load));
       const std::string place = fmt::format("{}[{}]", text_.argument(load->access.argument), index);
       const ir::DType stored = text_.stored(load->access);
       return define(result, loaded(place, stored, text_.info(result).dtype));
@@ -671,7 +677,7 @@ class RowsWriter {
 
   void write_element_load(const tile::Load& load) {
     std::string index = text_.element_index(load.access);
-    if (load.index) index = fmt::format("{} + {}", index, gathered(load));
+    if (load.index) index = plus(index, gathered(load));
     const std::string place = fmt::format("{}[{}]", text_.argument(load.access.argument), index);
     const ir::DType dtype = text_.info(load.result).dtype;
     Expression value = loaded(place, text_.stored(load.access), dtype);

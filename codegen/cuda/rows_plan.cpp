@@ -19,7 +19,10 @@ using tile::Node;
 using tile::TileValue;
 
 constexpr int kBlockThreads = 256;
-constexpr int kLiveRegisters = 96;  // what a thread's arrays may take together
+constexpr int kLiveRegisters = 96;                      // what a thread's arrays may take together
+constexpr int kSideBySide = 64;                         // lanes that a group should span at least
+constexpr int kCrowded = 10000;                         // the cost from which on nothing fits
+constexpr int kFewRegisters = 20, kSomeRegisters = 64;  // of a thread's arrays
 constexpr int kRegistersPerBlock = 65536;
 constexpr int kWantedElements = 12;          // of a thread: enough loads in flight, few registers
 constexpr std::int64_t kMergeBytes = 49152;  // shared memory for the groups' carried values
@@ -259,6 +262,9 @@ class Planner {
       hold_row();
     }
     choose_groups();
+    const int arrays = live_arrays() * plan_.elements();
+    const int resident = arrays <= kFewRegisters ? 1024 : arrays <= kSomeRegisters ? 512 : 1;
+    plan_.resident_blocks = std::max(resident / plan_.block_threads(), 1);
   }
 
   bool uses_part() const {
@@ -358,7 +364,7 @@ class Planner {
       int cost = 4 * waste(threads, chunks, vector) + 3 * std::abs(elements - wanted) +
                  8 * std::countr_zero(static_cast<unsigned>(widest / vector));
       if (threads > 32) cost += 60;
-      if (elements * live > std::min(kLiveRegisters, allowed)) cost = 10000 + elements * live - allowed;
+      if (elements * live > std::min(kLiveRegisters, allowed)) cost = kCrowded + elements * live - allowed;
       if (cost >= best) return;
       best = cost;
       plan_.threads = threads;
@@ -369,6 +375,7 @@ class Planner {
       for (int threads = 1; threads <= 32; threads *= 2) consider(threads, vector);
       for (int threads = 64; threads <= 1024; threads += 32) consider(threads, vector);
     }
+    plan_.crowded = best >= kCrowded;
   }
 
   /// A group's threads and elements, for lanes that need nothing of each other.
@@ -382,11 +389,11 @@ class Planner {
     int best = -1;
     for (int threads = 1; threads <= most; threads *= 2) {
       for (int chunks = 1; chunks <= 4 && chunks * plan_.vector <= budget; ++chunks) {
-        if (chunks > 1 && chunks > filled) continue;  // more threads first
-        const int reach = threads * plan_.vector >= 64 ? 0 : 64 / (threads * plan_.vector);
-        const int cost =
-            4 * waste(threads, chunks, plan_.vector) + (4 - chunks) * 5 + reach * 3 +
-            static_cast<int>(std::max<std::int64_t>(threads / std::max<std::int64_t>(vectors(), 1), 1));
+        if (chunks > 1 && chunks > filled) continue;      // more threads first
+        const int side_by_side = threads * plan_.vector;  // lanes that neighbours load at once
+        const bool cut_short = side_by_side < kSideBySide && side_by_side * chunks < plan_.lanes;
+        const int cost = 4 * waste(threads, chunks, plan_.vector) + (4 - chunks) * 5 +
+                         3 * kSideBySide / std::min(side_by_side, kSideBySide) + (cut_short ? 100 : 0);
         if (best >= 0 && cost >= best) continue;
         best = cost;
         plan_.threads = threads;

@@ -58,12 +58,15 @@ struct RowsPlan {
   std::vector<CarriedPlan> carried;
   bool by_partition = false;  // a block is one partition; else rows are independent
 
-  int vector = 1;   // neighbours of a thread
-  int threads = 1;  // of a group; a power of two up to 32, or the whole block
-  int chunks = 1;   // of `threads x vector` lanes, in registers
-  int groups = 32;  // of a block
-  int repeats = 1;  // rows that a group walks, unless by partition
+  int vector = 1;           // neighbours of a thread
+  int threads = 1;          // of a group; a power of two up to 32, or the whole block
+  int chunks = 1;           // of `threads x vector` lanes, in registers
+  int groups = 32;          // of a block
+  int resident_blocks = 1;  // of a multiprocessor: what registers must suffice for
+  int repeats = 1;          // rows that a group walks, unless by partition
   std::int64_t lane_blocks = 1, row_blocks = 1, outer = 1, rows = 1;
+
+  bool crowded = false;  // no cut of a row leaves registers enough: better a block kernel, if that fits
 
   int elements() const { return vector * chunks; }
   int block_threads() const { return threads * groups; }

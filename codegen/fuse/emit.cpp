@@ -52,7 +52,7 @@ class Emitter {
           const WorkGrain& grain)
       : grouping_(grouping), storage_(storage), program_(program), grain_(grain), group_(node.group) {
     split_long_axis();
-    const auto plan = plan_axes(group_, grouping_.function());
+    const auto plan = grouping_.plan_axes_of(group_);
     if (!plan) internal_error("a fused group of '{}' lost its axes", grouping_.function().name);
     plan_ = *plan;
     add_axes();
@@ -90,7 +90,7 @@ class Emitter {
     if (extent <= kMaxVectorExtent || low < 64) return;
     Group cut = group_;
     cut.split_axis({axis, low});
-    const auto plan = plan_axes(cut, grouping_.function());
+    const auto plan = grouping_.plan_axes_of(cut);
     if (plan && plan->rows.size() == 1) group_ = std::move(cut);
   }
 

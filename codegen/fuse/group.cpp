@@ -9,8 +9,6 @@ namespace {
 using ir::Function;
 using ir::Op;
 
-// More than this many elements are never held on chip at once.
-constexpr std::int64_t kMaxLaneElements = 65536;
 // Columns summed side by side: their accumulators stay in the first-level cache.
 constexpr std::int64_t kMaxColumns = 4096;
 
@@ -157,9 +155,9 @@ bool covers(const IndexMap& map, const ir::Shape& shape, const Extents& extents)
   return true;
 }
 
-std::optional<AxisPlan> plan_axes(const Group& group, const Function& function) {
+std::optional<AxisPlan> plan_axes(const Group& group, const Function& function, std::int64_t lane_elements) {
   const std::set<int> required = required_lanes(group, function);
-  if (group.size_of(required) > kMaxLaneElements) return std::nullopt;
+  if (group.size_of(required) > lane_elements) return std::nullopt;
   if (!required.empty()) return plan_with_lanes(group, function, required);
   const std::set<int> axes = group.all_axes();
   // Nothing is forced. Sums of columns take all the columns they keep, so that whole rows are read.
@@ -173,7 +171,7 @@ std::optional<AxisPlan> plan_axes(const Group& group, const Function& function) 
   }
   // The innermost axis is the vector; failing that, any axis that fits the reductions.
   for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
-    if (group.extents[static_cast<std::size_t>(*axis)] > kMaxLaneElements) continue;
+    if (group.extents[static_cast<std::size_t>(*axis)] > lane_elements) continue;
     if (auto plan = plan_with_lanes(group, function, {*axis})) return plan;
   }
   return plan_with_lanes(group, function, {});

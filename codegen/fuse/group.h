@@ -59,6 +59,8 @@ bool covers(const IndexMap& map, const ir::Shape& shape, const Extents& extents)
 /// How the axes can be used so that every rule of the tile IR holds, or nullopt:
 ///  - what the group's own reductions reduce, and what an exported value lacks, are lanes;
 ///  - what a reduction at the group's end reduces besides are rows, and no such reduction keeps a row axis.
-std::optional<AxisPlan> plan_axes(const Group& group, const ir::Function& function);
+/// No more than `lane_elements` are lanes together.
+std::optional<AxisPlan> plan_axes(const Group& group, const ir::Function& function,
+                                  std::int64_t lane_elements);
 
 }  // namespace rewire::codegen

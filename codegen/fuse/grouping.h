@@ -12,6 +12,7 @@
 
 #include "codegen/fuse/group.h"
 #include "codegen/fuse/prepare.h"
+#include "codegen/program.h"
 
 namespace rewire::codegen {
 
@@ -32,7 +33,7 @@ struct Use {
 
 class Grouping {
  public:
-  Grouping(Prepared prepared, bool fuse);
+  Grouping(Prepared prepared, const FuseOptions& options);
 
   const ir::Function& function() const { return prepared_.function(); }
   const std::vector<GroupNode>& nodes() const { return nodes_; }
@@ -46,6 +47,10 @@ class Grouping {
   bool is_copy(int op) const { return prepared_.copy[static_cast<std::size_t>(op)]; }
   /// The op that defines a value; nullptr for arguments.
   const ir::Op* definition(ir::Value value) const;
+  /// How the axes of a group of this function can be used (group.h).
+  std::optional<AxisPlan> plan_axes_of(const Group& group) const {
+    return plan_axes(group, function(), lane_elements_);
+  }
   /// Live nodes in an order that respects all dependences, early ops first.
   std::vector<int> execution_order() const;
 
@@ -74,13 +79,9 @@ class Grouping {
   IndexMap start_map(const Group& group, int index, std::size_t operand) const;
   void commit(int node, Placement placement, int index);
   void merge_consumers(int index, int node);
-  enum class Readers : std::uint8_t { all, first };
-  void merge_readers(ir::Value value, Readers which);
+  void merge_readers(ir::Value value);
   void absorb(int node, int other, Group merged);
-  std::vector<std::map<int, int>> alignments(const Group& into, const Group& from, ir::Value shared) const;
   std::optional<Group> try_merge(int into, int from, ir::Value shared) const;
-  std::optional<Group> merged_group(const Group& first, Group second,
-                                    const std::map<int, int>& axis_of) const;
   void refresh(Group& group) const;
   bool reaches(std::vector<int> from, int to) const;
   int first_op(int node) const;
@@ -93,6 +94,7 @@ class Grouping {
 
   Prepared prepared_;
   bool fuse_;
+  std::int64_t lane_elements_;
   std::vector<std::int32_t> definitions_;
   std::vector<std::vector<int>> direct_users_;  // by Value::id: body indices
   std::vector<GroupNode> nodes_;

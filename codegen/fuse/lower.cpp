@@ -20,7 +20,7 @@ using ir::Value;
 class Lowering {
  public:
   Lowering(const ir::Module& module, const ir::Function& function, const FuseOptions& options)
-      : grouping_(prepare(module, function), options.fuse),
+      : grouping_(prepare(module, function), options),
         storage_(grouping_, module, program_),
         grain_(options.grain) {
     program_.name = function.name;

@@ -1,0 +1,66 @@
+// NVRTC: what its log says of kernels, and, where it is there, that emitted text compiles.
+#include "codegen/cuda/nvrtc.h"
+
+#include "codegen/cuda/emit.h"
+#include "ir/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/tile_builder.h"
+
+namespace rewire::test {
+namespace {
+
+namespace cuda = codegen::cuda;
+
+TEST_CASE("registers, stack, spills and shared memory are read from the assembler's log") {
+  const std::vector<cuda::KernelResources> kernels = cuda::resources_of(
+      "ptxas info    : 41 bytes gmem\n"
+      "ptxas info    : Compiling entry function 'first' for 'sm_90'\n"
+      "ptxas info    : Function properties for first\n"
+      "ptxas         .     32 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads\n"
+      "ptxas info    : Used 80 registers, used 1 barriers, 256 bytes smem, 16 bytes cumulative stack size\n"
+      "ptxas info    : Compile time = 28.345 ms\n"
+      "ptxas info    : Compiling entry function 'second' for 'sm_90'\n"
+      "ptxas info    : Function properties for second\n"
+      "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+      "ptxas info    : Used 8 registers\n");
+  REQUIRE(kernels.size() == 2);
+  CHECK(kernels[0].symbol == "first");
+  CHECK(kernels[0].stack_bytes == 32);
+  CHECK(kernels[0].spill_bytes == 20);
+  CHECK(kernels[0].registers == 80);
+  CHECK(kernels[0].shared_bytes == 256);
+  CHECK(kernels[1].symbol == "second");
+  CHECK(kernels[1].spill_bytes == 0);
+  CHECK(kernels[1].registers == 8);
+  CHECK(kernels[1].shared_bytes == 0);
+}
+
+TEST_CASE("a kernel compiles for every architecture, and is told what it takes") {
+  if (const auto missing = cuda::nvrtc_missing()) {
+    WARN("not run: " << *missing);
+    return;
+  }
+  TileBuilder t("twice");
+  const auto r = t.row("r", 100);
+  const auto c = t.lane("c", 50);
+  const auto x = t.input("x", ir::DType::bf16);
+  const auto y = t.output("y", ir::DType::f16);
+  t.body();
+  const auto row = t.load(x, {{r, 50}, {c, 1}});
+  t.store(y, t.op(ir::Opcode::add, {row, row}), {{r, 50}, {c, 1}});
+  for (int arch : {80, 90, 100}) {
+    CAPTURE(arch);
+    const cuda::KernelSource source = cuda::emit(t.finish(), "twice", cuda::device_target(arch));
+    const cuda::CudaBinary binary = cuda::compile_cubin(std::string(cuda::prelude()) + source.text, arch);
+    CHECK(binary.cubin.substr(1, 3) == "ELF");
+    REQUIRE(binary.kernels.size() == 1);
+    CHECK(binary.kernels[0].symbol == "twice");
+    CHECK(binary.kernels[0].registers > 0);
+    CHECK(binary.kernels[0].spill_bytes == 0);
+  }
+  CHECK_THROWS_AS(cuda::compile_cubin("not C++", 90), InternalError);
+  CHECK_THROWS_AS(cuda::compile_cubin("", 21), UserError);
+}
+
+}  // namespace
+}  // namespace rewire::test
