@@ -144,7 +144,7 @@ Grouping::Grouping(Prepared prepared, const FuseOptions& options)
   for (const auto& result : f.results) results_.insert(result.value.id);
   for (int i = static_cast<int>(f.body.size()) - 1; i >= 0; --i) process(i);
   if (fuse_) {
-    for (const auto& argument : f.arguments) merge_readers(argument.value);
+    for (const auto& argument : f.arguments) merge_readers(argument.value, Readers::all);
   }
 }
 
@@ -163,6 +163,7 @@ void Grouping::process(int index) {
   if (is_leaf(node.code) && !is_copy(index)) return;
   if (!is_view(node.code) && !is_leaf(node.code) && !is_fusible(node.code)) return process_opaque(index);
   if (process_bias(index)) return;
+  if (fuse_ && !node.results.empty()) merge_readers(node.results[0], Readers::first);
   int home = -1;
   // A copy of what a call computes stays alone: the call can write its result there, and the copy disappears.
   const bool alone = is_view(node.code) && copies_call(index);
@@ -470,27 +471,45 @@ void Grouping::refresh(Group& group) const {
   }
 }
 
+// Places of `shared` in both groups at which their axes fall together, each once.
+std::vector<std::map<int, int>> Grouping::alignments(const Group& into, const Group& from,
+                                                     Value shared) const {
+  std::vector<const IndexMap*> homes;
+  if (const auto it = into.maps.find(shared.id); it != into.maps.end()) {
+    homes.push_back(&it->second);
+  } else {
+    for (const auto& [key, source] : into.sources) {
+      if (source.root == shared && !source.linear && !source.indexed) homes.push_back(&source.map);
+    }
+  }
+  std::vector<std::map<int, int>> found;
+  for (const auto& [key, source] : from.sources) {
+    if (source.root != shared || source.linear || source.indexed) continue;
+    for (const IndexMap* home : homes) {
+      auto axis_of = match_groups(into, from, *home, source.map);
+      if (axis_of && std::find(found.begin(), found.end(), *axis_of) == found.end())
+        found.push_back(std::move(*axis_of));
+    }
+  }
+  return found;
+}
+
 std::optional<Group> Grouping::try_merge(int into, int from, Value shared) const {
   const Group& first = nodes_[static_cast<std::size_t>(into)].group;
-  Group second = nodes_[static_cast<std::size_t>(from)].group;
-  const IndexMap* at = nullptr;
-  for (const auto& [key, source] : second.sources) {
-    if (source.root != shared) continue;
-    if (source.linear || source.indexed || (at != nullptr && *at != source.map)) return std::nullopt;
-    at = &source.map;
+  const Group& second = nodes_[static_cast<std::size_t>(from)].group;
+  for (const std::map<int, int>& axis_of : alignments(first, second, shared)) {
+    if (auto merged = merged_group(first, second, axis_of)) return merged;
   }
-  const IndexMap* home = nullptr;
-  if (const auto it = first.maps.find(shared.id); it != first.maps.end()) home = &it->second;
-  for (const auto& [key, source] : first.sources) {
-    if (home == nullptr && source.root == shared && !source.linear && !source.indexed) home = &source.map;
-  }
-  if (at == nullptr || home == nullptr) return std::nullopt;
-  const auto axis_of = match_groups(first, second, *home, *at);
-  if (!axis_of) return std::nullopt;
+  return std::nullopt;
+}
+
+/// `axis_of`: the axes of `second` by those of `first`.
+std::optional<Group> Grouping::merged_group(const Group& first, Group second,
+                                            const std::map<int, int>& axis_of) const {
   Group merged = first;
-  for (auto& [value, map] : second.maps) rename_axes(map, *axis_of), merged.maps[value] = map;
-  for (auto& [member, map] : second.reduce_maps) rename_axes(map, *axis_of), merged.reduce_maps[member] = map;
-  for (auto& [key, source] : second.sources) rename_axes(source.map, *axis_of), merged.sources[key] = source;
+  for (auto& [value, map] : second.maps) rename_axes(map, axis_of), merged.maps[value] = map;
+  for (auto& [member, map] : second.reduce_maps) rename_axes(map, axis_of), merged.reduce_maps[member] = map;
+  for (auto& [key, source] : second.sources) rename_axes(source.map, axis_of), merged.sources[key] = source;
   merged.ops.insert(merged.ops.end(), second.ops.begin(), second.ops.end());
   std::sort(merged.ops.begin(), merged.ops.end());
   merged.updates.insert(second.updates.begin(), second.updates.end());
@@ -565,12 +584,14 @@ void Grouping::absorb(int node, int other, Group merged) {
   }
 }
 
-// Independent groups that read one tensor of the same places read it once.
-void Grouping::merge_readers(Value value) {
+// Independent groups that read one tensor at the same places read it once. Where its own group is still to be
+// chosen, only those among them that could take it in: one that runs later would take an earlier one along.
+void Grouping::merge_readers(Value value, Readers which) {
   if (function().type(value).elements() == 1) return;
   std::set<int> found;
   for (const Use& use : uses(value)) {
-    if (!nodes_[static_cast<std::size_t>(use.node)].opaque) found.insert(use.node);
+    if (nodes_[static_cast<std::size_t>(use.node)].opaque) continue;
+    if (which == Readers::all || runs_first(use.node, value)) found.insert(use.node);
   }
   const std::vector<int> readers(found.begin(), found.end());
   for (std::size_t i = 0; i < readers.size(); ++i) {

@@ -79,9 +79,13 @@ class Grouping {
   IndexMap start_map(const Group& group, int index, std::size_t operand) const;
   void commit(int node, Placement placement, int index);
   void merge_consumers(int index, int node);
-  void merge_readers(ir::Value value);
+  enum class Readers : std::uint8_t { all, first };
+  void merge_readers(ir::Value value, Readers which);
   void absorb(int node, int other, Group merged);
+  std::vector<std::map<int, int>> alignments(const Group& into, const Group& from, ir::Value shared) const;
   std::optional<Group> try_merge(int into, int from, ir::Value shared) const;
+  std::optional<Group> merged_group(const Group& first, Group second,
+                                    const std::map<int, int>& axis_of) const;
   void refresh(Group& group) const;
   bool reaches(std::vector<int> from, int to) const;
   int first_op(int node) const;

@@ -116,7 +116,7 @@ void Grouping::commit_opaque(GroupNode node, const Op& result_op) {
   add_node(std::move(node));
   add_edges(id, result_op);
   if (fuse_) {
-    for (Value result : result_op.results) merge_readers(result);
+    for (Value result : result_op.results) merge_readers(result, Readers::all);
   }
 }
 

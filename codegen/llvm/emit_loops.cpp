@@ -83,7 +83,7 @@ void Emitter::open_reductions(const Loop& lane_loop, int accumulators) {
     const tile::ValueInfo& info = program_.info(reduce.result);
     if (accumulates_in_slot(reduce)) {
       const Slot& slot = program_.slots[static_cast<std::size_t>(program_.plan(reduce.result).slot)];
-      fill_slot(slot, slots_[static_cast<std::size_t>(program_.plan(reduce.result).slot)],
+      fill_slot(slot, slots_[static_cast<std::size_t>(program_.plan(reduce.result).slot)], reduce.axes[0],
                 identity(reduce.kind, type_of(info.dtype, true), info.dtype));
       continue;
     }
@@ -126,10 +126,21 @@ bool Emitter::accumulates_in_slot(const tile::Reduce& reduce) const {
   return !lanes.empty() && lanes.back() > reduce.axes[0];
 }
 
-void Emitter::fill_slot(const Slot& slot, Value* memory, Value* value) {
+/// The part of a slot that stands at the current indices of the axes before `axis`: what other trips of their
+/// loops left in the rest may still be read.
+void Emitter::fill_slot(const Slot& slot, Value* memory, std::int32_t axis, Value* value) {
   if (slot.dtype == ir::DType::i1) value = convert_.to_memory(value, ir::DType::i1);
+  const std::vector<std::int64_t> extents = program_.slot_extents(slot);
   std::int64_t elements = 1;
-  for (std::int64_t extent : program_.slot_extents(slot)) elements *= extent;
+  Value* part = builder_.getInt64(0);
+  for (std::size_t i = 0; i < extents.size(); ++i) {
+    if (slot.lanes[i] > axis) {
+      elements *= extents[i];
+      continue;
+    }
+    part = builder_.CreateMul(part, builder_.getInt64(static_cast<std::uint64_t>(extents[i])));
+    part = builder_.CreateAdd(part, index_of(slot.lanes[i]));
+  }
   if (slot.registers) {
     llvm::Type* array = llvm::cast<llvm::AllocaInst>(memory)->getAllocatedType();
     for (std::int64_t vector = 0; vector < elements / width_; ++vector) {
@@ -138,9 +149,11 @@ void Emitter::fill_slot(const Slot& slot, Value* memory, Value* value) {
     }
     return;
   }
+  Value* first = builder_.CreateMul(part, builder_.getInt64(static_cast<std::uint64_t>(elements)));
   loop(builder_.getInt64(0), builder_.getInt64(static_cast<std::uint64_t>(elements)), width_,
        [&](Value* base) {
-         Value* pointer = builder_.CreateInBoundsGEP(value->getType()->getScalarType(), memory, base);
+         Value* pointer = builder_.CreateInBoundsGEP(value->getType()->getScalarType(), memory,
+                                                     builder_.CreateAdd(first, base));
          builder_.CreateAlignedStore(value, pointer, llvm::Align(16));
        });
 }

@@ -78,7 +78,7 @@ class Emitter {
   void open_reductions(const Loop& lane_loop, int accumulators);
   void close_reductions(const Loop& lane_loop, int accumulators);
   bool accumulates_in_slot(const tile::Reduce& reduce) const;
-  void fill_slot(const Slot& slot, llvm::Value* memory, llvm::Value* value);
+  void fill_slot(const Slot& slot, llvm::Value* memory, std::int32_t axis, llvm::Value* value);
   void copy_slot(const SlotCopy& copy);
   llvm::Value* slot_pointer(std::int32_t slot, int u);
   llvm::Type* slot_type(const Slot& slot) const;

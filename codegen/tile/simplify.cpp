@@ -26,16 +26,37 @@ bool holds(const std::vector<std::int32_t>& axes, std::int32_t axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
+// Lanes shorter than this leave vectors half empty and pay for a row what few elements need.
+constexpr std::int64_t kShortLane = 128;
+
+bool reduces(Kernel& kernel, std::int32_t axis) {
+  bool found = false;
+  visit_nodes(kernel, [&](Node& node) {
+    if (const auto* reduce = std::get_if<Reduce>(&node)) found = found || holds(reduce->axes, axis);
+  });
+  return found;
+}
+
+// Rows may become lanes where nothing is added up over either, and enough rows are left to share out.
+bool lengthens_lane(Kernel& kernel, std::int32_t row, std::int32_t lane) {
+  const Axis& rows = kernel.axes[static_cast<std::size_t>(row)];
+  const Axis& lanes = kernel.axes[static_cast<std::size_t>(lane)];
+  return rows.use == AxisUse::row && lanes.use == AxisUse::lane && lanes.extent < kShortLane &&
+         kernel.row_count() / rows.extent >= std::max<std::int64_t>(kernel.partitions, 2) &&
+         kernel.carried.empty() && !reduces(kernel, lane);
+}
+
 bool can_merge(Kernel& kernel, std::int32_t high) {
   const std::int32_t low = high + 1;
   const auto h = static_cast<std::size_t>(high), l = static_cast<std::size_t>(low);
-  if (kernel.axes[h].use != kernel.axes[l].use) return false;
+  const bool lengthens = lengthens_lane(kernel, high, low);
+  if (kernel.axes[h].use != kernel.axes[l].use && !lengthens) return false;
   bool can = true;
   visit_accesses(kernel, [&](Access& access) {
     can = can && access.strides[h] == access.strides[l] * kernel.axes[l].extent;
   });
   for (const ValueInfo& value : kernel.values)
-    can = can && holds(value.lanes, high) == holds(value.lanes, low);
+    can = can && (lengthens || holds(value.lanes, high) == holds(value.lanes, low));
   visit_nodes(kernel, [&](Node& node) {
     if (const auto* index = std::get_if<Index>(&node)) can = can && index->axis != high && index->axis != low;
     if (const auto* dot = std::get_if<Dot>(&node)) can = can && dot->contract != high && dot->contract != low;
