@@ -1,0 +1,168 @@
+// Every kernel of a matrix of models and strategies, the training step and the forward pass, compiled by
+// NVRTC for one architecture: none may spill, and what each takes is held against a table.
+//
+//   cuda_matrix ARCH TABLE          compares; exit 1 with the lines that differ, 77 where there is no NVRTC
+//   cuda_matrix ARCH TABLE --write  writes the table anew
+//
+// A kernel appears once, under the first program that has it. The table is NVRTC's word: another version than
+// the one at its head is held to the absence of spills alone.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "codegen/cuda/emit.h"
+#include "codegen/cuda/nvrtc.h"
+#include "codegen/program.h"
+#include "ir/passes/pass.h"
+#include "models/model.h"
+#include "runtime/plugin/plugin.h"
+#include "runtime/train/program.h"
+
+using namespace rewire;
+namespace cuda = codegen::cuda;
+
+namespace {
+
+constexpr int kSkipped = 77;
+constexpr std::size_t kBatch = 24;  // kernels of one compilation
+constexpr const char* kModels[] = {"vit_tiny_28", "vit_s_cifar", "vit_b16_224"};
+constexpr const char* kStrategies[] = {"none", "decay", "orthogonal", "augment", "skipless"};
+
+struct NamedKernel {
+  std::string name, symbol, text;
+  cuda::LaunchShape launch;
+};
+
+/// "step" or "forward" of a model with a strategy.
+codegen::Program program_of(const std::string& model, const std::string& strategy, bool step,
+                            const cuda::DeviceTarget& target) {
+  ir::Module module = models::build(models::zoo(model), 32);
+  if (strategy != "none")
+    runtime::apply_plugins(module, {runtime::load_plugin(runtime::parse_plugin_spec(strategy), {})}, 0);
+  if (step) {
+    runtime::TrainOptions options;
+    options.clip_norm = 1;
+    options.label_smoothing = 0.1;
+    runtime::add_step_program(module, options);
+  }
+  const std::string name = step ? "step" : "forward";
+  std::erase_if(module.functions, [&](const ir::Function& function) { return function.name != name; });
+  module.drop_unused_parameters();
+  ir::PassContext context;
+  context.training = step;
+  ir::run_pipeline(module, context);
+  return codegen::lower(module, module.functions.front(), {true, cuda::work_grain(target)});
+}
+
+std::vector<NamedKernel> kernels_of_matrix(const cuda::DeviceTarget& target) {
+  std::vector<NamedKernel> kernels;
+  std::set<std::string> known;
+  for (const char* model : kModels) {
+    for (const char* strategy : kStrategies) {
+      for (const bool step : {true, false}) {
+        const codegen::Program program = program_of(model, strategy, step, target);
+        for (const codegen::Launch& launch : program.launches) {
+          const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch);
+          if (kernel == nullptr || !known.insert(codegen::tile::structure(kernel->kernel)).second) continue;
+          const std::string symbol = fmt::format("kernel{}", kernels.size());
+          cuda::KernelSource source = cuda::emit(kernel->kernel, symbol, target);
+          kernels.push_back(
+              {fmt::format("{}/{}/{}/{}", model, strategy, step ? "step" : "forward", kernel->kernel.name),
+               symbol, std::move(source.text), source.launch});
+        }
+      }
+    }
+  }
+  return kernels;
+}
+
+std::map<std::string, cuda::KernelResources> compile(const std::vector<NamedKernel>& kernels, int arch) {
+  std::map<std::string, cuda::KernelResources> resources;
+  for (std::size_t first = 0; first < kernels.size(); first += kBatch) {
+    std::string text(cuda::prelude());
+    for (std::size_t i = first; i < std::min(first + kBatch, kernels.size()); ++i) text += kernels[i].text;
+    for (cuda::KernelResources& kernel : cuda::compile_cubin(text, arch).kernels)
+      resources[kernel.symbol] = std::move(kernel);
+  }
+  return resources;
+}
+
+std::vector<std::string> lines_of(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
+}
+
+/// Prints what `was` has and `is` lacks.
+bool report_missing(const std::vector<std::string>& was, const std::vector<std::string>& is, char sign) {
+  const std::set<std::string> known(is.begin(), is.end());
+  bool any = false;
+  for (const std::string& line : was) {
+    if (known.contains(line)) continue;
+    std::printf("%c %s\n", sign, line.c_str());
+    any = true;
+  }
+  return any;
+}
+
+int run(int arch, const std::string& path, bool write) {
+  if (const auto missing = cuda::nvrtc_missing()) {
+    std::printf("skipped: %s\n", missing->c_str());
+    return kSkipped;
+  }
+  const std::vector<NamedKernel> kernels = kernels_of_matrix(cuda::device_target(arch));
+  const auto resources = compile(kernels, arch);
+  std::vector<std::string> table = {fmt::format(
+      "# sm_{}, NVRTC {}: threads of a block, its dynamic shared memory in bytes, registers of a thread",
+      arch, cuda::nvrtc_version())};
+  bool failed = false;
+  for (const NamedKernel& kernel : kernels) {
+    const cuda::KernelResources& taken = resources.at(kernel.symbol);
+    if (taken.spill_bytes > 0) {
+      std::printf("%s spills %d bytes\n", kernel.name.c_str(), taken.spill_bytes);
+      failed = true;
+    }
+    table.push_back(fmt::format("{} {} {} {}", kernel.name, kernel.launch.threads,
+                                kernel.launch.shared_bytes + taken.shared_bytes, taken.registers));
+  }
+  std::printf("%zu kernels\n", kernels.size());
+  if (write) {
+    std::ofstream file(path);
+    for (const std::string& line : table) file << line << '\n';
+    return failed ? 1 : 0;
+  }
+  const std::vector<std::string> before = lines_of(path);
+  if (before.empty() || before[0] != table[0]) {
+    std::printf("%s was written by another NVRTC: its figures are not compared\n", path.c_str());
+    return failed ? 1 : 0;
+  }
+  const bool gone = report_missing(before, table, '-'), fresh = report_missing(table, before, '+');
+  if (gone || fresh)
+    std::printf("what kernels take has changed; if that is meant: cuda_matrix %d %s --write\n", arch,
+                path.c_str());
+  return failed || gone || fresh ? 1 : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) {
+    std::fprintf(stderr, "cuda_matrix ARCH TABLE [--write]\n");
+    return 2;
+  }
+  try {
+    return run(std::stoi(argv[1]), argv[2], argc > 3 && std::string(argv[3]) == "--write");
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "cuda_matrix: %s\n", error.what());
+    return 1;
+  }
+}
