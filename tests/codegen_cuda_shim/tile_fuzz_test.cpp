@@ -42,7 +42,9 @@ TEST_CASE("random tile kernels as CUDA text agree with the interpreter, in any o
   }
   HostCompiler compiler(kernel_folder(), codegen::cuda::prelude(), CompileOptions{2, false});
   compiler.add(texts);
-  for (const auto& [seed, one] : printed) {
+  for (const auto& entry : printed) {
+    const std::uint64_t seed = entry.first;
+    const auto& one = entry.second;
     test::TileCheck check;
     check.seed = seed;
     check.tolerance = 1e-5;
