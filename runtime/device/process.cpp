@@ -3,6 +3,8 @@
 #include <malloc.h>
 #include <sys/resource.h>
 
+#include "runtime/device/sanitized.h"
+
 namespace rewire::runtime {
 
 std::int64_t peak_memory_bytes() {
@@ -12,7 +14,7 @@ std::int64_t peak_memory_bytes() {
 }
 
 std::optional<std::int64_t> heap_bytes() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef REWIRE_SANITIZED
   return std::nullopt;
 #else
   const struct mallinfo2 info = ::mallinfo2();

@@ -1,7 +1,7 @@
 # A new strategy as its author begins it, from nothing but an installed prefix: `plugin new`, configure, build, and
 # the project's own tests (`plugin test`, a few steps of training).
 #
-#   cmake -DBUILD=<build tree> -DWORK=<scratch folder> -DFLAGS=<compiler flags> -P skeleton.cmake
+#   cmake -DBUILD=<build tree> -DWORK=<scratch folder> -DCOMPILER=<of that tree> -DFLAGS=<compiler flags> -P skeleton.cmake
 cmake_minimum_required(VERSION 3.25)
 function(run)
   execute_process(COMMAND ${ARGN} WORKING_DIRECTORY "${WORK}" RESULT_VARIABLE code OUTPUT_VARIABLE output ERROR_VARIABLE output)
@@ -11,6 +11,7 @@ function(run)
   set(output "${output}" PARENT_SCOPE)
 endfunction()
 
+set(ENV{CXX} "${COMPILER}")
 file(REMOVE_RECURSE "${WORK}")
 file(MAKE_DIRECTORY "${WORK}")
 run("${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${WORK}/prefix")

@@ -1,10 +1,12 @@
 # Installs the SDK alone into a fresh prefix and builds the example against it, as a user would.
 #
-#   cmake -DBUILD=<build tree> -DEXAMPLE=<its sources> -DWORK=<scratch folder> -DFLAGS=<compiler flags> -P out_of_tree.cmake
+#   cmake -DBUILD=<build tree> -DEXAMPLE=<its sources> -DWORK=<scratch folder> -DCOMPILER=<of that tree> -DFLAGS=<compiler flags>
+#         -P out_of_tree.cmake
 cmake_minimum_required(VERSION 3.25)
 function(step)
   execute_process(COMMAND "${CMAKE_COMMAND}" ${ARGN} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
+set(ENV{CXX} "${COMPILER}")
 file(REMOVE_RECURSE "${WORK}")
 step(--install "${BUILD}" --component sdk --prefix "${WORK}/installed")
 file(RENAME "${WORK}/installed" "${WORK}/moved") # the prefix is relocatable

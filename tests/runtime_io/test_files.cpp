@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "ir/error.h"
+#include "runtime/device/sanitized.h"
 #include "runtime/io/files.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
@@ -88,7 +89,7 @@ TEST_CASE("A file that cannot be read is a user error with the system's reason")
   CHECK(message_of<UserError>([&] { read_file(path); }) == "cannot read " + path + ": Is a directory");
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // whose allocators abort on such a size
+#ifndef REWIRE_SANITIZED  // whose allocators abort on such a size
 TEST_CASE("A file larger than memory is refused before it is read") {
   const TemporaryFolder folder;
   const std::string path = folder.file("sparse");
