@@ -22,7 +22,10 @@ build() {  # build PRESET [TARGET…]
   local preset=$1
   shift
   say "building $preset into build/$preset"
-  cmake --preset "$preset" >"build/$preset.configure.log" || { cat "build/$preset.configure.log" >&2; exit 1; }
+  # These change the compiler: an older tree of another one would lose the preset's settings on the way.
+  local fresh=()
+  case "$preset" in asan | tsan) fresh=(--fresh) ;; esac
+  cmake "${fresh[@]}" --preset "$preset" >"build/$preset.configure.log" || { cat "build/$preset.configure.log" >&2; exit 1; }
   cmake --build "build/$preset" --parallel "$jobs" ${1:+--target "$@"}
 }
 
