@@ -5,13 +5,16 @@
 namespace rewire::runtime {
 namespace {
 
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::string_view kBeforeStrings = "\n=,.[{";
 constexpr std::string_view kBetweenKeys = "\n=,[]{}";
 
 /// Walks over the text as TOML's strings and comments divide it.
 class Scanner {
  public:
-  explicit Scanner(std::string_view text) : text_(text) {}
+  explicit Scanner(std::string_view text) : text_(text) {
+    if (text_.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
+  }
 
   std::optional<int> find() {
     char before = '\n';  // the last character that is no blank

@@ -199,6 +199,8 @@ TEST_CASE("Deep nesting is refused, and so is a text too large to be a recipe") 
   };
   CHECK(fault("x = 1.5\n" + repeated("a.", 32000) + "a = 1\n") == "r.toml:2: a key has more than 16 parts");
   CHECK(fault("[" + repeated("\"a\" . ", 16) + "a]") == "r.toml:1: a key has more than 16 parts");
+  // Dots in a string part nothing, behind a byte-order mark as well.
+  CHECK(fault("\xEF\xBB\xBF\"" + repeated("a.", 16) + "\" = 1\n").starts_with("r.toml:1: unknown "));
   CHECK(fault(repeated("a.", 15) + "a = 1\n") == "r.toml:1: unknown section [a]");
   // As deep as toml++ and keys of 16 parts allow.
   const std::string key = repeated("a.", 15) + "a = ";
