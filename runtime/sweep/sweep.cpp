@@ -119,7 +119,7 @@ class SweepReader {
       for (const std::string& flag : plugins.flags)
         plugins.label += (plugins.label.empty() ? "" : " + ") + without_folder(flag);
       if (std::ranges::find(sweep_.plugins, plugins.flags, &SweepPlugins::flags) != sweep_.plugins.end())
-        user_error("{}: '{}' stands twice", plugins.place, plugins.label);
+        user_error("{}: '{}' stands twice", plugins.place, printable(plugins.label));
       sweep_.plugins.push_back(std::move(plugins));
     }
   }
@@ -160,7 +160,7 @@ class SweepReader {
     if (is_value) {
       add(axis, node, place);
     } else {
-      if (list->empty()) user_error("{}: {} has no value", place, key);
+      if (list->empty()) user_error("{}: {} has no value", place, printable(key));
       for (const toml::node& element : *list)
         add(axis, element, Place::of(file_name_, element.source()).text);
     }
@@ -172,7 +172,7 @@ class SweepReader {
     Recipe checked;
     apply_setting(checked, setting, place);
     if (std::ranges::find(axis.settings, setting, &Placed::text) != axis.settings.end())
-      user_error("{}: {} stands twice", place, setting);
+      user_error("{}: {} stands twice", place, printable(setting));
     axis.settings.push_back({setting, place});
   }
 
