@@ -1,15 +1,12 @@
 // NVRTC through dlopen; see nvrtc.h. Its few functions are declared here from its documentation.
 #include "codegen/cuda/nvrtc.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
-#include <filesystem>
-#include <type_traits>
 
+#include "codegen/cuda/shared_library.h"
 #include "ir/error.h"
 
 namespace rewire::codegen::cuda {
@@ -20,89 +17,49 @@ using Status = int;  // 0: success
 constexpr Status kInvalidOption = 5, kCompilation = 6;
 
 struct Library {
-  std::string problem;  // why it cannot be used; empty: it can
+  SharedLibrary file{{"NVRTC (libnvrtc.so, part of the CUDA toolkit 12 or newer)",
+                      "REWIRE_NVRTC",
+                      {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}}};
 
-  Status (*version)(int*, int*) = nullptr;
-  Status (*supported_count)(int*) = nullptr;
-  Status (*supported)(int*) = nullptr;
-  Status (*create)(Program*, const char*, const char*, int, const char* const*, const char* const*) = nullptr;
-  Status (*destroy)(Program*) = nullptr;
-  Status (*compile)(Program, int, const char* const*) = nullptr;
-  Status (*log_size)(Program, std::size_t*) = nullptr;
-  Status (*log)(Program, char*) = nullptr;
-  Status (*cubin_size)(Program, std::size_t*) = nullptr;
-  Status (*cubin)(Program, char*) = nullptr;
-  Status (*ptx_size)(Program, std::size_t*) = nullptr;
-  Status (*ptx)(Program, char*) = nullptr;
-  const char* (*error)(Status) = nullptr;
+  Status (*version)(int*, int*);
+  Status (*supported_count)(int*);
+  Status (*supported)(int*);
+  Status (*create)(Program*, const char*, const char*, int, const char* const*, const char* const*);
+  Status (*destroy)(Program*);
+  Status (*compile)(Program, int, const char* const*);
+  Status (*log_size)(Program, std::size_t*);
+  Status (*log)(Program, char*);
+  Status (*cubin_size)(Program, std::size_t*);
+  Status (*cubin)(Program, char*);
+  Status (*ptx_size)(Program, std::size_t*);
+  Status (*ptx)(Program, char*);
+  const char* (*error)(Status);
+
+  Library() {
+    file.find(version, "nvrtcVersion");
+    file.find(supported_count, "nvrtcGetNumSupportedArchs");
+    file.find(supported, "nvrtcGetSupportedArchs");
+    file.find(create, "nvrtcCreateProgram");
+    file.find(destroy, "nvrtcDestroyProgram");
+    file.find(compile, "nvrtcCompileProgram");
+    file.find(log_size, "nvrtcGetProgramLogSize");
+    file.find(log, "nvrtcGetProgramLog");
+    file.find(cubin_size, "nvrtcGetCUBINSize");
+    file.find(cubin, "nvrtcGetCUBIN");
+    file.find(ptx_size, "nvrtcGetPTXSize");
+    file.find(ptx, "nvrtcGetPTX");
+    file.find(error, "nvrtcGetErrorString");
+  }
 };
 
-/// Folders of toolkits, the newest first.
-std::vector<std::string> toolkit_libraries() {
-  namespace fs = std::filesystem;
-  std::vector<std::string> toolkits, paths;
-  std::error_code ignored;
-  for (const fs::directory_entry& entry : fs::directory_iterator("/usr/local", ignored)) {
-    if (entry.path().filename().string().starts_with("cuda")) toolkits.push_back(entry.path().string());
-  }
-  std::sort(toolkits.rbegin(), toolkits.rend());
-  for (const std::string& toolkit : toolkits) {
-    for (const char* folder : {"/lib64", "/lib"}) paths.push_back(toolkit + folder + "/libnvrtc.so");
-  }
-  return paths;
-}
-
-void* open_library(std::string& problem) {
-  if (const char* chosen = std::getenv("REWIRE_NVRTC"); chosen != nullptr && *chosen != '\0') {
-    if (void* handle = dlopen(chosen, RTLD_NOW | RTLD_LOCAL)) return handle;
-    problem = fmt::format("REWIRE_NVRTC is '{}', which cannot be loaded: {}", chosen, dlerror());
-    return nullptr;
-  }
-  std::vector<std::string> paths = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
-  for (std::string& path : toolkit_libraries()) paths.push_back(std::move(path));
-  for (const std::string& path : paths) {
-    if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
-  }
-  problem =
-      "NVRTC (libnvrtc.so, part of the CUDA toolkit 12 or newer) was not found; install it or set "
-      "REWIRE_NVRTC to its path";
-  return nullptr;
-}
-
-Library load_library() {
-  Library library;
-  void* const handle = open_library(library.problem);
-  if (handle == nullptr) return library;
-  const auto find = [&](auto& function, const char* name) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));
-    if (function == nullptr && library.problem.empty())
-      library.problem =
-          fmt::format("the NVRTC that was found has no {}; version 12 or newer is needed", name);
-  };
-  find(library.version, "nvrtcVersion");
-  find(library.supported_count, "nvrtcGetNumSupportedArchs");
-  find(library.supported, "nvrtcGetSupportedArchs");
-  find(library.create, "nvrtcCreateProgram");
-  find(library.destroy, "nvrtcDestroyProgram");
-  find(library.compile, "nvrtcCompileProgram");
-  find(library.log_size, "nvrtcGetProgramLogSize");
-  find(library.log, "nvrtcGetProgramLog");
-  find(library.cubin_size, "nvrtcGetCUBINSize");
-  find(library.cubin, "nvrtcGetCUBIN");
-  find(library.ptx_size, "nvrtcGetPTXSize");
-  find(library.ptx, "nvrtcGetPTX");
-  find(library.error, "nvrtcGetErrorString");
-  return library;
-}
-
 const Library& any_library() {
-  static const Library library = load_library();
+  static const Library library;
   return library;
 }
 
 const Library& usable_library() {
   const Library& library = any_library();
-  if (!library.problem.empty()) throw UserError(library.problem);
+  if (!library.file.problem().empty()) throw UserError(library.file.problem());
   return library;
 }
 
@@ -181,8 +138,8 @@ int number_before(std::string_view line, std::string_view unit) {
 
 std::optional<std::string> nvrtc_missing() {
   const Library& library = any_library();
-  if (library.problem.empty()) return std::nullopt;
-  return library.problem;
+  if (library.file.problem().empty()) return std::nullopt;
+  return library.file.problem();
 }
 
 std::string nvrtc_version() {

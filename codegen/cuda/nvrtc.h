@@ -10,8 +10,8 @@
 
 namespace rewire::codegen::cuda {
 
-/// Why NVRTC cannot be used, in one line; nullopt: it can. It is looked for at $REWIRE_NVRTC (the library
-/// itself), then where the loader looks, then in /usr/local/cuda*/lib64 and lib.
+/// Why NVRTC cannot be used, in one line; nullopt: it can. $REWIRE_NVRTC names the library itself; else it is
+/// looked for as codegen/cuda/shared_library.h says.
 std::optional<std::string> nvrtc_missing();
 /// "13.0". UserError with the line above.
 std::string nvrtc_version();

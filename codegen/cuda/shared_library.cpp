@@ -1,0 +1,72 @@
+#include "codegen/cuda/shared_library.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <link.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+namespace rewire::codegen::cuda {
+namespace {
+
+/// Ends in a slash each; "" is the loader's own path.
+std::vector<std::string> library_folders() {
+  namespace fs = std::filesystem;
+  std::vector<std::string> toolkits;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator("/usr/local", ignored)) {
+    if (entry.path().filename().string().starts_with("cuda")) toolkits.push_back(entry.path().string());
+  }
+  std::sort(toolkits.rbegin(), toolkits.rend());
+  if (const char* home = std::getenv("CUDA_HOME"); home != nullptr && *home != '\0')
+    toolkits.insert(toolkits.begin(), home);
+  std::vector<std::string> folders = {""};
+  for (const std::string& toolkit : toolkits) {
+    for (const char* folder : {"/lib64/", "/lib/"}) folders.push_back(toolkit + folder);
+  }
+  return folders;
+}
+
+void* open(const std::string& path) {
+  return ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+}
+
+std::string path_of(void* handle) {
+  link_map* map = nullptr;
+  return ::dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr ? map->l_name : "";
+}
+
+}  // namespace
+
+SharedLibrary::SharedLibrary(const LibraryNames& names) : name_(names.name) {
+  const char* chosen = std::getenv(names.variable.c_str());
+  if (chosen != nullptr && *chosen != '\0') {
+    handle_.reset(open(chosen));
+    if (handle_ == nullptr)
+      problem_ = fmt::format("{} is '{}', which cannot be loaded: {}", names.variable, chosen, ::dlerror());
+  } else {
+    for (const std::string& folder : library_folders()) {
+      for (const std::string& soname : names.sonames) {
+        if (handle_ == nullptr) handle_.reset(open(folder + soname));
+      }
+    }
+    if (handle_ == nullptr)
+      problem_ = fmt::format("{} was not found; install it or set {} to its path", name_, names.variable);
+  }
+  if (handle_ != nullptr) path_ = path_of(handle_.get());
+}
+
+void SharedLibrary::Close::operator()(void* handle) const {
+  ::dlclose(handle);
+}
+
+void* SharedLibrary::address(const char* symbol) {
+  void* const found = handle_ == nullptr ? nullptr : ::dlsym(handle_.get(), symbol);
+  if (found == nullptr && problem_.empty())
+    problem_ = fmt::format("{} in {} has no {}; a newer one does", name_, path_, symbol);
+  return found;
+}
+
+}  // namespace rewire::codegen::cuda
