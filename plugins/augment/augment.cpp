@@ -90,7 +90,8 @@ class Projection {
 
 /// The paths of one join, whose channels are the last axis of u.
 std::vector<Value> paths_of(const Rewrite& call, const Join& join, const Value& u) {
-  const std::int64_t count = call.get_int("paths"), width = u.shape().back();
+  const Ints shape = u.shape();
+  const std::int64_t count = call.get_int("paths"), width = shape.at(shape.size() - 1);
   const std::string order = call.get_text("order");
   if (order == "act") return {gelu(u) * static_cast<double>(count)};
   const Projection projection(call, join, width);
