@@ -1,0 +1,27 @@
+// What a test asks the fake libraries, beside their ABI. Each function is found by dlsym in the library that
+// $REWIRE_CUDA_DRIVER names; a process has one of each.
+#pragma once
+
+namespace rewire::fake_cuda {
+
+struct Controls {
+  /// Forgets counts, faults, traces and what was to fail. What is allocated stays.
+  void (*reset)();
+  /// The `nth` call (from 1) of `call` from now on answers `code`. "" and 0: none does.
+  void (*fail)(const char* call, long nth, int code);
+  /// How often `call` was called since the last reset.
+  long (*calls)(const char* call);
+  /// Everything called since then, a name a line, in the order of the first calls.
+  const char* (*called)();
+  /// Handles and allocations that live, a line each; "": none.
+  const char* (*live)();
+  /// What was done wrong since the last reset, a line each; "": nothing.
+  const char* (*faults)();
+  /// The work that ran since the last reset, "stream 1: label" a line.
+  const char* (*trace)();
+  /// When work runs: 0: as late as a caller's waiting allows; else drawn from this seed among all that could
+  /// run.
+  void (*order)(unsigned long seed);
+};
+
+}  // namespace rewire::fake_cuda

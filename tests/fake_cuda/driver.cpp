@@ -1,0 +1,401 @@
+// The ABI of libcuda: devices, the primary context, memory, modules, kernels, streams and events.
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+
+#include "ir/error.h"
+#include "tests/fake_cuda/abi.h"
+
+namespace rewire::fake_cuda {
+namespace {
+
+constexpr int kContext = 1;                            // what the context's handle points at
+constexpr std::size_t kMemory = std::size_t{4} << 30;  // of the device
+constexpr int kSharedBytes = 232448, kMultiprocessors = 132;
+
+thread_local const void* current_context = nullptr;
+
+struct ErrorName {
+  int code;
+  const char *name, *text;
+};
+constexpr ErrorName kErrors[] = {
+    {0, "CUDA_SUCCESS", "no error"},
+    {1, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
+    {2, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+    {3, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
+    {100, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
+    {101, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
+    {200, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
+    {201, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
+    {400, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
+    {500, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
+    {600, "CUDA_ERROR_NOT_READY", "device not ready"},
+    {700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+    {719, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
+    {801, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
+    {900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"},
+    {901, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "operation failed due to a previous error during capture"},
+    {903, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED", "the capture was not initiated in this stream"},
+};
+
+int describe(int code, const char** text, const char* ErrorName::*field) {
+  for (const ErrorName& error : kErrors) {
+    if (error.code != code) continue;
+    *text = error.*field;
+    return kSuccess;
+  }
+  *text = nullptr;
+  return kInvalidValue;
+}
+
+int allocate(const Call& call, Space space, std::size_t bytes, std::byte** address) {
+  std::size_t used = 0;
+  for (const auto& [begin, allocation] : call.world.memory)
+    used += allocation.space == space ? allocation.bytes : 0;
+  if (bytes == 0) return kInvalidValue;
+  if (used + bytes > kMemory) return kOutOfMemory;
+  Allocation allocation(space, bytes);
+  *address = allocation.begin();
+  call.world.memory.emplace(*address, std::move(allocation));
+  return kSuccess;
+}
+
+/// What is under way may still use it: the driver waits.
+int release(const Call& call, Space space, const std::byte* address) {
+  call.world.run_all();
+  const auto found = call.world.memory.find(address);
+  if (found == call.world.memory.end() || found->second.space != space)
+    return call.refuse(kInvalidValue, "no allocation begins at this address");
+  call.world.memory.erase(found);
+  return call.status;
+}
+
+/// A copy as work of a stream. What is not pinned is read at once, as the driver does.
+int copy(const Call& call, const char* what, void* to, Space to_space, const void* from, Space from_space,
+         std::size_t bytes, void* stream) {
+  if (call.status != kSuccess) return call.status;
+  const auto plain = [&](Space space, const void* address) {
+    return space == Space::pinned && call.world.owner(address, 1) == nullptr;
+  };
+  const std::string label = fmt::format("{} {}", what, bytes);
+  if (plain(from_space, from)) {
+    std::vector<std::byte> bytes_now(static_cast<const std::byte*>(from),
+                                     static_cast<const std::byte*>(from) + bytes);
+    return enqueue(stream, label, [=, taken = std::move(bytes_now)] {
+      World::get().require(to_space, to, bytes, what);
+      std::memcpy(to, taken.data(), bytes);
+    });
+  }
+  const bool waits = plain(to_space, to);
+  const int status = enqueue(stream, label, [=] {
+    World::get().require(from_space, from, bytes, what);
+    if (!waits) World::get().require(to_space, to, bytes, what);
+    std::memmove(to, from, bytes);
+  });
+  if (status != kSuccess || !waits) return status;
+  const Stream& target = *call.world.streams.at(stream);
+  if (target.capture != nullptr)
+    return call.refuse(kCaptureUnsupported, "a captured copy to memory that is not pinned");
+  return call.world.run_until(target, [&] { return target.queue.empty(); });
+}
+
+}  // namespace
+
+ContextCall::ContextCall(const char* call, bool unsafe) : Call(call, unsafe) {
+  if (status == kSuccess && (current_context == nullptr || world.context_uses == 0))
+    status = refuse(kInvalidContext, "the thread has no context");
+}
+
+REWIRE_FAKE_API int cuInit(unsigned) {
+  World& world = World::get();
+  const std::lock_guard lock(world.mutex);
+  const int status = enter("cuInit");
+  world.initialized = world.initialized || status == kSuccess;
+  return status;
+}
+REWIRE_FAKE_API int cuDriverGetVersion(int* version) {
+  *version = 13000;
+  return enter("cuDriverGetVersion");
+}
+REWIRE_FAKE_API int cuGetErrorName(int code, const char** text) {
+  return describe(code, text, &ErrorName::name);
+}
+REWIRE_FAKE_API int cuGetErrorString(int code, const char** text) {
+  return describe(code, text, &ErrorName::text);
+}
+
+REWIRE_FAKE_API int cuDeviceGetCount(int* count) {
+  const Call call("cuDeviceGetCount");
+  *count = 1;
+  return call.status;
+}
+REWIRE_FAKE_API int cuDeviceGet(int* device, int ordinal) {
+  const Call call("cuDeviceGet");
+  *device = ordinal;
+  return call.status != kSuccess || ordinal == 0 ? call.status : static_cast<int>(kInvalidDevice);
+}
+REWIRE_FAKE_API int cuDeviceGetName(char* name, int size, int) {
+  const Call call("cuDeviceGetName");
+  fmt::format_to_n(name, size, "Fake CUDA device{}", '\0');
+  return call.status;
+}
+REWIRE_FAKE_API int cuDeviceGetUuid_v2(char* uuid, int) {
+  const Call call("cuDeviceGetUuid_v2");
+  for (int i = 0; i < 16; ++i) uuid[i] = static_cast<char>(i);
+  return call.status;
+}
+REWIRE_FAKE_API int cuDeviceTotalMem_v2(std::size_t* bytes, int) {
+  const Call call("cuDeviceTotalMem_v2");
+  *bytes = kMemory;
+  return call.status;
+}
+REWIRE_FAKE_API int cuDeviceGetAttribute(int* value, int attribute, int) {
+  const Call call("cuDeviceGetAttribute");
+  constexpr std::array<std::array<int, 2>, 4> kAttributes = {
+      {{16, kMultiprocessors}, {75, 9}, {76, 0}, {97, kSharedBytes}}};
+  for (const auto& [number, answer] : kAttributes) {
+    if (number != attribute) continue;
+    *value = answer;
+    return call.status;
+  }
+  return call.refuse(kInvalidValue, fmt::format("attribute {} is not known to the fake", attribute));
+}
+
+REWIRE_FAKE_API int cuDevicePrimaryCtxRetain(const void** context, int) {
+  const Call call("cuDevicePrimaryCtxRetain");
+  if (call.status != kSuccess) return call.status;
+  ++call.world.context_uses;
+  *context = &kContext;
+  return kSuccess;
+}
+REWIRE_FAKE_API int cuDevicePrimaryCtxRelease_v2(int) {
+  const Call call("cuDevicePrimaryCtxRelease_v2");
+  if (call.world.context_uses == 0) return call.refuse(kInvalidContext, "released more often than retained");
+  if (--call.world.context_uses == 0) {
+    call.world.run_all();
+    if (const std::string live = call.world.live(); !live.empty())
+      call.refuse(kSuccess, "still there: " + live);
+  }
+  return call.status;
+}
+REWIRE_FAKE_API int cuCtxSetCurrent(const void* context) {
+  const Call call("cuCtxSetCurrent");
+  if (call.status == kSuccess) current_context = context;
+  return call.status;
+}
+
+REWIRE_FAKE_API int cuMemAlloc_v2(Address* address, std::size_t bytes) {
+  const ContextCall call("cuMemAlloc_v2", true);
+  std::byte* memory = nullptr;
+  const int status = call.status == kSuccess ? allocate(call, Space::device, bytes, &memory) : call.status;
+  *address = reinterpret_cast<std::uintptr_t>(memory);
+  return status;
+}
+REWIRE_FAKE_API int cuMemFree_v2(Address address) {
+  const ContextCall call("cuMemFree_v2", true);
+  return release(call, Space::device, to_pointer(address));
+}
+REWIRE_FAKE_API int cuMemHostAlloc(void** address, std::size_t bytes, unsigned) {
+  const ContextCall call("cuMemHostAlloc", true);
+  std::byte* memory = nullptr;
+  const int status = call.status == kSuccess ? allocate(call, Space::pinned, bytes, &memory) : call.status;
+  *address = memory;
+  return status;
+}
+REWIRE_FAKE_API int cuMemFreeHost(void* address) {
+  const ContextCall call("cuMemFreeHost", true);
+  return release(call, Space::pinned, static_cast<const std::byte*>(address));
+}
+REWIRE_FAKE_API int cuMemcpyHtoDAsync_v2(Address to, const void* from, std::size_t bytes, void* stream) {
+  const ContextCall call("cuMemcpyHtoDAsync_v2");
+  return copy(call, "copy to the device", to_pointer(to), Space::device, from, Space::pinned, bytes, stream);
+}
+REWIRE_FAKE_API int cuMemcpyDtoHAsync_v2(void* to, Address from, std::size_t bytes, void* stream) {
+  const ContextCall call("cuMemcpyDtoHAsync_v2");
+  return copy(call, "copy to the host", to, Space::pinned, to_pointer(from), Space::device, bytes, stream);
+}
+REWIRE_FAKE_API int cuMemcpyDtoDAsync_v2(Address to, Address from, std::size_t bytes, void* stream) {
+  const ContextCall call("cuMemcpyDtoDAsync_v2");
+  return copy(call, "copy", to_pointer(to), Space::device, to_pointer(from), Space::device, bytes, stream);
+}
+REWIRE_FAKE_API int cuMemsetD8Async(Address to, unsigned char value, std::size_t bytes, void* stream) {
+  const ContextCall call("cuMemsetD8Async");
+  if (call.status != kSuccess) return call.status;
+  return enqueue(stream, fmt::format("set {}", bytes), [=] {
+    World::get().require(Space::device, to_pointer(to), bytes, "set");
+    std::memset(to_pointer(to), value, bytes);
+  });
+}
+
+REWIRE_FAKE_API int cuModuleLoadData(void** handle, const void* image) {
+  const ContextCall call("cuModuleLoadData", true);
+  if (call.status != kSuccess) return call.status;
+  std::shared_ptr<Module> module = parse_module(from_image(image));
+  if (module == nullptr) return call.refuse(kInvalidImage, "the image is none of the fake NVRTC's");
+  call.world.kernels.add(*module);
+  *handle = add(call.world.modules, std::move(module));
+  return kSuccess;
+}
+REWIRE_FAKE_API int cuModuleUnload(void* handle) {
+  const ContextCall call("cuModuleUnload", true);
+  call.world.run_all();
+  if (call.world.modules.erase(handle) == 0)
+    return call.refuse(kInvalidHandle, "no such module, or it was unloaded");
+  return call.status;
+}
+REWIRE_FAKE_API int cuModuleGetFunction(void** function, void* handle, const char* symbol) {
+  const ContextCall call("cuModuleGetFunction");
+  if (call.status != kSuccess) return call.status;
+  const auto module = find(call, call.world.modules, handle, "module");
+  if (module == nullptr) return kInvalidHandle;
+  for (const auto& kernel : module->kernels) {
+    if (kernel->symbol != symbol) continue;
+    *function = kernel.get();
+    return kSuccess;
+  }
+  return kNotFound;
+}
+REWIRE_FAKE_API int cuFuncSetAttribute(void* function, int attribute, int value) {
+  const ContextCall call("cuFuncSetAttribute");
+  if (call.status != kSuccess) return call.status;
+  if (attribute != 8 || value > kSharedBytes) return kInvalidValue;
+  static_cast<Kernel*>(function)->shared_limit = value;
+  return kSuccess;
+}
+
+REWIRE_FAKE_API int cuLaunchKernel(void* function, unsigned blocks, unsigned blocks_y, unsigned blocks_z,
+                                   unsigned threads, unsigned threads_y, unsigned threads_z, unsigned shared,
+                                   void* stream, void** parameters, void** extra) {
+  const ContextCall call("cuLaunchKernel");
+  if (call.status != kSuccess) return call.status;
+  std::shared_ptr<Module> module;
+  for (const auto& [handle, candidate] : call.world.modules) {
+    for (const auto& kernel : candidate->kernels) {
+      if (kernel.get() == function) module = candidate;
+    }
+  }
+  if (module == nullptr) return call.refuse(kInvalidHandle, "the function is of no module that is loaded");
+  const Kernel& kernel = *static_cast<const Kernel*>(function);
+  if (blocks_y * blocks_z * threads_y * threads_z != 1 || extra != nullptr)
+    return call.refuse(kNotSupported, "the fake runs grids of one dimension, with plain parameters");
+  if (blocks == 0 || threads == 0 || threads > 1024 || static_cast<int>(shared) > kernel.shared_limit)
+    return call.refuse(
+        kInvalidValue,
+        fmt::format("'{}': no device launches {} blocks of {} threads with {} bytes, {} allowed",
+                    kernel.symbol, blocks, threads, shared, kernel.shared_limit));
+  std::vector<void*> arguments;
+  for (std::size_t i = 0; i < kernel.parameters; ++i)
+    arguments.push_back(to_pointer(*static_cast<const Address*>(parameters[i])));
+  const cuda_shim::Grid grid{blocks, static_cast<int>(threads), static_cast<std::int64_t>(shared)};
+  return enqueue(stream, kernel.symbol, [module, &kernel, grid, arguments] {
+    for (void* argument : arguments) World::get().require(Space::device, argument, 1, kernel.symbol.c_str());
+    World::get().kernels.launch(kernel, grid, arguments);
+  });
+}
+
+REWIRE_FAKE_API int cuStreamCreate(void** handle, unsigned) {
+  const ContextCall call("cuStreamCreate");
+  if (call.status != kSuccess) return call.status;
+  auto stream = std::make_shared<Stream>();
+  stream->number = ++call.world.streams_made;
+  *handle = add(call.world.streams, std::move(stream));
+  return kSuccess;
+}
+REWIRE_FAKE_API int cuStreamDestroy_v2(void* handle) {
+  const ContextCall call("cuStreamDestroy_v2");
+  call.world.run_all();
+  if (call.world.streams.erase(handle) == 0)
+    return call.refuse(kInvalidHandle, "no such stream, or it was destroyed");
+  return call.status;
+}
+REWIRE_FAKE_API int cuStreamSynchronize(void* handle) {
+  const ContextCall call("cuStreamSynchronize");
+  if (call.status != kSuccess) return call.status;
+  const auto stream = find(call, call.world.streams, handle, "stream");
+  if (stream == nullptr) return kInvalidHandle;
+  if (stream->capture != nullptr) {
+    stream->capture->invalid = true;
+    return call.refuse(kCaptureUnsupported, "the stream is being captured");
+  }
+  return call.world.run_until(*stream, [&] { return stream->queue.empty(); });
+}
+REWIRE_FAKE_API int cuStreamWaitEvent(void* handle, void* event_handle, unsigned) {
+  const ContextCall call("cuStreamWaitEvent");
+  if (call.status != kSuccess) return call.status;
+  const auto stream = find(call, call.world.streams, handle, "stream");
+  const auto event = find(call, call.world.events, event_handle, "event");
+  if (stream == nullptr || event == nullptr) return kInvalidHandle;
+  if (stream->capture != nullptr)
+    return call.refuse(kNotSupported, "the fake captures one stream, without events");
+  call.world.push(*stream, {Item::Kind::wait, {}, event, event->recorded});
+  return kSuccess;
+}
+
+REWIRE_FAKE_API int cuEventCreate(void** handle, unsigned) {
+  const ContextCall call("cuEventCreate");
+  if (call.status != kSuccess) return call.status;
+  *handle = add(call.world.events, std::make_shared<Event>());
+  return kSuccess;
+}
+REWIRE_FAKE_API int cuEventDestroy_v2(void* handle) {
+  const ContextCall call("cuEventDestroy_v2");
+  if (call.world.events.erase(handle) == 0)
+    return call.refuse(kInvalidHandle, "no such event, or it was destroyed");
+  return call.status;
+}
+REWIRE_FAKE_API int cuEventRecord(void* event_handle, void* handle) {
+  const ContextCall call("cuEventRecord");
+  if (call.status != kSuccess) return call.status;
+  const auto stream = find(call, call.world.streams, handle, "stream");
+  const auto event = find(call, call.world.events, event_handle, "event");
+  if (stream == nullptr || event == nullptr) return kInvalidHandle;
+  if (stream->capture != nullptr)
+    return call.refuse(kNotSupported, "the fake captures one stream, without events");
+  call.world.push(*stream, {Item::Kind::record, {}, event, ++event->recorded});
+  return kSuccess;
+}
+REWIRE_FAKE_API int cuEventSynchronize(void* handle) {
+  const ContextCall call("cuEventSynchronize");
+  if (call.status != kSuccess) return call.status;
+  const auto event = find(call, call.world.events, handle, "event");
+  if (event == nullptr) return kInvalidHandle;
+  const auto reached = [&] { return event->completed >= event->recorded; };
+  for (const auto& [key, stream] : call.world.streams) {
+    for (const Item& item : stream->queue) {
+      if (item.kind == Item::Kind::record && item.event == event)
+        return call.world.run_until(*stream, reached);
+    }
+  }
+  return broken();
+}
+REWIRE_FAKE_API int cuEventQuery(void* handle) {
+  const ContextCall call("cuEventQuery");
+  if (call.status != kSuccess) return call.status;
+  const auto event = find(call, call.world.events, handle, "event");
+  if (event == nullptr) return kInvalidHandle;
+  return event->completed >= event->recorded ? kSuccess : kNotReady;
+}
+REWIRE_FAKE_API int cuEventElapsedTime(float* milliseconds, void* start_handle, void* end_handle) {
+  const ContextCall call("cuEventElapsedTime");
+  if (call.status != kSuccess) return call.status;
+  const auto start = find(call, call.world.events, start_handle, "event");
+  const auto end = find(call, call.world.events, end_handle, "event");
+  if (start == nullptr || end == nullptr) return kInvalidHandle;
+  if (end->completed < end->recorded) return kNotReady;
+  *milliseconds = static_cast<float>((end->seconds - start->seconds) * 1e3);
+  return kSuccess;
+}
+
+REWIRE_FAKE_API int cuLaunchHostFunc(void* stream, void (*function)(void*), void* data) {
+  const ContextCall call("cuLaunchHostFunc");
+  if (call.status != kSuccess) return call.status;
+  return enqueue(stream, "host function", [=] {
+    World::get().in_host_function = true;
+    function(data);
+    World::get().in_host_function = false;
+  });
+}
+
+}  // namespace rewire::fake_cuda
