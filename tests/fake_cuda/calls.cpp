@@ -84,6 +84,7 @@ REWIRE_FAKE_API void rewire_fake_cuda_controls(Controls* controls) {
     const Lock lock(World::get().mutex);
     ledger() = Ledger();
     World::get().trace.clear();
+    World::get().streams_made = 0;
   };
   controls->fail = [](const char* call, long nth, int code) {
     const Lock lock(World::get().mutex);

@@ -1,0 +1,169 @@
+// A GPU and what lives on it, each an object that gives back what it took: the primary context, memory,
+// streams, events, modules and graphs. Every call that fails throws RuntimeFailure with the call's name, the
+// driver's words and what the call was for; a failing release is logged. Objects are used and destroyed while
+// their Context lives, on a thread that has entered it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "runtime/device/cuda/driver.h"
+
+namespace rewire::runtime::cuda {
+
+struct DeviceFacts {
+  std::string name, uuid;  // "GPU-…" as nvidia-smi spells it
+  int arch = 0;            // the compute capability times ten
+  int multiprocessors = 0;
+  std::int64_t shared_bytes_per_block = 0;  // that a kernel may opt in to
+  std::int64_t memory_bytes = 0;
+};
+
+int device_count();
+/// UserError if there is no device of this number.
+DeviceFacts device_facts(int ordinal);
+
+/// The device's primary context, current on the thread that makes it and on each that enters.
+class Context {
+ public:
+  explicit Context(int ordinal = 0);
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  void enter() const;
+  const DeviceFacts& facts() const { return facts_; }
+
+ private:
+  DeviceFacts facts_;
+  int device_ = 0;
+  void* handle_ = nullptr;
+};
+
+/// A handle of the driver and the function that releases it.
+class Owned {
+ public:
+  using Release = DriverCall<int(void*)>;
+
+  Owned() = default;
+  Owned(void* handle, const Release& release, const char* what)
+      : handle_(handle), release_(&release), what_(what) {}
+  ~Owned();
+  Owned(Owned&& other) noexcept;
+  Owned& operator=(Owned&& other) noexcept;
+
+  void* get() const { return handle_; }
+
+ private:
+  void* handle_ = nullptr;
+  const Release* release_ = nullptr;
+  const char* what_ = "";
+};
+
+class DeviceMemory {
+ public:
+  DeviceMemory() = default;
+  /// `what` is for messages: "the arena of program 'step'". No bytes: no memory.
+  DeviceMemory(std::int64_t bytes, std::string_view what);
+  ~DeviceMemory();
+  DeviceMemory(DeviceMemory&& other) noexcept;
+  DeviceMemory& operator=(DeviceMemory&& other) noexcept;
+
+  Address address() const { return address_; }
+  std::int64_t bytes() const { return bytes_; }
+
+ private:
+  Address address_ = 0;
+  std::int64_t bytes_ = 0;
+};
+
+/// Memory of the host that the device copies from and to by itself.
+class PinnedMemory {
+ public:
+  PinnedMemory() = default;
+  PinnedMemory(std::int64_t bytes, std::string_view what);
+
+  std::span<std::byte> bytes() const { return {static_cast<std::byte*>(memory_.get()), size_}; }
+
+ private:
+  Owned memory_;
+  std::size_t size_ = 0;
+};
+
+class Event;
+
+/// Work in order. It does not wait for the legacy stream.
+class Stream {
+ public:
+  Stream();
+
+  void* handle() const { return handle_.get(); }
+  void synchronise(std::string_view purpose) const;
+  /// What is enqueued from here on runs after the event's last record.
+  void wait_for(const Event& event) const;
+
+  // `what` is copied: "of the inputs of 'step'".
+  void copy_in(Address to, const void* from, std::int64_t bytes, std::string_view what) const;
+  void copy_out(void* to, Address from, std::int64_t bytes, std::string_view what) const;
+  void copy(Address to, Address from, std::int64_t bytes, std::string_view what) const;
+  void fill(Address to, unsigned char value, std::int64_t bytes, std::string_view what) const;
+  /// `function(data)` on the host, in the stream's order; it may call nothing of the driver's.
+  void call(void (*function)(void*), void* data, std::string_view what) const;
+
+ private:
+  Owned handle_;
+};
+
+class Event {
+ public:
+  Event();
+
+  void* handle() const { return handle_.get(); }
+  void record(const Stream& stream) const;
+  /// Waits for the last record; at once if there was none.
+  void synchronise(std::string_view purpose) const;
+  bool happened() const;
+
+ private:
+  Owned handle_;
+};
+
+/// Machine code on the device.
+class Module {
+ public:
+  Module(const std::string& cubin, std::string_view what);
+  /// `shared_bytes`: of dynamic shared memory that launches will ask for.
+  void* function(const std::string& symbol, std::int64_t shared_bytes) const;
+
+ private:
+  Owned handle_;
+};
+
+/// A grid of one dimension; every parameter is an address.
+struct KernelGrid {
+  std::int64_t blocks = 1;
+  int threads = 32;
+  std::int64_t shared_bytes = 0;
+};
+void launch(void* function, const KernelGrid& grid, std::span<const Address> arguments, const Stream& stream,
+            std::string_view what);
+
+/// What was enqueued once, to be launched as one.
+class Graph {
+ public:
+  Graph() = default;
+  /// Records what `enqueue` puts on the stream, none of which runs now. If it throws, the capture ends.
+  Graph(const Stream& stream, std::string_view what, const std::function<void()>& enqueue);
+
+  explicit operator bool() const { return executable_.get() != nullptr; }
+  void launch(const Stream& stream, std::string_view what) const;
+
+ private:
+  Owned executable_;
+};
+
+}  // namespace rewire::runtime::cuda

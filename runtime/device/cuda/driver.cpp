@@ -1,0 +1,64 @@
+#include "runtime/device/cuda/driver.h"
+
+#include <fmt/format.h>
+
+#include "ir/error.h"
+#include "runtime/log.h"
+
+namespace rewire::runtime::cuda {
+namespace {
+
+constexpr int kOutOfMemory = 2;
+
+const Driver& any_driver() {
+  static const Driver driver;
+  return driver;
+}
+
+std::string error_words(int status) {
+  const char *name = nullptr, *text = nullptr;
+  const Driver& driver = any_driver();
+  if (driver.error_name.status(status, &name) != 0 || name == nullptr) return fmt::format("error {}", status);
+  if (driver.error_text.status(status, &text) != 0 || text == nullptr) return name;
+  return fmt::format("{} ({})", name, text);
+}
+
+std::string failure_text(std::string_view symbol, int status, std::string_view purpose) {
+  if (symbol.ends_with("_v2")) symbol.remove_suffix(3);
+  return fmt::format(
+      "{}{}{}: {}{}", symbol, purpose.empty() ? "" : " ", purpose, error_words(status),
+      status == kOutOfMemory ? "; use a smaller train.batch, or end what else uses the device" : "");
+}
+
+/// Of the driver and its initialisation, once a process.
+std::string find_problem() {
+  const Driver& driver = any_driver();
+  if (!driver.file.problem().empty()) return driver.file.problem();
+  if (const int status = driver.init.status(0); status != 0)
+    return fmt::format("the NVIDIA driver {} finds no device it can use: cuInit: {}", driver.file.path(),
+                       error_words(status));
+  return {};
+}
+
+}  // namespace
+
+void driver_failure(std::string_view symbol, int status, std::string_view purpose) {
+  throw RuntimeFailure(failure_text(symbol, status, purpose));
+}
+
+void log_driver_failure(std::string_view symbol, int status, std::string_view purpose) {
+  write_log(LogLevel::warning, failure_text(symbol, status, purpose));
+}
+
+std::optional<std::string> driver_missing() {
+  static const std::string problem = find_problem();
+  if (problem.empty()) return std::nullopt;
+  return problem;
+}
+
+const Driver& driver() {
+  if (const auto problem = driver_missing()) throw UserError(*problem);
+  return any_driver();
+}
+
+}  // namespace rewire::runtime::cuda
