@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "ir/error.h"
+#include "tests/fake_cuda/objects.h"
 #include "tests/fake_cuda/stream.h"
 
 namespace rewire::fake_cuda {
@@ -181,7 +182,7 @@ std::string World::live() const {
   add(graphs.size(), "graphs");
   add(executables.size(), "executable graphs");
   add(modules.size(), "modules");
-  return text;
+  return text + live_objects();
 }
 
 int enqueue(void* handle, std::string label, std::function<void()> run) {

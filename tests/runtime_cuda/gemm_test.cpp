@@ -1,0 +1,282 @@
+// Matrix products by cuBLASLt against sums in double precision, on the fake library: every way a matrix may
+// lie in memory, types, bias, batches; capture, errors and what is given back.
+#include "codegen/library/cublas_lt.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "ir/error.h"
+#include "ir/tensor.h"
+#include "runtime/device/cuda/device.h"
+#include "runtime/host_tensor.h"
+#include "tests/fake_cuda/use.h"
+#include "tests/support/catch.h"
+#include "tests/support/message_of.h"
+
+namespace rewire::runtime::cuda {
+namespace {
+
+using codegen::CublasLt;
+using codegen::DeviceGemm;
+using codegen::DeviceGemmShape;
+using ir::DType;
+
+constexpr std::int64_t kWorkspaceLimit = 1 << 20;
+
+void* pointer(Address address) {
+  return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address));
+}
+
+/// A device's buffer with its values on the host.
+class Operand {
+ public:
+  Operand(DType dtype, std::int64_t elements, std::mt19937_64& random, const Stream& stream)
+      : tensor_({dtype, {elements}}),
+        host_(tensor_.type().bytes(), "an operand"),
+        device_(tensor_.type().bytes(), "an operand") {
+    ir::Tensor values({dtype, {elements}});
+    for (double& value : values.data) value = std::uniform_real_distribution<double>(-1, 1)(random);
+    tensor_ = to_host(values);
+    std::ranges::copy(tensor_.bytes(), host_.bytes().begin());
+    stream.copy_in(device_.address(), host_.bytes().data(), tensor_.type().bytes(), "of an operand");
+  }
+
+  void* at(std::int64_t element) const {
+    return pointer(device_.address() + static_cast<Address>(element) * ir::dtype_bytes(tensor_.type().dtype));
+  }
+  std::vector<double> values() const { return to_double(tensor_).data; }
+  std::vector<double> read(const Stream& stream) {
+    stream.copy_out(host_.bytes().data(), device_.address(), tensor_.type().bytes(), "of an operand");
+    stream.synchronise("of the test");
+    std::ranges::copy(host_.bytes(), tensor_.bytes().begin());
+    return values();
+  }
+
+ private:
+  HostTensor tensor_;
+  PinnedMemory host_;
+  DeviceMemory device_;
+};
+
+std::int64_t elements(const DeviceGemmShape::Matrix& matrix, std::int64_t batch, std::int64_t rows,
+                      std::int64_t columns) {
+  return (batch - 1) * matrix.batch + (rows - 1) * matrix.row + (columns - 1) * matrix.column + 1;
+}
+
+/// A shape with gaps between rows, either operand transposed or repeated.
+DeviceGemmShape random_shape(std::mt19937_64& random) {
+  const auto integer = [&](std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+  };
+  DeviceGemmShape shape;
+  shape.batch = integer(0, 1) == 0 ? 1 : integer(2, 4);
+  shape.m = integer(1, 24), shape.n = integer(1, 24), shape.k = integer(1, 40);
+  shape.dtype =
+      std::vector{DType::f32, DType::bf16, DType::f16, DType::f64}[static_cast<std::size_t>(integer(0, 3))];
+  const bool half = shape.dtype == DType::bf16 || shape.dtype == DType::f16;
+  shape.result = half && integer(0, 1) == 0 ? DType::f32 : shape.dtype;
+  shape.bias = integer(0, 1) == 0;
+  shape.accumulate = integer(0, 2) == 0;
+  const auto matrix = [&](std::int64_t rows, std::int64_t columns, bool any) {
+    DeviceGemmShape::Matrix made;
+    if (any && integer(0, 1) == 0) {
+      made.row = 1, made.column = rows + integer(0, 5);
+    } else {
+      made.column = 1, made.row = columns + integer(0, 5);
+    }
+    made.batch = shape.batch == 1 || (any && integer(0, 3) == 0)
+                     ? 0
+                     : elements(made, 1, rows, columns) + integer(0, 9);
+    made.alignment = static_cast<std::int64_t>(ir::dtype_bytes(shape.dtype));
+    return made;
+  };
+  shape.a = matrix(shape.m, shape.k, true);
+  shape.b = matrix(shape.k, shape.n, true);
+  shape.c = matrix(shape.m, shape.n, false);
+  shape.c.alignment = static_cast<std::int64_t>(ir::dtype_bytes(shape.result));
+  return shape;
+}
+
+double epsilon(DType dtype) {
+  switch (dtype) {
+    case DType::bf16:
+      return 0x1p-8;
+    case DType::f16:
+      return 0x1p-11;
+    case DType::f64:
+      return 0x1p-50;
+    default:
+      return 0x1p-22;
+  }
+}
+
+TEST_CASE("matrices in any layout multiply") {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    fake_cuda::use().reset();
+    std::mt19937_64 random(seed);
+    const DeviceGemmShape shape = random_shape(random);
+    CAPTURE(seed, codegen::short_name(shape), ir::dtype_name(shape.dtype));
+    const Context context;
+    const Stream stream;
+    const CublasLt library;
+    DeviceGemm gemm(library, shape, kWorkspaceLimit, 2);
+    if (gemm.algorithms().size() > 1) gemm.choose(static_cast<int>(seed % 2));
+    const Operand a(shape.dtype, 3 + elements(shape.a, shape.batch, shape.m, shape.k), random, stream);
+    const Operand b(shape.dtype, 1 + elements(shape.b, shape.batch, shape.k, shape.n), random, stream);
+    Operand c(shape.result, elements(shape.c, shape.batch, shape.m, shape.n), random, stream);
+    const Operand bias(shape.result, shape.n, random, stream);
+    const std::vector<double> x = a.values(), y = b.values(), before = c.values(), row = bias.values();
+    const DeviceMemory workspace(gemm.workspace_bytes(), "the workspace");
+
+    gemm.run(a.at(3), b.at(1), c.at(0), bias.at(0), pointer(workspace.address()), stream.handle());
+
+    const std::vector<double> after = c.read(stream);
+    std::vector<bool> written(after.size(), false);
+    double worst = 0;
+    const auto at = [](const DeviceGemmShape::Matrix& matrix, std::int64_t batch, std::int64_t i,
+                       std::int64_t j) {
+      return static_cast<std::size_t>(batch * matrix.batch + i * matrix.row + j * matrix.column);
+    };
+    for (std::int64_t batch = 0; batch < shape.batch; ++batch) {
+      for (std::int64_t i = 0; i < shape.m; ++i) {
+        for (std::int64_t j = 0; j < shape.n; ++j) {
+          const std::size_t element = at(shape.c, batch, i, j);
+          double sum = shape.accumulate ? before[element] : 0, size = 1 + std::abs(sum);
+          if (shape.bias) sum += row[static_cast<std::size_t>(j)];
+          for (std::int64_t l = 0; l < shape.k; ++l) {
+            const double term = x[3 + at(shape.a, batch, i, l)] * y[1 + at(shape.b, batch, l, j)];
+            sum += term, size += std::abs(term);
+          }
+          written[element] = true;
+          worst = std::max(worst, std::abs(after[element] - sum) / size / epsilon(shape.result));
+        }
+      }
+    }
+    CHECK(worst < 1);
+    for (std::size_t i = 0; i < after.size(); ++i) {
+      if (!written[i] && after[i] != before[i]) FAIL_CHECK("wrote to the gap at " << i);
+    }
+    CHECK(std::string(fake_cuda::use().faults()).empty());
+  }
+  CHECK(std::string(fake_cuda::use().live()).empty());
+}
+
+TEST_CASE("TF32 rounds its operands, f32 does not") {
+  DeviceGemmShape shape{.m = 1, .n = 1, .k = 1, .a = {0, 1, 1, 4}, .b = {0, 1, 1, 4}, .c = {0, 1, 1, 4}};
+  std::mt19937_64 random(1);
+  const Context context;
+  const Stream stream;
+  const CublasLt library;
+  const Operand a(DType::f32, 1, random, stream), b(DType::f32, 1, random, stream);
+  for (const bool tf32 : {false, true}) {
+    shape.tf32 = tf32;
+    const DeviceGemm gemm(library, shape, 0);
+    CHECK(gemm.workspace_bytes() == 0);
+    Operand c(DType::f32, 1, random, stream);
+    gemm.run(a.at(0), b.at(0), c.at(0), nullptr, nullptr, stream.handle());
+    const double exact = a.values()[0] * b.values()[0], error = std::abs(c.read(stream)[0] - exact);
+    CHECK((error > 1e-6 * std::abs(exact)) == tf32);
+    CHECK(error < 1e-3 * std::abs(exact));
+  }
+}
+
+TEST_CASE("a captured product runs when its graph does") {
+  fake_cuda::use().reset();
+  const DeviceGemmShape shape{.m = 4, .n = 3, .k = 2, .a = {0, 2, 1}, .b = {0, 3, 1, 4}, .c = {0, 3, 1, 4}};
+  std::mt19937_64 random(2);
+  const Context context;
+  const Stream stream;
+  const CublasLt library;
+  const DeviceGemm gemm(library, shape, 0);
+  const Operand a(DType::f32, 8, random, stream), b(DType::f32, 6, random, stream);
+  Operand c(DType::f32, 12, random, stream);
+  const std::vector<double> before = c.values();
+  const Graph graph(stream, "the test",
+                    [&] { gemm.run(a.at(0), b.at(0), c.at(0), nullptr, nullptr, stream.handle()); });
+  CHECK(c.read(stream) == before);
+  graph.launch(stream, "the test");
+  CHECK(c.read(stream) != before);
+}
+
+TEST_CASE("an error of every call names the call, and nothing is lost") {
+  const DeviceGemmShape shape{.batch = 2,
+                              .m = 4,
+                              .n = 3,
+                              .k = 2,
+                              .a = {8, 2, 1, 8},
+                              .b = {6, 3, 1, 4},
+                              .c = {12, 3, 1, 4},
+                              .bias = true};
+  const auto run = [&] {
+    const Context context;
+    const Stream stream;
+    const DeviceMemory a(64, "a"), b(64, "b"), c(128, "c"), bias(64, "the bias"), workspace(8192, "work");
+    const CublasLt library;
+    const DeviceGemm gemm(library, shape, kWorkspaceLimit);
+    gemm.run(pointer(a.address()), pointer(b.address()), pointer(c.address()), pointer(bias.address()),
+             pointer(workspace.address()), stream.handle());
+  };
+  fake_cuda::use().reset();
+  run();
+  std::vector<std::string> calls;
+  for (const char* call :
+       {"cublasLtCreate", "cublasLtMatmulDescCreate", "cublasLtMatmulDescSetAttribute",
+        "cublasLtMatrixLayoutCreate", "cublasLtMatrixLayoutSetAttribute", "cublasLtMatmulPreferenceCreate",
+        "cublasLtMatmulPreferenceSetAttribute", "cublasLtMatmulAlgoGetHeuristic", "cublasLtMatmul"}) {
+    const long times = fake_cuda::use().calls(call);
+    CHECK(times > 0);
+    for (long nth = 1; nth <= times; ++nth) {
+      CAPTURE(call, nth);
+      fake_cuda::use().reset();
+      fake_cuda::use().fail(call, nth, 15);
+      const std::string message = test::message_of<RuntimeFailure>(run);
+      CHECK(message.starts_with(std::string(call) + " for "));
+      CHECK(message.find("CUBLAS_STATUS_NOT_SUPPORTED") != std::string::npos);
+      CHECK(std::string(fake_cuda::use().live()).empty());
+    }
+    fake_cuda::use().reset();
+    run();
+  }
+}
+
+TEST_CASE("a launch is a call for each index before the innermost batch axis") {
+  codegen::Program program;
+  const auto buffer = [&](DType dtype, const ir::Shape& shape) {
+    program.buffers.push_back({"", codegen::BufferKind::temporary, {dtype, shape}, {}});
+    return static_cast<std::int32_t>(program.buffers.size()) - 1;
+  };
+  // The heads' queries and keys out of a projection [2, 5, 3 x 4 x 8].
+  const std::int32_t qkv = buffer(DType::bf16, {2, 5, 96}), scores = buffer(DType::f32, {2, 4, 5, 5});
+  codegen::GemmLaunch launch;
+  launch.a = {qkv, 0, {2, 4, 5, 8}, {480, 8, 96, 1}};
+  launch.b = {qkv, 32, {2, 4, 8, 5}, {480, 8, 1, 96}};
+  launch.c = {scores, 0, {2, 4, 5, 5}, {100, 25, 5, 1}};
+  const std::vector<codegen::DeviceGemmCall> calls = codegen::device_gemm_calls(program, launch, true);
+  REQUIRE(calls.size() == 2);
+  CHECK(calls[0].shape == calls[1].shape);
+  const DeviceGemmShape& shape = calls[0].shape;
+  CHECK(codegen::short_name(shape) == "gemm 4 x 5x8x5");
+  CHECK(shape.a == DeviceGemmShape::Matrix{8, 96, 1, 16});
+  CHECK(shape.b == DeviceGemmShape::Matrix{8, 1, 96, 16});
+  CHECK(shape.c == DeviceGemmShape::Matrix{25, 5, 1, 4});
+  CHECK(shape.dtype == DType::bf16);
+  CHECK(shape.result == DType::f32);
+  CHECK_FALSE(shape.tf32);  // of f32 operands alone
+  CHECK(calls[1].a == 960);
+  CHECK(calls[1].b == 960 + 64);
+  CHECK(calls[0].b == 64);
+  CHECK(calls[1].c == 400);
+}
+
+TEST_CASE("a matrix that is contiguous in neither direction is refused") {
+  const Context context;
+  const CublasLt library;
+  const DeviceGemmShape shape{.m = 4, .n = 4, .k = 4, .a = {0, 8, 2}, .b = {0, 4, 1}, .c = {0, 4, 1}};
+  const std::string message = test::message_of<InternalError>([&] { DeviceGemm(library, shape, 0); });
+  CHECK(message.find("strides 8 and 2") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace rewire::runtime::cuda
