@@ -7,7 +7,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "ir/types.h"
 
@@ -24,8 +26,8 @@ struct CirculantSizes {
   std::int64_t outputs = 1, inputs = 1, lags = 1;
 };
 
-/// The lowering that takes least time by a model of operations and bytes: a function of sizes and dtype
-/// alone, so that a program is the same on every run.
-std::string_view choose_circulant_lowering(const CirculantSizes& sizes, DType dtype);
+/// The lowerings that can be, by a model of operations and bytes the fastest first: a function of sizes and
+/// dtype alone.
+std::vector<std::string> circulant_candidates(const CirculantSizes& sizes, DType dtype);
 
 }  // namespace rewire::ir

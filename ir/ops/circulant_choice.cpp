@@ -6,6 +6,7 @@
 //   fft    2.5 (p + q) n log2 n kFftSlowness + 4 p q n kPointwiseSlowness + kPerElement, likewise
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "ir/ops/circulant.h"
 
@@ -40,21 +41,21 @@ int split_radix(std::string_view lowering) {
   return lowering.starts_with("split") ? lowering.back() - '0' : 1;
 }
 
-std::string_view choose_circulant_lowering(const CirculantSizes& sizes, DType dtype) {
-  if (dtype == DType::bf16 || dtype == DType::f16) return "dense";  // the transforms would round on their way
+std::vector<std::string> circulant_candidates(const CirculantSizes& sizes, DType dtype) {
+  if (dtype == DType::bf16 || dtype == DType::f16)
+    return {"dense"};  // the transforms would round on their way
   const auto inputs = static_cast<double>(sizes.inputs * sizes.lags);
   const auto outputs = static_cast<double>(sizes.outputs * sizes.lags);
-  std::string_view best = "dense";
-  double time = 2 * inputs * outputs;
-  const auto consider = [&](std::string_view lowering, double other) {
-    if (other < time) best = lowering, time = other;
-  };
-  for (const std::string_view split : {"split2", "split4", "split8"}) {
+  std::vector<std::pair<double, std::string>> timed = {{2 * inputs * outputs, "dense"}};
+  for (const char* split : {"split2", "split4", "split8"}) {
     const int radix = split_radix(split);
-    if (sizes.lags % radix == 0) consider(split, split_time(inputs, outputs, radix));
+    if (sizes.lags % radix == 0) timed.emplace_back(split_time(inputs, outputs, radix), split);
   }
-  if (sizes.lags > 1) consider("fft", fft_time(inputs, outputs, static_cast<double>(sizes.lags)));
-  return best;
+  if (sizes.lags > 1) timed.emplace_back(fft_time(inputs, outputs, static_cast<double>(sizes.lags)), "fft");
+  std::ranges::stable_sort(timed, {}, &std::pair<double, std::string>::first);
+  std::vector<std::string> candidates;
+  for (auto& [time, lowering] : timed) candidates.push_back(std::move(lowering));
+  return candidates;
 }
 
 }  // namespace rewire::ir

@@ -236,9 +236,9 @@ Value emit_fft_gradient(Builder& b, Value x, Value g, const Plan& plan) {
 }
 
 Plan make_plan(const Op& op, const CirculantSizes& sizes, DType dtype) {
-  std::string_view lowering = op.attributes.get_string("lowering");
+  std::string lowering = op.attributes.get_string("lowering");
   const bool narrow = dtype == DType::bf16 || dtype == DType::f16;  // a transform would round on its way
-  if (lowering == "auto" || narrow) lowering = choose_circulant_lowering(sizes, dtype);
+  if (lowering == "auto" || narrow) lowering = circulant_candidates(sizes, dtype).front();
   return {sizes, split_radix(lowering), op.attributes.get_bool("correlation"), lowering == "fft"};
 }
 

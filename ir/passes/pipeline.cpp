@@ -5,6 +5,7 @@
 
 #include "ir/error.h"
 #include "ir/passes/canonicalise.h"
+#include "ir/passes/choose_lowerings.h"
 #include "ir/passes/constant_fold.h"
 #include "ir/passes/cse.h"
 #include "ir/passes/dce.h"
@@ -26,6 +27,8 @@ struct Stage {
 constexpr Stage kStages[] = {
     // Each program trains or does not: is_training becomes true or false.
     {"specialise_training", specialise_training},
+    // Where an op has several lowerings, the fastest is asked for.
+    {"choose_lowerings", choose_lowerings},
     // Composites and residual joins become small ops, so that all that follows sees through them.
     {"decompose", decompose},
     // What training does not need (dropout's draws) and what the gradients left unused goes, before work is
