@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cli/choices.h"
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/network.h"
@@ -19,6 +20,7 @@ constexpr std::int64_t kWarmUp = 2;
 
 struct Request {
   NetworkRequest network;
+  ChoiceRequest choices;
   std::string mode = "train";
   std::int64_t batch = 0, steps = 20, threads = 0;
   bool profile = false, json = false;
@@ -32,6 +34,7 @@ void declare(Request& request, Options& options) {
                   "images a batch; without it the recipe's train.batch, or the module's own");
   options.integer("--steps", request.steps, 1, "steps that are timed, after 2 that are not");
   options.integer("--threads", request.threads, 1, "that compute; without it the recipe's train.threads");
+  declare_choices(request.choices, options);
   options.flag(
       "--profile", request.profile,
       "also each kernel and call: the best time of --steps runs in which every launch runs alone, and "
@@ -45,6 +48,7 @@ struct Result {
   std::int64_t peak_bytes = 0;
   runtime::EngineReport engine;
   std::vector<runtime::LaunchTime> profile;
+  runtime::ChoiceRecord choices;
 };
 
 struct Bench {
@@ -81,8 +85,17 @@ Bench make_bench(const Request& request, const Network& network) {
   return bench;
 }
 
+std::vector<std::string> names_of(const std::vector<runtime::TimedProgram>& programs) {
+  std::vector<std::string> names;
+  for (const runtime::TimedProgram& program : programs) names.push_back(program.function);
+  return names;
+}
+
 Result measure(const Request& request, const Network& network) {
-  const Bench bench = make_bench(request, network);
+  Bench bench = make_bench(request, network);
+  runtime::Tuner tuner =
+      runtime::make_tuner(runtime::engine_names().front(), choice_options(request.choices));
+  runtime::make_choices(bench.module, names_of(bench.programs), tuner);
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
   runtime::JitEngineOptions options;
   options.threads = static_cast<int>(request.threads > 0 ? request.threads : network.recipe.train.threads);
@@ -94,7 +107,8 @@ Result measure(const Request& request, const Network& network) {
   std::ranges::sort(seconds);
   Result result{bench.images,     seconds[seconds.size() / 2],
                 seconds[0],       runtime::peak_memory_bytes(),
-                engine->report(), {}};
+                engine->report(), {},
+                tuner.record()};
   if (request.profile)
     result.profile = engine->profile(bench.programs[0].function, bench.programs[0].inputs,
                                      static_cast<int>(request.steps));
@@ -133,6 +147,8 @@ void print_text(const Request& request, const Result& result) {
   fmt::print("{:<9} {:.2f} s: {} kernels, {} of them different, {} from the cache\n", "compile",
              result.engine.compile_seconds, result.engine.kernels, result.engine.unique_kernels,
              result.engine.cache_hits);
+  for (const runtime::MadeChoice& choice : result.choices.made())
+    fmt::print("{:<9} {}\n", "choice", describe(choice));
   if (request.profile) print_profile(result.profile);
 }
 
@@ -147,6 +163,7 @@ nlohmann::ordered_json to_json(const Request& request, const Result& result) {
                                  {"kernels", result.engine.kernels},
                                  {"unique_kernels", result.engine.unique_kernels},
                                  {"cache_hits", result.engine.cache_hits}};
+  if (!result.choices.made().empty()) json["choices"] = runtime::to_json(result.choices);
   if (!request.profile) return json;
   json["profile"] = nlohmann::ordered_json::array();
   for (const runtime::LaunchTime& time : result.profile) {

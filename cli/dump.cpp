@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <set>
 
+#include "cli/choices.h"
 #include "cli/commands.h"
 #include "cli/network.h"
 #include "codegen/cuda/emit.h"
@@ -22,20 +23,24 @@ namespace {
 struct Request {
   NetworkRequest network;
   std::string stage = "ir", kernel, arch = "sm_90";
+  std::string choices;
   bool print_after_all = false, time_passes = false;
 };
 
 void declare(Request& request, Options& options) {
   declare_network(request.network, options);
-  options.choice("--stage", request.stage,
-                 {"ir", "rewritten", "step", "fused", "tile", "llvm", "asm", "cuda", "ptx", "plan"},
-                 "ir: the model; rewritten: after the plugins; step: the training step after all passes; "
-                 "fused: its kernels and calls; "
-                 "tile, llvm, asm: the kernels' code; cuda, ptx: their code for a GPU, none of which is needed "
-                 "(ptx: NVRTC is); plan: where its tensors stand in memory");
+  options.choice(
+      "--stage", request.stage,
+      {"ir", "rewritten", "step", "fused", "tile", "llvm", "asm", "cuda", "ptx", "plan"},
+      "ir: the model; rewritten: after the plugins; step: the training step after all passes; "
+      "fused: its kernels and calls; "
+      "tile, llvm, asm: the kernels' code; cuda, ptx: their code for a GPU, none of which is needed "
+      "(ptx: NVRTC is); plan: where its tensors stand in memory");
   options.text("--kernel", request.kernel,
                "with --stage tile, llvm, asm, cuda or ptx: only the kernel of this name");
   options.choice("--arch", request.arch, {"sm_80", "sm_90", "sm_100"}, "with --stage cuda or ptx: the GPU");
+  options.text("--choices", request.choices,
+               "a run's choices.json: what it names is taken from it, all else is the cost model's");
   options.flag("--print-after-all", request.print_after_all,
                "with --stage step: each pass that changed the IR, on stderr");
   options.flag("--time-passes", request.time_passes, "with --stage step: the time of each pass, on stderr");
@@ -51,8 +56,12 @@ ir::Module alone(ir::Module module, std::string_view program) {
 ir::Module step_module(const Request& request, const Network& network, ir::Module module) {
   runtime::add_step_program(module, runtime::train_options(network.recipe, 1));
   module = alone(std::move(module), network.recipe.train.accumulate == 1 ? "step" : "accumulate");
+  runtime::ChoiceOptions choices{{}, false};
+  if (!request.choices.empty()) choices.given = runtime::read_choice_file(request.choices);
+  runtime::Tuner tuner = runtime::make_tuner(runtime::engine_names().front(), choices);
   ir::PassContext context;
   context.training = true;
+  context.chooser = &tuner;
   if (request.print_after_all) {
     context.on_change = [](std::string_view pass, const std::string& text) {
       fmt::print(stderr, "// after {}\n{}", pass, text);

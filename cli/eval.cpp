@@ -55,10 +55,12 @@ void run(const Request& request) {
   std::string weights_file = request.weights;
   const bool is_run = std::filesystem::is_directory(asked.model);
   std::int64_t epoch = -1;
+  runtime::ChoiceOptions choices{{}, false};
   if (is_run) {
     const std::string asked_run = asked.model;
     const runtime::RunFolder folder = runtime::RunFolder::open(asked.model);
     asked.model = folder.file("recipe.toml");
+    choices.given = runtime::recorded_choices(folder);
     const std::vector<std::string> checkpoints = folder.checkpoints();
     if (weights_file.empty()) {
       weights_file = (checkpoints.empty() ? asked_run : checkpoints.back()) + "/weights.safetensors";
@@ -71,8 +73,10 @@ void run(const Request& request) {
   const runtime::Recipe& recipe = network.recipe;
   if (request.epoch >= 0) epoch = request.epoch;
   if (epoch < 0) epoch = is_run ? recipe.train.epochs - 1 : 0;
-  const ir::Module module =
+  ir::Module module =
       runtime::make_eval_module(network_source(network), recipe.eval.batch, epoch, recipe.train.epochs);
+  runtime::Tuner tuner = runtime::make_tuner(request.engine, choices);
+  runtime::make_choices(module, {"eval"}, tuner);
   const runtime::DataFeed data(recipe, runtime::Split::test, runtime::network_face(module));
   const std::unique_ptr<runtime::Loader> loader = data.load();
   const runtime::TensorMap weights = runtime::read_weights(module, weights_file);

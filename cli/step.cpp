@@ -1,6 +1,7 @@
 // rewire step: optimizer steps on batches from files.
 #include <fmt/format.h>
 
+#include "cli/choices.h"
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/network.h"
@@ -17,6 +18,7 @@ namespace {
 struct Request {
   NetworkRequest network;
   ProgramRequest program;
+  ChoiceRequest choices;
   std::string labels, output;
   std::int64_t steps = 1;
 };
@@ -30,6 +32,7 @@ void declare(Request& request, Options& options) {
   options.integer(
       "--steps", request.steps, 1,
       "optimizer steps; the recipe's schedule is stretched so that its train.epochs end with them");
+  declare_choices(request.choices, options);
   options.text("--output", request.output, "the safetensors file that the weights go to",
                Options::Need::required);
 }
@@ -44,6 +47,8 @@ void run(const Request& request) {
   const double steps_per_epoch =
       static_cast<double>(request.steps) / static_cast<double>(recipe.train.epochs);
   runtime::add_step_program(module, runtime::train_options(recipe, steps_per_epoch));
+  runtime::Tuner tuner = runtime::make_tuner(request.program.engine, choice_options(request.choices));
+  runtime::make_choices(module, {"step", "accumulate", "apply"}, tuner);
   const std::unique_ptr<runtime::Engine> engine = start_engine(network, module, request.program);
 
   const std::vector<double> losses =

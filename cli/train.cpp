@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "cli/choices.h"
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/log.h"
@@ -20,6 +21,7 @@ namespace {
 
 struct Request {
   NetworkRequest network;
+  ChoiceRequest choices;
   std::string out, resume, engine;
   bool json = false;
 };
@@ -31,6 +33,7 @@ void declare(Request& request, Options& options) {
   options.text("--resume", request.resume, "a run folder to go on in, instead of MODEL");
   options.choice("--engine", request.engine, runtime::engine_names(),
                  "what computes (jit; for --resume: what the run began with)");
+  declare_choices(request.choices, options);
   options.flag("--json", request.json, "print an object");
 }
 
@@ -43,6 +46,9 @@ void check(const Request& request) {
   }
   if (!request.resume.empty() && !request.out.empty()) {
     user_error("train: --resume goes on in {}: drop --out", request.resume);
+  }
+  if (!request.resume.empty() && !request.choices.file.empty()) {
+    user_error("train: --resume makes the choices that {} has made: drop --choices", request.resume);
   }
   for (const std::string& setting : request.network.settings) {
     if (!request.resume.empty() && setting.starts_with("seed="))
@@ -95,9 +101,9 @@ runtime::TrainResult train(const Request& request, Progress& progress) {
   }
   if (engine.empty()) engine = runtime::engine_names().front();
   const Network network = resolve(asked);
-  const runtime::TrainRequest job{network.recipe, network_source(network),
-                                  network.from_file ? ir::print(*network.from_file) : "", engine,
-                                  stop_signal};
+  const runtime::TrainRequest job{
+      network.recipe, network_source(network),         network.from_file ? ir::print(*network.from_file) : "",
+      engine,         choice_options(request.choices), stop_signal};
   listen_for_stop();
   if (!request.resume.empty()) return runtime::resume_training(job, request.resume, progress);
   if (!request.out.empty()) return runtime::train(job, request.out, runtime::OutFolder::exact, progress);

@@ -49,6 +49,7 @@ std::string progress_text(const RunProgress& progress, const std::vector<PluginH
   json["images"] = progress.images;
   json["last_epoch_loss"] = progress.last_epoch_loss;
   json["train_seconds"] = progress.train_seconds;
+  json["choices"] = to_json(progress.choices);
   json["plugins"] = Json::array();
   for (const PluginHandle& plugin : plugins) {
     const PluginInfo& info = plugin_info(*plugin);
@@ -214,6 +215,7 @@ RunProgress read_progress(const std::string& folder) {
     progress.images = json.at("images").get<std::int64_t>();
     progress.last_epoch_loss = json.at("last_epoch_loss").get<double>();
     progress.train_seconds = json.at("train_seconds").get<double>();
+    if (json.contains("choices")) progress.choices = record_from_json(json.at("choices"), file);
     if (std::min({at.epoch, at.step_in_epoch, at.step, progress.metrics_bytes, progress.images}) < 0) {
       user_error("{}: a count in it is negative", file);
     }

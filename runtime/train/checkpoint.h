@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/module.h"
+#include "runtime/exec/choice_record.h"
 #include "runtime/exec/engine.h"
 #include "runtime/host_tensor.h"
 #include "runtime/plugin/plugin.h"
@@ -37,6 +38,7 @@ struct RunProgress {
   std::int64_t images = 0;         // trained on, over all sessions
   double last_epoch_loss = 0;      // mean over the steps of the last whole epoch
   double train_seconds = 0;        // spent in steps, over all sessions
+  ChoiceRecord choices;            // of all programs
 };
 
 struct Checkpoint {

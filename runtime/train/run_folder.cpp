@@ -174,18 +174,30 @@ std::string recorded_engine(const RunFolder& folder) {
              : std::string();
 }
 
-void record_choices(const RunFolder& folder, const std::string& engine, std::int64_t step) {
+ChoiceRecord recorded_choices(const RunFolder& folder) {
+  const std::string file = folder.file("choices.json");
+  const auto recorded = read_choices(file);
+  return recorded && recorded->contains("choices") ? record_from_json(recorded->at("choices"), file)
+                                                   : ChoiceRecord();
+}
+
+void record_choices(const RunFolder& folder, const std::string& engine, const ChoiceRecord& choices,
+                    std::int64_t step) {
   const nlohmann::ordered_json current = current_choices(engine);
   const std::string file = folder.file("choices.json");
   std::optional<nlohmann::ordered_json> recorded = read_choices(file);
-  if (!recorded) {
-    write_file_atomically(file, current.dump(2) + "\n");
-    return;
-  }
+  ChoiceRecord all = recorded_choices(folder);
+  all.add(choices);
+  const auto write = [&](nlohmann::ordered_json json) {
+    json["choices"] = to_json(all);
+    write_file_atomically(file, json.dump(2) + "\n");
+  };
+  if (!recorded) return write(current);
   nlohmann::ordered_json last = *recorded;
   if (recorded->contains("later")) last = recorded->at("later").back();
   last.erase("from_step");
-  if (last == current) return;
+  last.erase("choices");
+  if (last == current) return write(*recorded);
   write_log(
       LogLevel::warning,
       fmt::format(
@@ -195,7 +207,7 @@ void record_choices(const RunFolder& folder, const std::string& engine, std::int
   nlohmann::ordered_json later = current;
   later["from_step"] = step;
   (*recorded)["later"].push_back(std::move(later));
-  write_file_atomically(file, recorded->dump(2) + "\n");
+  write(*recorded);
 }
 
 }  // namespace rewire::runtime

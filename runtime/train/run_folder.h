@@ -1,7 +1,7 @@
 // The folder that holds all that reproduces and explains a run:
 //
 //   recipe.toml            the resolved recipe: every key, every plugin value
-//   choices.json           what else decides the bits: engine, CPU target, libraries
+//   choices.json           what else decides the bits: engine, CPU target, libraries, choices made by timing
 //   metrics.jsonl          one line each log_every steps, one an evaluation
 //   checkpoints/0002-00001874/   two epochs, 1874 steps done: weights.safetensors, state.safetensors,
 //                          checkpoint.json
@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "runtime/exec/choice_record.h"
 
 namespace rewire::runtime {
 
@@ -50,8 +52,11 @@ class RunFolder {
 };
 
 /// Writes choices.json, or where it is there already compares it: what has changed since is appended, with
-/// the step from which on it holds, and warned of.
-void record_choices(const RunFolder& folder, const std::string& engine, std::int64_t step);
+/// the step from which on it holds, and warned of. Choices that it lacks are added.
+void record_choices(const RunFolder& folder, const std::string& engine, const ChoiceRecord& choices,
+                    std::int64_t step);
+/// Those that the run made; none if there is no such file. UserError on a list of them that cannot be read.
+ChoiceRecord recorded_choices(const RunFolder& folder);
 /// The engine that the run began with; "" if it is not recorded.
 std::string recorded_engine(const RunFolder& folder);
 

@@ -50,6 +50,12 @@ const Phase& RunPrograms::phase_of(std::int64_t epoch) const {
   return *std::prev(later);
 }
 
+std::vector<std::string> RunPrograms::names() const {
+  std::vector<std::string> names;
+  for (const ir::Function& function : module.functions) names.push_back(function.name);
+  return names;
+}
+
 RunPrograms make_run_programs(const NetworkSource& source, const TrainOptions& options,
                               const RunShape& shape) {
   RunPrograms programs;

@@ -37,6 +37,8 @@ struct RunPrograms {
   ir::Module module;  // verified
   std::vector<Phase> phases;
   const Phase& phase_of(std::int64_t epoch) const;
+  /// Of all programs.
+  std::vector<std::string> names() const;
 };
 
 struct RunShape {

@@ -83,6 +83,13 @@ struct Plan {
   RunPrograms programs;
 };
 
+/// All choices of all phases are made before the first step, so that a run that goes on has none to make.
+ChoiceRecord choose(Plan& plan, const TrainRequest& request, const ChoiceOptions& options) {
+  Tuner tuner = make_tuner(request.engine, options);
+  make_choices(plan.programs.module, plan.programs.names(), tuner);
+  return tuner.record();
+}
+
 class Run {
  public:
   Run(const TrainRequest& request, Plan& plan, RunFolder& folder, TrainObserver& observer, Checkpoint start)
@@ -429,11 +436,12 @@ TrainResult train(const TrainRequest& request, const std::string& out, OutFolder
                   TrainObserver& observer) {
   Plan plan(request);
   Checkpoint start;
+  start.progress.choices = choose(plan, request, request.choices);
   start.state = first_state(request, plan.programs);
   RunFolder folder = kind == OutFolder::numbered ? RunFolder::create_numbered(out) : RunFolder::create(out);
   if (!request.module_text.empty()) write_file_atomically(folder.file(kNetworkFile), request.module_text);
   write_recipe(request, folder);
-  record_choices(folder, request.engine, 0);
+  record_choices(folder, request.engine, start.progress.choices, 0);
   Run run(request, plan, folder, observer, std::move(start));
   return run.finish();
 }
@@ -451,9 +459,14 @@ TrainResult resume_training(const TrainRequest& request, const std::string& path
     check_resumed(plan, start.progress.position, checkpoints.back());
   }
   const TrainPosition at = start.progress.position;
+  ChoiceOptions options = request.choices;
+  options.given = start.progress.choices;
+  options.given.add(recorded_choices(folder));
+  const ChoiceRecord choices = choose(plan, request, options);
+  start.progress.choices = choices;
   Run run(request, plan, folder, observer, std::move(start));
   write_recipe(request, folder);
-  record_choices(folder, request.engine, at.step);
+  record_choices(folder, request.engine, choices, at.step);
   if (at.epoch < request.recipe.train.epochs) {  // what lies there is of a shorter run
     std::error_code ignored;
     std::filesystem::remove(folder.file(kFinalWeights), ignored);

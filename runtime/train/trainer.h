@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "runtime/exec/make_engine.h"
 #include "runtime/recipe/recipe.h"
 #include "runtime/train/accuracy.h"
 #include "runtime/train/checkpoint.h"
@@ -19,6 +20,7 @@ struct TrainRequest {
   NetworkSource network;
   std::string module_text;  // of a network that is no model of the zoo: kept as RUN/network.rir
   std::string engine;       // of engine_names()
+  ChoiceOptions choices;    // a resumed run has its own, and takes those
   /// Asked after every step and every batch of an evaluation: the number of a signal that asks the run to
   /// save and stop, 0 to go on.
   std::function<int()> stop_signal = [] { return 0; };

@@ -1,0 +1,86 @@
+#include "runtime/exec/choice_cache.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "codegen/llvm/object_cache.h"
+#include "ir/error.h"
+#include "runtime/io/files.h"
+#include "runtime/log.h"
+
+namespace rewire::runtime {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMostBytes = 1 << 16;
+
+void ignore(const std::string& file, std::string_view why) {
+  write_log(LogLevel::debug, fmt::format("{}: {}; the choice is made anew", file, why));
+}
+
+}  // namespace
+
+ChoiceCache::ChoiceCache(std::string directory, std::string place)
+    : directory_(std::move(directory)), place_(std::move(place)) {
+  if (!directory_.empty()) codegen::cpu::ObjectCache folder(directory_);  // makes it, for the user alone
+}
+
+std::string ChoiceCache::path(const std::string& key) const {
+  return fmt::format("{}/{}.choice", directory_, codegen::cpu::hash_text(place_ + '\n' + key));
+}
+
+std::optional<MadeChoice> ChoiceCache::load(const std::string& key) const {
+  const std::string file = path(key);
+  std::error_code ignored;
+  if (directory_.empty() || !std::filesystem::exists(file, ignored)) return std::nullopt;
+  try {
+    const std::vector<std::byte> bytes = read_file(file, kMostBytes);
+    const auto* text = reinterpret_cast<const char*>(bytes.data());
+    const Json json = Json::parse(text, text + bytes.size());
+    const ChoiceRecord record = record_from_json(json.at("choices"), file);
+    const MadeChoice* choice = record.find(key);
+    if (choice != nullptr && json.at("place") == place_) return *choice;
+    ignore(file, "it is of another choice or machine");
+  } catch (const Json::exception&) {
+    ignore(file, "it is damaged");
+  } catch (const UserError& error) {
+    ignore(file, error.what());
+  }
+  return std::nullopt;
+}
+
+bool ChoiceCache::store(const MadeChoice& choice) const {
+  ChoiceRecord record;
+  record.add(choice);
+  const Json json = {{"place", place_}, {"choices", to_json(record)}};
+  try {
+    write_file_atomically(path(choice.key), json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    return true;
+  } catch (const UserError& error) {
+    write_log(LogLevel::debug, error.what());
+    return false;
+  }
+}
+
+ChoiceCache::Lock::~Lock() {
+  ::close(descriptor_);
+}
+
+std::unique_ptr<ChoiceCache::Lock> ChoiceCache::lock() const {
+  const int folder = directory_.empty() ? -1 : ::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return nullptr;
+  auto lock = std::make_unique<Lock>(folder);
+  while (::flock(folder, LOCK_EX) != 0) {
+    if (errno != EINTR) return nullptr;
+  }
+  return lock;
+}
+
+}  // namespace rewire::runtime

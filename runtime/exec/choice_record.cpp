@@ -1,0 +1,95 @@
+#include "runtime/exec/choice_record.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "ir/error.h"
+#include "ir/passes/choose_lowerings.h"
+#include "runtime/io/files.h"
+
+namespace rewire::runtime {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMostBytes = 1 << 24;
+
+void check(const MadeChoice& choice, const std::string& where) {
+  const std::string kind = choice.key.substr(0, choice.key.find(' '));
+  const std::vector<std::string> candidates = ir::choice_candidates(kind);
+  if (candidates.empty()) {
+    user_error("{}: '{}' is no choice of this Rewire{}", where, printable(choice.key),
+               did_you_mean(kind, ir::choice_kinds()));
+  }
+  if (std::ranges::find(candidates, choice.taken) == candidates.end()) {
+    user_error("{}: '{}' is none of {}, which '{}' has{}", where, printable(choice.taken),
+               fmt::join(candidates, ", "), printable(choice.key), did_you_mean(choice.taken, candidates));
+  }
+}
+
+MadeChoice choice_from_json(const Json& json) {
+  MadeChoice choice;
+  choice.key = json.at("key").get<std::string>();
+  choice.taken = json.at("taken").get<std::string>();
+  choice.by = json.value("by", std::string(kByModel));
+  if (const auto times = json.find("ms"); times != json.end()) {
+    for (const auto& [candidate, milliseconds] : times->items())
+      choice.seconds.emplace_back(candidate, milliseconds.get<double>() * 1e-3);
+  }
+  return choice;
+}
+
+}  // namespace
+
+const MadeChoice* ChoiceRecord::find(std::string_view key) const {
+  const auto it = std::ranges::find(made_, key, &MadeChoice::key);
+  return it == made_.end() ? nullptr : &*it;
+}
+
+void ChoiceRecord::add(MadeChoice choice) {
+  if (find(choice.key) == nullptr) made_.push_back(std::move(choice));
+}
+
+void ChoiceRecord::add(const ChoiceRecord& other) {
+  for (const MadeChoice& choice : other.made_) add(choice);
+}
+
+Json to_json(const ChoiceRecord& record) {
+  Json list = Json::array();
+  for (const MadeChoice& choice : record.made()) {
+    Json item = {{"key", choice.key}, {"taken", choice.taken}, {"by", choice.by}};
+    for (const auto& [candidate, seconds] : choice.seconds) item["ms"][candidate] = seconds * 1e3;
+    list.push_back(std::move(item));
+  }
+  return list;
+}
+
+ChoiceRecord record_from_json(const Json& json, const std::string& where) {
+  ChoiceRecord record;
+  try {
+    if (!json.is_array()) user_error("{}: its choices are no list", where);
+    for (const Json& item : json) {
+      MadeChoice choice = choice_from_json(item);
+      check(choice, where);
+      if (record.find(choice.key) != nullptr)
+        user_error("{}: '{}' stands twice in it", where, printable(choice.key));
+      record.add(std::move(choice));
+    }
+  } catch (const Json::exception& error) {
+    user_error("{}: its choices cannot be read ({})", where, printable(error.what()));
+  }
+  return record;
+}
+
+ChoiceRecord read_choice_file(const std::string& file) {
+  const std::vector<std::byte> bytes = read_file(file, kMostBytes);
+  const auto* text = reinterpret_cast<const char*>(bytes.data());
+  const Json json = Json::parse(text, text + bytes.size(), nullptr, false);
+  if (json.is_discarded()) user_error("{} is no JSON: choices are what RUN/choices.json holds", file);
+  if (json.is_object() && !json.contains("choices")) {
+    user_error("{} has no \"choices\": a run of `rewire train` writes them into its choices.json", file);
+  }
+  return record_from_json(json.is_object() ? json.at("choices") : json, file);
+}
+
+}  // namespace rewire::runtime

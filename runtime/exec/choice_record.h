@@ -1,0 +1,47 @@
+// The choices that a run has made, as they stand in RUN/choices.json and in its checkpoints, to be made the
+// same again.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace rewire::runtime {
+
+/// How a choice was made: by the clock here, or by the cost model (asked to, or no time was left for it).
+inline constexpr std::string_view kByTiming = "timing", kByModel = "model";
+
+struct MadeChoice {
+  std::string key, taken;
+  std::string by;
+  /// Of the candidates that were timed, in the cost model's order: the best run.
+  std::vector<std::pair<std::string, double>> seconds;
+  bool operator==(const MadeChoice&) const = default;
+};
+
+class ChoiceRecord {
+ public:
+  const std::vector<MadeChoice>& made() const { return made_; }
+  const MadeChoice* find(std::string_view key) const;
+  /// A key that is there already stays as it is.
+  void add(MadeChoice choice);
+  void add(const ChoiceRecord& other);
+  bool operator==(const ChoiceRecord&) const = default;
+
+ private:
+  std::vector<MadeChoice> made_;
+};
+
+/// [{"key": …, "taken": …, "by": "timing", "ms": {"CANDIDATE": …, …}}, …]
+nlohmann::ordered_json to_json(const ChoiceRecord& record);
+/// UserError, beginning with `where`, on what is no such list, on a kind of choice or a candidate that there
+/// is not, and on a key that stands twice.
+ChoiceRecord record_from_json(const nlohmann::ordered_json& json, const std::string& where);
+
+/// The file's "choices": RUN/choices.json, or one that holds those alone. UserError as above, also if it
+/// cannot be read.
+ChoiceRecord read_choice_file(const std::string& file);
+
+}  // namespace rewire::runtime

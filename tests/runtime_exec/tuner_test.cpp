@@ -1,0 +1,229 @@
+// Choices by timing, on engines and a clock that say what the test wants: what is taken, what is kept, and
+// when the clock is not asked at all.
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <thread>
+
+#include "ir/builder.h"
+#include "ir/error.h"
+#include "runtime/exec/tuner.h"
+#include "tests/support/catch.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
+
+using namespace rewire;
+using runtime::ChoiceCache;
+using runtime::ChoiceRecord;
+using runtime::MadeChoice;
+using runtime::Tuner;
+using runtime::TunerOptions;
+
+namespace {
+
+const std::string kKey = "circulant_matmul of a test";
+
+/// Candidates by the cost model: dense, split2, fft.
+ir::Choice question(const std::string& key = kKey) {
+  return {key, {"dense", "split2", "fft"}, [](const std::string& candidate) {
+            ir::Module module;
+            module.name = candidate;
+            module.functions.emplace_back().name = "trial";
+            return module;
+          }};
+}
+
+/// Where candidates take as long as they are said to.
+struct Machine {
+  std::map<std::string, double> seconds;
+  double time = 0;
+  int engines = 0, runs = 0;
+};
+
+class StagedEngine final : public runtime::Engine {
+ public:
+  StagedEngine(Machine& machine, std::string candidate)
+      : machine_(machine), candidate_(std::move(candidate)) {}
+  void write_state(std::string_view, const runtime::HostTensor&) override {}
+  runtime::HostTensor read_state(std::string_view) const override { return {}; }
+  void prepare(std::string_view) override {}
+  runtime::TensorMap run(std::string_view, const runtime::TensorMap&) override {
+    ++machine_.runs;
+    machine_.time += machine_.seconds.at(candidate_);
+    return {};
+  }
+
+ private:
+  Machine& machine_;
+  std::string candidate_;
+};
+
+TunerOptions options(Machine& machine, const std::string& folder) {
+  TunerOptions options;
+  options.cache_directory = folder;
+  options.place = "here";
+  options.clock = [&machine] { return machine.time; };
+  options.make_engine = [&machine](const ir::Module& module) {
+    ++machine.engines;
+    return std::make_unique<StagedEngine>(machine, module.name);
+  };
+  return options;
+}
+
+std::string folder_in(const test::TemporaryFolder& folder) {
+  return folder.file("cache");
+}
+
+}  // namespace
+
+TEST_CASE("The fastest candidate is taken, once, and stands in the record with the times") {
+  const test::TemporaryFolder folder;
+  Machine machine{{{"dense", 0.003}, {"split2", 0.001}, {"fft", 0.002}}};
+  Tuner tuner(options(machine, folder_in(folder)));
+  CHECK(tuner.choose(question()) == "split2");
+  const int runs = machine.runs;
+  CHECK(runs > 0);
+  CHECK(tuner.choose(question()) == "split2");
+  CHECK(machine.runs == runs);
+  CHECK(tuner.timed() == 1);
+  REQUIRE(tuner.record().made().size() == 1);
+  const MadeChoice& made = tuner.record().made()[0];
+  CHECK(made.by == "timing");
+  REQUIRE(made.seconds.size() == 3);
+  CHECK(made.seconds[1].first == "split2");
+  CHECK(made.seconds[1].second == Approx(0.001));
+}
+
+TEST_CASE("Between equals the cost model's stays; of those far behind no time is kept") {
+  const test::TemporaryFolder folder;
+  Machine machine{{{"dense", 0.001}, {"split2", 0.00099}, {"fft", 0.1}}};
+  Tuner tuner(options(machine, folder_in(folder)));
+  CHECK(tuner.choose(question()) == "dense");
+  CHECK(tuner.record().made()[0].seconds.size() == 2);
+}
+
+TEST_CASE("Where the candidates take longer than the budget the cost model decides, from then on") {
+  const test::TemporaryFolder folder;
+  Machine machine{{{"dense", 0.9}, {"split2", 0.5}, {"fft", 0.7}}};
+  Tuner tuner(options(machine, folder_in(folder)));
+  CHECK(tuner.choose(question()) == "dense");
+  CHECK(tuner.record().made()[0].by == "model");
+  CHECK(machine.time < 2 + 1);
+  Machine rested{{{"dense", 0.003}, {"split2", 0.001}, {"fft", 0.002}}};
+  Tuner again(options(rested, folder_in(folder)));
+  CHECK(again.choose(question()) == "dense");
+  CHECK(rested.runs == 0);
+}
+
+TEST_CASE("A choice is kept on disk: the next process times nothing, without the file it times anew") {
+  const test::TemporaryFolder folder;
+  Machine machine{{{"dense", 0.003}, {"split2", 0.001}, {"fft", 0.002}}};
+  Tuner first(options(machine, folder_in(folder)));
+  CHECK(first.choose(question()) == "split2");
+  Machine other{{{"dense", 0.003}, {"split2", 0.002}, {"fft", 0.001}}};
+  Tuner second(options(other, folder_in(folder)));
+  CHECK(second.choose(question()) == "split2");
+  CHECK(other.engines == 0);
+  CHECK(second.record() == first.record());
+  std::filesystem::remove_all(folder_in(folder));
+  Tuner third(options(other, folder_in(folder)));
+  CHECK(third.choose(question()) == "fft");
+  CHECK(third.timed() == 1);
+}
+
+TEST_CASE("A file of the cache that is damaged, cut short or of something else is as good as none") {
+  const test::TemporaryFolder folder;
+  Machine machine{{{"dense", 0.003}, {"split2", 0.001}, {"fft", 0.002}}};
+  Tuner first(options(machine, folder_in(folder)));
+  first.choose(question());
+  const ChoiceCache cache(folder_in(folder), "here");
+  const std::string file = cache.path(kKey);
+  std::ifstream stream(file);
+  const std::string sound{std::istreambuf_iterator<char>(stream), {}};
+  std::string of_another_key = sound, of_another_place = sound, unknown = sound;
+  of_another_key.replace(of_another_key.find("of a test"), 9, "of a tent");
+  of_another_place.replace(of_another_place.find("here"), 4, "away");
+  unknown.replace(unknown.find("\"split2\""), 8, "\"split3\"");
+  for (const std::string& content :
+       {sound.substr(0, sound.size() / 2), std::string(), std::string("{}"), std::string("\xff\x00\x01", 3),
+        of_another_key, of_another_place, unknown, std::string(100000, '[')}) {
+    std::ofstream(file) << content;
+    CHECK_FALSE(cache.load(kKey).has_value());
+    Tuner next(options(machine, folder_in(folder)));
+    CHECK(next.choose(question()) == "split2");
+    CHECK(next.timed() == 1);
+    CHECK(cache.load(kKey).has_value());
+  }
+}
+
+TEST_CASE("What is given, what cannot be kept, and what is not to be timed asks no clock") {
+  const test::TemporaryFolder folder;
+  Machine machine{{{"dense", 0.003}, {"split2", 0.001}, {"fft", 0.002}}};
+  TunerOptions given = options(machine, folder_in(folder));
+  given.given.add({kKey, "fft", "timing", {}});
+  Tuner replay(given);
+  CHECK(replay.choose(question()) == "fft");
+  CHECK(replay.choose(question("circulant_matmul of another")) == "split2");  // lacking: made, and appended
+  CHECK(replay.timed() == 1);
+  CHECK(replay.record().made().size() == 2);
+
+  Tuner homeless(options(machine, ""));
+  CHECK(homeless.choose(question()) == "dense");
+  TunerOptions untimed = options(machine, folder_in(folder));
+  untimed.time = false;
+  Tuner modelled(untimed);
+  CHECK(modelled.choose(question("circulant_matmul of another")) == "dense");
+  CHECK(homeless.timed() + modelled.timed() == 0);
+}
+
+TEST_CASE("A recorded answer that cannot be is refused in one line") {
+  const test::TemporaryFolder folder;
+  Machine machine;
+  TunerOptions given = options(machine, folder_in(folder));
+  given.given.add({kKey, "split8", "timing", {}});
+  Tuner replay(given);
+  CHECK(test::message_of<UserError>([&] { replay.choose(question()); }) ==
+        "the recorded choice of 'circulant_matmul of a test' is 'split8', which cannot be here: it is one of "
+        "dense, split2, fft");
+}
+
+TEST_CASE("Of two at once one makes the choice and the other takes it") {
+  const test::TemporaryFolder folder;
+  Machine one{{{"dense", 0.003}, {"split2", 0.001}, {"fft", 0.002}}};
+  Machine two{{{"dense", 0.003}, {"split2", 0.002}, {"fft", 0.001}}};
+  Tuner first(options(one, folder_in(folder))), second(options(two, folder_in(folder)));
+  std::string by_first, by_second;
+  std::thread thread([&] { by_first = first.choose(question()); });
+  by_second = second.choose(question());
+  thread.join();
+  CHECK(by_first == by_second);
+  CHECK(first.timed() + second.timed() == 1);
+}
+
+TEST_CASE("A file of choices is read as it was written, and its faults are one line each") {
+  const test::TemporaryFolder folder;
+  const std::string file = folder.file("choices.json");
+  const auto refusal = [&](const std::string& text) {
+    std::ofstream(file) << text;
+    return test::message_of<UserError>([&] { runtime::read_choice_file(file); }).substr(file.size());
+  };
+  std::ofstream(file) << R"({"engine": "jit", "choices": [{"key": "circulant_matmul a", "taken": "fft",
+                             "by": "timing", "ms": {"fft": 2, "dense": 3.5}}]})";
+  ChoiceRecord wanted;
+  wanted.add({"circulant_matmul a", "fft", "timing", {{"fft", 2e-3}, {"dense", 3.5e-3}}});
+  CHECK(runtime::read_choice_file(file) == wanted);
+  CHECK(refusal(R"([{"key": "circulant_matmull a", "taken": "fft"}])") ==
+        ": 'circulant_matmull a' is no choice of this Rewire (did you mean 'circulant_matmul'?)");
+  CHECK(refusal(R"([{"key": "circulant_matmul a", "taken": "split3"}])") ==
+        ": 'split3' is none of dense, split2, split4, split8, fft, which 'circulant_matmul a' has (did you "
+        "mean "
+        "'split2'?)");
+  CHECK(
+      refusal(
+          R"([{"key": "circulant_matmul a", "taken": "fft"}, {"key": "circulant_matmul a", "taken": "fft"}])") ==
+      ": 'circulant_matmul a' stands twice in it");
+  CHECK(refusal(R"({"engine": "jit"})") ==
+        " has no \"choices\": a run of `rewire train` writes them into its choices.json");
+  CHECK(refusal("{") == " is no JSON: choices are what RUN/choices.json holds");
+  CHECK(refusal(R"([{"taken": "fft"}])").starts_with(": its choices cannot be read ("));
+}
