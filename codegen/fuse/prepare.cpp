@@ -221,6 +221,15 @@ void copy_concat_operands(Module& module, Function& function, std::vector<bool>&
   }
 }
 
+// Where a copy of a result goes in: at the end, but before an update of the state that it may be a view of.
+std::size_t place_of_copy(const Function& function, const std::vector<std::int32_t>& definition,
+                          Value value) {
+  const auto begin = function.body.begin() + definition[static_cast<std::size_t>(value.id)] + 1;
+  const auto update =
+      std::find_if(begin, function.body.end(), [](const Op& op) { return op.code == Opcode::update; });
+  return static_cast<std::size_t>(update - function.body.begin());
+}
+
 void copy_results(Module& module, Function& function, std::vector<bool>& copy) {
   std::set<Value> seen;
   for (auto& result : function.results) {
@@ -234,8 +243,8 @@ void copy_results(Module& module, Function& function, std::vector<bool>& copy) {
     }
     if (!feeds_concat && is_computed(function, definition, result.value) && seen.insert(result.value).second)
       continue;
-    result.value =
-        insert_copy(module, function, copy, function.body.size(), result.value, "result." + result.name);
+    result.value = insert_copy(module, function, copy, place_of_copy(function, definition, result.value),
+                               result.value, "result." + result.name);
     seen.insert(result.value);
   }
 }

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "codegen/program.h"
+#include "ir/builder.h"
 #include "ir/error.h"
 #include "ir/passes/pass.h"
 #include "ir/philox.h"
@@ -107,4 +108,21 @@ TEST_CASE("the compiling engine refuses what the evaluator refuses, in the same 
     CHECK_THROWS_WITH(engine->write_state("head.bias", HostTensor({ir::DType::f32, {3}})),
                       "parameter 'head.bias' is f32[10], not f32[3]");
   }
+}
+
+TEST_CASE("a result that is state is what the state was before its update") {
+  ir::Module module;
+  ir::Parameter count;
+  count.name = "count";
+  count.type = {ir::DType::f32, {3}};
+  module.add_parameter(count);
+  ir::Function& main = module.functions.emplace_back();
+  main.name = "main";
+  ir::Builder b(module, main);
+  const ir::Value before = b.param("count");
+  b.emit(ir::Opcode::update, {b.add(before, 1)}, {{"name", std::string("count")}});
+  b.result("before", before);
+  const auto engine = runtime::make_jit_engine(module, {});
+  for (const float expected : {0.0F, 1.0F, 2.0F})
+    CHECK(engine->run("main", {}).at("before").as<float>()[2] == expected);
 }
