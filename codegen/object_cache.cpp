@@ -1,6 +1,6 @@
 // Layout of an entry: magic, then key size, object size and scratch bytes as 8-byte little-endian numbers, 32
 // bytes of BLAKE3 over all that follows, the key, the object.
-#include "codegen/llvm/object_cache.h"
+#include "codegen/object_cache.h"
 
 #include <fcntl.h>
 #include <llvm/ADT/ArrayRef.h>
@@ -19,7 +19,7 @@
 
 #include "ir/error.h"
 
-namespace rewire::codegen::cpu {
+namespace rewire::codegen {
 namespace {
 
 constexpr std::string_view kMagic = "rewire-kernel-1\n";
@@ -99,21 +99,30 @@ std::string ObjectCache::path(std::string_view key) const {
   return fmt::format("{}/{}.kernel", directory_, hash_text(key));
 }
 
-std::optional<CachedObject> ObjectCache::load(std::string_view key) const {
+std::optional<CachedObject> ObjectCache::load(std::string_view key, std::string* why) const {
+  const auto miss = [&](const char* reason) {
+    if (why != nullptr) *why = reason;
+    return std::nullopt;
+  };
   const std::string text = read_file(path(key));
+  if (text.empty()) return miss("there is no entry");
   std::string_view rest = text;
   Header header;
-  if (rest.size() < kMagic.size() + sizeof(header) || !rest.starts_with(kMagic)) return std::nullopt;
+  if (rest.size() < kMagic.size() + sizeof(header) || !rest.starts_with(kMagic))
+    return miss("the entry is of another version");
   std::memcpy(&header, rest.data() + kMagic.size(), sizeof(header));
   rest.remove_prefix(kMagic.size() + sizeof(header));
-  if (header.key_bytes != key.size() || header.key_bytes > rest.size()) return std::nullopt;
-  if (header.object_bytes != rest.size() - header.key_bytes) return std::nullopt;
+  if (header.key_bytes != key.size() || header.key_bytes > rest.size())
+    return miss("the entry has another key");
+  if (header.object_bytes != rest.size() - header.key_bytes) return miss("the entry is cut off");
   const std::string_view object = rest.substr(key.size());
-  if (rest.substr(0, key.size()) != key || header.checksum != checksum(key, object)) return std::nullopt;
+  if (rest.substr(0, key.size()) != key) return miss("the entry has another key");
+  if (header.checksum != checksum(key, object)) return miss("the entry is damaged");
   return CachedObject{std::string(object), static_cast<std::int64_t>(header.scratch_bytes)};
 }
 
-bool ObjectCache::store(std::string_view key, const CachedObject& entry, std::string_view tile_text) const {
+bool ObjectCache::store(std::string_view key, const CachedObject& entry, std::string_view source,
+                        std::string_view suffix) const {
   const Header header{key.size(), entry.object.size(), static_cast<std::uint64_t>(entry.scratch_bytes),
                       checksum(key, entry.object)};
   std::string text(kMagic);
@@ -121,8 +130,9 @@ bool ObjectCache::store(std::string_view key, const CachedObject& entry, std::st
   text.append(key);
   text.append(entry.object);
   const std::string file = path(key);
-  write_file(file.substr(0, file.size() - std::string_view("kernel").size()) + "tile", tile_text);
+  write_file(fmt::format("{}{}", file.substr(0, file.size() - std::string_view("kernel").size()), suffix),
+             source);
   return write_file(file, text);
 }
 
-}  // namespace rewire::codegen::cpu
+}  // namespace rewire::codegen

@@ -1,7 +1,7 @@
 // Compiled kernels on disk. An entry is one file named by the hash of its key; it holds the key itself, so
-// that a collision is a miss, and a checksum, so that a damaged file is one too. Beside it stands the
-// kernel's tile text. Files are written under a temporary name and renamed: readers of other processes see
-// all of an entry or none. The folder may be deleted at any time.
+// that a collision is a miss, and a checksum, so that a damaged file is one too. Beside it stands the text
+// that the kernel was made from. Files are written under a temporary name and renamed: readers of other
+// processes see all of an entry or none. The folder may be deleted at any time.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace rewire::codegen::cpu {
+namespace rewire::codegen {
 
 /// 32 hexadecimal digits.
 std::string hash_text(std::string_view text);
@@ -25,10 +25,12 @@ class ObjectCache {
   /// they could plant code.
   explicit ObjectCache(std::string directory);
 
-  /// nullopt if there is no sound entry with this key.
-  std::optional<CachedObject> load(std::string_view key) const;
-  /// False if the disk does not take it; the cache is then only less full.
-  bool store(std::string_view key, const CachedObject& entry, std::string_view tile_text) const;
+  /// nullopt if there is no sound entry with this key; `why` then says what there is.
+  std::optional<CachedObject> load(std::string_view key, std::string* why = nullptr) const;
+  /// `source` is kept in a file that ends in `suffix`: "tile", "cu". False if the disk does not take it; the
+  /// cache is then only less full.
+  bool store(std::string_view key, const CachedObject& entry, std::string_view source,
+             std::string_view suffix) const;
 
   /// Where the entry with this key stands.
   std::string path(std::string_view key) const;
@@ -37,4 +39,4 @@ class ObjectCache {
   std::string directory_;
 };
 
-}  // namespace rewire::codegen::cpu
+}  // namespace rewire::codegen

@@ -15,7 +15,7 @@
 #include <unordered_map>
 
 #include "codegen/llvm/compile.h"
-#include "codegen/llvm/object_cache.h"
+#include "codegen/object_cache.h"
 #include "ir/error.h"
 
 namespace rewire::codegen {
@@ -64,7 +64,7 @@ struct CpuJit::Impl {
 
   void make(Job& job, std::unique_ptr<cpu::KernelCompiler>& compiler) const {
     if (cache) {
-      if (std::optional<cpu::CachedObject> found = cache->load(job.key)) {
+      if (std::optional<CachedObject> found = cache->load(job.key)) {
         job.object = {std::move(found->object), found->scratch_bytes};
         job.from_cache = true;
         return;
@@ -72,7 +72,7 @@ struct CpuJit::Impl {
     }
     if (!compiler) compiler = std::make_unique<cpu::KernelCompiler>(target);
     job.object = compiler->compile(*job.kernel, job.symbol);
-    if (cache) cache->store(job.key, {job.object.object, job.object.scratch_bytes}, tile::print(*job.kernel));
+    if (cache) cache->store(job.key, {job.object.object, job.object.scratch_bytes}, tile::print(*job.kernel), "tile");
   }
 
   void make_all(std::vector<Job>& jobs) const {
@@ -125,7 +125,7 @@ struct CpuJit::Impl {
       const auto [known, is_new] = symbol_of.try_emplace(structure);
       if (is_new) {
         const std::string key = key_of(structure);
-        known->second = "kernel_" + cpu::hash_text(key);
+        known->second = "kernel_" + hash_text(key);
         jobs.push_back({&kernel, key, known->second, {}, false});
       }
       symbols.push_back(known->second);
@@ -143,7 +143,7 @@ struct CpuJit::Impl {
 
   JitOptions options;
   cpu::CpuTarget target;
-  std::optional<cpu::ObjectCache> cache;
+  std::optional<ObjectCache> cache;
   std::unique_ptr<llvm::orc::LLJIT> lljit;
   std::unordered_map<std::string, std::string> symbol_of;     // by structure
   std::unordered_map<std::string, CompiledKernel> functions;  // by symbol

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "codegen/llvm/jit.h"
-#include "codegen/llvm/object_cache.h"
+#include "codegen/object_cache.h"
 #include "ir/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
@@ -19,8 +19,8 @@ namespace rewire::test {
 namespace {
 
 namespace fs = std::filesystem;
-using codegen::cpu::CachedObject;
-using codegen::cpu::ObjectCache;
+using codegen::CachedObject;
+using codegen::ObjectCache;
 using ir::Opcode;
 
 /// y[c] = factor x[c], 20 elements.
@@ -141,7 +141,7 @@ TEST_CASE("a damaged entry is compiled again and replaced") {
 TEST_CASE("an entry under another key's name is a miss") {
   const TemporaryFolder folder;
   const ObjectCache cache(folder.path().string());
-  REQUIRE(cache.store("key", {"object", 64}, "text"));
+  REQUIRE(cache.store("key", {"object", 64}, "text", "tile"));
   REQUIRE(cache.load("key").has_value());
   CHECK(cache.load("key")->object == "object");
   CHECK(cache.load("key")->scratch_bytes == 64);
@@ -173,7 +173,7 @@ TEST_CASE("an entry that cannot be written is no failure") {
   const std::string directory = (folder.path() / "gone").string();
   const ObjectCache cache(directory);
   fs::remove_all(directory);
-  CHECK_FALSE(cache.store("key", {"object", 0}, "text"));
+  CHECK_FALSE(cache.store("key", {"object", 0}, "text", "tile"));
   CHECK_FALSE(cache.load("key").has_value());
 }
 
@@ -189,7 +189,7 @@ TEST_CASE("processes that share a cache never see half an entry") {
       bool good = true;
       for (int round = 0; round < 200; ++round) {
         const std::string key = "key " + std::to_string(round % 3);
-        good = cache.store(key, {object, round % 3}, "text") && good;
+        good = cache.store(key, {object, round % 3}, "text", "tile") && good;
         const auto entry = cache.load(key);
         good = good && entry && entry->object == object && entry->scratch_bytes == round % 3;
       }
