@@ -2,6 +2,7 @@
 #include "codegen/cuda/nvrtc.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -146,6 +147,10 @@ std::string nvrtc_version() {
   int major = 0, minor = 0;
   usable_library().version(&major, &minor);
   return fmt::format("{}.{}", major, minor);
+}
+
+std::string cubin_identity(int arch) {
+  return fmt::format("NVRTC {}, {}", nvrtc_version(), fmt::join(options_for(arch, false), " "));
 }
 
 CudaBinary compile_cubin(std::string_view text, int arch) {

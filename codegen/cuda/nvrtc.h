@@ -16,6 +16,9 @@ std::optional<std::string> nvrtc_missing();
 /// "13.0". UserError with the line above.
 std::string nvrtc_version();
 
+/// What beside the text decides what compile_cubin gives: NVRTC's version and options. UserError as above.
+std::string cubin_identity(int arch);
+
 /// What one kernel takes, as the assembler says.
 struct KernelResources {
   std::string symbol;

@@ -1,7 +1,10 @@
-// Runs the named programs of a module over one persistent state. Two engines: the evaluator (the oracle:
-// double precision, slow) and the JIT for the CPU. Callers see this interface only; which one runs is a flag.
+// Runs the named programs of a module over one persistent state. Three engines: the evaluator (the oracle:
+// double precision, slow), the JIT for the CPU, and CUDA for an NVIDIA GPU. Callers see this interface only;
+// which one runs is a flag.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -24,8 +27,24 @@ class Engine {
   /// results by result name.
   virtual TensorMap run(std::string_view function, const TensorMap& inputs) = 0;
 
+  /// A run that was submitted.
+  using Ticket = std::uint64_t;
+  /// run() in two halves, so that a device need not wait for its host. Runs happen in the order they are
+  /// submitted; when submit returns, the inputs may change. Errors of the run come from either half. Here the
+  /// run happens in submit.
+  virtual Ticket submit(std::string_view function, const TensorMap& inputs);
+  /// Whether results() would return at once.
+  virtual bool finished(Ticket ticket) const;
+  /// Waits for the run. Once a ticket, in any order; state that is read meanwhile is that after all runs
+  /// submitted so far.
+  virtual TensorMap results(Ticket ticket);
+
   /// Compiles a function now instead of at its first run. UserError if there is none of this name.
   virtual void prepare(std::string_view function) = 0;
+
+ private:
+  Ticket last_ticket_ = 0;
+  std::map<Ticket, TensorMap> finished_;
 };
 
 /// The module must be verified. `training`: what is_training answers in each function is decided per function

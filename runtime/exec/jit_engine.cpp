@@ -276,33 +276,21 @@ class CpuEngine final : public JitEngine {
   void poison(const CompiledProgram& compiled) {
     std::ranges::fill(arena_.bytes(), std::byte{0xFF});
     std::ranges::fill(scratch_.bytes(), std::byte{0xFF});
-    for_each_gap(compiled,
-                 [&](std::span<std::byte> gap, std::size_t) { std::ranges::fill(gap, std::byte{kGapByte}); });
-  }
-
-  // A gap may be another buffer's memory at another time, so only gaps that no buffer overlaps can be
-  // checked.
-  template <class Visit>
-  void for_each_gap(const CompiledProgram& compiled, Visit visit) {
-    for (std::size_t i = 0; i < compiled.plan.buffers.size(); ++i) {
-      const PlannedBuffer& planned = compiled.plan.buffers[i];
-      if (planned.offset < 0) continue;
-      const std::int64_t begin = planned.offset + planned.bytes, end = begin + kGap;
-      const bool shared = std::ranges::any_of(compiled.plan.buffers, [&](const PlannedBuffer& other) {
-        return other.offset >= 0 && other.offset < end && begin < other.offset + other.bytes;
-      });
-      if (!shared)
-        visit(arena_.bytes().subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(kGap)), i);
-    }
+    for (const MemoryGap& gap : gaps_of(compiled.plan, kGap))
+      std::ranges::fill(bytes_of(gap), std::byte{kGapByte});
   }
 
   void check_gaps(const CompiledProgram& compiled) {
-    for_each_gap(compiled, [&](std::span<std::byte> gap, std::size_t buffer) {
-      if (std::ranges::any_of(gap, [](std::byte b) { return b != std::byte{kGapByte}; })) {
+    for (const MemoryGap& gap : gaps_of(compiled.plan, kGap)) {
+      if (std::ranges::any_of(bytes_of(gap), [](std::byte b) { return b != std::byte{kGapByte}; })) {
         internal_error("program '{}' wrote past the end of buffer '{}'", compiled.program.name,
-                       compiled.program.buffers[buffer].name);
+                       compiled.program.buffers[gap.buffer].name);
       }
-    });
+    }
+  }
+
+  std::span<std::byte> bytes_of(const MemoryGap& gap) {
+    return arena_.bytes().subspan(static_cast<std::size_t>(gap.offset), static_cast<std::size_t>(kGap));
   }
 
   const ir::Module module_;

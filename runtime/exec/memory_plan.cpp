@@ -96,6 +96,21 @@ MemoryPlan plan_memory(const codegen::Program& program, std::int64_t gap) {
   return plan;
 }
 
+std::vector<MemoryGap> gaps_of(const MemoryPlan& plan, std::int64_t gap) {
+  std::vector<MemoryGap> gaps;
+  for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
+    const PlannedBuffer& planned = plan.buffers[i];
+    if (planned.offset < 0) continue;
+    const std::int64_t begin = planned.offset + planned.bytes, end = begin + gap;
+    const bool shared =
+        std::any_of(plan.buffers.begin(), plan.buffers.end(), [&](const PlannedBuffer& other) {
+          return other.offset >= 0 && other.offset < end && begin < other.offset + other.bytes;
+        });
+    if (!shared) gaps.push_back({i, begin});
+  }
+  return gaps;
+}
+
 std::string print(const codegen::Program& program, const MemoryPlan& plan) {
   std::string text = fmt::format("arena of {}: {} bytes; live peak {} bytes\n", program.name,
                                  plan.arena_bytes, plan.live_peak_bytes);

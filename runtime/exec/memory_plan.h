@@ -25,6 +25,14 @@ struct MemoryPlan {
 /// `gap` bytes are left unused behind every buffer, for the poisoning run that catches a write past the end.
 MemoryPlan plan_memory(const codegen::Program& program, std::int64_t gap = 0);
 
+/// Of the gaps of such a plan those that are no buffer's memory at any time: what is written there, a
+/// buffer's end was no end to.
+struct MemoryGap {
+  std::size_t buffer;   // behind which it lies
+  std::int64_t offset;  // bytes into the arena
+};
+std::vector<MemoryGap> gaps_of(const MemoryPlan& plan, std::int64_t gap);
+
 /// The buffers a launch reads and writes, as indices; a buffer written through a window counts as written.
 struct BufferUse {
   std::vector<std::int32_t> reads, writes;

@@ -8,8 +8,7 @@
 
 #include "codegen/library/fft.h"
 #include "ir/error.h"
-#include "ir/ops/op_info.h"
-#include "runtime/host_tensor.h"
+#include "runtime/exec/host_op.h"
 
 namespace rewire::runtime {
 namespace {
@@ -229,68 +228,17 @@ class FftStep final : public Step {
   float* output_ = nullptr;
 };
 
-// Other ops without a tile form run on the evaluator's own function: exact, on one thread.
+// Other ops without a tile form: on one thread.
 class HostStep final : public Step {
  public:
-  HostStep(const Program& program, const codegen::HostLaunch& launch) : launch_(launch) {
-    for (const View& view : launch.operands) operand_types_.push_back({type(program, view), view.shape});
-    for (const View& view : launch.results) result_types_.push_back({type(program, view), view.shape});
-  }
+  HostStep(const Program& program, const codegen::HostLaunch& launch) : op_(program, launch) {}
   std::int64_t tasks() const override { return 1; }
   std::int64_t scratch_bytes() const override { return 0; }
   void bind(const BufferPointers& pointers) override { pointers_ = &pointers; }
-  void run(std::int64_t, void*) const override {
-    std::vector<ir::Tensor> operands, results;
-    for (std::size_t i = 0; i < operand_types_.size(); ++i)
-      operands.push_back(gather(launch_.operands[i], operand_types_[i]));
-    for (const ir::TensorType& result : result_types_) results.emplace_back(result);
-    std::vector<const ir::Tensor*> inputs;
-    for (const ir::Tensor& operand : operands) inputs.push_back(&operand);
-    ir::EvalState state;
-    ir::EvalContext context{launch_.op, std::move(inputs), results, state};
-    ir::op_info(launch_.op.code).evaluate(context);
-    for (std::size_t i = 0; i < results.size(); ++i) scatter(launch_.results[i], results[i]);
-  }
+  void run(std::int64_t, void*) const override { op_.run(*pointers_); }
 
  private:
-  static ir::DType type(const Program& program, const View& view) {
-    return program.buffers[static_cast<std::size_t>(view.buffer)].type.dtype;
-  }
-
-  // Calls visit(dense index, byte address) for every element of a view.
-  template <class Visit>
-  void each(const View& view, ir::DType dtype, Visit visit) const {
-    std::byte* base = (*pointers_)[static_cast<std::size_t>(view.buffer)];
-    const std::int64_t count = ir::element_count(view.shape);
-    for (std::int64_t i = 0; i < count; ++i) {
-      std::int64_t rest = i, offset = view.offset;
-      for (std::size_t d = view.shape.size(); d-- > 0;) {
-        offset += rest % view.shape[d] * view.strides[d];
-        rest /= view.shape[d];
-      }
-      visit(i, base + offset * static_cast<std::int64_t>(ir::dtype_bytes(dtype)));
-    }
-  }
-
-  ir::Tensor gather(const View& view, const ir::TensorType& tensor_type) const {
-    HostTensor dense(tensor_type);
-    const std::size_t size = ir::dtype_bytes(tensor_type.dtype);
-    each(view, tensor_type.dtype, [&](std::int64_t i, const std::byte* element) {
-      std::copy_n(element, size, dense.bytes().data() + static_cast<std::size_t>(i) * size);
-    });
-    return to_double(dense);
-  }
-
-  void scatter(const View& view, const ir::Tensor& tensor) const {
-    const HostTensor dense = to_host(tensor);
-    const std::size_t size = ir::dtype_bytes(tensor.type.dtype);
-    each(view, tensor.type.dtype, [&](std::int64_t i, std::byte* element) {
-      std::copy_n(dense.bytes().data() + static_cast<std::size_t>(i) * size, size, element);
-    });
-  }
-
-  codegen::HostLaunch launch_;
-  std::vector<ir::TensorType> operand_types_, result_types_;
+  HostOp op_;
   const BufferPointers* pointers_ = nullptr;
 };
 

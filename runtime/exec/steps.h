@@ -10,12 +10,10 @@
 #include "codegen/library/gemm.h"
 #include "codegen/llvm/jit.h"
 #include "codegen/program.h"
+#include "runtime/exec/host_op.h"
 #include "runtime/exec/memory_plan.h"
 
 namespace rewire::runtime {
-
-/// The address of element 0 of every buffer of a program.
-using BufferPointers = std::vector<std::byte*>;
 
 /// Runs task `index` of a launch.
 class Step {

@@ -1,0 +1,42 @@
+// The engine on an NVIDIA GPU. A function is lowered for the device, its kernels are compiled by NVRTC, and
+// all its launches are captured once as one CUDA graph, which each run replays. The state stays on the
+// device.
+//
+//   inputs ─copy─▶ pinned slot ─▶ staging on the device ─┐            second stream, while a step runs
+//                                                        ▼
+//                            arguments ─▶ graph ─▶ results ─▶ pinned slot       first stream
+//
+// Programs share one arena. submit() waits for nothing but a free slot, two runs back; results() waits for
+// its own run.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "codegen/cuda/emit.h"
+#include "ir/module.h"
+#include "runtime/device/cuda/device.h"
+#include "runtime/exec/engine.h"
+
+namespace rewire::runtime {
+
+struct CudaEngineOptions {
+  int device = 0;
+  std::string cache_directory;  // machine code on disk; "": none
+  bool fuse = true;             // false: one kernel an op, for the differential tests
+  /// Fills arena, inputs and results with NaN before every run, checks the gaps behind every buffer after it,
+  /// and so waits for each run.
+  bool check_memory = false;
+};
+
+/// What kernels for a device may count on.
+codegen::cuda::DeviceTarget target_of(const cuda::DeviceFacts& facts);
+
+/// Why there can be no such engine on this machine, in one line: no driver, no device, no NVRTC; "": there
+/// can.
+std::string cuda_missing();
+
+/// The module must be verified. UserError with the line above; RuntimeFailure where the driver fails.
+std::unique_ptr<JitEngine> make_cuda_engine(const ir::Module& module, const CudaEngineOptions& options = {});
+
+}  // namespace rewire::runtime

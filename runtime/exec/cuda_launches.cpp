@@ -1,0 +1,124 @@
+#include "runtime/exec/cuda_launches.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "codegen/cost.h"
+#include "ir/error.h"
+#include "ir/ops/op_info.h"
+#include "runtime/exec/host_op.h"
+#include "runtime/exec/memory_plan.h"
+
+namespace rewire::runtime {
+namespace {
+
+using codegen::BufferKind;
+using codegen::HostLaunch;
+using codegen::KernelLaunch;
+using codegen::Program;
+using cuda::Address;
+using cuda::Stream;
+
+class KernelCall final : public CudaLaunch {
+ public:
+  KernelCall(const KernelLaunch& launch, CudaKernel kernel)
+      : buffers_(launch.buffers),
+        kernel_(std::move(kernel)),
+        what_(fmt::format("of '{}'", launch.kernel.name)) {}
+
+  void enqueue(const std::vector<Address>& buffers, Address, const Stream& stream) const override {
+    std::vector<Address> arguments;
+    for (const std::int32_t buffer : buffers_) arguments.push_back(buffers[static_cast<std::size_t>(buffer)]);
+    cuda::launch(kernel_.function, kernel_.grid, arguments, stream, what_);
+  }
+
+ private:
+  std::vector<std::int32_t> buffers_;
+  CudaKernel kernel_;
+  std::string what_;
+};
+
+/// Out to pinned memory, the evaluator's function, and back: all buffers that the op touches, whole.
+class HostCall final : public CudaLaunch {
+ public:
+  HostCall(const Program& program, const HostLaunch& launch, HostFailure& failure)
+      : op_(program, launch),
+        failure_(failure),
+        what_(fmt::format("of the op '{}'", ir::describe(launch.op))) {
+    const BufferUse use = buffers_of(codegen::Launch(launch));
+    std::set<std::int32_t> all(use.reads.begin(), use.reads.end());
+    all.insert(use.writes.begin(), use.writes.end());
+    pointers_.resize(program.buffers.size());
+    for (const std::int32_t buffer : all) {
+      const auto index = static_cast<std::size_t>(buffer);
+      const std::int64_t bytes = program.buffers[index].type.bytes();
+      copies_.push_back({index, bytes, std::ranges::find(use.writes, buffer) != use.writes.end(),
+                         cuda::PinnedMemory(bytes, what_.substr(3))});
+      pointers_[index] = copies_.back().memory.bytes().data();
+    }
+  }
+
+  void enqueue(const std::vector<Address>& buffers, Address, const Stream& stream) const override {
+    for (const Copy& copy : copies_)
+      stream.copy_out(copy.memory.bytes().data(), buffers[copy.buffer], copy.bytes, what_);
+    stream.call(&HostCall::run, const_cast<HostCall*>(this), what_);
+    for (const Copy& copy : copies_) {
+      if (copy.written) stream.copy_in(buffers[copy.buffer], copy.memory.bytes().data(), copy.bytes, what_);
+    }
+  }
+
+ private:
+  struct Copy {
+    std::size_t buffer;
+    std::int64_t bytes;
+    bool written;
+    cuda::PinnedMemory memory;
+  };
+
+  static void run(void* self) {
+    auto& call = *static_cast<HostCall*>(self);
+    try {
+      call.op_.run(call.pointers_);
+    } catch (const std::exception& error) {
+      call.failure_.set(fmt::format("{}: {}", call.what_.substr(3), error.what()));
+    }
+  }
+
+  HostOp op_;
+  HostFailure& failure_;
+  std::string what_;
+  std::vector<Copy> copies_;
+  BufferPointers pointers_;
+};
+
+}  // namespace
+
+void HostFailure::set(const std::string& message) {
+  const std::lock_guard lock(mutex_);
+  if (message_.empty()) message_ = message;
+}
+
+void HostFailure::rethrow() {
+  const std::lock_guard lock(mutex_);
+  if (message_.empty()) return;
+  throw RuntimeFailure(std::exchange(message_, {}));
+}
+
+std::vector<std::unique_ptr<CudaLaunch>> make_cuda_launches(const Program& program,
+                                                            std::span<const CudaKernel> kernels,
+                                                            HostFailure& failure) {
+  std::vector<std::unique_ptr<CudaLaunch>> launches;
+  std::size_t kernel = 0;
+  for (const codegen::Launch& launch : program.launches) {
+    if (const auto* call = std::get_if<KernelLaunch>(&launch)) {
+      launches.push_back(std::make_unique<KernelCall>(*call, kernels[kernel++]));
+    } else {
+      launches.push_back(std::make_unique<HostCall>(program, std::get<HostLaunch>(launch), failure));
+    }
+  }
+  return launches;
+}
+
+}  // namespace rewire::runtime

@@ -1,0 +1,116 @@
+#include "runtime/exec/cuda_program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rewire::runtime {
+namespace {
+
+using codegen::Buffer;
+using codegen::BufferKind;
+using cuda::Address;
+
+constexpr std::int64_t kAlignment = 256;  // what the driver's own allocations have
+
+std::int64_t aligned(std::int64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+HostTensor constant(const Buffer& buffer) {
+  ir::Tensor tensor(buffer.type);
+  for (std::size_t i = 0; i < tensor.data.size(); ++i)
+    tensor.data[i] = buffer.values[buffer.values.size() == 1 ? 0 : i];
+  return to_host(tensor);
+}
+
+std::vector<CudaKernel> load_kernels(const codegen::Program& program, CudaKernels& kernels) {
+  std::vector<const codegen::tile::Kernel*> list;
+  for (const codegen::Launch& launch : program.launches) {
+    if (const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch)) list.push_back(&kernel->kernel);
+  }
+  return kernels.load(list);
+}
+
+}  // namespace
+
+PackedBuffers::PackedBuffers(const codegen::Program& program, BufferKind kind) {
+  for (const Buffer& buffer : program.buffers) {
+    if (buffer.kind != kind) continue;
+    buffers.push_back(&buffer);
+    offsets.push_back(bytes);
+    bytes = aligned(bytes + buffer.type.bytes());
+  }
+}
+
+CudaProgram::CudaProgram(codegen::Program program, CudaKernels& kernels, const cuda::Stream& stream,
+                         std::int64_t gap)
+    : program_(std::move(program)),
+      what_(fmt::format("of '{}'", program_.name)),
+      plan_(plan_memory(program_, gap)),
+      launches_(make_cuda_launches(program_, load_kernels(program_, kernels), failure_)),
+      arguments_(program_, BufferKind::argument),
+      results_(program_, BufferKind::result),
+      constants_(program_, BufferKind::constant),
+      argument_memory_(arguments_.bytes, fmt::format("the inputs of '{}'", program_.name)),
+      result_memory_(results_.bytes, fmt::format("the results of '{}'", program_.name)),
+      constant_memory_(constants_.bytes, fmt::format("the constants of '{}'", program_.name)),
+      workspace_offset_(aligned(plan_.arena_bytes)) {
+  for (const auto& launch : launches_)
+    workspace_bytes_ = std::max(workspace_bytes_, launch->workspace_bytes());
+  for (std::size_t i = 0; i < constants_.buffers.size(); ++i) {
+    const HostTensor value = constant(*constants_.buffers[i]);
+    stream.copy_in(constant_memory_.address() + static_cast<Address>(constants_.offsets[i]),
+                   value.bytes().data(), constants_.buffers[i]->type.bytes(),
+                   fmt::format("for the constants {}", what_));
+    stream.synchronise(fmt::format("for the constants {}", what_));
+  }
+}
+
+std::int64_t CudaProgram::own_bytes() const {
+  return arguments_.bytes + results_.bytes + constants_.bytes;
+}
+
+std::vector<Address> CudaProgram::addresses(const SharedMemory& shared) const {
+  std::vector<Address> addresses;
+  std::size_t argument = 0, result = 0, constant = 0;
+  const auto at = [](Address base, std::int64_t offset) { return base + static_cast<Address>(offset); };
+  for (std::size_t i = 0; i < program_.buffers.size(); ++i) {
+    const Buffer& buffer = program_.buffers[i];
+    Address address = 0;
+    switch (buffer.kind) {
+      case BufferKind::argument:
+        address = at(argument_memory_.address(), arguments_.offsets[argument++]);
+        break;
+      case BufferKind::result:
+        address = at(result_memory_.address(), results_.offsets[result++]);
+        break;
+      case BufferKind::constant:
+        address = at(constant_memory_.address(), constants_.offsets[constant++]);
+        break;
+      case BufferKind::state:
+        address = shared.state(buffer.name);
+        break;
+      case BufferKind::temporary:
+        if (plan_.buffers[i].offset >= 0) address = at(shared.arena, plan_.buffers[i].offset);
+        break;
+    }
+    addresses.push_back(address);
+  }
+  return addresses;
+}
+
+void CudaProgram::capture(const SharedMemory& shared, const cuda::Stream& stream) {
+  const std::vector<Address> buffers = addresses(shared);
+  if (!warm_) {
+    for (const auto& launch : launches_) {
+      if (launch->is_library_call()) launch->enqueue(buffers, workspace(shared), stream);
+    }
+    warm_ = true;
+  }
+  graph_ = cuda::Graph(stream, what_, [&] {
+    for (const auto& launch : launches_) launch->enqueue(buffers, workspace(shared), stream);
+  });
+}
+
+}  // namespace rewire::runtime

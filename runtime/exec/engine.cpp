@@ -1,0 +1,25 @@
+// Runs in two halves, for engines that run at once.
+#include "runtime/exec/engine.h"
+
+#include "ir/error.h"
+
+namespace rewire::runtime {
+
+Engine::Ticket Engine::submit(std::string_view function, const TensorMap& inputs) {
+  finished_.emplace(++last_ticket_, run(function, inputs));
+  return last_ticket_;
+}
+
+bool Engine::finished(Ticket ticket) const {
+  return finished_.contains(ticket);
+}
+
+TensorMap Engine::results(Ticket ticket) {
+  const auto found = finished_.find(ticket);
+  if (found == finished_.end()) internal_error("the results of run {} were read before", ticket);
+  TensorMap results = std::move(found->second);
+  finished_.erase(found);
+  return results;
+}
+
+}  // namespace rewire::runtime

@@ -1,0 +1,26 @@
+// An op without a tile form, on host memory by the evaluator's own function: exact, on one thread.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "codegen/program.h"
+
+namespace rewire::runtime {
+
+/// The address of element 0 of every buffer of a program.
+using BufferPointers = std::vector<std::byte*>;
+
+class HostOp {
+ public:
+  HostOp(const codegen::Program& program, const codegen::HostLaunch& launch);
+
+  /// `buffers` need addresses where the op's views lie, and nowhere else.
+  void run(const BufferPointers& buffers) const;
+
+ private:
+  codegen::HostLaunch launch_;
+  std::vector<ir::TensorType> operand_types_, result_types_;
+};
+
+}  // namespace rewire::runtime
