@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "codegen/llvm/object_cache.h"
+#include "codegen/object_cache.h"
 #include "ir/error.h"
 #include "runtime/io/files.h"
 #include "runtime/log.h"
@@ -29,11 +29,11 @@ void ignore(const std::string& file, std::string_view why) {
 
 ChoiceCache::ChoiceCache(std::string directory, std::string place)
     : directory_(std::move(directory)), place_(std::move(place)) {
-  if (!directory_.empty()) codegen::cpu::ObjectCache folder(directory_);  // makes it, for the user alone
+  if (!directory_.empty()) codegen::ObjectCache folder(directory_);  // makes it, for the user alone
 }
 
 std::string ChoiceCache::path(const std::string& key) const {
-  return fmt::format("{}/{}.choice", directory_, codegen::cpu::hash_text(place_ + '\n' + key));
+  return fmt::format("{}/{}.choice", directory_, codegen::hash_text(place_ + '\n' + key));
 }
 
 std::optional<MadeChoice> ChoiceCache::load(const std::string& key) const {

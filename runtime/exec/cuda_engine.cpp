@@ -55,8 +55,9 @@ struct Compiled {
   InputRing inputs;
   ResultSlots results;
 
-  Compiled(codegen::Program lowered, CudaKernels& kernels, const cuda::Stream& stream, bool check_memory)
-      : program(std::move(lowered), kernels, stream, check_memory ? kGap : 0),
+  Compiled(codegen::Program lowered, CudaKernels& kernels, CudaLibraries& libraries,
+           const cuda::Stream& stream, bool check_memory)
+      : program(std::move(lowered), kernels, libraries, stream, check_memory ? kGap : 0),
         inputs(program, check_memory),
         results(program) {}
 };
@@ -180,8 +181,7 @@ class CudaEngine final : public JitEngine {
     if (known == programs_.end()) {
       const auto start = std::chrono::steady_clock::now();
       known = programs_
-                  .emplace(function.name, std::make_unique<Compiled>(lower(function), kernels_,
-                                                                     streams_.compute, options_.check_memory))
+                  .emplace(function.name, std::make_unique<Compiled>(lower(function), kernels_, libraries_, streams_.compute, options_.check_memory))
                   .first;
       report_.compile_seconds +=
           std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -245,6 +245,7 @@ class CudaEngine final : public JitEngine {
   const codegen::cuda::DeviceTarget target_;
   CudaStreams streams_;
   CudaKernels kernels_;
+  CudaLibraries libraries_;
   State state_;
   cuda::DeviceMemory arena_;
   std::map<std::string, std::unique_ptr<Compiled>, std::less<>> programs_;

@@ -14,12 +14,14 @@
 namespace rewire::runtime {
 namespace {
 
-using codegen::BufferKind;
+using codegen::GemmLaunch;
 using codegen::HostLaunch;
 using codegen::KernelLaunch;
 using codegen::Program;
 using cuda::Address;
 using cuda::Stream;
+
+constexpr std::int64_t kWorkspaceLimit = 32 << 20;  // what NVIDIA recommends for its newer devices
 
 class KernelCall final : public CudaLaunch {
  public:
@@ -38,6 +40,35 @@ class KernelCall final : public CudaLaunch {
   std::vector<std::int32_t> buffers_;
   CudaKernel kernel_;
   std::string what_;
+};
+
+/// A product of cuBLASLt's, or one for each index of its outer axes.
+class GemmCall final : public CudaLaunch {
+ public:
+  GemmCall(const Program& program, const GemmLaunch& launch, CudaLibraries& libraries)
+      : a_(launch.a.buffer),
+        b_(launch.b.buffer),
+        c_(launch.c.buffer),
+        bias_(launch.bias.buffer),
+        calls_(codegen::device_gemm_calls(program, launch, /*tf32=*/false)),
+        gemm_(libraries.gemm(calls_.front().shape)) {}
+
+  std::int64_t workspace_bytes() const override { return gemm_.workspace_bytes(); }
+  bool is_library_call() const override { return true; }
+  void enqueue(const std::vector<Address>& buffers, Address workspace, const Stream& stream) const override {
+    const auto at = [&](std::int32_t buffer, std::int64_t offset) {
+      return reinterpret_cast<void*>(buffers[static_cast<std::size_t>(buffer)] +
+                                     static_cast<Address>(offset));
+    };
+    for (const codegen::DeviceGemmCall& call : calls_)
+      gemm_.run(at(a_, call.a), at(b_, call.b), at(c_, call.c), bias_ < 0 ? nullptr : at(bias_, call.bias),
+                reinterpret_cast<void*>(workspace), stream.handle());
+  }
+
+ private:
+  std::int32_t a_, b_, c_, bias_;
+  std::vector<codegen::DeviceGemmCall> calls_;  // of one shape
+  const codegen::DeviceGemm& gemm_;
 };
 
 /// Out to pinned memory, the evaluator's function, and back: all buffers that the op touches, whole.
@@ -95,6 +126,17 @@ class HostCall final : public CudaLaunch {
 
 }  // namespace
 
+const codegen::DeviceGemm& CudaLibraries::gemm(const codegen::DeviceGemmShape& shape) {
+  if (!blas_) blas_.emplace();
+  const auto known = gemms_.find(shape);
+  if (known != gemms_.end()) return known->second;
+  return gemms_.emplace(shape, codegen::DeviceGemm(*blas_, shape, kWorkspaceLimit)).first->second;
+}
+
+std::string CudaLibraries::versions() const {
+  return blas_ ? fmt::format("cuBLASLt {}", blas_->version()) : std::string();
+}
+
 void HostFailure::set(const std::string& message) {
   const std::lock_guard lock(mutex_);
   if (message_.empty()) message_ = message;
@@ -108,12 +150,14 @@ void HostFailure::rethrow() {
 
 std::vector<std::unique_ptr<CudaLaunch>> make_cuda_launches(const Program& program,
                                                             std::span<const CudaKernel> kernels,
-                                                            HostFailure& failure) {
+                                                            CudaLibraries& libraries, HostFailure& failure) {
   std::vector<std::unique_ptr<CudaLaunch>> launches;
   std::size_t kernel = 0;
   for (const codegen::Launch& launch : program.launches) {
     if (const auto* call = std::get_if<KernelLaunch>(&launch)) {
       launches.push_back(std::make_unique<KernelCall>(*call, kernels[kernel++]));
+    } else if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
+      launches.push_back(std::make_unique<GemmCall>(program, *gemm, libraries));
     } else {
       launches.push_back(std::make_unique<HostCall>(program, std::get<HostLaunch>(launch), failure));
     }

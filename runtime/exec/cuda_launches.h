@@ -2,12 +2,15 @@
 // between. Each can be put on a stream that is being captured.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "codegen/library/cublas_lt.h"
 #include "codegen/program.h"
 #include "runtime/device/cuda/device.h"
 #include "runtime/exec/cuda_kernels.h"
@@ -26,6 +29,18 @@ class HostFailure {
   std::string message_;
 };
 
+/// The libraries of an engine, opened when the first program asks. Calls of one shape share an object.
+class CudaLibraries {
+ public:
+  const codegen::DeviceGemm& gemm(const codegen::DeviceGemmShape& shape);
+  /// "cuBLASLt 13.0.2"; empty while none was asked for.
+  std::string versions() const;
+
+ private:
+  std::optional<codegen::CublasLt> blas_;
+  std::map<codegen::DeviceGemmShape, codegen::DeviceGemm> gemms_;
+};
+
 class CudaLaunch {
  public:
   virtual ~CudaLaunch() = default;
@@ -39,9 +54,9 @@ class CudaLaunch {
                        const cuda::Stream& stream) const = 0;
 };
 
-/// In the program's order; `kernels` holds one entry for each KernelLaunch. The program must outlive them.
+/// In the program's order; `kernels` holds one entry for each KernelLaunch. All arguments must outlive them.
 std::vector<std::unique_ptr<CudaLaunch>> make_cuda_launches(const codegen::Program& program,
                                                             std::span<const CudaKernel> kernels,
-                                                            HostFailure& failure);
+                                                            CudaLibraries& libraries, HostFailure& failure);
 
 }  // namespace rewire::runtime

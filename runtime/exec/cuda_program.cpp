@@ -43,12 +43,12 @@ PackedBuffers::PackedBuffers(const codegen::Program& program, BufferKind kind) {
   }
 }
 
-CudaProgram::CudaProgram(codegen::Program program, CudaKernels& kernels, const cuda::Stream& stream,
-                         std::int64_t gap)
+CudaProgram::CudaProgram(codegen::Program program, CudaKernels& kernels, CudaLibraries& libraries,
+                         const cuda::Stream& stream, std::int64_t gap)
     : program_(std::move(program)),
       what_(fmt::format("of '{}'", program_.name)),
       plan_(plan_memory(program_, gap)),
-      launches_(make_cuda_launches(program_, load_kernels(program_, kernels), failure_)),
+      launches_(make_cuda_launches(program_, load_kernels(program_, kernels), libraries, failure_)),
       arguments_(program_, BufferKind::argument),
       results_(program_, BufferKind::result),
       constants_(program_, BufferKind::constant),

@@ -34,7 +34,8 @@ struct SharedMemory {
 class CudaProgram {
  public:
   /// `gap`: bytes behind each buffer of the arena that nobody may write to.
-  CudaProgram(codegen::Program program, CudaKernels& kernels, const cuda::Stream& stream, std::int64_t gap);
+  CudaProgram(codegen::Program program, CudaKernels& kernels, CudaLibraries& libraries,
+              const cuda::Stream& stream, std::int64_t gap);
   CudaProgram(const CudaProgram&) = delete;
   CudaProgram& operator=(const CudaProgram&) = delete;
 
