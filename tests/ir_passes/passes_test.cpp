@@ -7,6 +7,7 @@
 #include "ir/passes/cse.h"
 #include "ir/passes/dce.h"
 #include "ir/passes/decompose.h"
+#include "ir/passes/mixed_precision.h"
 #include "ir/passes/recompute.h"
 #include "ir/passes/specialise_training.h"
 #include "ir/text.h"
@@ -61,6 +62,18 @@ TEST_CASE("constant_fold computes what is known", "[ir][passes]") {
 
 TEST_CASE("cse merges equal ops and no others", "[ir][passes]") {
   check_golden("cse", cse);
+}
+
+TEST_CASE("mixed_precision computes products in bf16 and all else in f32", "[ir][passes]") {
+  check_golden("mixed_precision", [](Module& module, PassContext&) {
+    for (Function& function : module.functions) mixed_precision(module, function, {});
+  });
+}
+
+TEST_CASE("mixed_precision keeps the stream in bf16 where it is asked to", "[ir][passes]") {
+  check_golden("mixed_precision_stream", [](Module& module, PassContext&) {
+    for (Function& function : module.functions) mixed_precision(module, function, {DType::bf16});
+  });
 }
 
 TEST_CASE("dce drops what nothing reads", "[ir][passes]") {

@@ -1,0 +1,139 @@
+// One walk over the body. A value that has become bf16 carries on as bf16 through shape ops; whoever else
+// reads it asks for its f32 copy.
+#include "ir/passes/mixed_precision.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "ir/ops/op_info.h"
+#include "ir/passes/rewrite.h"
+
+namespace rewire::ir {
+namespace {
+
+class Narrowing {
+ public:
+  Narrowing(Module& module, Function& function, const MixedPrecision& options)
+      : function_(function), rewriter_(module, function) {
+    if (options.stream == DType::bf16) note_stream();
+  }
+
+  void run() {
+    rewriter_.run([&](const Op& op) { return visit(op); });
+    rewriter_.builder().set_location("");
+    for (Argument& result : function_.results) result.value = wide(result.value);
+  }
+
+ private:
+  using Replacement = std::optional<std::vector<Value>>;
+
+  /// What joins read and write as the stream.
+  void note_stream() {
+    for (const Op& op : function_.body) {
+      if (op.code != Opcode::residual) continue;
+      stream_.insert({op.operands[0].id, op.results[0].id});
+    }
+  }
+
+  Replacement visit(const Op& op) {
+    if (is_contraction(op)) return contraction(op);
+    if (is_shape(op.code) && std::ranges::all_of(op.operands, [&](Value x) { return is_narrow(x); })) {
+      return std::vector<Value>{emit_narrow(op)};
+    }
+    const bool round = is_biased_product(op) || (op.results.size() == 1 && is_stream(op.results[0]));
+    const bool widen = std::ranges::any_of(op.operands, [&](Value x) { return is_narrow(x); });
+    if (!round && !widen) return std::nullopt;
+    std::vector<Value> operands;
+    for (Value operand : op.operands) operands.push_back(wide(operand));
+    std::vector<Value> results = emit(op, operands);
+    if (round) results[0] = narrowed(results[0]);
+    return results;
+  }
+
+  /// Whether the op is a product in f32, so far.
+  bool is_contraction(const Op& op) const {
+    return (op.code == Opcode::matmul || op.code == Opcode::attention) &&
+           std::ranges::all_of(op.operands,
+                               [&](Value x) { return is_narrow(x) || type(x).dtype == DType::f32; });
+  }
+
+  Replacement contraction(const Op& op) {
+    std::vector<Value> operands;
+    for (Value operand : op.operands) operands.push_back(narrow(operand));
+    const std::vector<Value> results = emit(op, operands);
+    narrow_.insert(results[0].id);  // attention's log-sum-exp is f32
+    return results;
+  }
+
+  static bool is_shape(Opcode code) {
+    return code == Opcode::reshape || code == Opcode::transpose || code == Opcode::slice ||
+           code == Opcode::broadcast || code == Opcode::concat || code == Opcode::pad;
+  }
+
+  Value emit_narrow(const Op& op) {
+    std::optional<TensorType> requested;
+    if (op_info(op.code).typed) requested = {DType::bf16, type(op.results[0]).shape};
+    const Value result = rewriter_.builder().emit(op.code, op.operands, op.attributes, requested);
+    narrow_.insert(result.id);
+    return result;
+  }
+
+  /// A product that has become bf16, and a bias for each of its rows.
+  bool is_biased_product(const Op& op) const {
+    if (op.code != Opcode::add) return false;
+    const auto defined_by = [&](Value value, Opcode code) {
+      const Op* definition = rewriter_.definition(value);
+      return definition != nullptr && definition->code == code;
+    };
+    for (const std::size_t i : {0, 1}) {
+      if (is_narrow(op.operands[i]) && defined_by(op.operands[i], Opcode::matmul) &&
+          defined_by(op.operands[1 - i], Opcode::broadcast))
+        return true;
+    }
+    return false;
+  }
+
+  bool is_stream(Value old) const { return stream_.contains(old.id) && type(old).dtype == DType::f32; }
+
+  std::vector<Value> emit(const Op& op, const std::vector<Value>& operands) {
+    std::optional<TensorType> requested;
+    if (op_info(op.code).typed) requested = type(op.results[0]);
+    return rewriter_.builder().emit_all(op.code, operands, op.attributes, requested);
+  }
+
+  Value narrowed(Value x) {
+    const Value result = narrow(x);
+    narrow_.insert(result.id);
+    return result;
+  }
+  Value narrow(Value x) { return is_narrow(x) ? x : copy(x, DType::bf16, narrow_copy_); }
+  Value wide(Value x) { return is_narrow(x) ? copy(x, DType::f32, wide_) : x; }
+
+  Value copy(Value x, DType dtype, std::unordered_map<std::int32_t, Value>& copies) {
+    const auto found = copies.find(x.id);
+    if (found != copies.end()) return found->second;
+    const Value result = rewriter_.builder().cast(x, dtype);
+    copies.emplace(x.id, result);
+    return result;
+  }
+
+  bool is_narrow(Value x) const { return narrow_.contains(x.id); }
+  const TensorType& type(Value x) const { return function_.type(x); }
+
+  Function& function_;
+  BodyRewriter rewriter_;
+  std::unordered_set<std::int32_t> stream_;              // ids of the old body
+  std::unordered_set<std::int32_t> narrow_;              // values that this pass made bf16
+  std::unordered_map<std::int32_t, Value> narrow_copy_;  // of an f32 value
+  std::unordered_map<std::int32_t, Value> wide_;         // of a narrow value
+};
+
+}  // namespace
+
+void mixed_precision(Module& module, Function& function, const MixedPrecision& options) {
+  Narrowing(module, function, options).run();
+}
+
+}  // namespace rewire::ir

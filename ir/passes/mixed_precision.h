@@ -1,0 +1,32 @@
+// Mixed precision: the contractions of a forward function in bf16, all else in f32. Runs on the network
+// alone, behind the plugins and before autodiff, so that a plugin sees f32 throughout and the gradients
+// follow from the casts: the gradient of a cast is the cast back.
+//
+//   matmul(a, b)                   -> matmul(bf16 a, bf16 b) : bf16     f32 accumulation; attention likewise
+//   matmul(a, b) + broadcast(bias) -> bf16(f32(matmul) + broadcast(bias))
+//   shape op of a bf16 result      -> the same op in bf16
+//   any other op                   -> as it is, on f32 x of what has become bf16: norms, softmax, losses,
+//                                     activations, joins, Fourier and block-circulant products
+//   stream (options.stream = bf16) -> bf16(stream), where a join reads or writes it
+//
+// Parameters, arguments and results keep their types: weights, moments and the optimizer are f32. Each f32
+// value has one bf16 copy, so a weight is cast once a step. bf16 stands between kernels alone: what a fused
+// kernel computes is f32, and a cast within it costs nothing. This is what PyTorch's autocast does, with
+// these differences: a bias is added in f32 before the product is rounded, activations and dropout are
+// computed in f32 whatever they read, and the casts fuse.
+#pragma once
+
+#include "ir/module.h"
+
+namespace rewire::ir {
+
+struct MixedPrecision {
+  /// What the residual stream is kept in between joins: f32, as autocast keeps it, or bf16. In bf16 a
+  /// block's part that is smaller than 2^-9 of the stream is lost.
+  DType stream = DType::f32;
+};
+
+/// Rewrites `function` of `module`, which is not differentiated yet; bf16, f16 and f64 values are left alone.
+void mixed_precision(Module& module, Function& function, const MixedPrecision& options);
+
+}  // namespace rewire::ir
