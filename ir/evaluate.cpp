@@ -59,6 +59,12 @@ void run_op(const Function& function, const Op& op, std::vector<Tensor>& values,
   } catch (const UserError& error) {
     user_error("{}: {}", describe(op), error.what());
   }
+  if (state.round) {
+    for (Tensor& result : results) {
+      if (!is_float(result.type.dtype)) continue;
+      for (double& x : result.data) x = round_to(result.type.dtype, x);
+    }
+  }
   for (std::size_t i = 0; i < op.results.size(); ++i) values[index(op.results[i])] = std::move(results[i]);
 }
 

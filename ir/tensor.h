@@ -27,6 +27,8 @@ struct Tensor {
 struct EvalState {
   std::map<std::string, Tensor, std::less<>> tensors;
   bool training = false;  // what is_training answers
+  /// Round what each op computes to its dtype, as a backend that stores every value would.
+  bool round = false;
 };
 
 /// Rounds a double to what `dtype` can hold (f32, bf16, f16: nearest even), for comparing with a backend's

@@ -47,9 +47,12 @@ class Engine {
   std::map<Ticket, TensorMap> finished_;
 };
 
+/// none: every op in double precision; dtypes: what an op computes is rounded to its dtype.
+enum class Rounding : std::uint8_t { none, dtypes };
+
 /// The module must be verified. `training`: what is_training answers in each function is decided per function
 /// by the module attribute "training" = list of function names joined by '+' (absent: none).
-std::unique_ptr<Engine> make_evaluator_engine(const ir::Module& module);
+std::unique_ptr<Engine> make_evaluator_engine(const ir::Module& module, Rounding rounding = Rounding::none);
 
 struct JitEngineOptions {
   int threads = 0;              // 0: one a core

@@ -20,8 +20,9 @@ ir::Tensor doubles_of(std::string_view what, std::string_view name, const HostTe
 
 class EvaluatorEngine final : public Engine {
  public:
-  explicit EvaluatorEngine(const ir::Module& module)
+  EvaluatorEngine(const ir::Module& module, Rounding rounding)
       : module_(module), training_functions_(training_functions(module)) {
+    state_.round = rounding == Rounding::dtypes;
     for (const ir::Parameter& parameter : module_.parameters) {
       state_.tensors.emplace(parameter.name, ir::Tensor(parameter.type));
     }
@@ -63,8 +64,8 @@ class EvaluatorEngine final : public Engine {
 
 }  // namespace
 
-std::unique_ptr<Engine> make_evaluator_engine(const ir::Module& module) {
-  return std::make_unique<EvaluatorEngine>(module);
+std::unique_ptr<Engine> make_evaluator_engine(const ir::Module& module, Rounding rounding) {
+  return std::make_unique<EvaluatorEngine>(module, rounding);
 }
 
 }  // namespace rewire::runtime

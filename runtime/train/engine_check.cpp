@@ -9,6 +9,7 @@ namespace rewire::runtime {
 namespace {
 
 constexpr double kGradientFloor = 1e-6;
+constexpr double kNarrowRounding = 0x1p-9;  // of bf16, half a unit in the last place
 
 double norm(const std::vector<double>& values) {
   double square = 0;
@@ -35,18 +36,18 @@ TensorMap run_from(Engine& engine, const ir::Module& module, const TensorMap& st
 class Comparison {
  public:
   Comparison(Engine& engine, Engine& evaluator, const ir::Module& module, const TensorMap& weights,
-             std::uint64_t seed)
-      : engine_(engine), evaluator_(evaluator), module_(module), seed_(seed) {
+             std::uint64_t seed, Engine* rounded)
+      : engine_(engine), evaluator_(evaluator), rounded_(rounded), module_(module), seed_(seed) {
     for (const auto& [name, tensor] : perturbed_state(module, weights, seed))
       state_.emplace(name, to_host(tensor));
   }
 
   EngineCheck compare() {
-    const Both forward = run("forward");
+    const Runs forward = run("forward");
     for (const ir::Argument& output : module_.function("forward").results) {
       add(output.name, output.name, forward, 0, kEngineOutputTolerance);
     }
-    const Both grad = run("grad");
+    const Runs grad = run("grad");
     add("loss", "loss", grad, 0, kEngineOutputTolerance);
     double square = 0;
     for (const ir::Parameter& parameter : module_.parameters) {
@@ -62,17 +63,18 @@ class Comparison {
   }
 
  private:
-  struct Both {
-    TensorMap actual, expected;
+  struct Runs {
+    TensorMap actual, expected, rounded;
   };
 
-  Both run(std::string_view program) {
+  Runs run(std::string_view program) {
     TensorMap inputs;
     const ir::Function& function = module_.function(program);
     for (const ir::Argument& argument : function.arguments)
       inputs.emplace(argument.name, to_host(random_argument(module_, function, argument, seed_)));
     return {run_from(engine_, module_, state_, inputs, program),
-            run_from(evaluator_, module_, state_, inputs, program)};
+            run_from(evaluator_, module_, state_, inputs, program),
+            rounded_ == nullptr ? TensorMap() : run_from(*rounded_, module_, state_, inputs, program)};
   }
 
   bool has_gradient(const ir::Parameter& parameter) const {
@@ -80,22 +82,26 @@ class Comparison {
   }
 
   /// To the row of `what`, which keeps its worst tensor; a NaN is worse than any number.
-  void add(const std::string& what, const std::string& name, const Both& both, double floor,
+  void add(const std::string& what, const std::string& name, const Runs& runs, double floor,
            double tolerance) {
-    const HostTensor& expected = both.expected.at(name);
-    const double error = relative_error(both.actual.at(name), expected, floor);
+    const HostTensor& expected = runs.expected.at(name);
+    const double error = relative_error(runs.actual.at(name), expected, floor);
+    if (rounded_ != nullptr)
+      tolerance += 2 * relative_error(runs.rounded.at(name), expected, floor) + kNarrowRounding;
     auto row = std::ranges::find(check_.rows, what, &EngineCheckRow::what);
     if (row == check_.rows.end())
       row = check_.rows.insert(row, EngineCheckRow{what, name, 0, error, tolerance});
     row->elements += expected.type().elements();
-    if (error > row->error || std::isnan(error)) {
+    if (error / tolerance > row->error / row->tolerance || std::isnan(error)) {
       row->error = error;
+      row->tolerance = tolerance;
       row->worst = name;
     }
   }
 
   Engine& engine_;
   Engine& evaluator_;
+  Engine* rounded_;
   const ir::Module& module_;
   const std::uint64_t seed_;
   TensorMap state_;
@@ -108,9 +114,18 @@ bool EngineCheck::passed() const {
   return std::ranges::all_of(rows, &EngineCheckRow::passed);
 }
 
+bool has_narrow_values(const ir::Module& module) {
+  const auto narrow = [](const ir::TensorType& type) {
+    return type.dtype == ir::DType::bf16 || type.dtype == ir::DType::f16;
+  };
+  return std::ranges::any_of(module.functions, [&](const ir::Function& function) {
+    return std::ranges::any_of(function.types, narrow);
+  });
+}
+
 EngineCheck check_engine(Engine& engine, Engine& evaluator, const ir::Module& module,
-                         const TensorMap& weights, std::uint64_t seed) {
-  return Comparison(engine, evaluator, module, weights, seed).compare();
+                         const TensorMap& weights, std::uint64_t seed, Engine* rounded) {
+  return Comparison(engine, evaluator, module, weights, seed, rounded).compare();
 }
 
 }  // namespace rewire::runtime

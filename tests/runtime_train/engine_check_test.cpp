@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ir/passes/mixed_precision.h"
 #include "runtime/train/program.h"
 #include "tests/runtime_train/linear_model.h"
 #include "tests/support/catch.h"
@@ -87,6 +88,26 @@ TEST_CASE("An engine that is off by more than the tolerance fails, and the worst
     CHECK(check.rows[2].error == Approx(2e-4).epsilon(0.01));
     CHECK_FALSE(checked("grad", weight, std::numeric_limits<float>::quiet_NaN()).rows[2].passed());
   }
+}
+
+TEST_CASE("In bf16 an engine may be off by twice what rounding costs and one rounding, and by no more") {
+  ir::Module module = linear_model(3, 5, 4);
+  ir::mixed_precision(module, module.function("forward"), {});
+  add_grad_program(module, {});
+  CHECK(has_narrow_values(module));
+  CHECK_FALSE(has_narrow_values(model_with_grad()));
+  const std::unique_ptr<Engine> evaluator = make_evaluator_engine(module);
+  const std::unique_ptr<Engine> rounded = make_evaluator_engine(module, Rounding::dtypes);
+  const std::unique_ptr<Engine> jit = make_jit_engine(module);
+  const EngineCheck check = check_engine(*jit, *evaluator, module, {}, kSeed, rounded.get());
+  CHECK(check.passed());
+  CHECK(check.rows[0].error > 1e-5);  // it is bf16
+  CHECK_FALSE(check_engine(*jit, *evaluator, module, {}, kSeed).passed());
+  // Rounding itself is the yardstick: e <= 1e-5 + 2 e + 2^-9.
+  const EngineCheck own = check_engine(*rounded, *evaluator, module, {}, kSeed, rounded.get());
+  CHECK(own.rows[0].tolerance == Approx(kEngineOutputTolerance + 2 * own.rows[0].error + 0x1p-9));
+  Wrong wrong(module, "forward", "logits", static_cast<float>(2 * own.rows[0].tolerance));
+  CHECK_FALSE(check_engine(wrong, *evaluator, module, {}, kSeed, rounded.get()).rows[0].passed());
 }
 
 }  // namespace
