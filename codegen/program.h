@@ -38,7 +38,8 @@ struct KernelLaunch {
 };
 
 /// c [batch, m, n] = a [batch, m, k] b [batch, k, n] (+ bias [n]) (+ c): views carry transposition as
-/// strides; batch may be 1 with rank-3 views.
+/// strides; batch may be 1 with rank-3 views. a and b have one dtype. Where it is bf16, c and the bias may
+/// each be bf16 or f32: the sum is f32 and rounded once.
 struct GemmLaunch {
   View a, b, c;
   View bias;                // buffer -1: none; shape [n]

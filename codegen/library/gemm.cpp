@@ -4,7 +4,10 @@
 
 #include <omp.h>
 
+#include <bit>
+#include <cstddef>
 #include <dnnl.hpp>
+#include <optional>
 #include <unordered_map>
 
 #include "ir/error.h"
@@ -61,24 +64,117 @@ void use_one_thread() {
   done = true;
 }
 
+constexpr std::size_t kAlignment = 64;
+
+// One version for each kind of vector unit, picked when the program starts.
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)
+#define REWIRE_VECTOR_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define REWIRE_VECTOR_CLONES
+#endif
+
+REWIRE_VECTOR_CLONES
+void widen_run(const std::uint16_t* __restrict from, std::int64_t count, float* __restrict to) {
+  for (std::int64_t i = 0; i < count; ++i)
+    to[i] = std::bit_cast<float>(static_cast<std::uint32_t>(from[i]) << 16);
+}
+
+// To nearest even; a NaN stays one.
+REWIRE_VECTOR_CLONES
+void narrow_run(const float* __restrict from, std::int64_t count, std::uint16_t* __restrict to) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto bits = std::bit_cast<std::uint32_t>(from[i]);
+    const std::uint32_t rounded = bits + 0x7FFF + (bits >> 16 & 1);
+    const bool is_nan = (bits & 0x7FFFFFFF) > 0x7F800000;
+    to[i] = static_cast<std::uint16_t>((is_nan ? bits | 0x400000 : rounded) >> 16);
+  }
+}
+
+bool covers(dnnl::cpu_isa isa, dnnl::cpu_isa least) {  // an instruction set is a set of bits
+  return (static_cast<unsigned>(isa) & static_cast<unsigned>(least)) == static_cast<unsigned>(least);
+}
+
 }  // namespace
+
+bool has_fast_bf16() {
+  static const bool fast = [] {
+    const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
+    return covers(isa, dnnl::cpu_isa::avx512_core_amx) ||
+           (covers(isa, dnnl::cpu_isa::avx512_core_bf16) && __builtin_cpu_is("amd"));
+  }();
+  return fast;
+}
+
+// A matrix in another type, dense; its unit stride stays where it is.
+struct Gemm::Copy {
+  std::int64_t lines = 0, length = 0, stride = 0;  // of the original: runs of unit stride
+  std::size_t offset = 0;                          // in scratch, bytes
+  bool by_columns = false;
+
+  Copy(std::int64_t rows, std::int64_t columns, std::int64_t row, std::int64_t column, std::size_t at)
+      : lines(rows), length(columns), stride(row), offset(at), by_columns(column != 1) {
+    if (by_columns) lines = columns, length = rows, stride = column;
+  }
+  std::size_t bytes() const { return static_cast<std::size_t>(lines * length) * sizeof(float); }
+  std::size_t end() const { return (offset + bytes() + kAlignment - 1) / kAlignment * kAlignment; }
+  float* in(void* scratch) const {
+    return reinterpret_cast<float*>(static_cast<std::byte*>(scratch) + offset);
+  }
+  memory::desc desc() const {
+    return by_columns ? matrix(length, lines, 1, length, memory::data_type::f32)
+                      : matrix(lines, length, length, 1, memory::data_type::f32);
+  }
+  float* widen(const void* from, void* scratch) const {
+    for (std::int64_t i = 0; i < lines; ++i) {
+      widen_run(static_cast<const std::uint16_t*>(from) + i * stride, length, in(scratch) + i * length);
+    }
+    return in(scratch);
+  }
+  void narrow(void* to, void* scratch) const {
+    for (std::int64_t i = 0; i < lines; ++i) {
+      narrow_run(in(scratch) + i * length, length, static_cast<std::uint16_t*>(to) + i * stride);
+    }
+  }
+};
 
 struct Gemm::Impl {
   memory::desc a, b, bias, c, scratch;
   dnnl::matmul primitive;
+  // Where bf16 is multiplied as f32.
+  std::optional<Copy> wide_a, wide_b, wide_bias, wide_c;
+  std::size_t scratch_bytes = 0;
+  bool accumulate = false;
+
+  std::size_t add_copy(std::optional<Copy>& copy, memory::desc& desc, std::int64_t rows, std::int64_t columns,
+                       std::int64_t row, std::int64_t column) {
+    copy.emplace(rows, columns, row, column, scratch_bytes);
+    desc = copy->desc();
+    return scratch_bytes = copy->end();
+  }
 };
 
-Gemm::Gemm(const GemmShape& shape) : impl_(std::make_unique<Impl>()) {
+Gemm::Gemm(const GemmShape& shape, bool native_bf16) : impl_(std::make_unique<Impl>()) {
   use_one_thread();
-  const memory::data_type type = data_type(shape.dtype);
-  impl_->a = matrix(shape.m, shape.k, shape.a_row, shape.a_column, type);
-  impl_->b = matrix(shape.k, shape.n, shape.b_row, shape.b_column, type);
-  impl_->c = matrix(shape.m, shape.n, shape.c_row, 1, type);
-  if (shape.bias) impl_->bias = matrix(1, shape.n, shape.n, 1, type);
+  Impl& impl = *impl_;
+  impl.accumulate = shape.accumulate;
+  const memory::data_type type = data_type(shape.dtype), c_type = data_type(shape.c_dtype);
+  impl.a = matrix(shape.m, shape.k, shape.a_row, shape.a_column, type);
+  impl.b = matrix(shape.k, shape.n, shape.b_row, shape.b_column, type);
+  impl.c = matrix(shape.m, shape.n, shape.c_row, 1, c_type);
+  if (shape.bias) impl.bias = matrix(1, shape.n, shape.n, 1, data_type(shape.bias_dtype));
+  if (shape.dtype == ir::DType::bf16 && !native_bf16) {
+    impl.add_copy(impl.wide_a, impl.a, shape.m, shape.k, shape.a_row, shape.a_column);
+    impl.add_copy(impl.wide_b, impl.b, shape.k, shape.n, shape.b_row, shape.b_column);
+    if (shape.c_dtype == ir::DType::bf16)
+      impl.add_copy(impl.wide_c, impl.c, shape.m, shape.n, shape.c_row, 1);
+    if (shape.bias && shape.bias_dtype == ir::DType::bf16)
+      impl.add_copy(impl.wide_bias, impl.bias, 1, shape.n, shape.n, 1);
+  }
   try {
-    const auto descriptor = make_descriptor(shape, impl_->a, impl_->b, impl_->bias, impl_->c);
-    impl_->scratch = descriptor.scratchpad_desc();
-    impl_->primitive = dnnl::matmul(descriptor);
+    const auto descriptor = make_descriptor(shape, impl.a, impl.b, impl.bias, impl.c);
+    impl.scratch = descriptor.scratchpad_desc();
+    impl.primitive = dnnl::matmul(descriptor);
   } catch (const dnnl::error& error) {
     internal_error("oneDNN has no matmul for {} x {} x {} of {}: {}", shape.m, shape.k, shape.n,
                    ir::dtype_name(shape.dtype), error.what());
@@ -90,22 +186,30 @@ Gemm::Gemm(Gemm&&) noexcept = default;
 Gemm& Gemm::operator=(Gemm&&) noexcept = default;
 
 std::int64_t Gemm::scratch_bytes() const {
-  return static_cast<std::int64_t>(impl_->scratch.get_size());
+  return static_cast<std::int64_t>(impl_->scratch_bytes + impl_->scratch.get_size());
 }
 
 void Gemm::run(const void* a, const void* b, void* c, const void* bias, void* scratch) const {
   use_one_thread();
   thread_local dnnl::stream stream(cpu_engine());
+  const Impl& impl = *impl_;
+  if (impl.wide_a) a = impl.wide_a->widen(a, scratch);
+  if (impl.wide_b) b = impl.wide_b->widen(b, scratch);
+  if (impl.wide_bias) bias = impl.wide_bias->widen(bias, scratch);
+  if (impl.wide_c && impl.accumulate) impl.wide_c->widen(c, scratch);
   const auto wrap = [](const memory::desc& desc, const void* data) {
     return memory(desc, cpu_engine(), const_cast<void*>(data));
   };
-  std::unordered_map<int, memory> arguments = {{DNNL_ARG_SRC, wrap(impl_->a, a)},
-                                               {DNNL_ARG_WEIGHTS, wrap(impl_->b, b)},
-                                               {DNNL_ARG_DST, wrap(impl_->c, c)},
-                                               {DNNL_ARG_SCRATCHPAD, wrap(impl_->scratch, scratch)}};
-  if (bias != nullptr) arguments.emplace(DNNL_ARG_BIAS, wrap(impl_->bias, bias));
-  impl_->primitive.execute(stream, arguments);
+  std::byte* const own = static_cast<std::byte*>(scratch) + impl.scratch_bytes;
+  std::unordered_map<int, memory> arguments = {
+      {DNNL_ARG_SRC, wrap(impl.a, a)},
+      {DNNL_ARG_WEIGHTS, wrap(impl.b, b)},
+      {DNNL_ARG_DST, wrap(impl.c, impl.wide_c ? impl.wide_c->in(scratch) : c)},
+      {DNNL_ARG_SCRATCHPAD, wrap(impl.scratch, own)}};
+  if (bias != nullptr) arguments.emplace(DNNL_ARG_BIAS, wrap(impl.bias, bias));
+  impl.primitive.execute(stream, arguments);
   stream.wait();
+  if (impl.wide_c) impl.wide_c->narrow(c, scratch);
 }
 
 }  // namespace rewire::codegen

@@ -1,5 +1,9 @@
 // Matrix multiplication on the CPU by oneDNN, one thread a call: the runtime cuts a GEMM into fixed parts (by
 // shape alone) and runs them on its own pool.
+//
+// bf16 operands go to oneDNN as they are where the CPU multiplies them faster than f32 (AMX; AVX512_BF16 of
+// AMD). Elsewhere they are copied to f32 first, which rounds nothing: Intel's AVX512_BF16 alone has half the
+// rate of f32, and without it oneDNN has no fast bf16 at all.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +19,22 @@ namespace rewire::codegen {
 struct GemmShape {
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t a_row = 0, a_column = 0, b_row = 0, b_column = 0, c_row = 0;
-  ir::DType dtype = ir::DType::f32;  // of a, b and c; accumulation is f32
+  ir::DType dtype = ir::DType::f32;    // of a and b: f32 or bf16; accumulation is f32
+  ir::DType c_dtype = ir::DType::f32;  // f32, or bf16 where a and b are
   bool bias = false;
+  ir::DType bias_dtype = ir::DType::f32;  // f32, or bf16 where a and b are
   bool accumulate = false;
   auto operator<=>(const GemmShape&) const = default;
 };
 
+/// Whether the CPU multiplies bf16 faster than f32.
+bool has_fast_bf16();
+
 class Gemm {
  public:
-  explicit Gemm(const GemmShape& shape);
+  explicit Gemm(const GemmShape& shape) : Gemm(shape, has_fast_bf16()) {}
+  /// `native_bf16`: bf16 operands go to oneDNN as they are, whatever the CPU.
+  Gemm(const GemmShape& shape, bool native_bf16);
   ~Gemm();
   Gemm(Gemm&&) noexcept;
   Gemm& operator=(Gemm&&) noexcept;
@@ -32,6 +43,7 @@ class Gemm {
   void run(const void* a, const void* b, void* c, const void* bias, void* scratch) const;
 
  private:
+  struct Copy;
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

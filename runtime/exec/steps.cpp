@@ -113,15 +113,21 @@ class GemmStep final : public Step {
         library_(library) {
     const std::size_t rank = launch.c.shape.size();
     for (std::size_t d = 0; d + 2 < rank; ++d) batch_ *= launch.c.shape[d];
-    const ir::DType dtype = program.buffers[static_cast<std::size_t>(launch.c.buffer)].type.dtype;
-    element_bytes_ = static_cast<std::int64_t>(ir::dtype_bytes(dtype));
+    const auto dtype = [&](const View& view) {
+      return program.buffers[static_cast<std::size_t>(view.buffer)].type.dtype;
+    };
     GemmShape shape;
     shape.k = launch.a.shape.back();
     shape.a_row = row(launch.a), shape.a_column = column(launch.a);
     shape.b_row = row(launch.b), shape.b_column = column(launch.b);
     shape.c_row = std::max(row(launch.c), launch.c.shape.back());
-    shape.dtype = dtype;
+    shape.dtype = dtype(launch.a);
+    shape.c_dtype = dtype(launch.c);
     shape.bias = launch.bias.buffer >= 0;
+    if (shape.bias) shape.bias_dtype = dtype(launch.bias);
+    operand_bytes_ = static_cast<std::int64_t>(ir::dtype_bytes(shape.dtype));
+    c_bytes_ = static_cast<std::int64_t>(ir::dtype_bytes(shape.c_dtype));
+    bias_bytes_ = static_cast<std::int64_t>(ir::dtype_bytes(shape.bias_dtype));
     shape.accumulate = launch.accumulate;
     for (std::int64_t i = 0; i < parts_.rows.pieces; ++i) {
       for (std::int64_t j = 0; j < parts_.columns.pieces; ++j) {
@@ -149,12 +155,12 @@ class GemmStep final : public Step {
     const std::int64_t batch = task / parts, part = task % parts;
     const std::int64_t i = part / parts_.columns.pieces * parts_.rows.size;
     const std::int64_t j = part % parts_.columns.pieces * parts_.columns.size;
-    const std::byte* bias =
-        bias_ == nullptr ? nullptr
-                         : bias_ + (launch_.bias.offset + j * launch_.bias.strides[0]) * element_bytes_;
-    calls_[static_cast<std::size_t>(part)]->run(at(a_, launch_.a, batch, i, 0),
-                                                at(b_, launch_.b, batch, 0, j),
-                                                at(c_, launch_.c, batch, i, j), bias, scratch);
+    const std::byte* bias = bias_ == nullptr
+                                ? nullptr
+                                : bias_ + (launch_.bias.offset + j * launch_.bias.strides[0]) * bias_bytes_;
+    calls_[static_cast<std::size_t>(part)]->run(at(a_, launch_.a, operand_bytes_, batch, i, 0),
+                                                at(b_, launch_.b, operand_bytes_, batch, 0, j),
+                                                at(c_, launch_.c, c_bytes_, batch, i, j), bias, scratch);
   }
 
  private:
@@ -171,21 +177,22 @@ class GemmStep final : public Step {
   }
 
   /// Element (i, j) of a matrix of the batch.
-  std::byte* at(std::byte* base, const View& view, std::int64_t batch, std::int64_t i, std::int64_t j) const {
+  std::byte* at(std::byte* base, const View& view, std::int64_t element_bytes, std::int64_t batch,
+                std::int64_t i, std::int64_t j) const {
     const std::size_t rank = view.shape.size();
     std::int64_t offset = view.offset + i * view.strides[rank - 2] + j * view.strides[rank - 1];
     for (std::size_t d = rank - 2; d-- > 0;) {
       offset += batch % launch_.c.shape[d] * view.strides[d];
       batch /= launch_.c.shape[d];
     }
-    return base + offset * element_bytes_;
+    return base + offset * element_bytes;
   }
 
   GemmLaunch launch_;
   GemmParts parts_;
   std::shared_ptr<GemmLibrary> library_;
   std::vector<const codegen::Gemm*> calls_;  // by part
-  std::int64_t batch_ = 1, element_bytes_ = 4;
+  std::int64_t batch_ = 1, operand_bytes_ = 4, c_bytes_ = 4, bias_bytes_ = 4;
   std::byte *a_ = nullptr, *b_ = nullptr, *c_ = nullptr, *bias_ = nullptr;
 };
 

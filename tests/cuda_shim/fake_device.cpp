@@ -123,15 +123,15 @@ void FakeDevice::launch(std::string_view kernel, const Grid& grid, std::span<voi
 void FakeDevice::multiply(const MatrixProduct& p) {
   const auto elements = static_cast<std::size_t>(p.m * p.n);
   for (std::int64_t batch = 0; batch < p.batch; ++batch) {
-    const auto at = [&](const MatrixProduct::Matrix& matrix) {
-      return offset(matrix.data, p.dtype, batch * matrix.strides[0]);
+    const auto at = [&](const MatrixProduct::Matrix& matrix, ir::DType dtype) {
+      return offset(matrix.data, dtype, batch * matrix.strides[0]);
     };
-    const std::vector<double> a = dense(at(p.a), p.dtype, p.m, p.k, p.a.strides[1], p.a.strides[2]);
-    const std::vector<double> b = dense(at(p.b), p.dtype, p.k, p.n, p.b.strides[1], p.b.strides[2]);
+    const std::vector<double> a = dense(at(p.a, p.dtype), p.dtype, p.m, p.k, p.a.strides[1], p.a.strides[2]);
+    const std::vector<double> b = dense(at(p.b, p.dtype), p.dtype, p.k, p.n, p.b.strides[1], p.b.strides[2]);
     std::vector<double> c(elements, 0);
-    if (p.accumulate) c = dense(at(p.c), p.dtype, p.m, p.n, p.c.strides[1], p.c.strides[2]);
+    if (p.accumulate) c = dense(at(p.c, p.c_dtype), p.c_dtype, p.m, p.n, p.c.strides[1], p.c.strides[2]);
     if (p.bias != nullptr) {
-      const std::vector<double> bias = dense(p.bias, p.dtype, 1, p.n, 0, p.bias_stride);
+      const std::vector<double> bias = dense(p.bias, p.bias_dtype, 1, p.n, 0, p.bias_stride);
       for (std::size_t i = 0; i < elements; ++i) c[i] += bias[i % static_cast<std::size_t>(p.n)];
     }
     for (std::int64_t i = 0; i < p.m; ++i) {
@@ -142,7 +142,7 @@ void FakeDevice::multiply(const MatrixProduct& p) {
         for (std::int64_t j = 0; j < p.n; ++j) row[j] += x * other[j];
       }
     }
-    scatter(at(p.c), p.dtype, p.m, p.n, p.c.strides, std::move(c));
+    scatter(at(p.c, p.c_dtype), p.c_dtype, p.m, p.n, p.c.strides, std::move(c));
   }
   check_guards("a matrix product");
 }

@@ -27,7 +27,8 @@ struct MatrixProduct {
     std::array<std::int64_t, 3> strides{};
   };
   std::int64_t batch = 1, m = 1, n = 1, k = 1;
-  ir::DType dtype = ir::DType::f32;  // of all operands
+  ir::DType dtype = ir::DType::f32;  // of a and b
+  ir::DType c_dtype = ir::DType::f32, bias_dtype = ir::DType::f32;
   Matrix a, b, c;
   const void* bias = nullptr;  // none
   std::int64_t bias_stride = 1;

@@ -108,10 +108,12 @@ void run_gemm(FakeDevice& device, const Memory& memory, const GemmLaunch& launch
   product.m = launch.c.shape[rank - 2];
   product.n = launch.c.shape[rank - 1];
   product.k = launch.a.shape.back();
-  product.dtype = memory.dtype(launch.c.buffer);
+  product.dtype = memory.dtype(launch.a.buffer);
+  product.c_dtype = memory.dtype(launch.c.buffer);
   product.accumulate = launch.accumulate;
   if (launch.bias.buffer >= 0) {
     product.bias = memory.address(launch.bias);
+    product.bias_dtype = memory.dtype(launch.bias.buffer);
     product.bias_stride = launch.bias.strides[0];
   }
   const std::int64_t products = ir::element_count(launch.c.shape) / (product.batch * product.m * product.n);
