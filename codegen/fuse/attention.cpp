@@ -13,16 +13,21 @@ tile::AttentionView strides_of(const View& view) {
   return {view.offset, view.strides[0], view.strides[1], view.strides[2], view.strides[3]};
 }
 
-tile::AttentionShape shape_of(const View& q, const View& k, const View& v, const View& output,
-                              const View& lse, double scale, const WorkGrain& grain) {
+tile::AttentionShape shape_of(ir::DType dtype, const View& q, const View& k, const View& v,
+                              const View& output, const View& lse, double scale, const WorkGrain& grain) {
   tile::AttentionShape shape;
   shape.batch = q.shape[0], shape.heads = q.shape[1], shape.queries = q.shape[2], shape.width = q.shape[3];
   shape.keys = k.shape[2];
   shape.scale = scale;
+  shape.dtype = dtype;
   shape.tile_elements = grain.attention_elements;
   shape.q = strides_of(q), shape.k = strides_of(k), shape.v = strides_of(v);
   shape.output = strides_of(output), shape.lse = strides_of(lse);
   return shape;
+}
+
+ir::DType dtype_of(const Program& program, const View& view) {
+  return program.buffers[static_cast<std::size_t>(view.buffer)].type.dtype;
 }
 
 // Arguments are bound by their names; kernel and arguments then take the names of the program.
@@ -54,8 +59,8 @@ std::vector<KernelLaunch> bind(const Program& program, std::vector<tile::Kernel>
 std::vector<KernelLaunch> emit_attention(const Program& program, std::span<const View> operands,
                                          std::span<const View> results, double scale,
                                          const std::string& location, const WorkGrain& grain) {
-  const tile::AttentionShape shape =
-      shape_of(operands[0], operands[1], operands[2], results[0], results[1], scale, grain);
+  const tile::AttentionShape shape = shape_of(dtype_of(program, operands[0]), operands[0], operands[1],
+                                              operands[2], results[0], results[1], scale, grain);
   return bind(program, tile::attention_forward(shape),
               {{"q", operands[0].buffer},
                {"k", operands[1].buffer},
@@ -68,8 +73,8 @@ std::vector<KernelLaunch> emit_attention(const Program& program, std::span<const
 std::vector<KernelLaunch> emit_attention_grad(const Program& program, std::span<const View> operands,
                                               std::span<const View> results, double scale,
                                               const std::string& location, const WorkGrain& grain) {
-  tile::AttentionShape shape =
-      shape_of(operands[0], operands[1], operands[2], operands[3], operands[4], scale, grain);
+  tile::AttentionShape shape = shape_of(dtype_of(program, operands[0]), operands[0], operands[1], operands[2],
+                                        operands[3], operands[4], scale, grain);
   shape.d_output = strides_of(operands[5]);
   shape.dq = strides_of(results[0]), shape.dk = strides_of(results[1]), shape.dv = strides_of(results[2]);
   return bind(program, tile::attention_backward(shape),

@@ -162,7 +162,7 @@ void Grouping::process(int index) {
   if (is_virtual(index) || absorbed_.contains(index)) return;
   if (is_leaf(node.code) && !is_copy(index)) return;
   if (!is_view(node.code) && !is_leaf(node.code) && !is_fusible(node.code)) return process_opaque(index);
-  if (process_bias(index)) return;
+  if (process_epilogue(index)) return;
   if (fuse_ && !node.results.empty()) merge_readers(node.results[0], Readers::first);
   int home = -1;
   // A copy of what a call computes stays alone: the call can write its result there, and the copy disappears.

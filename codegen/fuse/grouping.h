@@ -18,9 +18,9 @@ namespace rewire::codegen {
 
 struct GroupNode {
   bool live = true;
-  bool opaque = false;           // a call: matmul, attention, concat, sort …
-  int op = -1;                   // opaque: body index
-  int bias_add = -1;             // a matmul's epilogue: the add that takes its bias
+  bool opaque = false;  // a call: matmul, attention, concat, sort …
+  int op = -1;          // opaque: body index
+  int epilogue = -1;    // a matmul's: the op whose result its call writes, with a bias, a cast or both
   std::vector<Source> operands;  // opaque: by operand; a matmul with bias has it third
   Group group;
   std::set<std::string> reads;  // parameters read
@@ -29,6 +29,16 @@ struct GroupNode {
 
 struct Use {
   int node = 0, op = 0, operand = 0;
+};
+
+/// A matmul and what its call computes on the way out: ops that nobody else reads.
+struct Product {
+  int matmul = -1;
+  std::vector<int> absorbed;  // body indices, the matmul's among them
+};
+struct BiasedProduct {
+  Product product;
+  Source bias;
 };
 
 class Grouping {
@@ -60,7 +70,11 @@ class Grouping {
   void process(int index);
   bool copies_call(int copy) const;
   void process_opaque(int index);
-  bool process_bias(int index);
+  bool process_epilogue(int index);
+  int sole_definition(ir::Value value, ir::Opcode code) const;
+  std::optional<BiasedProduct> biased_product(ir::Value sum) const;
+  std::optional<Product> product(ir::Value value) const;
+  bool is_small_result(const ir::Op& matmul) const;
   std::optional<IndexMap> view_map(ir::Value& value) const;
   Source opaque_operand(ir::Value value, bool matrix);
   Source dense_operand(ir::Value value);
@@ -107,7 +121,7 @@ class Grouping {
   std::vector<std::vector<Use>> uses_;
   std::vector<int> producer_;
   std::set<std::int32_t> results_, dense_;
-  std::set<int> absorbed_;                  // matmuls that are part of a node with bias
+  std::set<int> absorbed_;                  // ops that are part of a matmul's node
   std::map<std::string, int> update_node_;  // by parameter
 };
 

@@ -78,7 +78,7 @@ class Lowering {
       }
     } else if (op.code == Opcode::matmul && (dtype == ir::DType::f32 || dtype == ir::DType::bf16)) {
       emit_gemm(node, op);
-    } else if (is_attention(op) && dtype == ir::DType::f32) {
+    } else if (is_attention(op) && (dtype == ir::DType::f32 || dtype == ir::DType::bf16)) {
       emit_attention_call(node, op);
     } else {
       HostLaunch launch{op, {}, {}};
@@ -113,9 +113,9 @@ class Lowering {
     if (op.attributes.has("transpose_a") && op.attributes.get_bool("transpose_a")) swap_last(gemm.a);
     if (op.attributes.has("transpose_b") && op.attributes.get_bool("transpose_b")) swap_last(gemm.b);
     gemm.c =
-        storage_.view(node.bias_add >= 0 ? function().body[static_cast<std::size_t>(node.bias_add)].results[0]
+        storage_.view(node.epilogue >= 0 ? function().body[static_cast<std::size_t>(node.epilogue)].results[0]
                                          : op.results[0]);
-    if (node.bias_add >= 0) gemm.bias = bias_view(node);
+    if (node.operands.size() > 2) gemm.bias = bias_view(node);
     const bool shared_b = gemm.b.shape.size() == 2;
     if (shared_b) {
       merge_rows(gemm.a, gemm.c);

@@ -107,7 +107,7 @@ void Grouping::commit_opaque(GroupNode node, const Op& result_op) {
   }
   for (Value result : result_op.results) {
     producer_[static_cast<std::size_t>(result.id)] = id;
-    if (node.opaque && result_op.code != Opcode::matmul && result_op.code != Opcode::add &&
+    if (node.opaque && result_op.code != Opcode::matmul && node.epilogue < 0 &&
         result_op.code != Opcode::attention && result_op.code != Opcode::attention_grad &&
         result_op.code != Opcode::concat) {
       dense_.insert(result.id);
@@ -146,18 +146,37 @@ void Grouping::process_opaque(int index) {
   commit_opaque(std::move(node), call);
 }
 
-// matmul + broadcast(bias [n]), where nothing else reads the matmul: one call.
-bool Grouping::process_bias(int index) {
-  const Op& add = op(index);
-  if (!fuse_ || add.code != Opcode::add || function().type(add.results[0]).dtype == ir::DType::f64)
-    return false;
+// The op that defines a value that one op alone reads, if it is of this kind; else -1.
+int Grouping::sole_definition(Value value, Opcode code) const {
+  const std::int32_t at = definitions_[static_cast<std::size_t>(value.id)];
+  const bool sole = at >= 0 && op(at).code == code && !is_result(value) &&
+                    direct_users_[static_cast<std::size_t>(value.id)].size() == 1;
+  return sole ? at : -1;
+}
+
+// matmul, or f32(matmul of bf16): the call accumulates in f32 in any case.
+std::optional<Product> Grouping::product(Value value) const {
+  const auto dtype = [&](Value of) { return function().type(of).dtype; };
+  if (const int matmul = sole_definition(value, Opcode::matmul); matmul >= 0) {
+    if (dtype(value) == ir::DType::f64) return std::nullopt;
+    return Product{matmul, {matmul}};
+  }
+  const int cast = sole_definition(value, Opcode::cast);
+  if (cast < 0 || dtype(value) != ir::DType::f32) return std::nullopt;
+  const int matmul = sole_definition(op(cast).operands[0], Opcode::matmul);
+  if (matmul < 0 || dtype(op(cast).operands[0]) != ir::DType::bf16) return std::nullopt;
+  return Product{matmul, {matmul, cast}};
+}
+
+// product + broadcast(bias [n]), the bias a parameter.
+std::optional<BiasedProduct> Grouping::biased_product(Value sum) const {
+  const Op* add = definition(sum);
+  if (add == nullptr || add->code != Opcode::add) return std::nullopt;
   for (std::size_t k = 0; k < 2; ++k) {
-    const Value product = add.operands[k];
-    const std::int32_t at = definitions_[static_cast<std::size_t>(product.id)];
-    if (at < 0 || op(at).code != Opcode::matmul || is_result(product)) continue;
-    if (direct_users_[static_cast<std::size_t>(product.id)].size() != 1) continue;
-    const Shape& shape = function().type(product).shape;
-    Value bias = add.operands[1 - k];
+    std::optional<Product> of = product(add->operands[k]);
+    if (!of) continue;
+    const Shape& shape = function().type(sum).shape;
+    Value bias = add->operands[1 - k];
     const auto map = view_map(bias);
     const Op* leaf = definition(bias);
     if (!map || leaf == nullptr || leaf->code != Opcode::param ||
@@ -166,17 +185,50 @@ bool Grouping::process_bias(int index) {
     const Affine linear = linear_index(*map, function().type(bias).shape);
     const int last = static_cast<int>(shape.size()) - 1;
     if (linear.offset != 0 || linear.terms.size() != 1 || coefficient(linear, last) != 1) continue;
-    GroupNode node;
-    node.opaque = true;
-    node.op = at;
-    node.bias_add = index;
-    for (Value operand : op(at).operands) node.operands.push_back(opaque_operand(operand, true));
-    node.operands.push_back({bias, false, false, *map});
-    absorbed_.insert(at);
-    commit_opaque(std::move(node), add);
-    return true;
+    return BiasedProduct{std::move(*of), {bias, false, false, *map}};
   }
-  return false;
+  return std::nullopt;
+}
+
+// Whether the result in f32 is a small part of what the call moves: a weight's gradient, a contraction over
+// all rows, is; a gradient of the stream is read as bf16 by the kernel that asks for its f32.
+bool Grouping::is_small_result(const Op& matmul) const {
+  constexpr std::int64_t kSmall = 4;
+  std::int64_t read = 0;
+  for (Value operand : matmul.operands) read += function().type(operand).bytes();
+  return kSmall * function().type(matmul.results[0]).elements() * 4 <= read;
+}
+
+// One call, which rounds once, for
+//   matmul + bias      bf16(f32(matmul of bf16) + bias)      f32(matmul of bf16), where it is small
+bool Grouping::process_epilogue(int index) {
+  const Op& last = op(index);
+  if (!fuse_ || (last.code != Opcode::add && last.code != Opcode::cast)) return false;
+  const Value written = last.results[0];
+  std::optional<BiasedProduct> biased;
+  std::optional<Product> plain;
+  if (last.code == Opcode::add) {
+    biased = biased_product(written);
+  } else if (function().type(written).dtype == ir::DType::bf16) {
+    const int add = sole_definition(last.operands[0], Opcode::add);
+    if (add >= 0) biased = biased_product(last.operands[0]);
+    if (biased) biased->product.absorbed.push_back(add);
+  } else if (function().type(written).dtype == ir::DType::f32 &&
+             function().type(last.operands[0]).dtype == ir::DType::bf16) {
+    plain = product(last.operands[0]);
+    if (plain && !is_small_result(op(plain->matmul))) plain.reset();
+  }
+  if (!biased && !plain) return false;
+  const Product& of = biased ? biased->product : *plain;
+  GroupNode node;
+  node.opaque = true;
+  node.op = of.matmul;
+  node.epilogue = index;
+  for (Value operand : op(of.matmul).operands) node.operands.push_back(opaque_operand(operand, true));
+  if (biased) node.operands.push_back(biased->bias);
+  absorbed_.insert(of.absorbed.begin(), of.absorbed.end());
+  commit_opaque(std::move(node), last);
+  return true;
 }
 
 }  // namespace rewire::codegen

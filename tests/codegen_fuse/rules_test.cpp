@@ -1,5 +1,7 @@
 // Every fusion rule, where it must fire and where it must not. Programs are small .rir texts; what is counted
 // are kernels and calls, and what a kernel reads and writes.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "codegen/program.h"
@@ -152,6 +154,77 @@ TEST_CASE("a bias is added by the GEMM that makes the product") {
   const Program apart = fuse(
       module(head + "y: f32[21,24], p: f32[21,24]) {" + product + "      return y = %y, p = %p\n    }\n"));
   CHECK(kernels(apart) == 1);
+}
+
+TEST_CASE("a bf16 GEMM adds a bias in f32 and writes the type that is read, rounded once") {
+  const std::string head = R"(
+    param @b : f32[24] {init = "zeros"}
+    func @main(%x: bf16[21,16], %w: bf16[24,16]) -> ()";
+  const std::string product = R"(
+      %p = matmul %x, %w {transpose_b = true} : bf16[21,24]
+      %q = cast %p : f32[21,24]
+      %b = param {name = "b"} : f32[24]
+      %r = reshape %b : f32[1,24]
+      %c = broadcast %r : f32[21,24]
+)";
+  const auto types = [](const Program& program) {
+    for (const auto& launch : program.launches) {
+      if (const auto* gemm = std::get_if<codegen::GemmLaunch>(&launch)) {
+        const auto dtype = [&](const codegen::View& view) {
+          return view.buffer < 0 ? std::string("none")
+                                 : std::string(ir::dtype_name(
+                                       program.buffers[static_cast<std::size_t>(view.buffer)].type.dtype));
+        };
+        return dtype(gemm->a) + " " + dtype(gemm->bias) + " " + dtype(gemm->c);
+      }
+    }
+    return std::string();
+  };
+  const Program narrow = fuse(module(head + "y: bf16[21,24]) {" + product +
+                                     "      %s = add %q, %c : f32[21,24]\n      %y = cast %s : bf16[21,24]\n"
+                                     "      return y = %y\n    }\n"));
+  CHECK(kernels(narrow) == 0);
+  CHECK(types(narrow) == "bf16 f32 bf16");
+  const Program wide = fuse(module(head + "y: f32[21,24]) {" + product +
+                                   "      %y = add %q, %c : f32[21,24]\n      return y = %y\n    }\n"));
+  CHECK(kernels(wide) == 0);
+  CHECK(types(wide) == "bf16 f32 f32");
+  const auto plain = [&](int rows) {
+    return fuse(module(fmt::format(R"(
+    func @main(%x: bf16[{0},21], %g: bf16[{0},24]) -> (y: f32[21,24]) {{
+      %p = matmul %x, %g {{transpose_a = true}} : bf16[21,24]
+      %y = cast %p : f32[21,24]
+      return y = %y
+    }})",
+                                   rows)));
+  };
+  // 4 bytes an element of the result are a quarter of the operands' bytes at most, or more than that.
+  CHECK(kernels(plain(90)) == 0);
+  CHECK(types(plain(90)) == "bf16 none f32");
+  CHECK(kernels(plain(89)) == 1);
+  CHECK(types(plain(89)) == "bf16 none bf16");
+  // Somebody else wants what is not rounded, or the product without its bias.
+  const Program apart = fuse(module(head + "y: bf16[21,24], s: f32[21,24]) {" + product +
+                                    "      %s = add %q, %c : f32[21,24]\n      %y = cast %s : bf16[21,24]\n"
+                                    "      return y = %y, s = %s\n    }\n"));
+  CHECK(kernels(apart) == 1);
+  CHECK(types(apart) == "bf16 f32 f32");
+  const Program both =
+      fuse(module(head + "y: f32[21,24], p: bf16[21,24]) {" + product +
+                  "      %y = add %q, %c : f32[21,24]\n      return y = %y, p = %p\n    }\n"));
+  CHECK(kernels(both) == 1);
+  CHECK(types(both) == "bf16 none bf16");
+}
+
+TEST_CASE("a product in f32 is not computed in bf16 for being rounded behind") {
+  const Program program = fuse(module(R"(
+    func @main(%x: f32[21,16], %w: f32[24,16]) -> (y: bf16[21,24]) {
+      %p = matmul %x, %w {transpose_b = true} : f32[21,24]
+      %y = cast %p : bf16[21,24]
+      return y = %y
+    })"));
+  CHECK(kernels(program) == 1);
+  CHECK(gemms(program) == 1);
 }
 
 TEST_CASE(
