@@ -101,13 +101,7 @@ class Recomputation {
         levels_[index(result)] = on_the_way ? level : level + 1;
         written_[index(result)] = !on_the_way;
       }
-      if (op.code != Opcode::add) continue;
-      for (Value operand : op.operands) {  // a product's bias: the sum is written in its stead
-        const std::int32_t at = liveness_.definition(operand);
-        if (at < 0 || op_at(at).code != Opcode::matmul || readers[index(operand)] > 1) continue;
-        written_[index(operand)] = false;
-        written_[index(op.results[0])] = true;
-      }
+      find_epilogue(static_cast<std::int32_t>(i), readers);
     }
     // What is computed again from a value is computed where that is read.
     for (std::int32_t i = peak_; i >= 0; --i) {
@@ -119,6 +113,44 @@ class Recomputation {
           reading_levels_[index(liveness_.storage(operand))].insert(own.begin(), own.end());
       }
     }
+  }
+
+  // What a product's call computes on its way out is written in the product's stead, and never again without
+  // it:
+  //   matmul + bias      f32(matmul) + bias      bf16(either sum)
+  // each read by the next alone.
+  void find_epilogue(std::int32_t i, const std::vector<std::int32_t>& readers) {
+    const Op& op = op_at(i);
+    const auto defined = [&](Value value, Opcode code) {
+      const std::int32_t at = liveness_.definition(value);
+      return at >= 0 && op_at(at).code == code && readers[index(value)] == 1;
+    };
+    const auto write_instead_of = [&](Value product) {
+      written_[index(product)] = false;
+      written_[index(op.results[0])] = true;
+    };
+    if (op.code == Opcode::cast && defined(op.operands[0], Opcode::add)) {
+      const bool narrows = function_.type(op.results[0]).bytes() < function_.type(op.operands[0]).bytes();
+      if (!narrows || !epilogues_.contains(liveness_.definition(op.operands[0]))) return;
+      write_instead_of(op.operands[0]);
+      epilogues_.insert(i);
+    }
+    if (op.code != Opcode::add) return;
+    for (const std::size_t k : {0, 1}) {
+      Value product = op.operands[k];
+      if (defined(product, Opcode::cast)) product = op_at(liveness_.definition(product)).operands[0];
+      if (!defined(product, Opcode::matmul)) continue;
+      write_instead_of(product);
+      const std::int32_t bias = liveness_.definition(op.operands[1 - k]);
+      if (bias >= 0 && op_at(bias).code == Opcode::broadcast) epilogues_.insert(i);
+    }
+  }
+
+  /// A weight in another dtype: made once, for all who read it.
+  bool is_weight_copy(const Op& op) const {
+    if (op.code != Opcode::cast) return false;
+    const std::int32_t at = liveness_.definition(liveness_.storage(op.operands[0]));
+    return at >= 0 && op_at(at).code == Opcode::param && function_.type(op.results[0]).rank() > 0;
   }
 
   void mark_held() {
@@ -142,8 +174,9 @@ class Recomputation {
       const bool free = liveness_.bytes(storage) == 0;
       if (free) continue;  // empty cones: it is there whenever it is wanted
       const Cone itself{{}, {storage}};
-      Cone cone = is_cheap(op) ? extend(cones_, op, i).value_or(itself) : itself;
-      Cone near = is_cheap(op) ? extend(near_cones_, op, i).value_or(itself) : itself;
+      const bool cheap = is_cheap(op) && !is_weight_copy(op) && !epilogues_.contains(i);
+      Cone cone = cheap ? extend(cones_, op, i).value_or(itself) : itself;
+      Cone near = cheap ? extend(near_cones_, op, i).value_or(itself) : itself;
       if (storage == result && crosses(result)) {
         if (!is_worth_it(result, cone)) cone = is_worth_it(result, near) ? near : itself;
         again_[index(result)] = !cone.ops.empty();
@@ -238,6 +271,7 @@ class Recomputation {
   std::vector<Cone> cones_;                             // by Value::id, as all that follows
   std::vector<Cone> near_cones_;                        // the same, cut at what is written in any case
   std::vector<std::int32_t> levels_;                    // contractions on the longest way to it
+  std::set<std::int32_t> epilogues_;                    // body indices of biases and casts behind products
   std::vector<bool> written_;                           // before the peak, whoever reads it behind
   std::vector<std::set<std::int32_t>> reading_levels_;  // behind the peak
   std::vector<bool> held_;                              // has memory across the peak, as decided so far
