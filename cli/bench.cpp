@@ -67,7 +67,7 @@ runtime::TimedProgram timed(const ir::Module& module, const std::string& name, s
 Bench make_bench(const Request& request, const Network& network) {
   const runtime::RecipeTrain& train = network.recipe.train;
   const std::int64_t batch = request.batch > 0 ? request.batch : train.batch;
-  Bench bench{rewritten_module(network, batch), {}, 0};
+  Bench bench{computed_module(network, batch), {}, 0};
   const ir::Function& forward = bench.module.function("forward");
   bench.images = forward.type(forward.arguments[0].value).shape[0];
   if (request.mode == "infer") {

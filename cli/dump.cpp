@@ -132,13 +132,12 @@ void print_program(const ir::Module& module, const Request& request) {
 void run(const Request& request) {
   const Network network = resolve(request.network);
   const std::int64_t batch = network.recipe.train.batch;
-  ir::Module module =
-      request.stage == "ir" ? original_module(network, batch) : rewritten_module(network, batch);
   if (request.stage == "ir" || request.stage == "rewritten") {
-    fmt::print("{}", ir::print(module));
+    fmt::print("{}", ir::print(request.stage == "ir" ? original_module(network, batch)
+                                                     : rewritten_module(network, batch)));
     return;
   }
-  module = step_module(request, network, std::move(module));
+  const ir::Module module = step_module(request, network, computed_module(network, batch));
   if (request.stage == "step") {
     fmt::print("{}", ir::print(module));
   } else {

@@ -34,7 +34,7 @@ void run(const Request& request) {
   const Network network = resolve(request.network);
   const runtime::GivenTensor image = runtime::read_given(request.program.input);
   const runtime::GivenTensor label = runtime::read_given(request.labels);
-  ir::Module module = rewritten_module(network, runtime::batch_extent(image, image_rank(network), false));
+  ir::Module module = computed_module(network, runtime::batch_extent(image, image_rank(network), false));
   runtime::add_grad_program(module, runtime::train_options(network.recipe, 1));
   const ir::Function& grad = module.function("grad");
   runtime::check_batch(module, grad, "image", image);

@@ -128,7 +128,7 @@ Network resolve(const NetworkRequest& request) {
 
 runtime::NetworkSource network_source(const Network& network) {
   return {[&network](std::int64_t batch) { return original_module(network, batch); }, network.plugins,
-          static_cast<std::uint64_t>(network.recipe.seed)};
+          static_cast<std::uint64_t>(network.recipe.seed), runtime::mixed_precision(network.recipe)};
 }
 
 ir::Module original_module(const Network& network, std::int64_t batch) {
@@ -139,6 +139,10 @@ ir::Module original_module(const Network& network, std::int64_t batch) {
 
 ir::Module rewritten_module(const Network& network, std::int64_t batch) {
   return runtime::rewritten_forward(network_source(network), batch, 0);
+}
+
+ir::Module computed_module(const Network& network, std::int64_t batch) {
+  return runtime::computed_forward(network_source(network), batch, 0);
 }
 
 int image_rank(const Network& network) {

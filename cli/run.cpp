@@ -27,7 +27,7 @@ void run(const Request& request) {
   const Network network = resolve(request.network);
   const runtime::GivenTensor image = runtime::read_given(request.program.input);
   const ir::Module module =
-      rewritten_module(network, runtime::batch_extent(image, image_rank(network), false));
+      computed_module(network, runtime::batch_extent(image, image_rank(network), false));
   const ir::Function& forward = module.function("forward");
   runtime::check_batch(module, forward, forward.arguments.at(0).name, image);
   const std::unique_ptr<runtime::Engine> engine = start_engine(network, module, request.program);

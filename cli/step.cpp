@@ -43,7 +43,7 @@ void run(const Request& request) {
   const runtime::Recipe& recipe = network.recipe;
   const runtime::GivenTensor images = runtime::read_given(request.program.input);
   const runtime::GivenTensor labels = runtime::read_given(request.labels);
-  ir::Module module = rewritten_module(network, runtime::batch_extent(images, image_rank(network), true));
+  ir::Module module = computed_module(network, runtime::batch_extent(images, image_rank(network), true));
   const double steps_per_epoch =
       static_cast<double>(request.steps) / static_cast<double>(recipe.train.epochs);
   runtime::add_step_program(module, runtime::train_options(recipe, steps_per_epoch));

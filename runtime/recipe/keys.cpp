@@ -83,7 +83,8 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
 
       {"train", "batch", &train.batch, kAtLeastOne},
       {"train", "epochs", &train.epochs, {1, 1e9}},
-      {"train", "dtype", &train.dtype, {}, {"f32"}},
+      {"train", "dtype", &train.dtype, {}, {"f32", "bf16"}},
+      {"train", "stream_dtype", &train.stream_dtype, {}, {"f32", "bf16"}},
       {"train", "weights", &train.weights},
       {"train", "label_smoothing", &train.label_smoothing, kUnit},
       {"train", "clip_norm", &train.clip_norm, kNotNegative},

@@ -26,6 +26,15 @@ TrainOptions train_options(const Recipe& recipe, double steps_per_epoch) {
   return options;
 }
 
+std::optional<ir::MixedPrecision> mixed_precision(const Recipe& recipe) {
+  const bool narrow_stream = recipe.train.stream_dtype == "bf16";
+  if (recipe.train.dtype != "bf16") {
+    if (narrow_stream) user_error("train.stream_dtype is bf16 and train.dtype f32; set train.dtype=bf16 too");
+    return std::nullopt;
+  }
+  return ir::MixedPrecision{narrow_stream ? ir::DType::bf16 : ir::DType::f32};
+}
+
 TransformOptions transform_options(const Recipe& recipe) {
   TransformOptions options;
   options.mean = recipe.transforms.mean;

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ir/passes/mixed_precision.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/transform.h"
 #include "runtime/plugin/plugin.h"
@@ -59,8 +60,9 @@ struct RecipeSchedule {
 struct RecipeTrain {
   std::int64_t batch = 64;
   std::int64_t epochs = 10;
-  std::string dtype = "f32";  // of weights and activations: f32
-  std::string weights;        // safetensors to start from, over the fresh initialisation; "": none
+  std::string dtype = "f32";         // f32 | bf16: of products; weights and the optimizer are f32
+  std::string stream_dtype = "f32";  // f32 | bf16: of the residual stream, with dtype bf16
+  std::string weights;               // safetensors to start from, over the fresh initialisation; "": none
   double label_smoothing = 0;
   double clip_norm = 0;  // 0: no clipping
   std::int64_t accumulate = 1;
@@ -104,6 +106,8 @@ std::string to_toml(const Recipe& recipe);
 /// What the step program is built from; an epoch of the schedule is `steps_per_epoch` optimizer steps.
 TrainOptions train_options(const Recipe& recipe, double steps_per_epoch);
 TransformOptions transform_options(const Recipe& recipe);
+/// How train.dtype asks the network to be computed; nothing for f32 throughout.
+std::optional<ir::MixedPrecision> mixed_precision(const Recipe& recipe);
 
 /// The plugins that --plugin flags ask for: they replace the recipe's list; a lone "none" clears it; no flag
 /// keeps it. UserError on text that is no plugin spec, and on "none" beside others.

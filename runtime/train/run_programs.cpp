@@ -45,6 +45,12 @@ ir::Module rewritten_forward(const NetworkSource& source, std::int64_t batch, st
   return module;
 }
 
+ir::Module computed_forward(const NetworkSource& source, std::int64_t batch, std::int64_t epoch) {
+  ir::Module module = rewritten_forward(source, batch, epoch);
+  if (source.precision) ir::mixed_precision(module, module.function("forward"), *source.precision);
+  return module;
+}
+
 const Phase& RunPrograms::phase_of(std::int64_t epoch) const {
   const auto later = std::ranges::find_if(phases, [&](const Phase& p) { return p.first_epoch > epoch; });
   return *std::prev(later);
@@ -61,9 +67,9 @@ RunPrograms make_run_programs(const NetworkSource& source, const TrainOptions& o
   RunPrograms programs;
   for (const std::int64_t epoch : switch_epochs(source.plugins, shape.epochs)) {
     const Phase phase{epoch, epoch == 0 ? "" : fmt::format("_from_{}", epoch)};
-    ir::Module training = rewritten_forward(source, shape.batch, epoch);
+    ir::Module training = computed_forward(source, shape.batch, epoch);
     add_step_program(training, options);
-    ir::Module evaluation = rewritten_forward(source, shape.eval_batch, epoch);
+    ir::Module evaluation = computed_forward(source, shape.eval_batch, epoch);
     add_eval_program(evaluation);
     if (epoch == 0) programs.module.name = training.name;
     merge(programs.module, std::move(training), phase);
@@ -76,7 +82,7 @@ RunPrograms make_run_programs(const NetworkSource& source, const TrainOptions& o
 
 ir::Module make_eval_module(const NetworkSource& source, std::int64_t batch, std::int64_t epoch,
                             std::int64_t epochs) {
-  ir::Module module = rewritten_forward(source, batch, epoch);
+  ir::Module module = computed_forward(source, batch, epoch);
   add_eval_program(module);
   for (const std::int64_t start : switch_epochs(source.plugins, epochs)) {
     for (ir::Parameter& parameter : rewritten_forward(source, 1, start).parameters) {

@@ -5,10 +5,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ir/module.h"
+#include "ir/passes/mixed_precision.h"
 #include "runtime/host_tensor.h"
 #include "runtime/plugin/plugin.h"
 #include "runtime/train/program.h"
@@ -20,10 +22,13 @@ struct NetworkSource {
   std::function<ir::Module(std::int64_t batch)> forward;
   std::vector<PluginHandle> plugins;
   std::uint64_t seed = 0;
+  std::optional<ir::MixedPrecision> precision;  // nothing: f32 throughout
 };
 
 /// `forward` as the plugins that are on in `epoch` leave it.
 ir::Module rewritten_forward(const NetworkSource& source, std::int64_t batch, std::int64_t epoch);
+/// The same as it is computed: in the source's precision.
+ir::Module computed_forward(const NetworkSource& source, std::int64_t batch, std::int64_t epoch);
 
 /// The names of a phase's programs: "step", "eval", … in the first, "step_from_3" in the one that begins with
 /// epoch 3.

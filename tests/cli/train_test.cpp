@@ -205,6 +205,35 @@ TEST_CASE("Accumulated batches resume to the same bits") {
   CHECK(timeless(metrics(run)) == timeless(metrics(whole)));
 }
 
+TEST_CASE("A run in bf16 keeps f32 weights, resumes to the same bits, and is evaluated as it was trained") {
+  const TemporaryFolder folder;
+  const Words narrow = kRun + Words{"--set", "train.dtype=bf16", "--set", "train.stream_dtype=bf16"};
+  const std::string whole = folder.file("whole"), run = folder.file("stopped");
+  CHECK(rewire_command(train(narrow, whole)).err.empty());
+  {
+    RunningCommand command(train(narrow, run));
+    await_lines(command, run, 3);
+    command.signal(SIGTERM);
+    CHECK(command.wait().code == 128 + SIGTERM);
+  }
+  CHECK(rewire_command({"train", "--resume", run, "--quiet", "--set", "train.threads=1"}).err.empty());
+  CHECK(read_text(run + "/weights.safetensors") == read_text(whole + "/weights.safetensors"));
+  CHECK(timeless(metrics(run)) == timeless(metrics(whole)));
+  const auto weights = runtime::read_safetensors(whole + "/weights.safetensors");
+  for (const auto& [name, tensor] : weights.tensors) {
+    CAPTURE(name);
+    CHECK(tensor.type().dtype == ir::DType::f32);
+  }
+  const Outcome eval = rewire_command({"eval", whole, "--json", "--quiet"});
+  CHECK(Json::parse(eval.out).at("loss") == metrics(whole).back().at("loss"));
+  const Outcome wide = rewire_command({"eval", whole + "/recipe.toml", "--set", "train.dtype=f32", "--set",
+                                       "train.stream_dtype=f32", "--weights", whole + "/weights.safetensors",
+                                       "--json", "--quiet"});
+  CHECK(Json::parse(wide.out).at("loss") != metrics(whole).back().at("loss"));
+  CHECK(Json::parse(wide.out).at("loss").get<double>() ==
+        Approx(metrics(whole).back().at("loss").get<double>()).epsilon(0.02));
+}
+
 TEST_CASE("A plugin that is switched on at an epoch has its parameters from the start, and resumes") {
   const TemporaryFolder folder;
   const Words switched = kRun + Words{"--plugin", plugin_file("gain") + ":factor=1.5,from_epoch=1", "--set",

@@ -122,6 +122,18 @@ TEST_CASE("--set overrides the file in order, and text that is no TOML is a stri
   CHECK(recipe.train.weights == "2024-01-01");
 }
 
+TEST_CASE("train.dtype says how a network is computed, and a stream in bf16 asks for it") {
+  CHECK_FALSE(mixed_precision(parse_recipe("", "r.toml")).has_value());
+  const auto computed = [](std::vector<std::string> settings) {
+    return mixed_precision(parse_recipe("", "r.toml", settings)).value().stream;
+  };
+  CHECK(computed({"train.dtype=bf16"}) == ir::DType::f32);
+  CHECK(computed({"train.dtype=bf16", "train.stream_dtype=bf16"}) == ir::DType::bf16);
+  CHECK(test::message_of<UserError>([&] {
+          mixed_precision(parse_recipe("", "r.toml", {"train.stream_dtype=bf16"}));
+        }) == "train.stream_dtype is bf16 and train.dtype f32; set train.dtype=bf16 too");
+}
+
 TEST_CASE("An unknown key is refused with its line and the nearest match") {
   CHECK(fault("[train]\nbatch = 1\nepoch = 3\n") ==
         "r.toml:3: unknown key train.epoch (did you mean 'epochs'?)");
