@@ -118,29 +118,6 @@ ir::Module make_module(const Golden& golden, const Backend& backend, const runti
   return module;
 }
 
-/// A fresh engine with the golden's weights; optimizer state starts at zero and `finite` at one.
-std::unique_ptr<runtime::Engine> make_engine(const Golden& golden, const Backend& backend,
-                                             const ir::Module& module) {
-  std::unique_ptr<runtime::Engine> engine = backend.make_engine(module);
-  std::vector<std::string> trainable;
-  for (const ir::Parameter& p : module.parameters) {
-    if (p.trainable) {
-      trainable.push_back(p.name);
-      const auto found = golden.tensors.find("weight/" + p.name);
-      INFO("the model's parameter " << p.name);
-      REQUIRE(found != golden.tensors.end());
-      engine->write_state(p.name, runtime::convert(found->second, backend.dtype));
-    } else {
-      ir::Tensor initial(p.type);
-      if (p.init.kind == ir::InitKind::ones) std::fill(initial.data.begin(), initial.data.end(), 1.0);
-      engine->write_state(p.name, runtime::to_host(initial));
-    }
-  }
-  std::sort(trainable.begin(), trainable.end());
-  CHECK(trainable == weight_names(golden));
-  return engine;
-}
-
 /// Slice `step` of images or labels.
 HostTensor batch_of(const Golden& golden, const std::string& name, std::int64_t step, ir::DType dtype) {
   const ir::Tensor all = runtime::to_double(golden.tensors.at(name));
@@ -185,10 +162,32 @@ Golden read_golden(const std::string& name) {
   return golden;
 }
 
+std::unique_ptr<runtime::Engine> start_engine(const Golden& golden, const Backend& backend,
+                                              const ir::Module& module) {
+  std::unique_ptr<runtime::Engine> engine = backend.make_engine(module);
+  std::vector<std::string> trainable;
+  for (const ir::Parameter& p : module.parameters) {
+    if (p.trainable) {
+      trainable.push_back(p.name);
+      const auto found = golden.tensors.find("weight/" + p.name);
+      INFO("the model's parameter " << p.name);
+      REQUIRE(found != golden.tensors.end());
+      engine->write_state(p.name, runtime::convert(found->second, backend.dtype));
+    } else {
+      ir::Tensor initial(p.type);
+      if (p.init.kind == ir::InitKind::ones) std::fill(initial.data.begin(), initial.data.end(), 1.0);
+      engine->write_state(p.name, runtime::to_host(initial));
+    }
+  }
+  std::sort(trainable.begin(), trainable.end());
+  CHECK(trainable == weight_names(golden));
+  return engine;
+}
+
 void check_gradients(const Golden& golden, const Backend& backend, const Tolerance& tolerance) {
   CAPTURE(golden.name);
   const ir::Module module = make_module(golden, backend, {});
-  const auto engine = make_engine(golden, backend, module);
+  const auto engine = start_engine(golden, backend, module);
   TensorMap inputs = feed(golden, backend, 0);
   const TensorMap gradients = engine->run("grad", inputs);
   inputs.erase("label");
@@ -219,7 +218,7 @@ void check_run(const Golden& golden, const std::string& run, const Backend& back
                const Tolerance& tolerance) {
   CAPTURE(golden.name, run);
   const ir::Module module = make_module(golden, backend, golden.runs.at(run));
-  const auto engine = make_engine(golden, backend, module);
+  const auto engine = start_engine(golden, backend, module);
   const Doubles losses = golden_values(golden, run + "/losses"),
                 norms = golden_values(golden, run + "/norms"), rates = golden_values(golden, run + "/rates");
   for (std::int64_t step = 0; step < golden.steps; ++step) {

@@ -37,6 +37,10 @@ struct Backend {
   std::function<void(ir::Module&)> rewrite;
 };
 
+/// A fresh engine with the golden's weights; optimizer state starts at zero and `finite` at one.
+std::unique_ptr<runtime::Engine> start_engine(const Golden& golden, const Backend& backend,
+                                              const ir::Module& module);
+
 /// Relative L2 errors. A gradient's is over max(its norm, 1e-6 of the norm of all gradients).
 struct Tolerance {
   double output = 0, gradient = 0;

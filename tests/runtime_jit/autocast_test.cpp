@@ -1,0 +1,13 @@
+// The compiled network in mixed precision is as close to float64 as PyTorch's bf16 autocast.
+#include "tests/parity/autocast.h"
+#include "tests/support/catch.h"
+
+namespace rewire::parity {
+namespace {
+
+TEST_CASE("A ViT in bf16 errs no more than under PyTorch's autocast") {
+  for (const char* name : {"vit_token_plain", "vit_avg_plain"}) check_against_autocast(name, {});
+}
+
+}  // namespace
+}  // namespace rewire::parity
