@@ -71,13 +71,15 @@ struct Program {
   std::vector<GroupReport> groups;
 };
 
-/// How finely kernels cut their work: a function of the shape and of these numbers alone. What suits a
-/// machine is its printer's to say; the defaults suit a few cores with large caches.
+/// How finely kernels cut their work, a function of the shape and of these numbers alone, and what the GEMM
+/// library takes. What suits a machine is its printer's to say; the defaults suit a few cores with large
+/// caches and oneDNN.
 struct WorkGrain {
   std::int64_t elements_per_instance = 16384;  // a row space is cut into parts of no fewer
   std::int64_t max_instances = 64;             // and into no more parts
   std::int64_t lane_elements = 65536;          // most that a fused kernel holds on chip at once
   std::int64_t attention_elements = 65536;     // most queries x keys on chip at once
+  bool bias_like_result = false;               // GEMMs take a bias of their result's dtype alone
 };
 
 struct FuseOptions {

@@ -115,7 +115,7 @@ class Lowering {
     gemm.c =
         storage_.view(node.epilogue >= 0 ? function().body[static_cast<std::size_t>(node.epilogue)].results[0]
                                          : op.results[0]);
-    if (node.operands.size() > 2) gemm.bias = bias_view(node);
+    if (node.operands.size() > 2) gemm.bias = bias_for(gemm.c, bias_view(node), op);
     const bool shared_b = gemm.b.shape.size() == 2;
     if (shared_b) {
       merge_rows(gemm.a, gemm.c);
@@ -129,6 +129,18 @@ class Lowering {
     view.shape = {ir::element_count(view.shape)};
     view.strides = {1};
     return view;
+  }
+
+  // A copy of the bias in the result's dtype, where the library takes no other.
+  View bias_for(const View& c, const View& bias, const Op& op) {
+    const auto dtype = [&](const View& view) {
+      return program_.buffers[static_cast<std::size_t>(view.buffer)].type.dtype;
+    };
+    if (!grain_.bias_like_result || dtype(bias) == dtype(c)) return bias;
+    const std::int32_t buffer = storage_.add_temporary(op.location + ".bias", {dtype(c), bias.shape});
+    const View copy{buffer, 0, bias.shape, {1}};
+    program_.launches.push_back(emit_copy(program_, bias, copy, op.location, grain_));
+    return copy;
   }
 
   static void swap_last(View& view) {

@@ -14,13 +14,13 @@ using codegen::Program;
 
 namespace {
 
-Program fuse(const std::string& text, bool pipeline = false) {
+Program fuse(const std::string& text, bool pipeline = false, const codegen::FuseOptions& options = {}) {
   ir::Module module = ir::parse(text, "test.rir");
   if (pipeline) {
     ir::PassContext context;
     ir::run_pipeline(module, context);
   }
-  return codegen::lower(module, module.function("main"));
+  return codegen::lower(module, module.function("main"), options);
 }
 
 template <class Launch>
@@ -189,6 +189,15 @@ TEST_CASE("a bf16 GEMM adds a bias in f32 and writes the type that is read, roun
                                    "      %y = add %q, %c : f32[21,24]\n      return y = %y\n    }\n"));
   CHECK(kernels(wide) == 0);
   CHECK(types(wide) == "bf16 f32 f32");
+  // A library that takes a bias of the result's type alone gets a copy of it.
+  codegen::FuseOptions alike;
+  alike.grain.bias_like_result = true;
+  const Program copied = fuse(module(head + "y: bf16[21,24]) {" + product +
+                                     "      %s = add %q, %c : f32[21,24]\n      %y = cast %s : bf16[21,24]\n "
+                                     "     return y = %y\n    }\n"),
+                              false, alike);
+  CHECK(kernels(copied) == 1);
+  CHECK(types(copied) == "bf16 bf16 bf16");
   const auto plain = [&](int rows) {
     return fuse(module(fmt::format(R"(
     func @main(%x: bf16[{0},21], %g: bf16[{0},24]) -> (y: f32[21,24]) {{
