@@ -53,6 +53,10 @@ ir::Module alone(ir::Module module, std::string_view program) {
   return module;
 }
 
+bool is_for_gpu(const Request& request) {
+  return request.stage == "cuda" || request.stage == "ptx";
+}
+
 ir::Module step_module(const Request& request, const Network& network, ir::Module module) {
   runtime::add_step_program(module, runtime::train_options(network.recipe, 1));
   module = alone(std::move(module), network.recipe.train.accumulate == 1 ? "step" : "accumulate");
@@ -62,6 +66,7 @@ ir::Module step_module(const Request& request, const Network& network, ir::Modul
   ir::PassContext context;
   context.training = true;
   context.chooser = &tuner;
+  context.fourier_products = is_for_gpu(request);
   if (request.print_after_all) {
     context.on_change = [](std::string_view pass, const std::string& text) {
       fmt::print(stderr, "// after {}\n{}", pass, text);
@@ -73,10 +78,6 @@ ir::Module step_module(const Request& request, const Network& network, ir::Modul
       fmt::print(stderr, "{:<24} {:8.2f} ms\n", time.pass, time.seconds.count() * 1e3);
   }
   return module;
-}
-
-bool is_for_gpu(const Request& request) {
-  return request.stage == "cuda" || request.stage == "ptx";
 }
 
 codegen::cuda::DeviceTarget gpu(const Request& request) {

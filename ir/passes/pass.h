@@ -19,8 +19,9 @@ struct PassTime {
 };
 
 struct PassContext {
-  bool training = false;       // what is_training folds to
-  Chooser* chooser = nullptr;  // answers what timing decides; nullptr: the cost model's favourites
+  bool training = false;          // what is_training folds to
+  bool fourier_products = false;  // Fourier transforms become matrix products
+  Chooser* chooser = nullptr;     // answers what timing decides; nullptr: the cost model's favourites
   /// Called with the pass name and the printed module after each pass that changed it (--print-after-all).
   std::function<void(std::string_view pass, const std::string& text)> on_change;
   /// --time-passes: filled in order.

@@ -197,6 +197,7 @@ class CudaEngine final : public JitEngine {
     single.functions = {function};
     ir::PassContext context;
     context.training = training_.contains(function.name);
+    context.fourier_products = true;
     ir::run_pipeline(single, context);
     return codegen::lower(single, single.functions.front(),
                           {options_.fuse, codegen::cuda::work_grain(target_)});
