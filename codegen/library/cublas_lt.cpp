@@ -227,8 +227,8 @@ std::int64_t outer_offset(const View& view, const ir::Shape& shape, std::int64_t
 }  // namespace
 
 std::string short_name(const DeviceGemmShape& shape) {
-  return fmt::format("gemm {}{}x{}x{}{}{}", shape.batch == 1 ? "" : fmt::format("{} x ", shape.batch),
-                     shape.m, shape.k, shape.n, shape.bias ? " + bias" : "", shape.accumulate ? " + c" : "");
+  return fmt::format("gemm {}{}x{}x{}{}{}", shape.batch == 1 ? "" : fmt::format("{}x", shape.batch),
+                     shape.m, shape.n, shape.k, shape.bias ? " + bias" : "", shape.accumulate ? " + c" : "");
 }
 
 std::vector<DeviceGemmCall> device_gemm_calls(const Program& program, const GemmLaunch& launch, bool tf32) {

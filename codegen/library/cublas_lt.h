@@ -33,7 +33,7 @@ struct DeviceGemmShape {
   bool accumulate = false;
   auto operator<=>(const DeviceGemmShape&) const = default;
 };
-/// "gemm 3200x192x768 + bias", "gemm 12 x 50x64x50".
+/// "gemm 3200x192x768 + bias", "gemm 12x50x50x64": batch, m, n, k.
 std::string short_name(const DeviceGemmShape& shape);
 
 /// One product of a launch: what it reads and writes, in bytes from the beginning of its view's buffer.

@@ -257,7 +257,7 @@ TEST_CASE("a launch is a call for each index before the innermost batch axis") {
   REQUIRE(calls.size() == 2);
   CHECK(calls[0].shape == calls[1].shape);
   const DeviceGemmShape& shape = calls[0].shape;
-  CHECK(codegen::short_name(shape) == "gemm 4 x 5x8x5");
+  CHECK(codegen::short_name(shape) == "gemm 4x5x5x8");
   CHECK(shape.a == DeviceGemmShape::Matrix{8, 96, 1, 16});
   CHECK(shape.b == DeviceGemmShape::Matrix{8, 1, 96, 16});
   CHECK(shape.c == DeviceGemmShape::Matrix{25, 5, 1, 4});

@@ -1,0 +1,167 @@
+// What can be held against the evaluator on any device: the CUDA engine on every op's cases and on random
+// programs, fused and one kernel an op, each run twice and to the same bits.
+//
+//   device_check ops FIRST COUNT         seeds of every op's cases
+//   device_check programs FIRST COUNT    seeds of random programs, as jit_fuzz takes them
+//
+// It runs where the libraries lead it: on a GPU (scripts/gpu/check.sh), or on the fake ones that CTest names.
+// Failures are printed with their seed; the exit code is 1.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <string_view>
+
+#include "ir/evaluate.h"
+#include "ir/ops/op_info.h"
+#include "runtime/device/cuda/device.h"
+#include "runtime/exec/cuda_engine.h"
+#include "tests/support/accuracy.h"
+#include "tests/support/op_cases.h"
+#include "tests/support/program_fuzz.h"
+
+using namespace rewire;
+
+namespace {
+
+struct DeviceRun {
+  std::vector<ir::Tensor> results;
+  std::map<std::string, ir::Tensor, std::less<>> state;
+};
+
+DeviceRun run_once(runtime::Engine& engine, const ir::Function& function, const runtime::TensorMap& arguments,
+                   const ir::EvalState& state) {
+  for (const auto& [name, tensor] : state.tensors) engine.write_state(name, runtime::to_host(tensor));
+  const runtime::TensorMap outputs = engine.run(function.name, arguments);
+  DeviceRun run;
+  for (const ir::Argument& result : function.results)
+    run.results.push_back(runtime::to_double(outputs.at(result.name)));
+  for (const auto& [name, tensor] : state.tensors)
+    run.state.emplace(name, runtime::to_double(engine.read_state(name)));
+  return run;
+}
+
+bool same_bits(const ir::Tensor& a, const ir::Tensor& b) {
+  return std::ranges::equal(runtime::to_host(a).bytes(), runtime::to_host(b).bytes());
+}
+
+/// Function "main"; throws if a second run differs from the first in a bit.
+DeviceRun run_on_device(const ir::Module& module, const std::vector<ir::Tensor>& inputs,
+                        const ir::EvalState& state, bool fuse) {
+  ir::Module trained = module;
+  if (state.training) trained.attributes.set("training", std::string("main"));
+  runtime::CudaEngineOptions options;
+  options.fuse = fuse;
+  options.check_memory = true;
+  const auto engine = runtime::make_cuda_engine(trained, options);
+  const ir::Function& function = module.function("main");
+  runtime::TensorMap arguments;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    arguments.emplace(function.arguments[i].name, runtime::to_host(inputs[i]));
+  DeviceRun first = run_once(*engine, function, arguments, state);
+  const DeviceRun second = run_once(*engine, function, arguments, state);
+  for (std::size_t i = 0; i < first.results.size(); ++i) {
+    if (!same_bits(first.results[i], second.results[i]))
+      throw std::runtime_error("two runs differ in result " + std::to_string(i));
+  }
+  for (const auto& [name, tensor] : first.state) {
+    if (!same_bits(tensor, second.state.at(name)))
+      throw std::runtime_error("two runs differ in state " + name);
+  }
+  return first;
+}
+
+std::string off(const std::string& what, double error, double limit) {
+  return error <= limit ? std::string()
+                        : what + " is " + std::to_string(error / limit) + " times its tolerance off; ";
+}
+
+/// What is wrong with one case of an op; "": nothing.
+std::string check_op(const ir::OpInfo& info, std::uint64_t seed, bool fuse) {
+  const testing::OpCase op_case = testing::random_op_case(info.code, seed);
+  ir::EvalState state = op_case.state;
+  const auto expected = ir::evaluate(op_case.module, op_case.module.function("main"), op_case.inputs, state);
+  const DeviceRun run = run_on_device(op_case.module, op_case.inputs, op_case.state, fuse);
+  double largest = 0;
+  for (const ir::Tensor& tensor : expected) largest = std::max(largest, testing::largest_magnitude(tensor));
+  std::string faults;
+  const auto check = [&](const std::string& what, const ir::Tensor& wanted, const ir::Tensor& actual,
+                         double scale) {
+    faults += off(what, testing::scaled_error(wanted, actual, scale),
+                  info.tolerance + testing::storage_error(wanted.type.dtype));
+  };
+  for (std::size_t r = 0; r < expected.size(); ++r)
+    check("result " + std::to_string(r), expected[r], run.results[r], largest);
+  for (const auto& [name, tensor] : state.tensors) check("state " + name, tensor, run.state.at(name), 0);
+  return faults;
+}
+
+class Report {
+ public:
+  void fail(const std::string& what, std::uint64_t seed, const std::string& fault) {
+    ++failures_;
+    std::printf("%s, seed %llu: %s\n", what.c_str(), static_cast<unsigned long long>(seed), fault.c_str());
+  }
+  template <class Check>
+  void run(const std::string& what, std::uint64_t seed, Check check) {
+    ++cases_;
+    try {
+      if (const std::string fault = check(); !fault.empty()) fail(what, seed, fault);
+    } catch (const std::exception& error) {
+      fail(what, seed, std::string("threw: ") + error.what());
+    }
+  }
+  int finish(const std::string& device) const {
+    std::printf("%d cases on %s, %d failures\n", cases_, device.c_str(), failures_);
+    return failures_ == 0 && cases_ > 0 ? 0 : 1;
+  }
+
+ private:
+  int cases_ = 0, failures_ = 0;
+};
+
+void check_ops(Report& report, const testing::FuzzRange& range) {
+  for (const ir::OpInfo& info : ir::op_table()) {
+    if (!testing::has_op_case(info.code)) continue;
+    for (std::uint64_t seed = range.first; seed < range.first + range.count; ++seed)
+      report.run(std::string(info.name), seed, [&] { return check_op(info, seed, seed % 2 == 0); });
+  }
+}
+
+void check_programs(Report& report, const testing::FuzzRange& range) {
+  for (std::uint64_t seed = range.first; seed < range.first + range.count; ++seed) {
+    report.run("program", seed, [&]() -> std::string {
+      const testing::FuzzCase fuzz = testing::fuzz_case(seed);
+      if (fuzz.ill_conditioned) return {};
+      for (const bool fuse : {true, false}) {
+        const DeviceRun run =
+            run_on_device(fuzz.program.module, fuzz.program.inputs, fuzz.program.state, fuse);
+        const std::string difference =
+            testing::first_difference(fuzz.expected, run.results, testing::kFuzzTolerance);
+        if (!difference.empty()) return (fuse ? "fused: " : "one kernel an op: ") + difference;
+      }
+      return {};
+    });
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string_view what = argc > 1 ? argv[1] : "";
+  if (what != "ops" && what != "programs") {
+    std::fprintf(stderr, "device_check: ops or programs, then FIRST and COUNT of the seeds\n");
+    return 2;
+  }
+  try {
+    const testing::FuzzRange range = testing::fuzz_range(argc - 1, argv + 1);
+    const runtime::cuda::Context context;  // stays while engines come and go
+    Report report;
+    what == "ops" ? check_ops(report, range) : check_programs(report, range);
+    return report.finish(context.facts().name);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "device_check: %s\n", error.what());
+    return 1;
+  }
+}
