@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""The peer: training steps of the same vision transformer in PyTorch, on the CPU.
+"""The peer: training steps of the same vision transformer in PyTorch.
 
-    pytorch_step.py --model '{"image": 28, …}' --batch 64 --residual plain|decay|orthogonal|augment|skipless --mode eager|compile
+    pytorch_step.py --model '{"image": 28, …}' --batch 64 [--residual plain|decay|orthogonal|augment|skipless]
+                    [--mode eager|compile|max-autotune] [--device cpu|cuda] [--dtype f32|bf16]
 
+bf16 is autocast; on a GPU `compile` and `max-autotune` run in CUDA graphs, and eager matrices of f32 are not rounded to TF32.
 Warms up (and compiles), prints one line of JSON about itself, then reads numbers of steps from stdin, one a line; for
-each it does that many training steps and prints a line of JSON: the median step in ms and the process's peak memory.
-bench/run.py keeps several of these alive and asks them in turn.
+each it does that many training steps and prints a line of JSON: the median step in ms and the process's peak memory (on a GPU
+what PyTorch took of the card, and the mean step: it waits for the card once, at the end).
+bench/run.py and scripts/gpu/bench.py keep several of these alive and ask them in turn.
 
 The network is timm's ViT written plainly: scaled_dot_product_attention, exact GELU, LayerNorm with eps 1e-6. A step is
 what a `rewire` step is: loss with label smoothing, backward, clipping by the global norm, AdamW with decay on matrices.
@@ -81,12 +84,12 @@ class Augment(nn.Module):
     def __init__(self, dim, index, joins, paths=2, blocks=4):
         super().__init__()
         self.paths, self.blocks, self.slice = paths, blocks, dim // blocks
-        self.c = nn.Parameter(torch.randn(paths, blocks, blocks, self.slice) * 0.02)
+        self.c = nn.Parameter(torch.randn(paths, blocks, blocks, self.slice) * 0.02)  # path, output, input, lag
         lags = torch.arange(self.slice)
         self.register_buffer("lag", (lags[None, :] - lags[:, None]) % self.slice)  # of input s (row), output r
 
     def forward(self, x, f, u):
-        dense = self.c[..., self.lag].permute(1, 3, 0, 2, 4).reshape(u.shape[-1], -1)
+        dense = self.c[..., self.lag].permute(2, 3, 0, 1, 4).reshape(u.shape[-1], -1)
         paths = F.gelu(u @ dense)
         return x + f + paths.reshape(*u.shape[:-1], self.paths, u.shape[-1]).sum(-2)
 
@@ -138,16 +141,27 @@ class Trainer:
     def __init__(self, options):
         torch.manual_seed(0)
         model = json.loads(options.model)
-        self.model = VisionTransformer(**model, join=JOINS[options.residual])
-        self.images = torch.randn(options.batch, model["channels"], model["image"], model["image"])
-        self.labels = torch.randint(0, model["classes"], (options.batch,))
+        self.device, self.autocast = options.device, options.dtype == "bf16"
+        self.model = VisionTransformer(**model, join=JOINS[options.residual]).to(self.device)
+        self.images = torch.randn(options.batch, model["channels"], model["image"], model["image"], device=self.device)
+        self.labels = torch.randint(0, model["classes"], (options.batch,), device=self.device)
         # compile() wraps the loss as well, so that it is one graph forward and one backward.
-        self.loss = torch.compile(self.plain_loss, dynamic=False) if options.mode == "compile" else self.plain_loss
+        self.loss = self.compiled(options.mode)
         self.smoothing, self.clip_norm = options.label_smoothing, options.clip_norm
         self.optimizer, self.optimizer_name = self.fastest_optimizer(options.weight_decay)
 
+    def compiled(self, mode):
+        if mode == "eager":
+            return self.plain_loss
+        if mode == "max-autotune":
+            return torch.compile(self.plain_loss, dynamic=False, mode="max-autotune")
+        return torch.compile(self.plain_loss, dynamic=False,
+                             mode="reduce-overhead" if self.device == "cuda" else "default")
+
     def plain_loss(self, images, labels):
-        return F.cross_entropy(self.model(images), labels, label_smoothing=self.smoothing)
+        with torch.autocast(self.device, torch.bfloat16, enabled=self.autocast):
+            logits = self.model(images)
+        return F.cross_entropy(logits.float(), labels, label_smoothing=self.smoothing)
 
     def fastest_optimizer(self, weight_decay):
         """AdamW has three implementations; which is the fastest differs by machine, so it is measured."""
@@ -162,23 +176,48 @@ class Trainer:
                 p.grad = torch.zeros_like(p)
             times = []
             for _ in range(4):
-                start = time.perf_counter()
+                start = self.now()
                 optimizer.step()
-                times.append(time.perf_counter() - start)
+                times.append(self.now() - start)
             if best is None or min(times) < best[0]:
                 best = (min(times), name)
             optimizer = None
         self.model.zero_grad(set_to_none=True)
         return torch.optim.AdamW(groups, lr=1e-3, **{best[1]: True}), best[1]
 
+    def now(self):
+        """Seconds, with nothing left to do on the card."""
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter()
+
     def step(self):
+        if self.device == "cuda":
+            torch.compiler.cudagraph_mark_step_begin()
         self.optimizer.zero_grad(set_to_none=True)
         loss = self.loss(self.images, self.labels)
         loss.backward()
         if self.clip_norm > 0:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.clip_norm, foreach=True)
         self.optimizer.step()
-        return loss.item()
+        return loss if self.device == "cuda" else loss.item()
+
+    def step_seconds(self, steps):
+        """A step on the CPU: the median. On a card the mean of steps that nobody waits for."""
+        if self.device == "cuda":
+            start = self.now()
+            for _ in range(steps):
+                self.step()
+            return (self.now() - start) / steps
+        times = []
+        for _ in range(steps):
+            start = time.perf_counter()
+            self.step()
+            times.append(time.perf_counter() - start)
+        return statistics.median(times)
+
+    def peak_mb(self):
+        return torch.cuda.max_memory_reserved() / 1e6 if self.device == "cuda" else memory_mb("VmHWM")
 
 
 def main():
@@ -186,7 +225,9 @@ def main():
     parser.add_argument("--model", required=True, help="JSON: image, channels, classes, patch, dim, depth, heads")
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--residual", choices=tuple(JOINS), default="plain")
-    parser.add_argument("--mode", choices=("eager", "compile"), default="eager")
+    parser.add_argument("--mode", choices=("eager", "compile", "max-autotune"), default="eager")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--warm-up", type=int, default=5, help="steps before the first that is timed")
     parser.add_argument("--label-smoothing", type=float, default=0.1)
@@ -199,16 +240,11 @@ def main():
     start = time.perf_counter()
     trainer = Trainer(options)
     for _ in range(options.warm_up):
-        first_loss = trainer.step()
+        first_loss = float(trainer.step())
     print(json.dumps({"torch": torch.__version__, "optimizer": trainer.optimizer_name, "loss": first_loss,
                       "warm_up_s": time.perf_counter() - start, "imported_mb": imported_mb}), flush=True)
     for line in sys.stdin:
-        times = []
-        for _ in range(int(line)):
-            start = time.perf_counter()
-            trainer.step()
-            times.append(time.perf_counter() - start)
-        print(json.dumps({"step_ms": statistics.median(times) * 1e3, "peak_mb": memory_mb("VmHWM")}), flush=True)
+        print(json.dumps({"step_ms": trainer.step_seconds(int(line)) * 1e3, "peak_mb": trainer.peak_mb()}), flush=True)
 
 
 if __name__ == "__main__":

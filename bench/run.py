@@ -2,8 +2,9 @@
 """Training steps of `rewire` beside PyTorch's, in interleaved rounds, and beside the machine's ceilings.
 
     bench/run.py [--python PYTHON_WITH_TORCH] [--case MODEL:BATCH]… [--residual NAME]… [--rounds N] [--steps N] [--threads N]
+                 [--device cpu|cuda] [--dtype f32|bf16]
 
-Writes bench/results/DATE-CPU.json and the same as a table in .md. bench/README.md says how it is measured.
+Writes bench/results/DATE-DEVICE.json and the same as a table in .md. bench/README.md says how it is measured.
 """
 import argparse
 import datetime
@@ -14,11 +15,16 @@ import re
 import statistics
 import subprocess
 import sys
+import time
+
+import gpu_ceilings
 
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = HERE.parent / "build" / "release" / "bin"
 RESIDUALS = ("plain", "decay", "orthogonal", "augment", "skipless")
 DEFAULT_RESIDUALS = ("plain", "orthogonal")
+MODES = ("eager", "compile", "max-autotune")
+DEFAULT_MODES = ("eager", "compile")
 # What every contender trains with.
 LABEL_SMOOTHING, CLIP_NORM, WEIGHT_DECAY = 0.1, 1.0, 0.05
 
@@ -33,6 +39,14 @@ def cpu_name():
     return line.split(":", 1)[1].strip()
 
 
+def device_name(options):
+    if options.device == "cpu":
+        return cpu_name()
+    listed = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], check=True,
+                            stdout=subprocess.PIPE, text=True).stdout
+    return listed.splitlines()[0].strip()
+
+
 class Rewire:
     """`rewire bench`, a fresh process each round: its kernels come from the cache."""
 
@@ -41,19 +55,31 @@ class Rewire:
         self.options, self.about, self.step = options, {}, None
         self.network = [model, "--plugin", "none" if residual == "plain" else residual,
                         "--set", f"train.batch={batch}", "--set", f"train.label_smoothing={LABEL_SMOOTHING}",
-                        "--set", f"train.clip_norm={CLIP_NORM}", "--set", f"optimizer.weight_decay={WEIGHT_DECAY}"]
+                        "--set", f"train.clip_norm={CLIP_NORM}", "--set", f"optimizer.weight_decay={WEIGHT_DECAY}",
+                        "--set", f"train.dtype={options.dtype}"]
 
     def command(self, verb, *rest):
         return [str(self.options.rewire), verb, *self.network, *rest, "--log-level", "warning"]
 
+    def bench(self, steps, *rest):
+        where = ["--threads", str(self.options.threads)] if self.options.device == "cpu" else ["--device", "cuda"]
+        command = self.command("bench", *where, "--steps", str(steps), *rest, "--json")
+        return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+
     def measure(self, steps):
-        command = self.command("bench", "--threads", str(self.options.threads), "--steps", str(steps), "--json")
-        result = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+        start = time.perf_counter()
+        result = self.bench(steps)
         self.about.setdefault("first_compile_s", result["compile_s"])
+        self.about["later_compile_s"] = result["compile_s"]
+        self.about.setdefault("first_process_s", time.perf_counter() - start)
         return {"step_ms": result["step_ms"], "peak_mb": result["peak_mb"]}
 
     def floor(self):
         """The ceilings as they are now, for this network's own step."""
+        if self.options.device == "cuda":
+            if self.step is None:
+                self.step = self.bench(3, "--profile")["profile"]
+            return gpu_ceilings.floor(self.step, self.options.dtype)
         if self.step is None:
             dump = subprocess.run(self.command("dump", "--stage", "step"), check=True, stdout=subprocess.PIPE)
             self.step = dump.stdout
@@ -62,10 +88,7 @@ class Rewire:
 
     def launches_ms(self, steps):
         """Every launch alone, its best time of `steps` runs, all added up."""
-        command = self.command("bench", "--threads", str(self.options.threads), "--steps", str(steps), "--profile",
-                               "--json")
-        result = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-        return sum(launch["ms"] for launch in result["profile"])
+        return sum(launch["ms"] for launch in self.bench(steps, "--profile")["profile"])
 
     def close(self):
         pass
@@ -78,6 +101,7 @@ class PyTorch:
         self.name, self.residual = f"pytorch {mode}", residual
         command = [options.python, str(HERE / "pytorch_step.py"), "--model", json.dumps(shape), "--batch", str(batch),
                    "--residual", residual, "--mode", mode, "--threads", str(options.threads),
+                   "--device", options.device, "--dtype", options.dtype,
                    "--label-smoothing", str(LABEL_SMOOTHING), "--clip-norm", str(CLIP_NORM),
                    "--weight-decay", str(WEIGHT_DECAY)]
         environment = dict(os.environ, OMP_NUM_THREADS=str(options.threads))
@@ -104,7 +128,7 @@ class PyTorch:
 def contenders(options, model, shape, batch):
     every = [Rewire(options, model, batch, residual) for residual in options.residual]
     if options.python:
-        for mode in options.mode or ("eager", "compile"):
+        for mode in options.mode or DEFAULT_MODES:
             for residual in options.residual:
                 say(f"  warming up pytorch {mode}, {residual}")
                 every.append(PyTorch(options, shape, batch, residual, mode))
@@ -135,7 +159,7 @@ def run_case(options, model, batch):
     every = contenders(options, model, shape, batch)
     own = [contender for contender in every if contender.name == "rewire"]
     rounds = {contender: [] for contender in every}
-    floors = {contender.residual: [] for contender in own if options.ceilings.exists()}
+    floors = {contender.residual: [] for contender in own if options.device == "cuda" or options.ceilings.exists()}
     try:
         for index in range(options.rounds):
             say(f"  round {index + 1} of {options.rounds}, load {os.getloadavg()[0]:.1f}")
@@ -164,8 +188,9 @@ def run_case(options, model, batch):
         mine = max(r["peak_mb"] for r in ours[peer.residual])
         theirs = max(r["peak_mb"] for r in rounds[peer])
         result["ratios"][f"peak memory: rewire / {peer.name}, {peer.residual}"] = mine / theirs
-        beyond = theirs - peer.about["imported_mb"]
-        result["ratios"][f"peak memory: rewire / {peer.name} beyond `import torch`, {peer.residual}"] = mine / beyond
+        if options.device == "cpu":
+            beyond = theirs - peer.about["imported_mb"]
+            result["ratios"][f"peak memory: rewire / {peer.name} beyond `import torch`, {peer.residual}"] = mine / beyond
     for residual, each in floors.items():
         floor, steps = best[residual]["floor_ms"], ours[residual]
         result["ratios"][f"rewire / floor, {residual}"] = statistics.median(r["step_ms"] for r in steps) / floor
@@ -176,9 +201,10 @@ def run_case(options, model, batch):
 
 
 def markdown(result):
-    lines = [f"# {result['cpu']}, {result['threads']} threads, {result['date']}", ""]
+    where = result["device"] if "device" in result else f"{result['cpu']}, {result['threads']} threads"
+    lines = [f"# {where}, {result['date']}", ""]
     for case in result["cases"]:
-        lines += [f"## {case['model']}, batch {case['batch']}, f32", "",
+        lines += [f"## {case['model']}, batch {case['batch']}, {result['dtype']}", "",
                   "| | residual | step ms | rounds ms | images/s | peak MB |", "|---|---|---|---|---|---|"]
         for c in case["contenders"]:
             lines.append(f"| {c['name']} | {c['residual']} | {c['step_ms']:.1f} | {c['fastest_round_ms']:.1f}–"
@@ -206,7 +232,9 @@ def main():
     parser.add_argument("--ceilings", type=pathlib.Path, default=BUILD / "rewire_bench_ceilings",
                         help="without this program the floors are left out")
     parser.add_argument("--python", default="", help="a Python that has torch; without it the peers are left out")
-    parser.add_argument("--mode", choices=("eager", "compile"), action="append", help="of PyTorch; default: both")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
+    parser.add_argument("--mode", choices=MODES, action="append", help=f"of PyTorch; default: {' and '.join(DEFAULT_MODES)}")
     parser.add_argument("--residual", choices=RESIDUALS, action="append",
                         help=f"the joins; default: {' and '.join(DEFAULT_RESIDUALS)}")
     parser.add_argument("--case", type=parse_case, action="append", metavar="MODEL:BATCH",
@@ -218,15 +246,18 @@ def main():
     options = parser.parse_args()
     options.residual = options.residual or DEFAULT_RESIDUALS
 
-    if os.getloadavg()[0] > 0.5:
+    if options.device == "cpu" and os.getloadavg()[0] > 0.5:
         say(f"others compute here (load {os.getloadavg()[0]:.1f}): no figure of this run is worth keeping")
     date = datetime.date.today().isoformat()
     result = {"date": date, "cpu": cpu_name(), "threads": options.threads, "load": os.getloadavg()[0], "rounds": options.rounds,
-              "steps": options.steps, "cases": []}
+              "steps": options.steps, "dtype": options.dtype, "cases": []}
+    if options.device == "cuda":
+        result["device"] = device_name(options)
+        result["ceilings"] = gpu_ceilings.measure()
     for model, batch in options.case or [("vit_tiny_28", 64), ("vit_s_cifar", 32)]:
         result["cases"].append(run_case(options, model, batch))
     options.out.mkdir(parents=True, exist_ok=True)
-    slug = re.sub(r"[^a-z0-9]+", "-", re.sub(r"\(\w+\)", "", result["cpu"]).lower()).strip("-")
+    slug = re.sub(r"[^a-z0-9]+", "-", re.sub(r"\(\w+\)", "", device_name(options)).lower()).strip("-")
     path = options.out / f"{date}-{slug}.json"
     path.write_text(json.dumps(result, indent=1) + "\n")
     path.with_suffix(".md").write_text(markdown(result))
