@@ -42,6 +42,13 @@ Value add_modulo(Builder& b, Value left, Value right, bool subtract, std::int64_
   return b.select(b.compare("ge", total, extent), b.sub(total, extent), total);
 }
 
+/// The shape with `last` instead of its last `count` axes.
+Shape with_last(Shape shape, std::size_t count, std::initializer_list<std::int64_t> last) {
+  shape.resize(shape.size() - count);
+  shape.insert(shape.end(), last);
+  return shape;
+}
+
 /// The elements of x, seen as one row, at `indices`, in their shape.
 Value gather_flat(Builder& b, Value x, Value indices) {
   const Shape shape = b.shape(indices);
@@ -72,36 +79,40 @@ Value emit_lag_sums(Builder& b, Value blocks, const Plan& plan) {
   return b.reshape(b.sum(gather_flat(b, blocks, b.add(block, s)), {2}), {p, q, n});
 }
 
-/// [..., slices n] as [rows, slices, n].
+/// [..., slices n] as [..., slices, n]. The leading axes stay, so that all that is made of x fuses.
 Value as_slices(Builder& b, Value x, std::int64_t slices, std::int64_t lags) {
-  return b.reshape(x, {b.type(x).elements() / (slices * lags), slices, lags});
+  return b.reshape(x, with_last(b.shape(x), 1, {slices, lags}));
 }
 
+/// [..., slices, n] as [rows, slices n].
 Value flatten_slices(Builder& b, Value x) {
-  const Shape shape = b.shape(x);
-  return b.reshape(x, {shape[0], shape[1] * shape[2]});
+  const Shape& shape = b.shape(x);
+  const std::int64_t width = shape[shape.size() - 2] * shape.back();
+  return b.reshape(x, {b.type(x).elements() / width, width});
 }
 
 // --- splits: R > 1
 // ---------------------------------------------------------------------------------------------------
 
-/// F of slices [rows, slices, n]: bins of [rows, slices, m].
+/// F of slices [..., slices, n]: bins of [..., slices, m].
 Bins emit_slice_bins(Builder& b, Value x, const Plan& plan) {
   const Shape shape = b.shape(x);
-  const Value split = b.reshape(x, {shape[0], shape[1], plan.radix, plan.part()});
+  const Value split = b.reshape(x, with_last(shape, 1, {plan.radix, plan.part()}));
+  const auto axis = static_cast<int>(shape.size()) - 1;
   std::vector<Value> parts;
   for (int u = 0; u < plan.radix; ++u)
-    parts.push_back(b.reshape(b.slice(split, 2, u, u + 1), {shape[0], shape[1], plan.part()}));
+    parts.push_back(b.reshape(b.slice(split, axis, u, u + 1), with_last(shape, 1, {plan.part()})));
   return emit_bins(b, parts);
 }
 
-/// R F^-1 of bins: slices [rows, slices, n].
+/// R F^-1 of bins: slices [..., slices, n].
 Value emit_slices(Builder& b, const Bins& bins) {
   const Shape shape = b.shape(bins[0].re);
   std::vector<Value> parts = emit_parts(b, bins);
-  for (Value& part : parts) part = b.reshape(part, {shape[0], shape[1], 1, shape[2]});
+  for (Value& part : parts) part = b.reshape(part, with_last(shape, 1, {1, shape.back()}));
   const auto radix = static_cast<std::int64_t>(parts.size());
-  return b.reshape(b.concat(parts, 2), {shape[0], shape[1], radix * shape[2]});
+  return b.reshape(b.concat(parts, static_cast<int>(shape.size()) - 1),
+                   with_last(shape, 1, {radix * shape.back()}));
 }
 
 /// Bins as the operands of matrix products, [bins, rows, width] each; `complex` is invalid for R = 2.
@@ -110,13 +121,13 @@ struct Stacks {
   Value complex;  // the others, real parts beside imaginary parts: width = 2 slices m
 };
 
-/// [rows, slices, m] each, `wide` of them side by side in a row of the stack.
+/// [..., slices, m] each, `wide` of them side by side in a row of the stack.
 Value stack(Builder& b, const std::vector<Value>& bins, std::int64_t wide) {
-  const Shape shape = b.shape(bins[0]);
   std::vector<Value> parts;
   for (Value bin : bins) parts.push_back(flatten_slices(b, bin));
+  const Shape shape = b.shape(parts[0]);
   const auto count = static_cast<std::int64_t>(bins.size()) / wide;
-  const Value rows = b.reshape(b.concat(parts, 1), {shape[0], count, wide * shape[1] * shape[2]});
+  const Value rows = b.reshape(b.concat(parts, 1), {shape[0], count, wide * shape[1]});
   return b.transpose(rows, {1, 0, 2});
 }
 
@@ -148,10 +159,9 @@ Value part_of(Builder& b, Value x, int axis, std::int64_t which, std::int64_t co
   return b.slice(x, axis, which * extent, (which + 1) * extent);
 }
 
-/// The bins [rows, slices, m] that stand in stacks.
-Bins read_stacks(Builder& b, const Stacks& stacks, std::int64_t slices) {
-  const Shape real = b.shape(stacks.real);
-  const Shape shape = {real[1], slices, real[2] / slices};
+/// The bins [..., slices, m] that stand in stacks, with the leading axes of the rows.
+Bins read_stacks(Builder& b, const Stacks& stacks, std::int64_t slices, Shape shape) {
+  shape.insert(shape.end(), {slices, b.shape(stacks.real)[2] / slices});
   const std::int64_t complex_bins = stacks.complex ? b.shape(stacks.complex)[0] : 0;
   Bins bins = {{b.reshape(part_of(b, stacks.real, 0, 0, 2), shape), {}}};
   for (std::int64_t k = 0; k < complex_bins; ++k) {
@@ -168,7 +178,8 @@ Value emit_split_product(Builder& b, Value x, Value blocks, const Plan& plan, bo
                matrices = emit_matrices(b, blocks, plan);
   Stacks result{b.matmul(source.real, matrices.real, false, transpose), {}};
   if (source.complex) result.complex = b.matmul(source.complex, matrices.complex, false, transpose);
-  return emit_slices(b, read_stacks(b, result, transpose ? plan.sizes.inputs : plan.sizes.outputs));
+  return emit_slices(b, read_stacks(b, result, transpose ? plan.sizes.inputs : plan.sizes.outputs,
+                                    with_last(b.shape(x), 2, {})));
 }
 
 /// dC [q m, p, n]: of a complex bin the product of [re, im] and [re, im] holds the four products of conj(x)
@@ -185,7 +196,8 @@ Value emit_split_gradient(Builder& b, Value x, Value g, const Plan& plan) {
     const Value parts[] = {b.add(corner(0, 0), corner(1, 1)), b.sub(corner(0, 1), corner(1, 0))};
     products.complex = b.concat(parts, 2);
   }
-  return b.mul(emit_slices(b, read_stacks(b, products, plan.sizes.outputs)), 1.0 / plan.radix);
+  const Shape rows = {plan.sizes.inputs * plan.part()};
+  return b.mul(emit_slices(b, read_stacks(b, products, plan.sizes.outputs, rows)), 1.0 / plan.radix);
 }
 
 // --- the FFT library
@@ -205,9 +217,12 @@ Value emit_spectral_product(Builder& b, Value x, Value y, bool conjugate, const 
   return b.concat(parts, b.type(parts[0]).rank() - 2);
 }
 
-/// [rows, slices, n] as the spectra [rows, slices, 2, bins] with an axis of extent 1 put in at `axis`.
+/// [..., slices, n] as the spectra [rows, slices, 2, bins] with an axis of extent 1 put in at `axis`.
 Value emit_spectra(Builder& b, Value slices, std::ptrdiff_t axis) {
-  const Value spectra = b.emit(Opcode::rfft, {slices});
+  const Shape given = b.shape(slices);
+  const std::int64_t count = given[given.size() - 2], lags = given.back();
+  const Value spectra =
+      b.emit(Opcode::rfft, {b.reshape(slices, {b.type(slices).elements() / (count * lags), count, lags})});
   Shape shape = b.shape(spectra);
   shape.insert(shape.begin() + axis, 1);
   return b.reshape(spectra, shape);
