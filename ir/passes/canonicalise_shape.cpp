@@ -208,6 +208,23 @@ Value concat_of_slices(const Match& m) {
   return {};
 }
 
+/// The same value again and again moves no data: the gradient of a sum of equal parts.
+Value concat_of_same(const Match& m) {
+  const std::vector<Value>& parts = m.op.operands;
+  if (parts.size() < 2 ||
+      !std::all_of(parts.begin(), parts.end(), [&](Value part) { return part == parts[0]; }))
+    return {};
+  const std::size_t axis = index(normal_axis(m.op.attributes.get_int("axis"), m.type().rank()));
+  const auto at = static_cast<std::ptrdiff_t>(axis);
+  const Shape whole = m.shape();
+  Shape single = m.shape(m[0]);
+  single.insert(single.begin() + at, 1);
+  Shape grown = single;
+  grown[axis] = static_cast<std::int64_t>(parts.size());
+  const Value x = m.build().reshape(m[0], std::move(single));
+  return m.build().reshape(m.build().broadcast(x, grown), whole);
+}
+
 /// What an operand of an add is padded to along one axis, with zeros.
 struct ZeroPadded {
   Value x;
@@ -294,6 +311,8 @@ std::vector<Rule> shape_rules() {
       {"concat_of_concat", {concat}, concat_of_concat},
       // concat(slice(x, a:b), slice(x, b:c)) = slice(x, a:c)
       {"concat_of_slices", {concat}, concat_of_slices},
+      // concat(x, x) = reshape(broadcast(x))
+      {"concat_of_same", {concat}, concat_of_same},
       // pad(x, 0) + pad(y, 0) = pad(concat(x, y), 0), where y begins where x ends
       {"sum_of_pads", {add}, sum_of_pads},
   };

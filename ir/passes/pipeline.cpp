@@ -14,6 +14,7 @@
 #include "ir/passes/pass.h"
 #include "ir/passes/recompute.h"
 #include "ir/passes/specialise_training.h"
+#include "ir/passes/split_pointwise.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 
@@ -46,8 +47,11 @@ constexpr Stage kStages[] = {
     // Equal operands are one value now, which more rules match.
     {"canonicalise", canonicalise},
     {"dce", dce},
-    // What backward can have again for less than it costs to hold is cloned there; last, or cse would undo it.
+    // What backward can have again for less than it costs to hold is cloned there; late, or cse would undo
+    // it.
     {"recompute", recompute},
+    // What only its parts are read of is computed in parts, in the kernels that read them.
+    {"split_pointwise", split_pointwise},
 };
 
 void check(const Module& module, std::string_view pass) {

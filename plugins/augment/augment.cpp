@@ -97,9 +97,9 @@ std::vector<Value> paths_of(const Rewrite& call, const Join& join, const Value& 
   const Projection projection(call, join, width);
   if (order == "act_circ") return {projection.summed(gelu(u))};
   if (order == "circ") return {projection.summed(u)};
-  const Value all = projection.all(u);
+  const Value all = gelu(projection.all(u));
   std::vector<Value> paths;
-  for (std::int64_t i = 0; i < count; ++i) paths.push_back(gelu(slice(all, -1, i * width, (i + 1) * width)));
+  for (std::int64_t i = 0; i < count; ++i) paths.push_back(slice(all, -1, i * width, (i + 1) * width));
   return paths;
 }
 

@@ -10,6 +10,7 @@
 #include "ir/passes/mixed_precision.h"
 #include "ir/passes/recompute.h"
 #include "ir/passes/specialise_training.h"
+#include "ir/passes/split_pointwise.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "tests/ir_passes/goldens.h"
@@ -54,6 +55,10 @@ TEST_CASE("decompose leaves no op that has a decomposition, for every composite"
       for (const Op& op : module.functions[0].body) CHECK(op_info(op.code).decompose == nullptr);
     }
   }
+}
+
+TEST_CASE("split_pointwise computes in parts what is read in parts alone", "[ir][passes]") {
+  check_golden("split_pointwise", split_pointwise);
 }
 
 TEST_CASE("constant_fold computes what is known", "[ir][passes]") {
