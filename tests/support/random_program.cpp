@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ir/autodiff/autodiff.h"
+#include "ir/evaluate.h"
 #include "ir/ops/op_info.h"
 #include "ir/verify.h"
 #include "tests/support/program_writer.h"
@@ -213,27 +214,9 @@ RandomProgram random_program(std::uint64_t seed, const ProgramOptions& options) 
 }
 
 std::vector<Tensor> evaluate_rounded(const RandomProgram& program) {
-  const Function& function = program.module.function("main");
   EvalState state = program.state;
-  std::vector<Tensor> values(function.types.size());
-  const auto at = [&](Value value) -> Tensor& { return values[static_cast<std::size_t>(value.id)]; };
-  for (std::size_t i = 0; i < program.inputs.size(); ++i) at(function.arguments[i].value) = program.inputs[i];
-  for (const Op& op : function.body) {
-    if (op.code == Opcode::update) continue;
-    std::vector<const Tensor*> operands;
-    for (Value operand : op.operands) operands.push_back(&at(operand));
-    std::vector<Tensor> results;
-    for (Value result : op.results) results.emplace_back(function.type(result));
-    EvalContext context{op, std::move(operands), results, state};
-    op_info(op.code).evaluate(context);
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      for (double& value : results[i].data) value = round_to(results[i].type.dtype, value);
-      at(op.results[i]) = std::move(results[i]);
-    }
-  }
-  std::vector<Tensor> results;
-  for (const Argument& result : function.results) results.push_back(at(result.value));
-  return results;
+  state.round = true;
+  return evaluate(program.module, program.module.function("main"), program.inputs, state);
 }
 
 std::string first_difference(const std::vector<Tensor>& expected, const std::vector<Tensor>& actual,

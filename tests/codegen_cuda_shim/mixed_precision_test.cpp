@@ -1,0 +1,50 @@
+// Mixed precision as CUDA text on the fake device: forward and every gradient of a ViT, against the
+// evaluator, within what rounding to bf16 costs there (runtime/train/engine_check.h).
+#include "ir/passes/mixed_precision.h"
+#include "codegen/cuda/emit.h"
+#include "ir/verify.h"
+#include "models/model.h"
+#include "runtime/train/engine_check.h"
+#include "runtime/train/program.h"
+#include "runtime/train/weights.h"
+#include "tests/cuda_shim/device_engine.h"
+#include "tests/support/catch.h"
+
+using namespace rewire;
+
+namespace {
+
+models::ModelOptions small_vit(const std::string& pool, std::int64_t dim, std::int64_t heads) {
+  models::ModelOptions options;
+  options.image = 9, options.patch = 3, options.channels = 3, options.classes = 7;
+  options.dim = dim, options.heads = heads, options.depth = 2;
+  options.mlp_ratio = 1.4;
+  options.pool = pool;
+  options.drop_path = 0.2, options.dropout = 0.1;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("A ViT in bf16, as CUDA text, computes what the evaluator does, with either stream") {
+  cuda_shim::HostCompiler compiler(cuda_shim::kernel_folder(), codegen::cuda::prelude());
+  for (const ir::DType stream : {ir::DType::f32, ir::DType::bf16}) {
+    for (const models::ModelOptions& options : {small_vit("token", 21, 3), small_vit("avg", 32, 1)}) {
+      ir::Module module = models::build(options, 3);
+      ir::mixed_precision(module, module.function("forward"), {stream});
+      runtime::add_grad_program(module, {});
+      ir::verify(module);
+      const runtime::TensorMap weights = runtime::fresh_weights(module, {}, 5);
+      const auto device = cuda_shim::make_device_engine(module, compiler);
+      const auto evaluator = runtime::make_evaluator_engine(module);
+      const auto rounded = runtime::make_evaluator_engine(module, runtime::Rounding::dtypes);
+      const runtime::EngineCheck check =
+          runtime::check_engine(*device, *evaluator, module, weights, 5, rounded.get());
+      for (const runtime::EngineCheckRow& row : check.rows) {
+        CAPTURE(ir::dtype_name(stream), options.pool, row.worst, row.error, row.tolerance);
+        CHECK(row.passed());
+        CHECK(row.error < 0.1);
+      }
+    }
+  }
+}
