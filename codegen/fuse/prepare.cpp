@@ -249,6 +249,37 @@ void copy_results(Module& module, Function& function, std::vector<bool>& copy) {
   }
 }
 
+bool widens(const Function& function, const Op& op) {
+  if (op.code != Opcode::cast || function.type(op.results[0]).dtype != ir::DType::f32) return false;
+  const ir::DType from = function.type(op.operands[0]).dtype;
+  return from == ir::DType::bf16 || from == ir::DType::f16;
+}
+
+// Each reader of a 16-bit value's f32 gets a cast of its own: kernels then read the value, and no f32 of it
+// is ever stored.
+void copy_widening_casts(Function& function) {
+  std::map<std::int32_t, Op> casts;  // by result
+  std::set<std::int32_t> taken;
+  const std::vector<Op> old_body = std::move(function.body);
+  function.body.clear();
+  for (Op op : old_body) {
+    std::map<std::int32_t, Value> own;
+    for (Value& operand : op.operands) {
+      const auto cast = casts.find(operand.id);
+      if (cast == casts.end()) continue;
+      const auto [copy, fresh] = own.try_emplace(operand.id, operand);
+      if (fresh && !taken.insert(operand.id).second) {
+        Op again = cast->second;
+        again.results[0] = copy->second = function.new_value(ir::TensorType(function.type(operand)));
+        function.body.push_back(std::move(again));
+      }
+      operand = copy->second;
+    }
+    if (widens(function, op)) casts.emplace(op.results[0].id, op);
+    function.body.push_back(std::move(op));
+  }
+}
+
 }  // namespace
 
 bool is_view(Opcode code) {
@@ -292,6 +323,7 @@ Prepared prepare(const Module& module, const Function& function) {
   Function& f = m.functions.front();
   unify_views_of_calls(f);
   drop_dead(f);
+  copy_widening_casts(f);
   lower_argmax(m, f);
   merge_pads(m, f);
   prepared.copy.assign(f.body.size(), false);

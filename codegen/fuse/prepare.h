@@ -1,5 +1,6 @@
 // Before fusion: the few rewrites that make every op either fusible, a shape op that costs nothing, or a
 // call.
+//   f32(x of 16 bits)             -> one cast a reader, so that kernels read x and its f32 is never stored
 //   argmax(x)                     -> max, compare, index, max: fusible
 //   pad(a) + pad(b) + …           -> concat(a, b, …)            where the padded windows tile one axis (the
 //   VJP of slices) results and concat operands   -> a copy op where the value is not computed by an op of its

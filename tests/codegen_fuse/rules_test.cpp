@@ -225,6 +225,21 @@ TEST_CASE("a bf16 GEMM adds a bias in f32 and writes the type that is read, roun
   CHECK(types(both) == "bf16 none bf16");
 }
 
+TEST_CASE("what two kernels read of a bf16 value is the value, never its f32") {
+  const auto program = [](const std::string& narrow, const std::string& wide) {
+    return fuse(
+        module("    func @main(%x: " + narrow + "[21,24], %v: " + narrow + "[24,24]) -> (y: " + wide +
+               "[21,24]) {\n      %p = matmul %x, %v : " + narrow + "[21,24]\n      %q = cast %p : " + wide +
+               "[21,24]\n      %e = exp %q : " + wide + "[21,24]\n      %r = cast %e : " + narrow +
+               "[21,24]\n      %z = matmul %r, %v : " + narrow + "[21,24]\n      %s = cast %z : " + wide +
+               "[21,24]\n      %y = add %s, %q : " + wide + "[21,24]\n      return y = %y\n    }\n"));
+  };
+  CHECK(arguments(program("bf16", "f32"), 0, kWrite) == 1);
+  CHECK(arguments(program("bf16", "f32"), 1, kRead) == 2);
+  // Others are computed once and stored.
+  CHECK(arguments(program("f32", "f64"), 0, kWrite) == 2);
+}
+
 TEST_CASE("a product in f32 is not computed in bf16 for being rounded behind") {
   const Program program = fuse(module(R"(
     func @main(%x: f32[21,16], %w: f32[24,16]) -> (y: bf16[21,24]) {
