@@ -52,7 +52,7 @@ void print_facts_as_json(const Facts& facts) {
                     {"driver_version", facts.cuda.driver_version},
                     {"devices", facts.cuda.devices}};
   for (const runtime::CudaLibrary& library : facts.cuda.toolkit)
-    object["cuda"]["toolkit"][library.name] = library.path;
+    object["cuda"]["toolkit"][library.name] = {{"path", library.path}, {"fault", library.problem}};
   print_json(object);
 }
 
@@ -62,13 +62,16 @@ void print_line(std::string_view subject, std::string_view text) {
 
 void print_cuda(const runtime::CudaFacts& cuda) {
   if (cuda.driver_fault.empty()) {
-    print_line("CUDA", fmt::format("driver for {}.{}, {} device(s)", cuda.driver_version / 1000,
-                                   cuda.driver_version % 1000 / 10, cuda.devices));
+    print_line("CUDA",
+               fmt::format("driver for {}.{}", cuda.driver_version / 1000, cuda.driver_version % 1000 / 10));
+    for (const std::string& device : cuda.devices) print_line("", device);
+    if (cuda.devices.empty()) print_line("", "no device");
   } else {
     print_line("CUDA", fmt::format("no driver: {}", cuda.driver_fault));
   }
   for (const runtime::CudaLibrary& library : cuda.toolkit) {
-    print_line("", fmt::format("{:<12} {}", library.name, library.path.empty() ? "not found" : library.path));
+    print_line(
+        "", fmt::format("{:<10} {}", library.name, library.problem.empty() ? library.path : library.problem));
   }
 }
 

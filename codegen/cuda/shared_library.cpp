@@ -29,8 +29,10 @@ std::vector<std::string> library_folders() {
   return folders;
 }
 
+/// What was opened stays mapped: some allocate as they load and never free, which would be a leak once they
+/// are gone.
 void* open(const std::string& path) {
-  return ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  return ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 }
 
 std::string path_of(void* handle) {

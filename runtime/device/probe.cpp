@@ -1,8 +1,6 @@
 #include "runtime/device/probe.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
-#include <link.h>
 #include <llvm/Config/llvm-config.h>
 #include <oneapi/dnnl/dnnl_version.h>
 #include <sched.h>
@@ -11,19 +9,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
-#include <memory>
+
+#include "codegen/cuda/shared_library.h"
+#include "ir/error.h"
+#include "runtime/device/cuda/device.h"
 
 namespace rewire::runtime {
 namespace {
-
-// A library that was opened stays mapped: some allocate as they load and never free, which would be a leak
-// once they are gone.
-constexpr int kOpen = RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE;
-
-struct CloseLibrary {
-  void operator()(void* handle) const { ::dlclose(handle); }
-};
-using Library = std::unique_ptr<void, CloseLibrary>;
 
 /// The value of the first line "key : value" of /proc/cpuinfo.
 std::string cpuinfo(std::string_view key) {
@@ -41,48 +33,23 @@ int usable_cores() {
   return ::sched_getaffinity(0, sizeof(set), &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
 }
 
-std::string path_of(void* handle) {
-  link_map* map = nullptr;
-  return ::dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr ? map->l_name : "";
+CudaLibrary probe_library(const std::string& name, const std::string& variable,
+                          const std::vector<std::string>& sonames) {
+  const codegen::cuda::SharedLibrary library({name, variable, sonames});
+  return {name, library.path(), library.problem()};
 }
 
-/// Under the names that the last toolkits gave it, in the loader's path and the toolkit's folders.
-CudaLibrary find_cuda_library(const std::string& name, const std::vector<std::string>& versions) {
-  std::vector<std::string> folders = {""};
-  if (const char* home = std::getenv("CUDA_HOME")) folders.push_back(std::string(home) + "/lib64/");
-  folders.emplace_back("/usr/local/cuda/lib64/");
-  for (const std::string& folder : folders) {
-    for (const std::string& version : versions) {
-      const Library library(::dlopen(fmt::format("{}{}.so.{}", folder, name, version).c_str(), kOpen));
-      if (library != nullptr) return {name, path_of(library.get())};
+void probe_devices(CudaFacts& facts) {
+  try {
+    cuda::driver().version("", &facts.driver_version);
+    for (int ordinal = 0; ordinal < cuda::device_count(); ++ordinal) {
+      const cuda::DeviceFacts device = cuda::device_facts(ordinal);
+      facts.devices.push_back(fmt::format("{}, sm_{}, {} multiprocessors, {:.1f} GiB", device.name,
+                                          device.arch, device.multiprocessors,
+                                          static_cast<double>(device.memory_bytes) / (1 << 30)));
     }
-  }
-  return {name, ""};
-}
-
-template <class Function>
-Function* symbol(const Library& library, const char* name) {
-  return reinterpret_cast<Function*>(::dlsym(library.get(), name));
-}
-
-void probe_driver(CudaFacts& facts) {
-  const Library driver(::dlopen("libcuda.so.1", kOpen));
-  if (driver == nullptr) {
-    facts.driver_fault = "libcuda.so.1 is not installed";
-    return;
-  }
-  const auto init = symbol<int(unsigned)>(driver, "cuInit");
-  const auto version = symbol<int(int*)>(driver, "cuDriverGetVersion");
-  const auto count = symbol<int(int*)>(driver, "cuDeviceGetCount");
-  if (init == nullptr || version == nullptr || count == nullptr) {
-    facts.driver_fault = fmt::format("{} is no CUDA driver", path_of(driver.get()));
-    return;
-  }
-  version(&facts.driver_version);
-  if (const int error = init(0); error != 0) {
-    facts.driver_fault = fmt::format("cuInit fails with error {}", error);
-  } else {
-    count(&facts.devices);
+  } catch (const RuntimeFailure& failure) {
+    facts.driver_fault = failure.what();
   }
 }
 
@@ -107,14 +74,13 @@ std::vector<LibraryVersion> built_with() {
 
 CudaFacts probe_cuda() {
   CudaFacts facts;
-  probe_driver(facts);
-  const std::vector<std::string> toolkit_versions = {"13", "12"};
-  for (const char* name : {"libnvrtc", "libcublasLt"})
-    facts.toolkit.push_back(find_cuda_library(name, toolkit_versions));
-  facts.toolkit.push_back(find_cuda_library("libcufft", {"12", "11"}));
-  facts.toolkit.push_back(find_cuda_library("libcusolver", {"12", "11"}));
-  facts.toolkit.push_back(find_cuda_library("libcudnn", {"9"}));
-  facts.toolkit.push_back(find_cuda_library("libnccl", {"2"}));
+  facts.driver_fault = cuda::driver_missing().value_or("");
+  if (facts.driver_fault.empty()) probe_devices(facts);
+  facts.toolkit = {
+      probe_library("NVRTC", "REWIRE_NVRTC", {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}),
+      probe_library("cuBLASLt", "REWIRE_CUBLASLT",
+                    {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"}),
+      probe_library("cuFFT", "REWIRE_CUFFT", {"libcufft.so.12", "libcufft.so.11", "libcufft.so"})};
   return facts;
 }
 

@@ -22,17 +22,17 @@ struct LibraryVersion {
 std::vector<LibraryVersion> built_with();
 
 struct CudaLibrary {
-  std::string name;  // "libnvrtc"
-  std::string path;  // where it was found; "" if it was not
+  std::string name;     // "NVRTC"
+  std::string path;     // of the file that was opened; "": none was
+  std::string problem;  // why it cannot be used; "": it can
 };
 struct CudaFacts {
-  std::string driver_fault;  // why there is no driver; "" if there is one
-  int driver_version = 0;    // as cuDriverGetVersion says it: 13000 for 13.0
-  int devices = 0;
-  std::vector<CudaLibrary> toolkit;
+  std::string driver_fault;          // why there is no driver; "" if there is one
+  int driver_version = 0;            // as cuDriverGetVersion says it: 13000 for 13.0
+  std::vector<std::string> devices;  // "NVIDIA H100 80GB HBM3, sm_90, 132 multiprocessors, 79.1 GiB"
+  std::vector<CudaLibrary> toolkit;  // what --device cuda needs beside the driver
 };
-/// Opens libcuda and looks for the toolkit's libraries in the loader's path, $CUDA_HOME/lib64 and
-/// /usr/local/cuda/lib64. Loads no kernel and touches no device.
+/// Opens the driver and the libraries as --device cuda does. Makes no context and loads no kernel.
 CudaFacts probe_cuda();
 
 }  // namespace rewire::runtime
