@@ -22,6 +22,7 @@ struct TimedProgram {
 };
 
 /// The seconds of each of `rounds` rounds through the programs, after `warm_up` rounds that are not counted.
+/// A device is given a round before it has finished the one before, as in training.
 std::vector<double> time_rounds(Engine& engine, const std::vector<TimedProgram>& programs,
                                 std::int64_t warm_up, std::int64_t rounds);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <deque>
 #include <filesystem>
 #include <utility>
 
@@ -23,6 +24,8 @@ namespace {
 
 constexpr const char* kFinalWeights = "weights.safetensors";
 constexpr const char* kNetworkFile = "network.rir";
+/// One computes, the next has its inputs.
+constexpr std::size_t kRunsAhead = 2;
 constexpr const char* kWayOut =
     "lower optimizer.lr, or set train.clip_norm";  // of numbers that are not finite
 
@@ -132,6 +135,14 @@ class Run {
   }
 
  private:
+  /// A run that was submitted; its inputs are kept for a replay.
+  struct Pending {
+    Engine::Ticket ticket;
+    std::string program;
+    TensorMap inputs;
+    bool ends_step;
+  };
+
   RunFacts facts() const {
     RunFacts facts;
     facts.run = folder_.path();
@@ -162,18 +173,26 @@ class Run {
     return 0;
   }
 
-  /// From where the run stands to the end of the epoch's steps.
+  /// From where the run stands to the end of the epoch's steps. A device is given its next runs before the
+  /// results of the last are read; whoever needs to know where the run stands waits for them first.
   int train_epoch() {
-    TrainPosition& at = progress_.position;
+    const TrainPosition& at = progress_.position;
     const Phase& phase = plan_.programs.phase_of(at.epoch);
     if (at.step_in_epoch == 0 && phase.first_epoch == at.epoch && at.epoch != 0) enter_phase();
     if (at.step_in_epoch < plan_.steps_per_epoch) open_data();
-    while (at.step_in_epoch < plan_.steps_per_epoch) {
-      if (const int signal = request_.stop_signal()) return signal;
+    for (std::int64_t begun = at.step_in_epoch; begun < plan_.steps_per_epoch;) {
+      if (const int signal = request_.stop_signal()) {
+        settle(0);
+        return signal;
+      }
+      const std::int64_t before = at.step - at.step_in_epoch;  // of earlier epochs
       step(phase);
-      const bool epoch_ends = at.step_in_epoch == plan_.steps_per_epoch;
-      if (at.step % recipe_.train.log_every == 0 || epoch_ends) close_line();
-      if (at.step_in_epoch % plan_.steps_per_checkpoint() == 0 && !epoch_ends) save();
+      const bool epoch_ends = ++begun == plan_.steps_per_epoch;
+      const bool line_ends = epoch_ends || (before + begun) % recipe_.train.log_every == 0;
+      const bool checkpoint_due = begun % plan_.steps_per_checkpoint() == 0 && !epoch_ends;
+      if (line_ends || checkpoint_due) settle(0);
+      if (line_ends) close_line();
+      if (checkpoint_due) save();
     }
     return 0;
   }
@@ -192,45 +211,73 @@ class Run {
     const TrainPosition& at = progress_.position;
     const DataPosition wanted{at.epoch, at.step_in_epoch * recipe_.train.accumulate};
     if (train_loader_ == nullptr) train_loader_ = plan_.train_data.load(wanted);
-    while (train_loader_->position() != wanted) train_loader_->next(batch_);
+    Batch passed_over;
+    while (train_loader_->position() != wanted) train_loader_->next(passed_over);
   }
 
+  /// Submits a step's runs, and reads what has been finished meanwhile.
   void step(const Phase& phase) {
     const std::int64_t accumulate = recipe_.train.accumulate;
     const std::string program = phase.program(accumulate == 1 ? "step" : "accumulate");
     prepare(program);
     if (accumulate > 1) prepare(phase.program("apply"));
-    const double start = seconds_now();
-    double loss = 0, correct = 0;
-    TensorMap results;
+    if (pending_.empty()) step_began_ = seconds_now();
     for (std::int64_t micro = 0; micro < accumulate; ++micro) {
-      train_loader_->next(batch_);
+      Batch batch;
+      if (!spare_.empty()) {
+        batch = std::move(spare_.back());
+        spare_.pop_back();
+      }
+      train_loader_->next(batch);
       TensorMap inputs;
-      inputs.emplace("image", std::move(batch_.image));
-      inputs.emplace("label", std::move(batch_.label));
-      results = engine_->run(program, inputs);
-      if (!is_finite(results)) fail_step(program, inputs);
-      loss += scalar(results, "loss") / static_cast<double>(accumulate);
-      correct += scalar(results, "correct1");
-      batch_.image = std::move(inputs.at("image"));
-      batch_.label = std::move(inputs.at("label"));
+      inputs.emplace("image", std::move(batch.image));
+      inputs.emplace("label", std::move(batch.label));
+      submit(program, std::move(inputs), accumulate == 1);
     }
-    if (accumulate > 1) {
-      results = engine_->run(phase.program("apply"), {});
-      if (!is_finite(results)) fail_step(phase.program("apply"), {});
+    if (accumulate > 1) submit(phase.program("apply"), {}, true);
+  }
+
+  void submit(const std::string& program, TensorMap inputs, bool ends_step) {
+    const Engine::Ticket ticket = engine_->submit(program, inputs);
+    pending_.push_back({ticket, program, std::move(inputs), ends_step});
+    settle(kRunsAhead);
+  }
+
+  /// Reads results until no more than `ahead` runs are under way, and of those what is finished.
+  void settle(std::size_t ahead) {
+    while (!pending_.empty() && (pending_.size() > ahead || engine_->finished(pending_.front().ticket))) {
+      Pending run = std::move(pending_.front());
+      pending_.pop_front();
+      read(run);
     }
+  }
+
+  void read(Pending& run) {
+    const TensorMap results = engine_->results(run.ticket);
+    if (!is_finite(results)) fail_step(run.program, run.inputs);
+    if (!run.inputs.empty()) {
+      loss_ += scalar(results, "loss") / static_cast<double>(recipe_.train.accumulate);
+      correct_ += scalar(results, "correct1");
+      Batch& spare = spare_.emplace_back();
+      spare.image = std::move(run.inputs.at("image"));
+      spare.label = std::move(run.inputs.at("label"));
+    }
+    if (run.ends_step) finish_step(results);
+  }
+
+  void finish_step(const TensorMap& results) {
     lr_ = scalar(results, "lr");
-    add(progress_.line, loss, correct, scalar(results, "grad_norm"));
-    add(progress_.epoch, loss, correct, scalar(results, "grad_norm"));
+    add(progress_.line, loss_, correct_, scalar(results, "grad_norm"));
+    add(progress_.epoch, loss_, correct_, scalar(results, "grad_norm"));
     ++progress_.position.step;
     ++progress_.position.step_in_epoch;
     progress_.images += plan_.images_per_step();
-    const double took = seconds_now() - start;
+    const double now = seconds_now(), took = now - std::exchange(step_began_, now);
     line_seconds_ += took;
     epoch_seconds_ += took;
     progress_.train_seconds += took;
     recent_seconds_ = recent_seconds_ == 0 ? took : 0.9 * recent_seconds_ + 0.1 * took;
-    show(loss, correct);
+    show(std::exchange(loss_, 0), std::exchange(correct_, 0));
   }
 
   void show(double loss, double correct) {
@@ -388,10 +435,13 @@ class Run {
   RunProgress progress_;
   MetricsLog metrics_;
   std::unique_ptr<Loader> train_loader_, test_loader_;
-  Batch batch_;
+  std::deque<Pending> pending_;
+  std::vector<Batch> spare_;       // memory of batches that were read
+  double loss_ = 0, correct_ = 0;  // of the step whose results are being read
   std::vector<std::string> prepared_;
   std::optional<Accuracy> accuracy_;  // of the last evaluation
   double lr_ = 0;
+  double step_began_ = 0;  // or the step before it ended
   double line_seconds_ = 0, epoch_seconds_ = 0, recent_seconds_ = 0, evaluation_seconds_ = 0;
   std::int64_t line_began_ = progress_.position.step;
 };
