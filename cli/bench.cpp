@@ -5,6 +5,7 @@
 
 #include "cli/choices.h"
 #include "cli/commands.h"
+#include "cli/engine.h"
 #include "cli/json.h"
 #include "cli/network.h"
 #include "runtime/device/process.h"
@@ -24,6 +25,7 @@ struct Request {
   std::string mode = "train";
   std::int64_t batch = 0, steps = 20, threads = 0;
   bool profile = false, json = false;
+  EngineRequest engine;
 };
 
 void declare(Request& request, Options& options) {
@@ -33,6 +35,7 @@ void declare(Request& request, Options& options) {
   options.integer("--batch", request.batch, 1,
                   "images a batch; without it the recipe's train.batch, or the module's own");
   options.integer("--steps", request.steps, 1, "steps that are timed, after 2 that are not");
+  declare_device(request.engine, options);
   options.integer("--threads", request.threads, 1, "that compute; without it the recipe's train.threads");
   declare_choices(request.choices, options);
   options.flag(
@@ -93,14 +96,13 @@ std::vector<std::string> names_of(const std::vector<runtime::TimedProgram>& prog
 
 Result measure(const Request& request, const Network& network) {
   Bench bench = make_bench(request, network);
-  runtime::Tuner tuner =
-      runtime::make_tuner(runtime::engine_names().front(), choice_options(request.choices));
+  const std::string name = engine_of(request.engine);
+  runtime::Tuner tuner = runtime::make_tuner(name, choice_options(request.choices));
   runtime::make_choices(bench.module, names_of(bench.programs), tuner);
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
-  runtime::JitEngineOptions options;
-  options.threads = static_cast<int>(request.threads > 0 ? request.threads : network.recipe.train.threads);
-  options.cache_directory = runtime::kernel_cache_directory();
-  const std::unique_ptr<runtime::JitEngine> engine = runtime::make_jit_engine(bench.module, options);
+  const auto threads = static_cast<int>(request.threads > 0 ? request.threads : network.recipe.train.threads);
+  const std::unique_ptr<runtime::JitEngine> engine =
+      runtime::make_compiling_engine(name, bench.module, threads);
   runtime::start_state(*engine, bench.module, runtime::fresh_weights(bench.module, network.plugins, seed),
                        seed);
   std::vector<double> seconds = runtime::time_rounds(*engine, bench.programs, kWarmUp, request.steps);

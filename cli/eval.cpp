@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/engine.h"
 #include "cli/json.h"
 #include "cli/network.h"
 #include "ir/error.h"
@@ -21,7 +22,8 @@ namespace {
 
 struct Request {
   NetworkRequest network;
-  std::string weights, engine;
+  std::string weights;
+  EngineRequest engine;
   std::int64_t epoch = -1;
   bool json = false;
 };
@@ -39,8 +41,7 @@ void declare(Request& request, Options& options) {
   options.list("--plugin", request.network.plugins,
                "NAME:key=value,...: replaces the recipe's plugins; none clears them; repeatable");
   declare_plugin_path(request.network.plugin_path, options);
-  request.engine = runtime::engine_names().front();
-  options.choice("--engine", request.engine, runtime::engine_names(), "what computes");
+  declare_engine(request.engine, options);
   options.flag("--json", request.json, "print an object");
 }
 
@@ -51,6 +52,7 @@ std::int64_t last_epoch(const std::string& checkpoint) {
 }
 
 void run(const Request& request) {
+  const std::string engine_name = engine_of(request.engine);
   NetworkRequest asked = request.network;
   std::string weights_file = request.weights;
   const bool is_run = std::filesystem::is_directory(asked.model);
@@ -75,13 +77,13 @@ void run(const Request& request) {
   if (epoch < 0) epoch = is_run ? recipe.train.epochs - 1 : 0;
   ir::Module module =
       runtime::make_eval_module(network_source(network), recipe.eval.batch, epoch, recipe.train.epochs);
-  runtime::Tuner tuner = runtime::make_tuner(request.engine, choices);
+  runtime::Tuner tuner = runtime::make_tuner(engine_name, choices);
   runtime::make_choices(module, {"eval"}, tuner);
   const runtime::DataFeed data(recipe, runtime::Split::test, runtime::network_face(module));
   const std::unique_ptr<runtime::Loader> loader = data.load();
   const runtime::TensorMap weights = runtime::read_weights(module, weights_file);
   const std::unique_ptr<runtime::Engine> engine =
-      runtime::make_engine(request.engine, module, static_cast<int>(recipe.train.threads));
+      runtime::make_engine(engine_name, module, static_cast<int>(recipe.train.threads));
   runtime::start_state(*engine, module, weights, static_cast<std::uint64_t>(recipe.seed));
   const runtime::Accuracy accuracy =
       *runtime::measure_accuracy(*engine, "eval", *loader, [](std::int64_t) { return true; });

@@ -9,14 +9,13 @@ void declare_program(ProgramRequest& request, Options& options, const std::strin
   options.text("--weights", request.weights, "safetensors with every weight of the model and no other",
                Options::Need::required);
   options.text("--input", request.input, ".npy: " + input_doc, Options::Need::required);
-  request.engine = runtime::engine_names().front();
-  options.choice("--engine", request.engine, runtime::engine_names(), "what computes");
+  declare_engine(request.engine, options);
 }
 
 std::unique_ptr<runtime::Engine> start_engine(const Network& network, const ir::Module& module,
                                               const ProgramRequest& request) {
   const runtime::TensorMap weights = runtime::read_weights(module, request.weights);
-  std::unique_ptr<runtime::Engine> engine = runtime::make_engine(request.engine, module);
+  std::unique_ptr<runtime::Engine> engine = runtime::make_engine(engine_of(request.engine), module);
   runtime::start_state(*engine, module, weights, static_cast<std::uint64_t>(network.recipe.seed));
   return engine;
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cli/command.h"
+#include "cli/engine.h"
 #include "cli/network.h"
 #include "ir/module.h"
 #include "runtime/exec/engine.h"
@@ -12,9 +13,10 @@
 namespace rewire::cli {
 
 struct ProgramRequest {
-  std::string weights, input, engine;
+  std::string weights, input;
+  EngineRequest engine;
 };
-/// --weights, --input and --engine; `input_doc` says what --input holds.
+/// --weights, --input, --device and --engine; `input_doc` says what --input holds.
 void declare_program(ProgramRequest& request, Options& options, const std::string& input_doc);
 
 /// The engine of a module, holding the weights of the file.

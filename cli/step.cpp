@@ -47,7 +47,8 @@ void run(const Request& request) {
   const double steps_per_epoch =
       static_cast<double>(request.steps) / static_cast<double>(recipe.train.epochs);
   runtime::add_step_program(module, runtime::train_options(recipe, steps_per_epoch));
-  runtime::Tuner tuner = runtime::make_tuner(request.program.engine, choice_options(request.choices));
+  runtime::Tuner tuner =
+      runtime::make_tuner(engine_of(request.program.engine), choice_options(request.choices));
   runtime::make_choices(module, {"step", "accumulate", "apply"}, tuner);
   const std::unique_ptr<runtime::Engine> engine = start_engine(network, module, request.program);
 

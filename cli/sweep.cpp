@@ -5,20 +5,21 @@
 #include <filesystem>
 
 #include "cli/commands.h"
+#include "cli/engine.h"
 #include "cli/json.h"
 #include "cli/log.h"
 #include "cli/network.h"
 #include "cli/progress.h"
 #include "cli/stop.h"
 #include "ir/error.h"
-#include "runtime/exec/make_engine.h"
 #include "runtime/sweep/runner.h"
 
 namespace rewire::cli {
 namespace {
 
 struct Request {
-  std::string sweep, out, engine = runtime::engine_names().front();
+  std::string sweep, out;
+  EngineRequest engine;
   std::vector<std::string> plugin_path;
   bool json = false;
 };
@@ -28,7 +29,7 @@ void declare(Request& request, Options& options) {
                Options::Need::required);
   options.text("--out", request.out, "the folder that keeps runs and tables, and to go on in (sweeps/SWEEP)");
   declare_plugin_path(request.plugin_path, options);
-  options.choice("--engine", request.engine, runtime::engine_names(), "what computes");
+  declare_engine(request.engine, options);
   options.flag("--json", request.json, "print an object");
 }
 
@@ -67,7 +68,10 @@ runtime::SweepJob make_job(const Request& request, const runtime::Sweep& sweep, 
   for (const auto& words : {repeated("--set", asked.settings), repeated("--plugin", asked.plugins)})
     job.network.insert(job.network.end(), words.begin(), words.end());
   job.options = repeated("--plugin-path", asked.plugin_path);
-  job.options.insert(job.options.end(), {"--engine", request.engine});
+  if (!request.engine.device.empty())
+    job.options.insert(job.options.end(), {"--device", request.engine.device});
+  if (!request.engine.engine.empty())
+    job.options.insert(job.options.end(), {"--engine", request.engine.engine});
   if (!logs_info()) job.options.emplace_back("--quiet");
   job.run = std::move(run);
   return job;
@@ -141,6 +145,7 @@ void print_object(const std::string& folder, const runtime::SweepResult& result)
 }
 
 void run(const Request& request) {
+  engine_of(request.engine);
   const runtime::Sweep sweep = runtime::read_sweep(request.sweep);
   std::vector<runtime::SweepJob> jobs;
   for (runtime::SweepRun& one : runtime::sweep_runs(sweep))

@@ -5,6 +5,7 @@
 
 #include "cli/choices.h"
 #include "cli/commands.h"
+#include "cli/engine.h"
 #include "cli/json.h"
 #include "cli/log.h"
 #include "cli/network.h"
@@ -12,7 +13,6 @@
 #include "cli/stop.h"
 #include "ir/error.h"
 #include "ir/text.h"
-#include "runtime/exec/make_engine.h"
 #include "runtime/train/run_folder.h"
 #include "runtime/train/trainer.h"
 
@@ -22,7 +22,8 @@ namespace {
 struct Request {
   NetworkRequest network;
   ChoiceRequest choices;
-  std::string out, resume, engine;
+  EngineRequest engine;
+  std::string out, resume;
   bool json = false;
 };
 
@@ -31,8 +32,7 @@ void declare(Request& request, Options& options) {
   options.text("--out", request.out,
                "the run folder to make (runs/RECIPE-PLUGINS-sSEED, with a number if it is taken)");
   options.text("--resume", request.resume, "a run folder to go on in, instead of MODEL");
-  options.choice("--engine", request.engine, runtime::engine_names(),
-                 "what computes (jit; for --resume: what the run began with)");
+  declare_engine(request.engine, options, true);
   declare_choices(request.choices, options);
   options.flag("--json", request.json, "print an object");
 }
@@ -93,13 +93,13 @@ void print_text(const runtime::TrainResult& result) {
 
 runtime::TrainResult train(const Request& request, Progress& progress) {
   NetworkRequest asked = request.network;
-  std::string engine = request.engine;
+  std::string recorded;
   if (!request.resume.empty()) {
     const runtime::RunFolder folder = runtime::RunFolder::open(request.resume);
     asked.model = folder.file("recipe.toml");
-    if (engine.empty()) engine = runtime::recorded_engine(folder);
+    recorded = runtime::recorded_engine(folder);
   }
-  if (engine.empty()) engine = runtime::engine_names().front();
+  const std::string engine = engine_of(request.engine, recorded);
   const Network network = resolve(asked);
   const runtime::TrainRequest job{
       network.recipe, network_source(network),         network.from_file ? ir::print(*network.from_file) : "",

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cli/commands.h"
+#include "cli/engine.h"
 #include "cli/json.h"
 #include "cli/network.h"
 #include "ir/error.h"
@@ -20,12 +21,14 @@ struct Request {
   NetworkRequest network;
   std::int64_t batch = 2, directions = 1;
   bool json = false;
+  EngineRequest engine;
 };
 
 void declare(Request& request, Options& options) {
   declare_network(request.network, options);
   options.integer("--batch", request.batch, 1, "images in the batch");
   options.integer("--directions", request.directions, 1, "random directions for the weights of each role");
+  declare_device(request.engine, options);
   options.flag("--json", request.json, "print an object");
 }
 
@@ -72,6 +75,7 @@ void print_tables(const runtime::GradientCheck& gradients, const runtime::Engine
 }
 
 void run(const Request& request) {
+  const std::string name = engine_of(request.engine);
   const Network network = resolve(request.network);
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
   ir::Module module = computed_module(network, request.batch);
@@ -79,7 +83,7 @@ void run(const Request& request) {
   const runtime::TensorMap weights = runtime::fresh_weights(module, network.plugins, seed);
   const runtime::GradientCheck gradients =
       runtime::check_gradients(module, weights, seed, request.directions);
-  const std::unique_ptr<runtime::Engine> compiled = runtime::make_engine("jit", module);
+  const std::unique_ptr<runtime::Engine> compiled = runtime::make_engine(name, module);
   const std::unique_ptr<runtime::Engine> evaluator = runtime::make_engine("evaluator", module);
   std::unique_ptr<runtime::Engine> rounded;
   if (runtime::has_narrow_values(module))

@@ -281,7 +281,7 @@ CublasLt::~CublasLt() {
   any_functions().destroy(handle_);
 }
 
-std::string CublasLt::version() const {
+std::string CublasLt::version() {
   const std::size_t version = usable_functions().version();
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }

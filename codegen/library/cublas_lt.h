@@ -58,7 +58,7 @@ class CublasLt {
   CublasLt(const CublasLt&) = delete;
   CublasLt& operator=(const CublasLt&) = delete;
   /// "13.0.2"
-  std::string version() const;
+  static std::string version();
 
  private:
   friend class DeviceGemm;

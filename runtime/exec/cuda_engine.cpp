@@ -181,7 +181,8 @@ class CudaEngine final : public JitEngine {
     if (known == programs_.end()) {
       const auto start = std::chrono::steady_clock::now();
       known = programs_
-                  .emplace(function.name, std::make_unique<Compiled>(lower(function), kernels_, libraries_, streams_.compute, options_.check_memory))
+                  .emplace(function.name, std::make_unique<Compiled>(lower(function), kernels_, libraries_,
+                                                                     streams_.compute, options_.check_memory))
                   .first;
       report_.compile_seconds +=
           std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -264,7 +265,12 @@ codegen::cuda::DeviceTarget target_of(const cuda::DeviceFacts& facts) {
 std::string cuda_missing() {
   if (const auto problem = cuda::driver_missing()) return *problem;
   if (cuda::device_count() == 0) return "the NVIDIA driver has no device";
-  return codegen::cuda::nvrtc_missing().value_or("");
+  if (const auto problem = codegen::cuda::nvrtc_missing()) return *problem;
+  return codegen::cublas_lt_missing().value_or("");
+}
+
+std::string describe(const cuda::DeviceFacts& facts) {
+  return fmt::format("{}, sm_{}", facts.name, facts.arch);
 }
 
 std::unique_ptr<JitEngine> make_cuda_engine(const ir::Module& module, const CudaEngineOptions& options) {

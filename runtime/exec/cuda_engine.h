@@ -32,9 +32,11 @@ struct CudaEngineOptions {
 /// What kernels for a device may count on.
 codegen::cuda::DeviceTarget target_of(const cuda::DeviceFacts& facts);
 
-/// Why there can be no such engine on this machine, in one line: no driver, no device, no NVRTC; "": there
-/// can.
+/// Why there can be no such engine on this machine, in one line: no driver, no device, no NVRTC, no cuBLASLt;
+/// "": there can.
 std::string cuda_missing();
+/// "NVIDIA H100 80GB HBM3, sm_90"
+std::string describe(const cuda::DeviceFacts& facts);
 
 /// The module must be verified. UserError with the line above; RuntimeFailure where the driver fails.
 std::unique_ptr<JitEngine> make_cuda_engine(const ir::Module& module, const CudaEngineOptions& options = {});

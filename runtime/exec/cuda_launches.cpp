@@ -133,10 +133,6 @@ const codegen::DeviceGemm& CudaLibraries::gemm(const codegen::DeviceGemmShape& s
   return gemms_.emplace(shape, codegen::DeviceGemm(*blas_, shape, kWorkspaceLimit)).first->second;
 }
 
-std::string CudaLibraries::versions() const {
-  return blas_ ? fmt::format("cuBLASLt {}", blas_->version()) : std::string();
-}
-
 void HostFailure::set(const std::string& message) {
   const std::lock_guard lock(mutex_);
   if (message_.empty()) message_ = message;

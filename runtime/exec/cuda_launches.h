@@ -33,8 +33,6 @@ class HostFailure {
 class CudaLibraries {
  public:
   const codegen::DeviceGemm& gemm(const codegen::DeviceGemmShape& shape);
-  /// "cuBLASLt 13.0.2"; empty while none was asked for.
-  std::string versions() const;
 
  private:
   std::optional<codegen::CublasLt> blas_;

@@ -3,42 +3,70 @@
 #include <array>
 #include <cstdlib>
 
+#include "codegen/cuda/nvrtc.h"
+#include "codegen/library/cublas_lt.h"
 #include "codegen/llvm/jit.h"
 #include "ir/error.h"
-#include "runtime/device/probe.h"
+#include "runtime/exec/cuda_engine.h"
 
 namespace rewire::runtime {
 namespace {
 
-std::unique_ptr<Engine> make_jit(const ir::Module& module, int threads) {
+std::unique_ptr<JitEngine> make_jit(const ir::Module& module, int threads) {
   JitEngineOptions options;
   options.threads = threads;
   options.cache_directory = kernel_cache_directory();
   return make_jit_engine(module, options);
 }
 
-std::unique_ptr<Engine> make_evaluator(const ir::Module& module, int /*threads*/) {
-  return make_evaluator_engine(module);
+std::unique_ptr<JitEngine> make_cuda(const ir::Module& module, int /*threads*/) {
+  CudaEngineOptions options;
+  options.cache_directory = kernel_cache_directory();
+  return make_cuda_engine(module, options);
+}
+
+EngineFacts cpu_facts() {
+  return {codegen::host_cpu_description(), built_with()};
+}
+
+EngineFacts cuda_facts() {
+  require_engine(kCudaEngine);
+  int version = 0;
+  cuda::driver().version("", &version);
+  return {describe(cuda::device_facts(0)),
+          {{"driver", fmt::format("{}.{}", version / 1000, version % 1000 / 10)},
+           {"NVRTC", codegen::cuda::nvrtc_version()},
+           {"cuBLASLt", codegen::CublasLt::version()}}};
 }
 
 struct EngineRow {
   std::string_view name;
-  bool compiles;
-  std::unique_ptr<Engine> (*make)(const ir::Module&, int threads);
+  bool on_cpu;
+  std::unique_ptr<JitEngine> (*make)(const ir::Module&, int threads);  // null: the evaluator
+  EngineFacts (*facts)();
 };
+constexpr std::array<EngineRow, 3> kEngines = {{{"jit", true, make_jit, cpu_facts},
+                                                {"evaluator", true, nullptr, cpu_facts},
+                                                {kCudaEngine, false, make_cuda, cuda_facts}}};
+
+const EngineRow& engine_row(std::string_view name) {
+  for (const EngineRow& row : kEngines) {
+    if (row.name == name) return row;
+  }
+  user_error("unknown engine '{}'{}", name, did_you_mean(name, engine_names()));
+}
+
 /// Raised when generated code changes so much that old timings mislead.
 constexpr int kTimingGeneration = 1;
 
-std::string timing_place() {
-  std::string place = fmt::format("{}, generation {}", codegen::host_cpu_description(), kTimingGeneration);
-  place += fmt::format(", Rewire {}", REWIRE_VERSION);
-  for (const LibraryVersion& library : built_with())
+std::string timing_place(std::string_view engine) {
+  const EngineFacts facts = engine_facts(engine);
+  std::string place =
+      fmt::format("{}, generation {}, Rewire {}", facts.target, kTimingGeneration, REWIRE_VERSION);
+  for (const LibraryVersion& library : facts.libraries)
     place += fmt::format(", {} {}", library.name, library.version);
   return place;
 }
-
-constexpr std::array<EngineRow, 2> kEngines = {
-    {{"jit", true, make_jit}, {"evaluator", false, make_evaluator}}};
 
 }  // namespace
 
@@ -56,28 +84,40 @@ std::string kernel_cache_directory() {
 
 std::vector<std::string> engine_names() {
   std::vector<std::string> names;
-  for (const EngineRow& row : kEngines) names.emplace_back(row.name);
+  for (const EngineRow& row : kEngines) {
+    if (row.on_cpu) names.emplace_back(row.name);
+  }
   return names;
 }
 
-const EngineRow& engine_row(std::string_view name) {
-  for (const EngineRow& row : kEngines) {
-    if (row.name == name) return row;
-  }
-  user_error("unknown engine '{}'{}", name, did_you_mean(name, engine_names()));
+void require_engine(std::string_view name) {
+  if (engine_row(name).on_cpu) return;
+  if (const std::string problem = cuda_missing(); !problem.empty()) user_error("--device cuda: {}", problem);
 }
 
 std::unique_ptr<Engine> make_engine(std::string_view name, const ir::Module& module, int threads) {
-  return engine_row(name).make(module, threads);
+  const EngineRow& row = engine_row(name);
+  return row.make == nullptr ? make_evaluator_engine(module) : row.make(module, threads);
+}
+
+std::unique_ptr<JitEngine> make_compiling_engine(std::string_view name, const ir::Module& module,
+                                                 int threads) {
+  const EngineRow& row = engine_row(name);
+  if (row.make == nullptr) user_error("the engine '{}' compiles nothing", name);
+  return row.make(module, threads);
+}
+
+EngineFacts engine_facts(std::string_view name) {
+  return engine_row(name).facts();
 }
 
 Tuner make_tuner(std::string_view engine, const ChoiceOptions& options) {
   const EngineRow& row = engine_row(engine);
   TunerOptions tuner;
   tuner.given = options.given;
-  tuner.time = options.autotune && row.compiles;
+  tuner.time = options.autotune && row.make != nullptr;
   tuner.cache_directory = kernel_cache_directory();
-  tuner.place = timing_place();
+  tuner.place = timing_place(engine);
   tuner.make_engine = [&row](const ir::Module& trial) { return row.make(trial, 0); };
   return Tuner(std::move(tuner));
 }

@@ -1,4 +1,5 @@
-// The engines by name: the one place that a command asks for one.
+// The engines by name: the one place that a command asks for one. "jit" and "evaluator" compute on the CPU,
+// "cuda" on an NVIDIA GPU.
 #pragma once
 
 #include <memory>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "ir/module.h"
+#include "runtime/device/probe.h"
 #include "runtime/exec/engine.h"
 #include "runtime/exec/tuner.h"
 
@@ -15,11 +17,27 @@ namespace rewire::runtime {
 /// Where compiled kernels are kept: $XDG_CACHE_HOME/rewire, else ~/.cache/rewire; "" (none) without a home.
 std::string kernel_cache_directory();
 
-/// The first is what a command uses when none is asked for.
+/// Those of the CPU. The first is what a command uses when none is asked for.
 std::vector<std::string> engine_names();
+/// The engine of a GPU.
+inline constexpr std::string_view kCudaEngine = "cuda";
+
+/// UserError in one line if this machine lacks what the engine needs: "cuda" a driver, a device, NVRTC and
+/// cuBLASLt.
+void require_engine(std::string_view name);
 /// UserError with the nearest match for an unknown name. The module must be verified. `threads` compute,
 /// where the engine has threads; 0: one a core.
 std::unique_ptr<Engine> make_engine(std::string_view name, const ir::Module& module, int threads = 0);
+/// The same for those that compile. UserError for one that does not.
+std::unique_ptr<JitEngine> make_compiling_engine(std::string_view name, const ir::Module& module,
+                                                 int threads = 0);
+
+/// What beside the program decides the bits that an engine computes.
+struct EngineFacts {
+  std::string target;  // the processor's instructions, or the device
+  std::vector<LibraryVersion> libraries;
+};
+EngineFacts engine_facts(std::string_view name);
 
 /// How a command wants what timing decides.
 struct ChoiceOptions {

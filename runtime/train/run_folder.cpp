@@ -13,9 +13,8 @@
 #include <system_error>
 #include <utility>
 
-#include "codegen/llvm/jit.h"
 #include "ir/error.h"
-#include "runtime/device/probe.h"
+#include "runtime/exec/make_engine.h"
 #include "runtime/io/files.h"
 #include "runtime/log.h"
 
@@ -79,9 +78,10 @@ void check_out(const std::string& path) {
 nlohmann::ordered_json current_choices(const std::string& engine) {
   nlohmann::ordered_json choices;
   choices["engine"] = engine;
-  choices["target"] = codegen::host_cpu_description();
+  const EngineFacts facts = engine_facts(engine);
+  choices["target"] = facts.target;
   choices["built_with"]["Rewire"] = REWIRE_VERSION;
-  for (const LibraryVersion& library : built_with()) choices["built_with"][library.name] = library.version;
+  for (const LibraryVersion& library : facts.libraries) choices["built_with"][library.name] = library.version;
   return choices;
 }
 
@@ -201,7 +201,7 @@ void record_choices(const RunFolder& folder, const std::string& engine, const Ch
   write_log(
       LogLevel::warning,
       fmt::format(
-          "{} names another engine, CPU target or library than this one: the run goes on, but not to the "
+          "{} names another engine, target or library than this one: the run goes on, but not to the "
           "same bits",
           file));
   nlohmann::ordered_json later = current;

@@ -1,7 +1,7 @@
 // The folder that holds all that reproduces and explains a run:
 //
 //   recipe.toml            the resolved recipe: every key, every plugin value
-//   choices.json           what else decides the bits: engine, CPU target, libraries, choices made by timing
+//   choices.json           what else decides the bits: engine, target, libraries, choices made by timing
 //   metrics.jsonl          one line each log_every steps, one an evaluation
 //   checkpoints/0002-00001874/   two epochs, 1874 steps done: weights.safetensors, state.safetensors,
 //                          checkpoint.json

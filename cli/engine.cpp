@@ -1,0 +1,37 @@
+#include "cli/engine.h"
+
+#include "ir/error.h"
+#include "runtime/exec/make_engine.h"
+
+namespace rewire::cli {
+namespace {
+
+constexpr const char* kRecorded = "; for --resume: what the run began with";
+
+}  // namespace
+
+void declare_device(EngineRequest& request, Options& options) {
+  options.choice("--device", request.device, {"cpu", "cuda"}, "where the network is computed (cpu)");
+}
+
+void declare_engine(EngineRequest& request, Options& options, bool of_run) {
+  const std::string recorded = of_run ? kRecorded : "";
+  options.choice("--device", request.device, {"cpu", "cuda"},
+                 "where the network is computed (cpu" + recorded + ")");
+  options.choice("--engine", request.engine, runtime::engine_names(),
+                 "on the CPU: compiled, or op by op in double precision (jit" + recorded + ")");
+}
+
+std::string engine_of(const EngineRequest& request, const std::string& recorded) {
+  if (request.device == "cuda" && !request.engine.empty())
+    user_error("--engine {} is of the CPU: drop it, or --device cuda", request.engine);
+  std::string name = request.engine;
+  if (request.device == "cuda") name = runtime::kCudaEngine;
+  const bool goes_on = request.device.empty() || recorded != runtime::kCudaEngine;
+  if (name.empty() && goes_on) name = recorded;
+  if (name.empty()) name = runtime::engine_names().front();
+  runtime::require_engine(name);
+  return name;
+}
+
+}  // namespace rewire::cli

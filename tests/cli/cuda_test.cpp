@@ -1,0 +1,164 @@
+// --device cuda as a user meets it, on the fake libraries: the same answers as on the CPU, training that
+// resumes to the same bits, and one line where something is missing or fails.
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "runtime/io/npy.h"
+#include "runtime/io/safetensors.h"
+#include "tests/cli/fixture.h"
+#include "tests/fake_cuda/use.h"
+#include "tests/support/catch.h"
+
+namespace rewire::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+/// The command with the fake libraries in place of NVIDIA's; `more` stands before them.
+Outcome on_fake(const Words& arguments, Words more = {}) {
+  for (const auto& [name, value] : fake_cuda::environment()) more.push_back(name + "=" + value);
+  return RunningCommand(arguments, more).wait();
+}
+
+double relative_difference(const runtime::HostTensor& a, const runtime::HostTensor& b) {
+  const std::vector<double> x = runtime::to_double(a).data, y = runtime::to_double(b).data;
+  REQUIRE(x.size() == y.size());
+  double difference = 0, size = 1e-12;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    difference += (x[i] - y[i]) * (x[i] - y[i]);
+    size += y[i] * y[i];
+  }
+  return std::sqrt(difference / size);
+}
+
+void check_same_tensors(const std::string& path, const std::string& expected, double tolerance) {
+  const auto actual = runtime::read_safetensors(path).tensors,
+             wanted = runtime::read_safetensors(expected).tensors;
+  REQUIRE(actual.size() == wanted.size());
+  for (const auto& [name, tensor] : wanted) {
+    CAPTURE(name);
+    CHECK(relative_difference(actual.at(name), tensor) <= tolerance);
+  }
+}
+
+const Words kCuda = {"--device", "cuda"};
+
+TEST_CASE("run, grad, step and verify on a GPU give what they give on the CPU") {
+  const Workplace place;
+  const Words given = {"--weights", place.file("w.safetensors"), "--input", place.file("x.npy")};
+  const auto both = [&](const Words& command, const std::string& output) {
+    const Outcome cpu = rewire_command(command + Words{"--output", place.file("cpu" + output)});
+    const Outcome gpu = on_fake(command + kCuda + Words{"--output", place.file("gpu" + output)});
+    CHECK(cpu.code == 0);
+    CHECK(gpu.err == cpu.err);
+    CHECK(gpu.code == 0);
+    return std::pair(cpu.out, gpu.out);
+  };
+  both(Words{"run"} + kModel + given, ".npy");
+  CHECK(relative_difference(runtime::read_npy(place.file("gpu.npy")),
+                            runtime::read_npy(place.file("cpu.npy"))) <= 1e-5);
+  const auto [cpu_loss, gpu_loss] = both(
+      Words{"grad", "--json"} + kModel + given + Words{"--labels", place.file("y.npy")}, "_grad.safetensors");
+  CHECK(Json::parse(gpu_loss).at("loss").get<double>() ==
+        Approx(Json::parse(cpu_loss).at("loss").get<double>()));
+  check_same_tensors(place.file("gpu_grad.safetensors"), place.file("cpu_grad.safetensors"), 1e-4);
+  // AdamW takes a gradient that is zero but for rounding (a key's bias) for one like any other: SGD does not.
+  both(Words{"step"} + kModel +
+           Words{"--set", "optimizer.name=sgd", "--weights", place.file("w.safetensors"), "--input",
+                 place.file("xs.npy"), "--labels", place.file("ys.npy"), "--steps", "2"},
+       "_step.safetensors");
+  check_same_tensors(place.file("gpu_step.safetensors"), place.file("cpu_step.safetensors"), 1e-4);
+  const Outcome verified = on_fake(Words{"verify", "--quiet"} + kModel + kCuda);
+  CHECK(verified.err.empty());
+  CHECK(verified.code == 0);
+}
+
+const Words kRun = kModel + Words{"--set", "data.format=synthetic", "--set",  "data.count=83",
+                                  "--set", "train.batch=8",         "--set",  "train.epochs=2",
+                                  "--set", "train.log_every=4",     "--set",  "train.checkpoint_every=0.5",
+                                  "--set", "train.keep=10",         "--set",  "eval.batch=50",
+                                  "--set", "model.dropout=0.1",     "--quiet"};
+
+TEST_CASE("training on a GPU resumes to the same bits, in whichever order its streams run") {
+  const TemporaryFolder folder;
+  const std::string whole = folder.file("whole"), cut = folder.file("cut");
+  const Outcome trained = on_fake(Words{"train"} + kRun + kCuda + Words{"--out", whole});
+  CHECK(trained.err.empty());
+  REQUIRE(trained.code == 0);
+  const Json choices = Json::parse(read_text(whole + "/choices.json"));
+  CHECK(choices.at("engine") == "cuda");
+  CHECK(choices.at("target") == "Fake CUDA device, sm_90");
+  CHECK(choices.at("built_with").contains("NVRTC"));
+  CHECK(choices.at("built_with").contains("cuBLASLt"));
+
+  fs::copy(whole, cut, fs::copy_options::recursive);
+  fs::remove(cut + "/weights.safetensors");
+  std::vector<fs::path> checkpoints;
+  for (const auto& entry : fs::directory_iterator(cut + "/checkpoints")) checkpoints.push_back(entry.path());
+  std::ranges::sort(checkpoints);
+  REQUIRE(checkpoints.size() == 4);
+  for (std::size_t i = 1; i < checkpoints.size(); ++i) fs::remove_all(checkpoints[i]);
+  // The device is remembered.
+  const Outcome resumed = on_fake({"train", "--resume", cut, "--quiet"}, {"REWIRE_FAKE_CUDA_ORDER=7"});
+  CHECK(resumed.err.empty());
+  REQUIRE(resumed.code == 0);
+  CHECK(read_text(cut + "/weights.safetensors") == read_text(whole + "/weights.safetensors"));
+  CHECK(Json::parse(read_text(cut + "/choices.json")) == choices);
+
+  const Outcome evaluated = on_fake({"eval", whole, "--json", "--quiet", "--device", "cuda"});
+  const Outcome on_cpu = rewire_command({"eval", whole, "--json", "--quiet"});
+  CHECK(Json::parse(evaluated.out).at("top1") == Json::parse(on_cpu.out).at("top1"));
+  CHECK(Json::parse(evaluated.out).at("loss").get<double>() ==
+        Approx(Json::parse(on_cpu.out).at("loss").get<double>()).epsilon(1e-4));
+}
+
+TEST_CASE("bench runs on a GPU, and doctor names what is there") {
+  const Outcome bench =
+      on_fake(Words{"bench", "--json", "--quiet", "--steps", "1", "--batch", "2"} + kModel + kCuda);
+  REQUIRE(bench.code == 0);
+  CHECK(Json::parse(bench.out).at("unique_kernels") > 0);
+  const Outcome doctor = on_fake({"doctor"});
+  CHECK_THAT(doctor.out, REWIRE_CATCH_CONTAINS("Fake CUDA device, sm_90, 132 multiprocessors, 4.0 GiB"));
+  const Json lacks =
+      Json::parse(on_fake({"doctor", "--json"}, {"REWIRE_CUDA_DRIVER=/nowhere/libcuda.so"}).out).at("cuda");
+  CHECK_THAT(lacks.at("driver_fault").get<std::string>(),
+             REWIRE_CATCH_CONTAINS("REWIRE_CUDA_DRIVER is '/nowhere/libcuda.so'"));
+  CHECK(lacks.at("devices").empty());
+  CHECK(lacks.at("toolkit").at("NVRTC").at("fault") == "");
+}
+
+TEST_CASE("what a GPU lacks is one line and exit code 2, before a run folder is made") {
+  const TemporaryFolder folder;
+  for (const auto& [variable, value] : fake_cuda::environment()) {
+    CAPTURE(variable);
+    const Outcome refused = on_fake(Words{"train"} + kRun + kCuda + Words{"--out", folder.file("run")},
+                                    {variable + "=/nowhere/lib.so"});
+    CHECK(refused.code == 2);
+    CHECK_THAT(refused.err,
+               REWIRE_CATCH_CONTAINS("rewire: --device cuda: " + variable + " is '/nowhere/lib.so'"));
+    CHECK(std::ranges::count(refused.err, '\n') == 1);
+    CHECK_FALSE(fs::exists(folder.file("run")));
+  }
+  const Outcome no_device = on_fake(Words{"bench"} + kModel + kCuda, {"REWIRE_FAKE_CUDA_FAIL=cuInit:1:100"});
+  CHECK(no_device.code == 2);
+  CHECK_THAT(no_device.err,
+             REWIRE_CATCH_CONTAINS("finds no device it can use: cuInit: CUDA_ERROR_NO_DEVICE"));
+  CHECK(rewire_command(Words{"eval", "run", "--engine", "evaluator"} + kCuda).err ==
+        "rewire: --engine evaluator is of the CPU: drop it, or --device cuda\n");
+}
+
+TEST_CASE("a call that fails ends training with its name and exit code 1") {
+  const TemporaryFolder folder;
+  const Outcome failed = on_fake(Words{"train"} + kRun + kCuda + Words{"--out", folder.file("run")},
+                                 {"REWIRE_FAKE_CUDA_FAIL=cuGraphLaunch:9:719"});
+  CHECK(failed.code == 1);
+  CHECK_THAT(failed.err, REWIRE_CATCH_CONTAINS("cuGraphLaunch of 'step': CUDA_ERROR_LAUNCH_FAILED"));
+}
+
+}  // namespace
+}  // namespace rewire::test
