@@ -17,6 +17,8 @@ namespace {
 constexpr int kWarmUp = 2, kRounds = 9, kFewestRounds = 3;
 /// A candidate that takes so much longer than another while both warm up is out of the race.
 constexpr double kHopeless = 3;
+/// And so much longer in its first run: it has no second one, and takes no time from the others.
+constexpr double kOutAtOnce = 20;
 /// What a candidate must gain over the cost model's, for chance not to choose between equals.
 constexpr double kGain = 0.97;
 
@@ -29,19 +31,20 @@ struct Racer {
 /// Interleaved, and the best run of each counts, so that what else the machine does meanwhile decides
 /// nothing. False if time ran out before a few rounds were whole.
 bool race(std::vector<Racer>& racers, const TensorMap& inputs, const std::function<double()>& clock,
-          double deadline) {
-  const auto run = [&](Racer& racer) {
-    const double start = clock();
-    racer.engine->run("trial", inputs);
-    racer.seconds = std::min(racer.seconds, clock() - start);
-  };
+          double budget) {
+  double deadline = clock() + budget, fastest = std::numeric_limits<double>::infinity();
   for (int round = 0; round < kWarmUp + kRounds; ++round) {
     for (Racer& racer : racers) {
       if (clock() > deadline) return round >= kWarmUp + kFewestRounds;
-      run(racer);
+      if (round > 0 && round < kWarmUp && racer.seconds > kOutAtOnce * fastest) continue;
+      const double start = clock();
+      racer.engine->run("trial", inputs);
+      const double seconds = clock() - start;
+      racer.seconds = std::min(racer.seconds, seconds);
+      fastest = std::min(fastest, seconds);
+      if (round == 0 && seconds > kOutAtOnce * fastest) deadline += seconds;
     }
     if (round + 1 != kWarmUp) continue;
-    const double fastest = std::ranges::min_element(racers, {}, &Racer::seconds)->seconds;
     std::erase_if(racers, [&](const Racer& racer) { return racer.seconds > kHopeless * fastest; });
     for (Racer& racer : racers) racer.seconds = std::numeric_limits<double>::infinity();
   }
@@ -93,9 +96,8 @@ MadeChoice Tuner::time(const ir::Choice& choice) {
     racers.push_back({candidate, options_.make_engine(trial)});
     racers.back().engine->prepare("trial");
   }
-  if (!race(
-          racers, inputs, [this] { return now(); }, now() + options_.budget_seconds))
-    return made;
+  const auto clock = [this] { return now(); };
+  if (!race(racers, inputs, clock, options_.budget_seconds)) return made;
   made.by = kByTiming;
   for (const Racer& racer : racers) made.seconds.emplace_back(racer.candidate, racer.seconds);
   const auto& [fastest, least] =

@@ -102,6 +102,15 @@ TEST_CASE("Between equals the cost model's stays; of those far behind no time is
   CHECK(tuner.record().made()[0].seconds.size() == 2);
 }
 
+TEST_CASE("One candidate that takes longer than the budget is no reason not to time the others") {
+  const test::TemporaryFolder folder;
+  Machine machine{{{"dense", 0.003}, {"split2", 0.001}, {"fft", 5}}};
+  Tuner tuner(options(machine, folder_in(folder)));
+  CHECK(tuner.choose(question()) == "split2");
+  CHECK(tuner.record().made()[0].by == "timing");
+  CHECK(machine.time < 5 + 1);
+}
+
 TEST_CASE("Where the candidates take longer than the budget the cost model decides, from then on") {
   const test::TemporaryFolder folder;
   Machine machine{{{"dense", 0.9}, {"split2", 0.5}, {"fft", 0.7}}};
