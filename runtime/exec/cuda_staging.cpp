@@ -51,7 +51,7 @@ std::size_t ResultSlots::receive(const CudaStreams& streams) {
   const std::int64_t bytes = program_.results().bytes;
   auto slot = std::ranges::find_if(slots_, [](const auto& candidate) { return !candidate->used; });
   if (slot == slots_.end()) {
-    slots_.push_back(std::make_unique<Slot>(cuda::PinnedMemory(bytes, what_.substr(3)), cuda::Event()));
+    slots_.push_back(std::make_unique<Slot>(Slot{cuda::PinnedMemory(bytes, what_.substr(3)), {}}));
     slot = slots_.end() - 1;
   }
   streams.compute.copy_out((*slot)->host.bytes().data(), program_.result_memory(), bytes, what_);
