@@ -25,7 +25,8 @@ HostTensor moved(const Golden& golden, const std::string& name, std::int64_t pla
   std::vector<double> values(all.data.begin(),
                              all.data.begin() + static_cast<std::ptrdiff_t>(type.elements()));
   const std::int64_t left = type.elements() - places % type.elements();
-  std::ranges::rotate(values, values.begin() + static_cast<std::ptrdiff_t>(left % type.elements()));
+  std::rotate(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(left % type.elements()),
+              values.end());
   return runtime::to_host(ir::Tensor(type, std::move(values)));
 }
 

@@ -2,6 +2,7 @@
 // its gradient, against the evaluator.
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
 #include <random>
 
