@@ -2,6 +2,7 @@
 option(REWIRE_TESTS "Build the tests" ON)
 option(REWIRE_PLUGINS "Build the strategies of plugins/; without them the rest builds and passes its tests" ON)
 option(REWIRE_DEBUG_CHECKS "Run the IR verifier after every pass and poison the gaps of the memory plan" OFF)
+option(REWIRE_STATIC_LLVM "Link what is used of LLVM into the binary, for a machine without it (scripts/gpu/pack.sh)" OFF)
 option(REWIRE_FUZZERS "Build the libFuzzer targets (needs clang)" OFF)
 set(REWIRE_SANITIZER "" CACHE STRING "Sanitizer to build with: empty, address (with UBSan) or thread")
 set_property(CACHE REWIRE_SANITIZER PROPERTY STRINGS "" address thread)
@@ -30,9 +31,11 @@ endif()
 add_library(rewire_flags INTERFACE)
 target_compile_options(rewire_flags INTERFACE -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-    # GCC 12 takes the assignment of a short literal to a std::string for an overlap (GCC bug 105651).
-    target_compile_options(rewire_flags INTERFACE -Wno-restrict)
+  # GCC takes inlined copies of short strings and vectors for overlaps (GCC bug 105651), since 13 also for accesses out of
+  # bounds.
+  target_compile_options(rewire_flags INTERFACE -Wno-restrict)
+  if(CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+    target_compile_options(rewire_flags INTERFACE -Wno-array-bounds -Wno-stringop-overflow)
   endif()
   # GCC 12 to 14 take the move of a std::variant for a read of the alternatives it does not hold.
   target_compile_options(rewire_flags INTERFACE -Wno-maybe-uninitialized)
