@@ -146,6 +146,8 @@ void print_text(const Request& request, const Result& result) {
   fmt::print("{:<9} {:.1f} MB at the peak of the process; tensors {:.1f} MB, state {:.1f} MB\n", "memory",
              megabytes(result.peak_bytes), megabytes(result.engine.arena_bytes),
              megabytes(result.engine.state_bytes));
+  if (result.engine.device_bytes > 0)
+    fmt::print("{:<9} {:.1f} MB of the device's memory\n", "", megabytes(result.engine.device_bytes));
   fmt::print("{:<9} {:.2f} s: {} kernels, {} of them different, {} from the cache\n", "compile",
              result.engine.compile_seconds, result.engine.kernels, result.engine.unique_kernels,
              result.engine.cache_hits);
@@ -161,6 +163,7 @@ nlohmann::ordered_json to_json(const Request& request, const Result& result) {
                                  {"peak_mb", megabytes(result.peak_bytes)},
                                  {"arena_mb", megabytes(result.engine.arena_bytes)},
                                  {"state_mb", megabytes(result.engine.state_bytes)},
+                                 {"device_mb", megabytes(result.engine.device_bytes)},
                                  {"compile_s", result.engine.compile_seconds},
                                  {"kernels", result.engine.kernels},
                                  {"unique_kernels", result.engine.unique_kernels},

@@ -50,6 +50,10 @@ struct Library {
     file.find(ptx_size, "nvrtcGetPTXSize");
     file.find(ptx, "nvrtcGetPTX");
     file.find(error, "nvrtcGetErrorString");
+    if (!file.problem().empty()) return;
+    int major = 0, minor = 0;
+    version(&major, &minor);
+    file.open_beside(fmt::format("libnvrtc-builtins.so.{}.{}", major, minor));
   }
 };
 
@@ -79,7 +83,10 @@ class Compilation {
     const Status status = library_.compile(program_, static_cast<int>(pointers.size()), pointers.data());
     if (status == kCompilation) internal_error("NVRTC refuses emitted CUDA C++:\n{}", log());
     if (status == kInvalidOption) internal_error("NVRTC refuses its options:\n{}", log());
-    check(status, "compile");
+    if (status == 0) return;
+    const std::string words = log();
+    internal_error("NVRTC cannot compile: {}{}{}", library_.error(status), words.empty() ? "" : ": ",
+                   words.substr(0, words.find('\n')));
   }
 
   std::string log() const { return text(library_.log_size, library_.log); }

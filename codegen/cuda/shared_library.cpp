@@ -60,6 +60,11 @@ SharedLibrary::SharedLibrary(const LibraryNames& names) : name_(names.name) {
   if (handle_ != nullptr) path_ = path_of(handle_.get());
 }
 
+void SharedLibrary::open_beside(const std::string& soname) const {
+  const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
+  if (!folder.empty()) open((folder / soname).string());
+}
+
 void SharedLibrary::Close::operator()(void* handle) const {
   ::dlclose(handle);
 }

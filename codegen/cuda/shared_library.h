@@ -27,6 +27,9 @@ class SharedLibrary {
   /// The file that was opened; empty if none was.
   const std::string& path() const { return path_; }
 
+  /// Opens another library of the same folder for good: one that this library opens by its bare name, which
+  /// the loader would not find there. Nothing happens if there is none.
+  void open_beside(const std::string& soname) const;
   /// Finds a function. Where the library has none of this name, `function` is null and problem() says so.
   template <class Function>
   void find(Function*& function, const char* symbol) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <map>
 
 #include "codegen/cuda/nvrtc.h"
@@ -13,6 +14,7 @@
 #include "runtime/exec/cuda_kernels.h"
 #include "runtime/exec/cuda_program.h"
 #include "runtime/exec/cuda_staging.h"
+#include "runtime/exec/launch_times.h"
 #include "runtime/log.h"
 
 namespace rewire::runtime {
@@ -20,6 +22,7 @@ namespace {
 
 using cuda::Address;
 
+constexpr int kOldestArch = 80;     // bf16 in machine instructions
 constexpr std::int64_t kGap = 256;  // bytes behind every buffer when memory is checked
 constexpr unsigned char kPoison = 0xFF, kGapByte = 0xA5;
 constexpr std::int64_t kAlignment = 256;
@@ -152,14 +155,25 @@ class CudaEngine final : public JitEngine {
     EngineReport report = report_;
     report.arena_bytes = arena_.bytes();
     report.state_bytes = state_.bytes();
+    report.device_bytes = cuda::device_memory_peak();
     report.kernels = kernels_.statistics().kernels;
     report.unique_kernels = kernels_.statistics().unique;
     report.cache_hits = kernels_.statistics().cache_hits;
     return report;
   }
 
-  std::vector<LaunchTime> profile(std::string_view, const TensorMap&, int) override {
-    user_error("--profile times the launches of the CPU; on the device 'cuda' use NVIDIA's nsys");
+  std::vector<LaunchTime> profile(std::string_view function_name, const TensorMap& inputs,
+                                  int runs) override {
+    const ir::Function& function = checked_function(module_, function_name);
+    const std::vector<const HostTensor*> arguments = bind_inputs(function, inputs);
+    context_.enter();
+    Compiled& compiled = ready(function);
+    std::vector<double> best(compiled.program.launches().size(), std::numeric_limits<double>::infinity());
+    for (int run = 0; run < runs; ++run) {
+      compiled.inputs.send(arguments, streams_);
+      compiled.program.time_launches(shared(), streams_.compute, best);
+    }
+    return launch_times(compiled.program.program(), best);
   }
 
  private:
@@ -212,6 +226,8 @@ class CudaEngine final : public JitEngine {
     arena_ = {};
     arena_ = cuda::DeviceMemory(program.arena_bytes(),
                                 fmt::format("the arena of program '{}'", program.program().name));
+    // The libraries' calls run once before the first run (capture()): on numbers, whichever.
+    streams_.compute.fill(arena_.address(), 0, arena_.bytes(), "of the arena");
   }
 
   SharedMemory shared() const {
@@ -265,6 +281,9 @@ codegen::cuda::DeviceTarget target_of(const cuda::DeviceFacts& facts) {
 std::string cuda_missing() {
   if (const auto problem = cuda::driver_missing()) return *problem;
   if (cuda::device_count() == 0) return "the NVIDIA driver has no device";
+  if (const cuda::DeviceFacts facts = cuda::device_facts(0); facts.arch < kOldestArch)
+    return fmt::format("{} has compute capability {}.{}; kernels are made for 8.0 and newer", facts.name,
+                       facts.arch / 10, facts.arch % 10);
   if (const auto problem = codegen::cuda::nvrtc_missing()) return *problem;
   return codegen::cublas_lt_missing().value_or("");
 }

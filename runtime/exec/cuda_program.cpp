@@ -58,6 +58,10 @@ CudaProgram::CudaProgram(codegen::Program program, CudaKernels& kernels, CudaLib
       workspace_offset_(aligned(plan_.arena_bytes)) {
   for (const auto& launch : launches_)
     workspace_bytes_ = std::max(workspace_bytes_, launch->workspace_bytes());
+  // Padding between results is copied out with them, and a library's first call may read inputs before any
+  // came.
+  stream.fill(argument_memory_.address(), 0, argument_memory_.bytes(), what_);
+  stream.fill(result_memory_.address(), 0, result_memory_.bytes(), what_);
   for (std::size_t i = 0; i < constants_.buffers.size(); ++i) {
     const HostTensor value = constant(*constants_.buffers[i]);
     stream.copy_in(constant_memory_.address() + static_cast<Address>(constants_.offsets[i]),
@@ -65,10 +69,6 @@ CudaProgram::CudaProgram(codegen::Program program, CudaKernels& kernels, CudaLib
                    fmt::format("for the constants {}", what_));
     stream.synchronise(fmt::format("for the constants {}", what_));
   }
-}
-
-std::int64_t CudaProgram::own_bytes() const {
-  return arguments_.bytes + results_.bytes + constants_.bytes;
 }
 
 std::vector<Address> CudaProgram::addresses(const SharedMemory& shared) const {
@@ -111,6 +111,21 @@ void CudaProgram::capture(const SharedMemory& shared, const cuda::Stream& stream
   graph_ = cuda::Graph(stream, what_, [&] {
     for (const auto& launch : launches_) launch->enqueue(buffers, workspace(shared), stream);
   });
+}
+
+void CudaProgram::time_launches(const SharedMemory& shared, const cuda::Stream& stream,
+                                std::vector<double>& best) const {
+  const std::vector<Address> buffers = addresses(shared);
+  std::vector<cuda::Event> events;
+  for (std::size_t i = 0; i <= launches_.size(); ++i) events.emplace_back(true);
+  events[0].record(stream);
+  for (std::size_t i = 0; i < launches_.size(); ++i) {
+    launches_[i]->enqueue(buffers, workspace(shared), stream);
+    events[i + 1].record(stream);
+  }
+  stream.synchronise(fmt::format("after the launches {}", what_));
+  for (std::size_t i = 0; i < launches_.size(); ++i)
+    best[i] = std::min(best[i], events[i + 1].seconds_since(events[i]));
 }
 
 }  // namespace rewire::runtime

@@ -45,7 +45,6 @@ class CudaProgram {
   const PackedBuffers& results() const { return results_; }
   cuda::Address argument_memory() const { return argument_memory_.address(); }
   cuda::Address result_memory() const { return result_memory_.address(); }
-  std::int64_t own_bytes() const;
   /// Of the plan, and a workspace behind it.
   std::int64_t arena_bytes() const { return workspace_offset_ + workspace_bytes_; }
   const std::vector<std::unique_ptr<CudaLaunch>>& launches() const { return launches_; }
@@ -62,6 +61,8 @@ class CudaProgram {
   bool captured() const { return static_cast<bool>(graph_); }
   void forget_graph() { graph_ = {}; }
   void launch(const cuda::Stream& stream) const { graph_.launch(stream, what_); }
+  /// One run without the graph, an event between any two launches; `best` keeps the shortest time of each.
+  void time_launches(const SharedMemory& shared, const cuda::Stream& stream, std::vector<double>& best) const;
 
  private:
   codegen::Program program_;

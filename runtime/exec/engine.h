@@ -67,6 +67,7 @@ struct EngineReport {
   double compile_seconds = 0;
   int kernels = 0, unique_kernels = 0, cache_hits = 0;
   std::int64_t arena_bytes = 0, state_bytes = 0;
+  std::int64_t device_bytes = 0;  // the most that the process held of a device's own memory
 };
 
 /// The launches of a program that run the same code on the same shapes.
@@ -80,8 +81,8 @@ struct LaunchTime {
 class JitEngine : public Engine {
  public:
   virtual EngineReport report() const = 0;
-  /// Runs a function `runs` times, each launch alone on all threads, and reports them by descending time. The
-  /// state moves on as it does in run().
+  /// Runs a function `runs` times, each launch alone on all threads or on the device, and reports them by
+  /// descending time. The state moves on as it does in run().
   virtual std::vector<LaunchTime> profile(std::string_view function, const TensorMap& inputs, int runs) = 0;
 };
 

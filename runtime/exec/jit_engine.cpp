@@ -15,6 +15,7 @@
 #include "ir/passes/pass.h"
 #include "runtime/exec/checks.h"
 #include "runtime/exec/engine.h"
+#include "runtime/exec/launch_times.h"
 #include "runtime/exec/memory_plan.h"
 #include "runtime/exec/steps.h"
 #include "runtime/exec/thread_pool.h"
@@ -100,7 +101,7 @@ class CpuEngine final : public JitEngine {
     const BufferPointers pointers = locate(compiled_program, function, arguments, outputs);
     std::vector<double> best(compiled_program.steps.size(), std::numeric_limits<double>::infinity());
     for (int run = 0; run < runs; ++run) time_launches(compiled_program, pointers, best);
-    return by_code(compiled_program.program, best);
+    return launch_times(compiled_program.program, best);
   }
 
   EngineReport report() const override {
@@ -252,24 +253,6 @@ class CpuEngine final : public JitEngine {
       const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
       best[i] = std::min(best[i], taken.count());
     }
-  }
-
-  static std::vector<LaunchTime> by_code(const Program& program, const std::vector<double>& seconds) {
-    std::map<std::string, std::size_t> known;
-    std::vector<LaunchTime> times;
-    for (std::size_t i = 0; i < program.launches.size(); ++i) {
-      const codegen::Launch& launch = program.launches[i];
-      const auto [it, fresh] = known.emplace(codegen::code_key(launch), times.size());
-      if (fresh) times.push_back({codegen::short_name(launch), 0, 0, 0, 0});
-      LaunchTime& time = times[it->second];
-      const codegen::LaunchCost cost = codegen::cost_of(program, launch);
-      ++time.launches;
-      time.seconds += seconds[i];
-      time.bytes += cost.bytes;
-      time.flops += cost.flops;
-    }
-    std::ranges::stable_sort(times, std::greater<>(), &LaunchTime::seconds);
-    return times;
   }
 
   // 0xFF bytes are NaN in every float type: what is read before it is written shows.

@@ -7,6 +7,7 @@
 #include "codegen/library/cublas_lt.h"
 #include "codegen/llvm/jit.h"
 #include "ir/error.h"
+#include "runtime/device/cuda/device.h"
 #include "runtime/exec/cuda_engine.h"
 
 namespace rewire::runtime {
@@ -22,7 +23,10 @@ std::unique_ptr<JitEngine> make_jit(const ir::Module& module, int threads) {
 std::unique_ptr<JitEngine> make_cuda(const ir::Module& module, int /*threads*/) {
   CudaEngineOptions options;
   options.cache_directory = kernel_cache_directory();
-  return make_cuda_engine(module, options);
+  std::unique_ptr<JitEngine> engine = make_cuda_engine(module, options);
+  // Held to the end: libraries keep what they loaded into a context, and engines come and go.
+  static const cuda::Context context(options.device);
+  return engine;
 }
 
 EngineFacts cpu_facts() {
@@ -58,6 +62,14 @@ const EngineRow& engine_row(std::string_view name) {
 
 /// Raised when generated code changes so much that old timings mislead.
 constexpr int kTimingGeneration = 1;
+
+/// What the launches of one run take on a device, by its own clock.
+double launches_seconds(Engine& engine, const TensorMap& inputs) {
+  double seconds = 0;
+  for (const LaunchTime& time : dynamic_cast<JitEngine&>(engine).profile("trial", inputs, 1))
+    seconds += time.seconds;
+  return seconds;
+}
 
 std::string timing_place(std::string_view engine) {
   const EngineFacts facts = engine_facts(engine);
@@ -119,6 +131,7 @@ Tuner make_tuner(std::string_view engine, const ChoiceOptions& options) {
   tuner.cache_directory = kernel_cache_directory();
   tuner.place = timing_place(engine);
   tuner.make_engine = [&row](const ir::Module& trial) { return row.make(trial, 0); };
+  if (!row.on_cpu) tuner.measure = launches_seconds;
   return Tuner(std::move(tuner));
 }
 

@@ -31,15 +31,13 @@ struct Racer {
 /// Interleaved, and the best run of each counts, so that what else the machine does meanwhile decides
 /// nothing. False if time ran out before a few rounds were whole.
 bool race(std::vector<Racer>& racers, const TensorMap& inputs, const std::function<double()>& clock,
-          double budget) {
+          const std::function<double(Engine&, const TensorMap&)>& measure, double budget) {
   double deadline = clock() + budget, fastest = std::numeric_limits<double>::infinity();
   for (int round = 0; round < kWarmUp + kRounds; ++round) {
     for (Racer& racer : racers) {
       if (clock() > deadline) return round >= kWarmUp + kFewestRounds;
       if (round > 0 && round < kWarmUp && racer.seconds > kOutAtOnce * fastest) continue;
-      const double start = clock();
-      racer.engine->run("trial", inputs);
-      const double seconds = clock() - start;
+      const double seconds = measure(*racer.engine, inputs);
       racer.seconds = std::min(racer.seconds, seconds);
       fastest = std::min(fastest, seconds);
       if (round == 0 && seconds > kOutAtOnce * fastest) deadline += seconds;
@@ -97,7 +95,13 @@ MadeChoice Tuner::time(const ir::Choice& choice) {
     racers.back().engine->prepare("trial");
   }
   const auto clock = [this] { return now(); };
-  if (!race(racers, inputs, clock, options_.budget_seconds)) return made;
+  const auto around = [&clock](Engine& engine, const TensorMap& trial_inputs) {
+    const double start = clock();
+    engine.run("trial", trial_inputs);
+    return clock() - start;
+  };
+  const auto measure = options_.measure ? options_.measure : around;
+  if (!race(racers, inputs, clock, measure, options_.budget_seconds)) return made;
   made.by = kByTiming;
   for (const Racer& racer : racers) made.seconds.emplace_back(racer.candidate, racer.seconds);
   const auto& [fastest, least] =

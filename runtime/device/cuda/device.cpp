@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <atomic>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,8 @@
 
 namespace rewire::runtime::cuda {
 namespace {
+
+std::atomic<std::int64_t> held_bytes = 0, peak_bytes = 0;  // of DeviceMemory
 
 // Of the driver's enumerations.
 constexpr int kMultiprocessors = 16, kCapabilityMajor = 75, kCapabilityMinor = 76, kSharedOptIn = 97;
@@ -108,13 +111,22 @@ Owned& Owned::operator=(Owned&& other) noexcept {
   return *this;
 }
 
+std::int64_t device_memory_peak() {
+  return peak_bytes;
+}
+
 DeviceMemory::DeviceMemory(std::int64_t bytes, std::string_view what) : bytes_(bytes) {
-  if (bytes > 0)
-    driver().allocate(fmt::format("of {} for {}", size_text(bytes), what), &address_, size_of(bytes));
+  if (bytes <= 0) return;
+  driver().allocate(fmt::format("of {} for {}", size_text(bytes), what), &address_, size_of(bytes));
+  const std::int64_t held = held_bytes += bytes;
+  for (std::int64_t peak = peak_bytes; held > peak && !peak_bytes.compare_exchange_weak(peak, held);) {
+  }
 }
 
 DeviceMemory::~DeviceMemory() {
-  if (address_ != 0) driver().free.release("", address_);
+  if (address_ == 0) return;
+  driver().free.release("", address_);
+  held_bytes -= bytes_;
 }
 
 DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
@@ -167,9 +179,9 @@ void Stream::call(void (*function)(void*), void* data, std::string_view what) co
   driver().launch_host(what, handle(), function, data);
 }
 
-Event::Event() {
+Event::Event(bool timed) {
   void* handle = nullptr;
-  driver().create_event("", &handle, kWithoutTiming);
+  driver().create_event("", &handle, timed ? 0 : kWithoutTiming);
   handle_ = Owned(handle, driver().destroy_event, "");
 }
 
@@ -185,6 +197,12 @@ bool Event::happened() const {
   const int status = driver().query_event.status(handle());
   if (status != 0 && status != kNotReady) driver_failure("cuEventQuery", status, "");
   return status == 0;
+}
+
+double Event::seconds_since(const Event& start) const {
+  float milliseconds = 0;
+  driver().event_time("", &milliseconds, start.handle(), handle());
+  return static_cast<double>(milliseconds) * 1e-3;
 }
 
 Module::Module(const std::string& cubin, std::string_view what) {

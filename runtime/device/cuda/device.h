@@ -64,6 +64,9 @@ class Owned {
   const char* what_ = "";
 };
 
+/// The most that this process ever held of all devices' memory at once, in DeviceMemory.
+std::int64_t device_memory_peak();
+
 class DeviceMemory {
  public:
   DeviceMemory() = default;
@@ -120,13 +123,17 @@ class Stream {
 
 class Event {
  public:
-  Event();
+  /// `timed`: seconds_since() may be asked; such events are slower to record.
+  Event() : Event(false) {}
+  explicit Event(bool timed);
 
   void* handle() const { return handle_.get(); }
   void record(const Stream& stream) const;
   /// Waits for the last record; at once if there was none.
   void synchronise(std::string_view purpose) const;
   bool happened() const;
+  /// Between two records, both of which have happened.
+  double seconds_since(const Event& start) const;
 
  private:
   Owned handle_;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
+
 #include "ir/error.h"
 #include "runtime/log.h"
 
@@ -47,6 +49,9 @@ void driver_failure(std::string_view symbol, int status, std::string_view purpos
 }
 
 void log_driver_failure(std::string_view symbol, int status, std::string_view purpose) {
+  // After a crash of the device every release answers with it.
+  static std::atomic<int> last = 0;
+  if (last.exchange(status) == status) return;
   write_log(LogLevel::warning, failure_text(symbol, status, purpose));
 }
 

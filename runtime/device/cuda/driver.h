@@ -16,7 +16,7 @@ using Address = unsigned long long;  // of device memory
 
 /// Throws RuntimeFailure: "cuMemAlloc of 1.2 GB for the arena: CUDA_ERROR_OUT_OF_MEMORY (out of memory); …".
 [[noreturn]] void driver_failure(std::string_view symbol, int status, std::string_view purpose);
-/// The same text, logged as a warning: for what a destructor cannot throw.
+/// The same text, logged as a warning: for what a destructor cannot throw. Not twice in a row for one status.
 void log_driver_failure(std::string_view symbol, int status, std::string_view purpose);
 
 template <class Signature>
@@ -96,6 +96,7 @@ struct Driver {
   DriverCall<int(Handle, Handle)> record_event{file, "cuEventRecord"};
   DriverCall<int(Handle)> synchronise_event{file, "cuEventSynchronize"};
   DriverCall<int(Handle)> query_event{file, "cuEventQuery"};
+  DriverCall<int(float*, Handle, Handle)> event_time{file, "cuEventElapsedTime"};
 
   DriverCall<int(Handle, int)> begin_capture{file, "cuStreamBeginCapture_v2"};
   DriverCall<int(Handle, Handle*)> end_capture{file, "cuStreamEndCapture"};

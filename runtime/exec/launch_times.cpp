@@ -1,0 +1,29 @@
+#include "runtime/exec/launch_times.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include "codegen/cost.h"
+
+namespace rewire::runtime {
+
+std::vector<LaunchTime> launch_times(const codegen::Program& program, const std::vector<double>& seconds) {
+  std::map<std::string, std::size_t> known;
+  std::vector<LaunchTime> times;
+  for (std::size_t i = 0; i < program.launches.size(); ++i) {
+    const codegen::Launch& launch = program.launches[i];
+    const auto [it, fresh] = known.emplace(codegen::code_key(launch), times.size());
+    if (fresh) times.push_back({codegen::short_name(launch), 0, 0, 0, 0});
+    LaunchTime& time = times[it->second];
+    const codegen::LaunchCost cost = codegen::cost_of(program, launch);
+    ++time.launches;
+    time.seconds += seconds[i];
+    time.bytes += cost.bytes;
+    time.flops += cost.flops;
+  }
+  std::ranges::stable_sort(times, std::greater<>(), &LaunchTime::seconds);
+  return times;
+}
+
+}  // namespace rewire::runtime
