@@ -141,6 +141,7 @@ class Trainer:
     def __init__(self, options):
         torch.manual_seed(0)
         model = json.loads(options.model)
+        torch.backends.cudnn.benchmark = True
         self.device, self.autocast = options.device, options.dtype == "bf16"
         self.model = VisionTransformer(**model, join=JOINS[options.residual]).to(self.device)
         self.images = torch.randn(options.batch, model["channels"], model["image"], model["image"], device=self.device)
@@ -205,6 +206,8 @@ class Trainer:
     def step_seconds(self, steps):
         """A step on the CPU: the median. On a card the mean of steps that nobody waits for."""
         if self.device == "cuda":
+            for _ in range(2):  # the card wakes up
+                self.step()
             start = self.now()
             for _ in range(steps):
                 self.step()
@@ -215,6 +218,13 @@ class Trainer:
             self.step()
             times.append(time.perf_counter() - start)
         return statistics.median(times)
+
+    def forget_peak(self):
+        """What compiling and choosing an optimizer took of the card is no step's."""
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
 
     def peak_mb(self):
         return torch.cuda.max_memory_reserved() / 1e6 if self.device == "cuda" else memory_mb("VmHWM")
@@ -241,6 +251,7 @@ def main():
     trainer = Trainer(options)
     for _ in range(options.warm_up):
         first_loss = float(trainer.step())
+    trainer.forget_peak()
     print(json.dumps({"torch": torch.__version__, "optimizer": trainer.optimizer_name, "loss": first_loss,
                       "warm_up_s": time.perf_counter() - start, "imported_mb": imported_mb}), flush=True)
     for line in sys.stdin:

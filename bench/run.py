@@ -72,7 +72,8 @@ class Rewire:
         self.about.setdefault("first_compile_s", result["compile_s"])
         self.about["later_compile_s"] = result["compile_s"]
         self.about.setdefault("first_process_s", time.perf_counter() - start)
-        return {"step_ms": result["step_ms"], "peak_mb": result["peak_mb"]}
+        peak = "peak_mb" if self.options.device == "cpu" else "device_mb"
+        return {"step_ms": result["step_ms"], "peak_mb": result[peak]}
 
     def floor(self):
         """The ceilings as they are now, for this network's own step."""
@@ -125,11 +126,11 @@ class PyTorch:
         self.process.wait()
 
 
-def contenders(options, model, shape, batch):
-    every = [Rewire(options, model, batch, residual) for residual in options.residual]
+def contenders(options, model, shape, batch, residuals):
+    every = [Rewire(options, model, batch, residual) for residual in residuals]
     if options.python:
         for mode in options.mode or DEFAULT_MODES:
-            for residual in options.residual:
+            for residual in residuals:
                 say(f"  warming up pytorch {mode}, {residual}")
                 every.append(PyTorch(options, shape, batch, residual, mode))
     return every
@@ -148,6 +149,25 @@ def ratio(rounds, others):
     return statistics.median(a["step_ms"] / b["step_ms"] for a, b in zip(rounds, others))
 
 
+def take_turns(options, every, rounds, floors, launches):
+    """Fills in what each contender measured in each round, and the floors and launches of our own."""
+    own = [contender for contender in every if contender.name == "rewire"]
+    rounds.update({contender: [] for contender in every})
+    if options.device == "cuda" or options.ceilings.exists():
+        floors.update({contender.residual: [] for contender in own})
+    try:
+        for index in range(options.rounds):
+            say(f"  round {index + 1} of {options.rounds}, load {os.getloadavg()[0]:.1f}")
+            for contender in every:
+                rounds[contender].append(contender.measure(options.steps))
+            for contender in own if floors else ():
+                floors[contender.residual].append(contender.floor())
+        launches.update({contender.residual: contender.launches_ms(options.steps) for contender in own})
+    finally:
+        for contender in every:
+            contender.close()
+
+
 def run_case(options, model, batch):
     say(f"{model}, batch {batch}")
     zoo = json.loads(subprocess.run([str(options.rewire), "models", "--json"], check=True,
@@ -156,21 +176,12 @@ def run_case(options, model, batch):
     if row is None:
         sys.exit(f"bench: no model '{model}'; `rewire models` lists them")
     shape = {key: row[key] for key in ("image", "channels", "classes", "patch", "dim", "depth", "heads")}
-    every = contenders(options, model, shape, batch)
-    own = [contender for contender in every if contender.name == "rewire"]
-    rounds = {contender: [] for contender in every}
-    floors = {contender.residual: [] for contender in own if options.device == "cuda" or options.ceilings.exists()}
-    try:
-        for index in range(options.rounds):
-            say(f"  round {index + 1} of {options.rounds}, load {os.getloadavg()[0]:.1f}")
-            for contender in every:
-                rounds[contender].append(contender.measure(options.steps))
-            for contender in own if floors else ():
-                floors[contender.residual].append(contender.floor())
-        launches = {contender.residual: contender.launches_ms(options.steps) for contender in own}
-    finally:
-        for contender in every:
-            contender.close()
+    every, rounds, floors, launches = [], {}, {}, {}
+    # A card holds the peers of one residual at a time, and its times hardly scatter; on a CPU all take turns.
+    for residuals in [[residual] for residual in options.residual] if options.device == "cuda" else [options.residual]:
+        group = contenders(options, model, shape, batch, residuals)
+        every += group
+        take_turns(options, group, rounds, floors, launches)
 
     # What the machine can do at its best; a round's own median stands in the round's ratio.
     best = {residual: min(each, key=lambda floor: floor["floor_ms"]) for residual, each in floors.items()}
@@ -254,13 +265,13 @@ def main():
     if options.device == "cuda":
         result["device"] = device_name(options)
         result["ceilings"] = gpu_ceilings.measure()
-    for model, batch in options.case or [("vit_tiny_28", 64), ("vit_s_cifar", 32)]:
-        result["cases"].append(run_case(options, model, batch))
     options.out.mkdir(parents=True, exist_ok=True)
     slug = re.sub(r"[^a-z0-9]+", "-", re.sub(r"\(\w+\)", "", device_name(options)).lower()).strip("-")
     path = options.out / f"{date}-{slug}.json"
-    path.write_text(json.dumps(result, indent=1) + "\n")
-    path.with_suffix(".md").write_text(markdown(result))
+    for model, batch in options.case or [("vit_tiny_28", 64), ("vit_s_cifar", 32)]:
+        result["cases"].append(run_case(options, model, batch))
+        path.write_text(json.dumps(result, indent=1) + "\n")  # each case as it is done: the next may not be
+        path.with_suffix(".md").write_text(markdown(result))
     print(markdown(result))
     say(f"written to {path}")
 

@@ -8,6 +8,11 @@ find_package(CLI11 REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(Boost REQUIRED)
 find_package(LLVM 19.1 REQUIRED CONFIG)
+set(REWIRE_LLVM LLVM)
+if(REWIRE_STATIC_LLVM)
+  # The JIT, the passes and the host's own code generator: a tenth of the shared library.
+  llvm_map_components_to_libnames(REWIRE_LLVM core orcjit native passes)
+endif()
 find_package(OpenMP REQUIRED)
 # Debian 12's oneDNN package asks for OpenCL headers that the CPU path never needs, so the library is found by name.
 find_path(REWIRE_DNNL_INCLUDE dnnl.hpp REQUIRED)

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Makes the bundle that scripts/gpu/check.sh and bench.sh run from on a machine with an NVIDIA GPU and the CUDA toolkit,
+# without a compiler, without this project's dependencies and without a network: the binary with LLVM inside, the
+# strategies, the test that takes a device, the libraries they need and the benchmarks.
+#
+#   scripts/gpu/pack.sh [FILE]        default: build/gpu/rewire-gpu.tar.xz
+#
+# There: tar xf rewire-gpu.tar.xz && rewire-gpu/check.sh && rewire-gpu/bench.sh results.json
+#
+# What it is built on bounds where it runs: nothing older than this machine's C library (Debian 12: 2.36, Ubuntu 24.04
+# has 2.39).
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+file=${1:-build/gpu/rewire-gpu.tar.xz}
+jobs=${JOBS:-$(nproc)}
+limit=$((60 * 1024 * 1024))
+export CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1
+say() { printf 'pack: %s\n' "$*"; }
+
+# Found in every system that runs the bundle, or older than that system's own: the C and C++ libraries.
+system='^(linux-vdso|ld-linux-x86-64|libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s)\.so'
+tests=(device_check)
+
+say "building bundle into build/bundle"
+mkdir -p build
+cmake --preset bundle >build/bundle.configure.log || { cat build/bundle.configure.log >&2; exit 1; }
+cmake --build build/bundle --parallel "$jobs" --target rewire rewire_plugins "${tests[@]}"
+
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+root=$tree/rewire-gpu
+mkdir -p "$root"/{bin,lib/rewire/plugins,bench}
+for program in rewire "${tests[@]}"; do
+  strip -o "$root/bin/$program" "build/bundle/bin/$program"
+done
+for plugin in build/bundle/lib/rewire/plugins/*.so; do strip -o "$root/lib/rewire/plugins/$(basename "$plugin")" "$plugin"; done
+for program in "$root"/bin/*; do ldd "$program"; done | awk '$2 == "=>" {print $1, $3}' | sort -u |
+  while read -r name path; do
+    [[ $name =~ $system ]] || cp --dereference "$path" "$root/lib/$name"
+  done
+cp -r examples/recipes "$root/"
+cp bench/*.py "$root/bench/"
+cp scripts/gpu/check.sh scripts/gpu/bench.sh "$root/"
+git describe --always --dirty >"$root/commit"
+
+mkdir -p "$(dirname "$file")"
+tar --create --directory "$tree" --sort=name --owner=0 --group=0 rewire-gpu | xz -6 --threads="$jobs" >"$file.tmp"
+mv "$file.tmp" "$file"
+bytes=$(stat --format=%s "$file")
+say "$file: $((bytes / 1024 / 1024)) MiB"
+[ "$bytes" -le "$limit" ] || { say "that is more than $((limit / 1024 / 1024)) MiB" >&2; exit 1; }
