@@ -6,6 +6,7 @@
 
 #include <bit>
 #include <cstddef>
+#include <cstring>
 #include <dnnl.hpp>
 #include <optional>
 #include <unordered_map>
@@ -138,11 +139,30 @@ struct Gemm::Copy {
   }
 };
 
+// The one row of an a whose elements do not lie side by side, made to. oneDNN 3.7 (Debian 13) computes such a
+// product wrongly: it walks the row with a stride of 1.
+struct Gemm::Row {
+  std::int64_t count = 0, stride = 0;
+  std::size_t element = 0, offset = 0;  // bytes; where in scratch
+
+  std::size_t end() const {
+    return (offset + static_cast<std::size_t>(count) * element + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  const void* gather(const void* from, void* scratch) const {
+    std::byte* const to = static_cast<std::byte*>(scratch) + offset;
+    const std::size_t step = static_cast<std::size_t>(stride) * element;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
+      std::memcpy(to + i * element, static_cast<const std::byte*>(from) + i * step, element);
+    return to;
+  }
+};
+
 struct Gemm::Impl {
   memory::desc a, b, bias, c, scratch;
   dnnl::matmul primitive;
   // Where bf16 is multiplied as f32.
   std::optional<Copy> wide_a, wide_b, wide_bias, wide_c;
+  std::optional<Row> row_a;
   std::size_t scratch_bytes = 0;
   bool accumulate = false;
 
@@ -171,6 +191,11 @@ Gemm::Gemm(const GemmShape& shape, bool native_bf16) : impl_(std::make_unique<Im
     if (shape.bias && shape.bias_dtype == ir::DType::bf16)
       impl.add_copy(impl.wide_bias, impl.bias, 1, shape.n, shape.n, 1);
   }
+  if (shape.m == 1 && shape.k > 1 && shape.a_column != 1 && !impl.wide_a) {
+    impl.row_a = Row{shape.k, shape.a_column, ir::dtype_bytes(shape.dtype), impl.scratch_bytes};
+    impl.a = matrix(1, shape.k, shape.k, 1, type);
+    impl.scratch_bytes = impl.row_a->end();
+  }
   try {
     const auto descriptor = make_descriptor(shape, impl.a, impl.b, impl.bias, impl.c);
     impl.scratch = descriptor.scratchpad_desc();
@@ -194,6 +219,7 @@ void Gemm::run(const void* a, const void* b, void* c, const void* bias, void* sc
   thread_local dnnl::stream stream(cpu_engine());
   const Impl& impl = *impl_;
   if (impl.wide_a) a = impl.wide_a->widen(a, scratch);
+  if (impl.row_a) a = impl.row_a->gather(a, scratch);
   if (impl.wide_b) b = impl.wide_b->widen(b, scratch);
   if (impl.wide_bias) bias = impl.wide_bias->widen(bias, scratch);
   if (impl.wide_c && impl.accumulate) impl.wide_c->widen(c, scratch);

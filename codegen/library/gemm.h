@@ -44,6 +44,7 @@ class Gemm {
 
  private:
   struct Copy;
+  struct Row;
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -101,3 +101,27 @@ TEST_CASE("a GEMM of bf16 takes each layout and type, as bf16 and as f32") {
     }
   }
 }
+
+TEST_CASE("a GEMM of a single row or column takes any stride along the sum") {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const bool native : {false, true}) {
+      if (native && dtype == DType::bf16 && !__builtin_cpu_supports("avx512bw")) continue;
+      for (const auto& [m, n] : {std::array<std::int64_t, 2>{1, 13}, {13, 1}, {1, 1}}) {
+        for (const std::int64_t k : {2, 17}) {
+          for (const std::int64_t stride : {1, 2, 3}) {
+            GemmShape s;
+            s.m = m, s.n = n, s.k = k;
+            s.dtype = dtype;
+            s.c_dtype = DType::f32;
+            s.a_row = m == 1 ? 1 : k, s.a_column = m == 1 ? stride : 1;
+            s.b_row = n == 1 ? stride : n, s.b_column = 1;
+            s.c_row = n;
+            s.accumulate = stride == 2;
+            CAPTURE(stride);
+            check(s, native);
+          }
+        }
+      }
+    }
+  }
+}
