@@ -224,7 +224,9 @@ void copy_concat_operands(Module& module, Function& function, std::vector<bool>&
 // Where a copy of a result goes in: at the end, but before an update of the state that it may be a view of.
 std::size_t place_of_copy(const Function& function, const std::vector<std::int32_t>& definition,
                           Value value) {
-  const auto begin = function.body.begin() + definition[static_cast<std::size_t>(value.id)] + 1;
+  // An argument is defined before the first op.
+  const std::int32_t before = std::max(definition[static_cast<std::size_t>(value.id)], -1);
+  const auto begin = function.body.begin() + (before + 1);
   const auto update =
       std::find_if(begin, function.body.end(), [](const Op& op) { return op.code == Opcode::update; });
   return static_cast<std::size_t>(update - function.body.begin());

@@ -62,20 +62,21 @@ struct Functions {
   std::size_t (*version)();
   const char* (*status_name)(Status);
   const char* (*status_text)(Status);
-  Status (*create_description)(Description*, Compute, DataType);
+  Status (*create_description)(Description*, std::int32_t compute, std::int32_t scale);
   Status (*destroy_description)(Description);
-  Status (*set_description)(Description, DescriptionAttribute, const void*, std::size_t);
-  Status (*create_layout)(Layout*, DataType, std::uint64_t rows, std::uint64_t columns, std::int64_t leading);
+  Status (*set_description)(Description, std::int32_t, const void*, std::size_t);
+  Status (*create_layout)(Layout*, std::int32_t type, std::uint64_t rows, std::uint64_t columns,
+                          std::int64_t leading);
   Status (*destroy_layout)(Layout);
-  Status (*set_layout)(Layout, LayoutAttribute, const void*, std::size_t);
+  Status (*set_layout)(Layout, std::int32_t, const void*, std::size_t);
   Status (*create_preference)(Preference*);
   Status (*destroy_preference)(Preference);
-  Status (*set_preference)(Preference, PreferenceAttribute, const void*, std::size_t);
+  Status (*set_preference)(Preference, std::int32_t, const void*, std::size_t);
   Status (*heuristic)(Handle, Description, Layout a, Layout b, Layout c, Layout d, Preference, int wanted,
-                      HeuristicResult*, int* found);
-  Status (*config)(const Algorithm*, ConfigAttribute, void*, std::size_t, std::size_t* written);
+                      void* results, int* found);
+  Status (*config)(const void* algorithm, std::int32_t, void*, std::size_t, std::size_t* written);
   Status (*multiply)(Handle, Description, const void* alpha, const void* a, Layout, const void* b, Layout,
-                     const void* beta, const void* c, Layout, void* d, Layout, const Algorithm*,
+                     const void* beta, const void* c, Layout, void* d, Layout, const void* algorithm,
                      void* workspace, std::size_t, void* stream);
 
   Functions() {
@@ -190,9 +191,9 @@ struct Destroy {
 };
 using Owned = std::unique_ptr<void, Destroy>;
 
-template <class Attribute, class Value>
-void set(Status (*function)(void*, Attribute, const void*, std::size_t), const Owned& object,
-         Attribute attribute, Value value, const char* call, const std::string& what) {
+template <class Value>
+void set(Status (*function)(void*, std::int32_t, const void*, std::size_t), const Owned& object,
+         std::int32_t attribute, Value value, const char* call, const std::string& what) {
   check(function(object.get(), attribute, &value, sizeof(value)), call, what);
 }
 
@@ -227,8 +228,8 @@ std::int64_t outer_offset(const View& view, const ir::Shape& shape, std::int64_t
 }  // namespace
 
 std::string short_name(const DeviceGemmShape& shape) {
-  return fmt::format("gemm {}{}x{}x{}{}{}", shape.batch == 1 ? "" : fmt::format("{}x", shape.batch),
-                     shape.m, shape.n, shape.k, shape.bias ? " + bias" : "", shape.accumulate ? " + c" : "");
+  return fmt::format("gemm {}{}x{}x{}{}{}", shape.batch == 1 ? "" : fmt::format("{}x", shape.batch), shape.m,
+                     shape.n, shape.k, shape.bias ? " + bias" : "", shape.accumulate ? " + c" : "");
 }
 
 std::vector<DeviceGemmCall> device_gemm_calls(const Program& program, const GemmLaunch& launch, bool tf32) {
@@ -354,8 +355,7 @@ Owned DeviceGemm::Impl::make_preference(std::int64_t workspace_limit) const {
   check(lt.create_preference(&made), "cublasLtMatmulPreferenceCreate", name);
   Owned owned(made, {lt.destroy_preference});
   const auto put = [&](std::int32_t attribute, auto value) {
-    set(lt.set_preference, owned, static_cast<PreferenceAttribute>(attribute), value,
-        "cublasLtMatmulPreferenceSetAttribute", name);
+    set(lt.set_preference, owned, attribute, value, "cublasLtMatmulPreferenceSetAttribute", name);
   };
   put(kWorkspace, static_cast<std::uint64_t>(workspace_limit));
   put(kReductionSchemes, kInComputeType);

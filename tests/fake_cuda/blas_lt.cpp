@@ -352,8 +352,8 @@ REWIRE_FAKE_API int cublasLtMatmulPreferenceSetAttribute(void* preference, int a
 }
 
 REWIRE_FAKE_API int cublasLtMatmulAlgoGetHeuristic(void* handle, void* description, void* a, void* b, void* c,
-                                                   void* d, void* preference, int wanted,
-                                                   HeuristicResult* results, int* found) {
+                                                   void* d, void* preference, int wanted, void* to,
+                                                   int* found) {
   static constexpr const char* kCall = "cublasLtMatmulAlgoGetHeuristic";
   return guarded(kCall, [&]() -> int {
     Product product;
@@ -366,19 +366,18 @@ REWIRE_FAKE_API int cublasLtMatmulAlgoGetHeuristic(void* handle, void* descripti
     for (int i = 0; i < *found; ++i) {
       Algorithm algorithm{static_cast<std::uint32_t>(i) + 1, 0, given->alignment, 0, {}};
       if (i == 0 && given->workspace >= kWorkspace) algorithm.workspace = kWorkspace;
-      results[i] = {algorithm, algorithm.workspace, kGood, 1, {}};
+      static_cast<HeuristicResult*>(to)[i] = {algorithm, algorithm.workspace, kGood, 1, {}};
     }
     return kGood;
   });
 }
 
-REWIRE_FAKE_API int cublasLtMatmulAlgoConfigGetAttribute(const Algorithm* algorithm, int attribute,
-                                                         void* value, std::size_t size,
-                                                         std::size_t* written) {
+REWIRE_FAKE_API int cublasLtMatmulAlgoConfigGetAttribute(const void* algorithm, int attribute, void* value,
+                                                         std::size_t size, std::size_t* written) {
   static constexpr const char* kCall = "cublasLtMatmulAlgoConfigGetAttribute";
   return guarded(kCall, [&]() -> int {
     if (attribute < 0 || attribute > 6 || size != sizeof(std::uint32_t)) return refuse(kCall, kInvalid, "");
-    const std::uint32_t number = attribute == 0 ? algorithm->id : 0;
+    const std::uint32_t number = attribute == 0 ? static_cast<const Algorithm*>(algorithm)->id : 0;
     std::memcpy(value, &number, size);
     *written = size;
     return kGood;
@@ -387,15 +386,15 @@ REWIRE_FAKE_API int cublasLtMatmulAlgoConfigGetAttribute(const Algorithm* algori
 
 REWIRE_FAKE_API int cublasLtMatmul(void* handle, void* description, const void* alpha, const void* a,
                                    void* a_layout, const void* b, void* b_layout, const void* beta,
-                                   const void* c, void* c_layout, void* d, void* d_layout,
-                                   const Algorithm* algorithm, void* workspace, std::size_t workspace_bytes,
-                                   void* stream) {
+                                   const void* c, void* c_layout, void* d, void* d_layout, const void* given,
+                                   void* workspace, std::size_t workspace_bytes, void* stream) {
   static constexpr const char* kCall = "cublasLtMatmul";
   return guarded(kCall, [&]() -> int {
     Product p;
     if (handles.find(handle) == nullptr || !shapes_of(p, description, a_layout, b_layout, c_layout, d_layout))
       return kInvalid;
     if (const std::string wrong = mismatch(p); !wrong.empty()) return refuse(kCall, kUnsupported, wrong);
+    const auto* const algorithm = static_cast<const Algorithm*>(given);
     if (algorithm == nullptr || algorithm->id == 0) return refuse(kCall, kInvalid, "no algorithm is given");
     p.algorithm = *algorithm;
     const std::array<const void*, 4> pointers = {a, b, c, d};

@@ -10,7 +10,7 @@
 namespace rewire::fake_cuda {
 namespace {
 
-constexpr int kContext = 1;                            // what the context's handle points at
+int context_object = 1;                                // what the context's handle points at
 constexpr std::size_t kMemory = std::size_t{4} << 30;  // of the device
 constexpr int kSharedBytes = 232448, kMultiprocessors = 132;
 
@@ -163,11 +163,11 @@ REWIRE_FAKE_API int cuDeviceGetAttribute(int* value, int attribute, int) {
   return call.refuse(kInvalidValue, fmt::format("attribute {} is not known to the fake", attribute));
 }
 
-REWIRE_FAKE_API int cuDevicePrimaryCtxRetain(const void** context, int) {
+REWIRE_FAKE_API int cuDevicePrimaryCtxRetain(void** context, int) {
   const Call call("cuDevicePrimaryCtxRetain");
   if (call.status != kSuccess) return call.status;
   ++call.world.context_uses;
-  *context = &kContext;
+  *context = &context_object;
   return kSuccess;
 }
 REWIRE_FAKE_API int cuDevicePrimaryCtxRelease_v2(int) {
@@ -180,7 +180,7 @@ REWIRE_FAKE_API int cuDevicePrimaryCtxRelease_v2(int) {
   }
   return call.status;
 }
-REWIRE_FAKE_API int cuCtxSetCurrent(const void* context) {
+REWIRE_FAKE_API int cuCtxSetCurrent(void* context) {
   const Call call("cuCtxSetCurrent");
   if (call.status == kSuccess) current_context = context;
   return call.status;
