@@ -24,8 +24,10 @@ std::unique_ptr<JitEngine> make_cuda(const ir::Module& module, int /*threads*/) 
   CudaEngineOptions options;
   options.cache_directory = kernel_cache_directory();
   std::unique_ptr<JitEngine> engine = make_cuda_engine(module, options);
-  // Held to the end: libraries keep what they loaded into a context, and engines come and go.
-  static const cuda::Context context(options.device);
+  // Never released: libraries keep what they loaded into a context while engines come and go, and when the
+  // process ends the driver may be gone before us.
+  static const auto* const context = new cuda::Context(options.device);
+  static_cast<void>(context);
   return engine;
 }
 
