@@ -37,9 +37,9 @@ def network(options, model, batch, residual, dtype):
             "--set", f"train.dtype={dtype}", "--set", f"train.label_smoothing={options.label_smoothing}"]
 
 
-def call(options, verb, arguments, dtype_device=True):
+def call(options, verb, arguments, on_device=True):
     command = [str(options.rewire), verb, *arguments, "--quiet"]
-    if dtype_device and options.device != "cpu":
+    if on_device and options.device != "cpu":
         command += ["--device", options.device]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
@@ -109,7 +109,7 @@ def own_steps(options, folder, arguments, name):
 def prepare(options, folder, shape, model, batch, residual, seed):
     random = numpy.random.default_rng(seed)
     call(options, "init", [*network(options, model, batch, residual, "f32"), "--output", str(folder / "fresh.safetensors")],
-         dtype_device=False)
+         on_device=False)
     weights = load_file(folder / "fresh.safetensors")
     weights = {name: (value + 0.02 * random.standard_normal(value.shape)).astype(numpy.float32)
                for name, value in weights.items()}
@@ -173,7 +173,7 @@ def main():
     options.dtype = options.dtype or ("f32", "bf16")
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
 
-    zoo = {row["name"]: row for row in json.loads(call(options, "models", ["--json"], dtype_device=False))}
+    zoo = {row["name"]: row for row in json.loads(call(options, "models", ["--json"], on_device=False))}
     rows = []
     for model, batch in options.case or [("vit_tiny_28", 5), ("vit_s_cifar", 3)]:
         shape = {key: zoo[model][key] for key in ("image", "channels", "classes", "patch", "dim", "depth", "heads")}

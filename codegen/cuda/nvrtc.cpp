@@ -64,7 +64,7 @@ const Library& any_library() {
 
 const Library& usable_library() {
   const Library& library = any_library();
-  if (!library.file.problem().empty()) throw UserError(library.file.problem());
+  library.file.require();
   return library;
 }
 
@@ -145,9 +145,7 @@ int number_before(std::string_view line, std::string_view unit) {
 }  // namespace
 
 std::optional<std::string> nvrtc_missing() {
-  const Library& library = any_library();
-  if (library.file.problem().empty()) return std::nullopt;
-  return library.file.problem();
+  return any_library().file.missing();
 }
 
 std::string nvrtc_version() {

@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "ir/error.h"
+
 namespace rewire::codegen::cuda {
 namespace {
 
@@ -58,6 +60,14 @@ SharedLibrary::SharedLibrary(const LibraryNames& names) : name_(names.name) {
       problem_ = fmt::format("{} was not found; install it or set {} to its path", name_, names.variable);
   }
   if (handle_ != nullptr) path_ = path_of(handle_.get());
+}
+
+std::optional<std::string> SharedLibrary::missing() const {
+  return problem_.empty() ? std::nullopt : std::optional(problem_);
+}
+
+void SharedLibrary::require() const {
+  if (!problem_.empty()) throw UserError(problem_);
 }
 
 void SharedLibrary::open_beside(const std::string& soname) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -24,6 +25,10 @@ class SharedLibrary {
 
   /// Why it cannot be used, in one line; empty: it can.
   const std::string& problem() const { return problem_; }
+  /// The same: nullopt if it can be used.
+  std::optional<std::string> missing() const;
+  /// UserError with that line.
+  void require() const;
   /// The file that was opened; empty if none was.
   const std::string& path() const { return path_; }
 

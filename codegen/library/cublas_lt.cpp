@@ -107,7 +107,7 @@ const Functions& any_functions() {
 
 const Functions& usable_functions() {
   const Functions& functions = any_functions();
-  if (!functions.file.problem().empty()) throw UserError(functions.file.problem());
+  functions.file.require();
   return functions;
 }
 
@@ -269,9 +269,7 @@ std::vector<DeviceGemmCall> device_gemm_calls(const Program& program, const Gemm
 }
 
 std::optional<std::string> cublas_lt_missing() {
-  const Functions& functions = any_functions();
-  if (functions.file.problem().empty()) return std::nullopt;
-  return functions.file.problem();
+  return any_functions().file.missing();
 }
 
 CublasLt::CublasLt() {

@@ -172,6 +172,7 @@ class CudaEngine final : public JitEngine {
     for (int run = 0; run < runs; ++run) {
       compiled.inputs.send(arguments, streams_);
       compiled.program.time_launches(shared(), streams_.compute, best);
+      compiled.program.failure().rethrow();
     }
     return launch_times(compiled.program.program(), best);
   }

@@ -5,7 +5,7 @@
 #
 #   scripts/gpu/pack.sh [FILE]        default: build/gpu/rewire-gpu.tar.xz
 #
-# There: tar xf rewire-gpu.tar.xz && rewire-gpu/check.sh && rewire-gpu/bench.sh results.json
+# There: tar xf rewire-gpu.tar.xz && rewire-gpu/check.sh && rewire-gpu/bench.sh
 #
 # What it is built on bounds where it runs: nothing older than this machine's C library (Debian 12: 2.36, Ubuntu 24.04
 # has 2.39).
@@ -39,7 +39,6 @@ for program in "$root"/bin/*; do ldd "$program"; done | awk '$2 == "=>" {print $
   while read -r name path; do
     [[ $name =~ $system ]] || cp --dereference "$path" "$root/lib/$name"
   done
-cp -r examples/recipes "$root/"
 cp bench/*.py "$root/bench/"
 cp scripts/gpu/check.sh scripts/gpu/bench.sh "$root/"
 git describe --always --dirty >"$root/commit"

@@ -333,10 +333,12 @@ REWIRE_FAKE_API int cuStreamWaitEvent(void* handle, void* event_handle, unsigned
   return kSuccess;
 }
 
-REWIRE_FAKE_API int cuEventCreate(void** handle, unsigned) {
+REWIRE_FAKE_API int cuEventCreate(void** handle, unsigned flags) {
   const ContextCall call("cuEventCreate");
   if (call.status != kSuccess) return call.status;
-  *handle = add(call.world.events, std::make_shared<Event>());
+  const auto event = std::make_shared<Event>();
+  event->timed = (flags & 2U) == 0;  // CU_EVENT_DISABLE_TIMING
+  *handle = add(call.world.events, event);
   return kSuccess;
 }
 REWIRE_FAKE_API int cuEventDestroy_v2(void* handle) {
@@ -383,6 +385,8 @@ REWIRE_FAKE_API int cuEventElapsedTime(float* milliseconds, void* start_handle, 
   const auto start = find(call, call.world.events, start_handle, "event");
   const auto end = find(call, call.world.events, end_handle, "event");
   if (start == nullptr || end == nullptr) return kInvalidHandle;
+  if (!start->timed || !end->timed || start->recorded == 0 || end->recorded == 0)
+    return call.refuse(kInvalidHandle, "an event without timing, or that was never recorded");
   if (end->completed < end->recorded) return kNotReady;
   *milliseconds = static_cast<float>((end->seconds - start->seconds) * 1e3);
   return kSuccess;

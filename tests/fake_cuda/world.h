@@ -69,6 +69,7 @@ struct Work {
 struct Event {
   std::uint64_t recorded = 0, completed = 0;  // records asked for, and come to
   double seconds = 0;                         // of the last that was come to
+  bool timed = true;
 };
 
 /// Work, the record of an event, or a wait for one.

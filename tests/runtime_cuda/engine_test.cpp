@@ -14,6 +14,7 @@
 #include "tests/fake_cuda/use.h"
 #include "tests/support/accuracy.h"
 #include "tests/support/catch.h"
+#include "tests/support/host_noise.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
 
@@ -23,14 +24,6 @@ namespace {
 using ir::DType;
 using ir::Opcode;
 using ir::Value;
-
-HostTensor noise(const ir::Shape& shape, std::uint64_t seed) {
-  const ir::PhiloxStream stream{seed, 0, ir::stream_hash("noise")};
-  HostTensor tensor({DType::f32, shape});
-  for (std::size_t i = 0; i < tensor.as<float>().size(); ++i)
-    tensor.as<float>()[i] = static_cast<float>(stream.normal(i));
-  return tensor;
-}
 
 /// y = softmax over lanes of x + weight, sum = its column sums; weight += sum / rows if `ok`; `count` goes
 /// up.
@@ -80,7 +73,7 @@ ir::Module example() {
 
 TensorMap inputs_of(std::int64_t rows, std::uint64_t seed, bool ok = true) {
   TensorMap inputs;
-  inputs.emplace("x", noise({rows, 20}, seed));
+  inputs.emplace("x", testing::noise({rows, 20}, seed));
   HostTensor flag({DType::i1, {}});
   flag.as<std::uint8_t>()[0] = ok ? 1 : 0;
   inputs.emplace("ok", std::move(flag));
@@ -126,7 +119,7 @@ std::vector<std::string> lines(const char* text) {
 
 /// Some runs of all functions, each result as it comes.
 std::vector<TensorMap> all_runs(Engine& engine) {
-  engine.write_state("weight", noise({20}, 99));
+  engine.write_state("weight", testing::noise({20}, 99));
   std::vector<TensorMap> results;
   for (std::uint64_t run = 0; run < 3; ++run) {
     results.push_back(engine.run("small", inputs_of(7, run, run != 1)));
@@ -172,9 +165,9 @@ TEST_CASE("runs that nobody has waited for give what they would have given one b
     const Clean clean;
     Clean::fake().order(order);
     const auto engine = make_cuda_engine(module);
-    evaluator->write_state("weight", noise({20}, 5));
+    evaluator->write_state("weight", testing::noise({20}, 5));
     evaluator->write_state("count", HostTensor({DType::i64, {}}));
-    engine->write_state("weight", noise({20}, 5));
+    engine->write_state("weight", testing::noise({20}, 5));
     std::vector<TensorMap> expected;
     std::vector<Engine::Ticket> tickets;
     for (std::uint64_t run = 0; run < 6; ++run) {
@@ -222,6 +215,27 @@ TEST_CASE("a function is captured once, and each run replays its launches in the
   for (std::size_t i = 0; i < each; ++i) CHECK(kernels[6 * each + i] == kernels[i]);
 }
 
+TEST_CASE("a profile names every launch of a function, and moves its state on as runs do") {
+  const Clean clean;
+  const ir::Module module = example();
+  const auto engine = make_cuda_engine(module), other = make_cuda_engine(module);
+  for (const auto& each : {engine.get(), other.get()}) each->write_state("weight", testing::noise({20}, 5));
+  const std::vector<LaunchTime> times = engine->profile("small", inputs_of(7, 1), 2);
+  REQUIRE_FALSE(times.empty());
+  for (const LaunchTime& time : times) {
+    CAPTURE(time.name);
+    CHECK_FALSE(time.name.empty());
+    CHECK(time.launches > 0);
+    CHECK(time.seconds > 0);
+    CHECK(time.seconds < 60);
+    CHECK(time.bytes > 0);
+  }
+  for (int run = 0; run < 2; ++run) other->run("small", inputs_of(7, 1));
+  for (const char* state : {"weight", "count"})
+    CHECK(std::ranges::equal(engine->read_state(state).bytes(), other->read_state(state).bytes()));
+  CHECK(engine->report().device_bytes >= engine->report().arena_bytes + engine->report().state_bytes);
+}
+
 TEST_CASE("kernels of one structure are compiled once, and not again by another engine with the cache") {
   const test::TemporaryFolder folder;
   const ir::Module module = example();
@@ -262,7 +276,7 @@ bool gives_something_back(const std::string& call) {
 /// Everything that an engine does; `before_end` is called while it still lives.
 void whole_life(const ir::Module& module, const std::function<void()>& before_end) {
   const auto engine = make_cuda_engine(module);
-  engine->write_state("weight", noise({20}, 1));
+  engine->write_state("weight", testing::noise({20}, 1));
   for (std::uint64_t run = 0; run < 3; ++run) engine->run("small", inputs_of(7, run));
   engine->run("large", inputs_of(301, 1));
   engine->run("sorted", {});
@@ -322,7 +336,7 @@ TEST_CASE("wrong names and types are refused as by the other engines") {
              REWIRE_CATCH_CONTAINS("did you mean 'small'?"));
   CHECK_THAT(message_of<UserError>([&] { engine->run("small", inputs_of(8, 1)); }),
              REWIRE_CATCH_CONTAINS("input 'x' of function 'small' is f32[7,20], not f32[8,20]"));
-  CHECK_THAT(message_of<UserError>([&] { engine->write_state("weight", noise({21}, 1)); }),
+  CHECK_THAT(message_of<UserError>([&] { engine->write_state("weight", testing::noise({21}, 1)); }),
              REWIRE_CATCH_CONTAINS("parameter 'weight' is f32[20], not f32[21]"));
 }
 

@@ -10,6 +10,7 @@
 #include "tests/fake_cuda/use.h"
 #include "tests/support/accuracy.h"
 #include "tests/support/catch.h"
+#include "tests/support/host_noise.h"
 #include "tests/support/program_fuzz.h"
 
 namespace rewire::runtime {
@@ -81,19 +82,6 @@ ir::Module small_vit(std::int64_t batch, std::int64_t accumulate) {
   return module;
 }
 
-TensorMap random_batch(std::int64_t batch, std::uint64_t seed) {
-  const ir::PhiloxStream stream{seed, 0, ir::stream_hash("batch")};
-  HostTensor image({ir::DType::f32, {batch, 3, 8, 8}}), label({ir::DType::i64, {batch}});
-  for (std::size_t i = 0; i < image.as<float>().size(); ++i)
-    image.as<float>()[i] = static_cast<float>(stream.normal(i));
-  for (std::size_t i = 0; i < label.as<std::int64_t>().size(); ++i)
-    label.as<std::int64_t>()[i] = static_cast<std::int64_t>(stream.bits(i) % 10);
-  TensorMap inputs;
-  inputs.emplace("image", std::move(image));
-  inputs.emplace("label", std::move(label));
-  return inputs;
-}
-
 void start(Engine& engine, const ir::Module& module) {
   for (const auto& [name, value] : initialise(module, 3)) engine.write_state(name, value);
 }
@@ -116,7 +104,7 @@ TEST_CASE(
   start(*evaluator, module);
   std::vector<TensorMap> expected;
   for (std::uint64_t step = 0; step < 4; ++step)
-    expected.push_back(evaluator->run("step", random_batch(kBatch, step)));
+    expected.push_back(evaluator->run("step", testing::random_batch(kBatch, 8, step)));
   Bits first;
   for (const unsigned long order : {0UL, 1UL, 2UL}) {
     CAPTURE(order);
@@ -126,7 +114,7 @@ TEST_CASE(
     start(*engine, module);
     std::vector<Engine::Ticket> tickets;
     for (std::uint64_t step = 0; step < 4; ++step)
-      tickets.push_back(engine->submit("step", random_batch(kBatch, step)));
+      tickets.push_back(engine->submit("step", testing::random_batch(kBatch, 8, step)));
     for (std::size_t step = 0; step < 4; ++step) {
       for (const auto& [name, tensor] : engine->results(tickets[step])) {
         CAPTURE(step, name);
@@ -149,12 +137,12 @@ TEST_CASE("a step that is not finite changes nothing but its flag, nor do those 
   const ir::Module module = small_vit(2, 1);
   const auto engine = make_cuda_engine(module);
   start(*engine, module);
-  engine->run("step", random_batch(2, 1));
+  engine->run("step", testing::random_batch(2, 8, 1));
   Bits before = bits_of(*engine, module);
-  TensorMap poisoned = random_batch(2, 2);
+  TensorMap poisoned = testing::random_batch(2, 8, 2);
   poisoned.at("image").as<float>()[17] = std::numeric_limits<float>::infinity();
   const Engine::Ticket bad = engine->submit("step", poisoned),
-                       after = engine->submit("step", random_batch(2, 3));
+                       after = engine->submit("step", testing::random_batch(2, 8, 3));
   CHECK(engine->results(bad).at("finite").as<std::uint8_t>()[0] == 0);
   CHECK(engine->results(after).at("finite").as<std::uint8_t>()[0] == 0);
   before.at("train.finite")[0] = std::byte{0};

@@ -13,6 +13,7 @@
 #include "runtime/train/initialise.h"
 #include "runtime/train/program.h"
 #include "tests/support/catch.h"
+#include "tests/support/host_noise.h"
 
 using namespace rewire;
 using runtime::HostTensor;
@@ -34,19 +35,6 @@ ir::Module small_vit(std::int64_t batch) {
   return module;
 }
 
-TensorMap random_batch(std::int64_t batch, std::uint64_t seed) {
-  const ir::PhiloxStream stream{seed, 0, ir::stream_hash("batch")};
-  HostTensor image({ir::DType::f32, {batch, 3, 12, 12}}), label({ir::DType::i64, {batch}});
-  for (std::size_t i = 0; i < image.as<float>().size(); ++i)
-    image.as<float>()[i] = static_cast<float>(stream.normal(i));
-  for (std::size_t i = 0; i < label.as<std::int64_t>().size(); ++i)
-    label.as<std::int64_t>()[i] = static_cast<std::int64_t>(stream.bits(i) % 10);
-  TensorMap inputs;
-  inputs.emplace("image", std::move(image));
-  inputs.emplace("label", std::move(label));
-  return inputs;
-}
-
 std::map<std::string, std::vector<std::byte>> train(const ir::Module& module, int threads, int steps) {
   runtime::JitEngineOptions options;
   options.threads = threads;
@@ -54,7 +42,7 @@ std::map<std::string, std::vector<std::byte>> train(const ir::Module& module, in
   const auto engine = runtime::make_jit_engine(module, options);
   for (const auto& [name, value] : runtime::initialise(module, 3)) engine->write_state(name, value);
   for (int step = 0; step < steps; ++step)
-    engine->run("step", random_batch(5, 11 + static_cast<std::uint64_t>(step)));
+    engine->run("step", testing::random_batch(5, 12, 11 + static_cast<std::uint64_t>(step)));
   std::map<std::string, std::vector<std::byte>> state;
   for (const ir::Parameter& parameter : module.parameters) {
     const HostTensor value = engine->read_state(parameter.name);
@@ -99,7 +87,7 @@ TEST_CASE("the compiling engine refuses what the evaluator refuses, in the same 
   const ir::Module module = small_vit(2);
   const auto jit = runtime::make_jit_engine(module, {});
   const auto evaluator = runtime::make_evaluator_engine(module);
-  TensorMap inputs = random_batch(3, 1);
+  TensorMap inputs = testing::random_batch(3, 12, 1);
   for (runtime::Engine* engine : {static_cast<runtime::Engine*>(jit.get()), evaluator.get()}) {
     CHECK_THROWS_WITH(engine->run("grad", inputs),
                       "input 'image' of function 'grad' is f32[2,3,12,12], not f32[3,3,12,12]");

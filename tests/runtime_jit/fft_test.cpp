@@ -5,6 +5,7 @@
 #include "ir/philox.h"
 #include "runtime/exec/engine.h"
 #include "tests/support/catch.h"
+#include "tests/support/host_noise.h"
 
 using namespace rewire;
 using ir::DType;
@@ -42,23 +43,15 @@ ir::Module two_products() {
   return module;
 }
 
-HostTensor noise(const ir::Shape& shape, std::uint64_t seed) {
-  const ir::PhiloxStream stream{seed, 0, ir::stream_hash("noise")};
-  HostTensor tensor({DType::f32, shape});
-  for (std::size_t i = 0; i < tensor.as<float>().size(); ++i)
-    tensor.as<float>()[i] = static_cast<float>(stream.normal(i));
-  return tensor;
-}
-
 std::map<std::string, std::vector<std::byte>> run(const ir::Module& module, int threads) {
   runtime::JitEngineOptions options;
   options.threads = threads;
   options.check_memory = true;
   const auto engine = runtime::make_jit_engine(module, options);
   TensorMap inputs;
-  inputs.emplace("x", noise({kRows, 4 * 45}, 1));
-  inputs.emplace("w", noise({8, 4, 45}, 2));
-  inputs.emplace("v", noise({3, 15, 24}, 3));
+  inputs.emplace("x", testing::noise({kRows, 4 * 45}, 1));
+  inputs.emplace("w", testing::noise({8, 4, 45}, 2));
+  inputs.emplace("v", testing::noise({3, 15, 24}, 3));
   std::map<std::string, std::vector<std::byte>> bytes;
   for (int i = 0; i < 2; ++i) {
     for (const auto& [name, tensor] : engine->run("main", inputs))
