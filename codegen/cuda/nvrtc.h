@@ -15,6 +15,8 @@ namespace rewire::codegen::cuda {
 std::optional<std::string> nvrtc_missing();
 /// "13.0". UserError with the line above.
 std::string nvrtc_version();
+/// The file that was opened. UserError as above.
+std::string nvrtc_path();
 
 /// What beside the text decides what compile_cubin gives: NVRTC's version and options. UserError as above.
 std::string cubin_identity(int arch);
@@ -28,13 +30,23 @@ struct KernelResources {
   std::int64_t shared_bytes = 0;  // fixed at compile time; dynamic shared memory is the launch's
 };
 
+/// NVRTC's answer to one text.
+struct Compiled {
+  bool accepted = false;
+  std::string cubin;  // of an accepted text
+  std::string log;    // accepted: the assembler's lines about its kernels; else why it is not
+};
+
+/// `text`: prelude and kernels. UserError if NVRTC is missing or does not know the architecture;
+/// InternalError where NVRTC fails without a word about the text.
+Compiled try_compile(std::string_view text, int arch);
+
 struct CudaBinary {
   std::string cubin;
   std::vector<KernelResources> kernels;
 };
 
-/// `text`: prelude and kernels. UserError if NVRTC is missing or does not know the architecture;
-/// InternalError with its words if it refuses the text.
+/// The same for a text of ours: InternalError with NVRTC's words if it refuses it.
 CudaBinary compile_cubin(std::string_view text, int arch);
 std::string compile_ptx(std::string_view text, int arch);
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <llvm/Config/llvm-config.h>
 #include <oneapi/dnnl/dnnl_version.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "codegen/cuda/shared_library.h"
 #include "ir/error.h"
 #include "runtime/device/cuda/device.h"
+#include "runtime/device/process.h"
 
 namespace rewire::runtime {
 namespace {
@@ -25,12 +25,6 @@ std::string cpuinfo(std::string_view key) {
     if (line.starts_with(key) && colon != std::string::npos) return line.substr(colon + 2);
   }
   return {};
-}
-
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return ::sched_getaffinity(0, sizeof(set), &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
 }
 
 CudaLibrary probe_library(const std::string& name, const std::string& variable,

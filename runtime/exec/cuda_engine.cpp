@@ -73,7 +73,7 @@ class CudaEngine final : public JitEngine {
         training_(training_functions(module)),
         context_(options.device),
         target_(target_of(context_.facts())),
-        kernels_(target_, options.cache_directory),
+        kernels_(target_, options.cache_directory, options.compile_processes),
         state_(module_) {
     state_.clear(streams_.compute);
     streams_.compute.synchronise("after clearing the state");

@@ -23,6 +23,7 @@ namespace rewire::runtime {
 struct CudaEngineOptions {
   int device = 0;
   std::string cache_directory;  // machine code on disk; "": none
+  int compile_processes = 1;    // that compile kernels; 1: this one
   bool fuse = true;             // false: one kernel an op, for the differential tests
   /// Fills arena, inputs and results with NaN before every run, checks the gaps behind every buffer after it,
   /// and so waits for each run.

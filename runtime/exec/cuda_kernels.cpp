@@ -2,54 +2,135 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
+#include <set>
+
 #include "codegen/cuda/nvrtc.h"
+#include "codegen/cuda/nvrtc_workers.h"
+#include "ir/error.h"
+#include "runtime/device/process.h"
 #include "runtime/log.h"
 
 namespace rewire::runtime {
+namespace {
 
-CudaKernels::CudaKernels(const codegen::cuda::DeviceTarget& target, const std::string& cache_directory)
+constexpr std::int64_t kProcessBytes = 384 << 20;       // NVRTC's code and what a large kernel takes
+constexpr double kSilentSeconds = 3, kSaySeconds = 10;  // before the first word, and between two
+
+/// Says how far compiling has come, where it takes so long that somebody wonders.
+class Waiting {
+ public:
+  Waiting(std::size_t kernels, int processes) : kernels_(kernels), processes_(processes) {}
+
+  void one_is_ready() {
+    ++ready_;
+    const double now = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    if (now < next_ || ready_ == kernels_) return;
+    next_ = now + kSaySeconds;
+    write_log(
+        LogLevel::info,
+        fmt::format("{} of {} kernels compiled in {:.0f} s by {} process{}; they are kept for the next time",
+                    ready_, kernels_, now, processes_, processes_ == 1 ? "" : "es"));
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  double next_ = kSilentSeconds;
+  std::size_t kernels_, ready_ = 0;
+  int processes_;
+};
+
+}  // namespace
+
+CudaKernels::CudaKernels(const codegen::cuda::DeviceTarget& target, const std::string& cache_directory,
+                         int processes)
     : target_(target),
+      processes_(processes),
       identity_(fmt::format("{}, prelude {}\n", codegen::cuda::cubin_identity(target.arch),
                             codegen::hash_text(codegen::cuda::prelude()))) {
   if (!cache_directory.empty()) cache_.emplace(cache_directory);
 }
 
 std::vector<CudaKernel> CudaKernels::load(std::span<const codegen::tile::Kernel* const> kernels) {
+  std::vector<Fresh> fresh = fresh_of(kernels);
+  take_cached(fresh);
+  compile(fresh);
+  for (const Fresh& kernel : fresh) loaded_.emplace(kernel.structure, load(kernel));
+
   std::vector<CudaKernel> ready;
-  for (const codegen::tile::Kernel* kernel : kernels) {
-    const std::string structure = codegen::tile::structure(*kernel);
-    auto known = loaded_.find(structure);
-    if (known == loaded_.end()) known = loaded_.emplace(structure, make(*kernel)).first;
-    ready.push_back(known->second.kernel);
-  }
+  for (const codegen::tile::Kernel* kernel : kernels)
+    ready.push_back(loaded_.at(codegen::tile::structure(*kernel)).kernel);
   statistics_.kernels += static_cast<int>(kernels.size());
   statistics_.unique = static_cast<int>(loaded_.size());
   return ready;
 }
 
-CudaKernels::Loaded CudaKernels::make(const codegen::tile::Kernel& kernel) {
-  const codegen::cuda::KernelSource source = codegen::cuda::emit(kernel, kernel.name, target_);
-  cuda::Module module(machine_code(kernel.name, source.text), fmt::format("of '{}'", kernel.name));
-  void* const function = module.function(source.symbol, source.launch.shared_bytes);
-  return {std::move(module),
-          {kernel.name, function, {source.launch.blocks, source.launch.threads, source.launch.shared_bytes}}};
+std::vector<CudaKernels::Fresh> CudaKernels::fresh_of(
+    std::span<const codegen::tile::Kernel* const> kernels) const {
+  std::vector<Fresh> fresh;
+  std::set<std::string> seen;
+  for (const codegen::tile::Kernel* kernel : kernels) {
+    std::string structure = codegen::tile::structure(*kernel);
+    if (loaded_.contains(structure) || !seen.insert(structure).second) continue;
+    fresh.push_back({std::move(structure), codegen::cuda::emit(*kernel, kernel->name, target_), {}});
+  }
+  return fresh;
 }
 
-std::string CudaKernels::machine_code(const std::string& name, const std::string& text) {
-  const std::string key = identity_ + text;
-  if (cache_) {
+void CudaKernels::take_cached(std::vector<Fresh>& fresh) {
+  if (!cache_) return;
+  for (Fresh& kernel : fresh) {
+    const std::string key = identity_ + kernel.source.text;
     std::string why;
     if (auto found = cache_->load(key, &why)) {
       ++statistics_.cache_hits;
-      return std::move(found->object);
+      kernel.cubin = std::move(found->object);
+    } else {
+      write_log(LogLevel::debug, fmt::format("kernel '{}' is compiled: {} in the cache ({})",
+                                             kernel.source.symbol, why, cache_->path(key)));
     }
-    write_log(LogLevel::debug,
-              fmt::format("kernel '{}' is compiled: {} in the cache ({})", name, why, cache_->path(key)));
   }
-  std::string cubin =
-      codegen::cuda::compile_cubin(std::string(codegen::cuda::prelude()) + text, target_.arch).cubin;
-  if (cache_) cache_->store(key, {cubin, 0}, text, "cu");
-  return cubin;
+}
+
+void CudaKernels::compile(std::vector<Fresh>& fresh) const {
+  std::vector<Fresh*> wanted;
+  std::vector<codegen::cuda::CompileJob> jobs;
+  for (Fresh& kernel : fresh) {
+    if (!kernel.cubin.empty()) continue;
+    wanted.push_back(&kernel);
+    jobs.push_back({kernel.source.symbol, std::string(codegen::cuda::prelude()) + kernel.source.text});
+  }
+  const int processes = std::min(processes_, static_cast<int>(jobs.size()));
+  Waiting waiting(jobs.size(), processes);
+  codegen::cuda::CompileRequest request;
+  request.arch = target_.arch;
+  request.processes = processes;
+  request.debug = [](const std::string& line) { write_log(LogLevel::debug, line); };
+  request.warn = [](const std::string& line) { write_log(LogLevel::warning, line); };
+  // Kept as it comes: what a stopped process has compiled need not be compiled again.
+  request.done = [&](std::size_t job, codegen::cuda::Compiled answer) {
+    Fresh& kernel = *wanted[job];
+    if (!answer.accepted)
+      internal_error("NVRTC refuses the emitted kernel '{}':\n{}", kernel.source.symbol, answer.log);
+    kernel.cubin = std::move(answer.cubin);
+    if (cache_) cache_->store(identity_ + kernel.source.text, {kernel.cubin, 0}, kernel.source.text, "cu");
+    waiting.one_is_ready();
+  };
+  if (!jobs.empty()) codegen::cuda::compile_all(jobs, request);
+}
+
+CudaKernels::Loaded CudaKernels::load(const Fresh& fresh) const {
+  const codegen::cuda::LaunchShape& launch = fresh.source.launch;
+  cuda::Module module(fresh.cubin, fmt::format("of '{}'", fresh.source.symbol));
+  void* const function = module.function(fresh.source.symbol, launch.shared_bytes);
+  return {std::move(module),
+          {fresh.source.symbol, function, {launch.blocks, launch.threads, launch.shared_bytes}}};
+}
+
+int compile_processes() {
+  const std::int64_t room = available_memory_bytes().value_or(kProcessBytes) / kProcessBytes;
+  return static_cast<int>(std::clamp<std::int64_t>(room, 1, usable_cores()));
 }
 
 }  // namespace rewire::runtime

@@ -22,8 +22,8 @@ struct CudaKernel {
 
 class CudaKernels {
  public:
-  /// `cache_directory` "": nothing is kept. UserError if NVRTC is missing.
-  CudaKernels(const codegen::cuda::DeviceTarget& target, const std::string& cache_directory);
+  /// `cache_directory` "": nothing is kept. `processes` compile. UserError if NVRTC is missing.
+  CudaKernels(const codegen::cuda::DeviceTarget& target, const std::string& cache_directory, int processes);
 
   /// In the order of `kernels`.
   std::vector<CudaKernel> load(std::span<const codegen::tile::Kernel* const> kernels);
@@ -38,14 +38,27 @@ class CudaKernels {
     cuda::Module module;
     CudaKernel kernel;
   };
-  Loaded make(const codegen::tile::Kernel& kernel);
-  std::string machine_code(const std::string& name, const std::string& text);
+  /// A kernel on its way.
+  struct Fresh {
+    std::string structure;
+    codegen::cuda::KernelSource source;
+    std::string cubin;
+  };
+  /// Those that are not loaded, one a structure.
+  std::vector<Fresh> fresh_of(std::span<const codegen::tile::Kernel* const> kernels) const;
+  void take_cached(std::vector<Fresh>& fresh);
+  void compile(std::vector<Fresh>& fresh) const;
+  Loaded load(const Fresh& fresh) const;
 
   codegen::cuda::DeviceTarget target_;
+  int processes_;
   std::string identity_;
   std::optional<codegen::ObjectCache> cache_;
   std::unordered_map<std::string, Loaded> loaded_;  // by structure
   Statistics statistics_;
 };
+
+/// How many processes compile on this machine: one a core, as far as memory goes.
+int compile_processes();
 
 }  // namespace rewire::runtime

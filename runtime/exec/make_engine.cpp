@@ -9,6 +9,7 @@
 #include "ir/error.h"
 #include "runtime/device/cuda/device.h"
 #include "runtime/exec/cuda_engine.h"
+#include "runtime/exec/cuda_kernels.h"
 
 namespace rewire::runtime {
 namespace {
@@ -23,6 +24,7 @@ std::unique_ptr<JitEngine> make_jit(const ir::Module& module, int threads) {
 std::unique_ptr<JitEngine> make_cuda(const ir::Module& module, int /*threads*/) {
   CudaEngineOptions options;
   options.cache_directory = kernel_cache_directory();
+  options.compile_processes = compile_processes();
   std::unique_ptr<JitEngine> engine = make_cuda_engine(module, options);
   // Never released: libraries keep what they loaded into a context while engines come and go, and when the
   // process ends the driver may be gone before us.

@@ -25,17 +25,18 @@ tests=(device_check)
 say "building bundle into build/bundle"
 mkdir -p build
 cmake --preset bundle >build/bundle.configure.log || { cat build/bundle.configure.log >&2; exit 1; }
-cmake --build build/bundle --parallel "$jobs" --target rewire rewire_plugins "${tests[@]}"
+cmake --build build/bundle --parallel "$jobs" --target rewire nvrtc-worker rewire_plugins "${tests[@]}"
 
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 root=$tree/rewire-gpu
-mkdir -p "$root"/{bin,lib/rewire/plugins,bench}
+mkdir -p "$root"/{bin,lib/rewire/plugins,libexec/rewire,bench}
 for program in rewire "${tests[@]}"; do
   strip -o "$root/bin/$program" "build/bundle/bin/$program"
 done
+strip -o "$root/libexec/rewire/nvrtc-worker" build/bundle/libexec/rewire/nvrtc-worker
 for plugin in build/bundle/lib/rewire/plugins/*.so; do strip -o "$root/lib/rewire/plugins/$(basename "$plugin")" "$plugin"; done
-for program in "$root"/bin/*; do ldd "$program"; done | awk '$2 == "=>" {print $1, $3}' | sort -u |
+for program in "$root"/bin/* "$root"/libexec/rewire/*; do ldd "$program"; done | awk '$2 == "=>" {print $1, $3}' | sort -u |
   while read -r name path; do
     [[ $name =~ $system ]] || cp --dereference "$path" "$root/lib/$name"
   done

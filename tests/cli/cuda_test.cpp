@@ -160,5 +160,24 @@ TEST_CASE("a call that fails ends training with its name and exit code 1") {
   CHECK_THAT(failed.err, REWIRE_CATCH_CONTAINS("cuGraphLaunch of 'step': CUDA_ERROR_LAUNCH_FAILED"));
 }
 
+TEST_CASE("kernels are compiled by worker processes, and a kernel that brings them down is named") {
+  const TemporaryFolder cache;
+  const Words bench = Words{"bench", "--json", "--steps", "1", "--batch", "2"} + kModel + kCuda;
+  const Outcome down = on_fake(
+      bench, {"XDG_CACHE_HOME=" + cache.file("down"), "REWIRE_FAKE_CUDA_FAIL=nvrtcCompileProgram:1:-6"});
+  CHECK(down.code == 1);
+  CHECK_THAT(down.err, REWIRE_CATCH_CONTAINS("rewire: the NVRTC worker that compiled kernel '"));
+  CHECK_THAT(down.err,
+             REWIRE_CATCH_CONTAINS("was ended by signal 6 (Aborted): fake CUDA: nvrtcCompileProgram "));
+  const Outcome good = on_fake(bench, {"XDG_CACHE_HOME=" + cache.file("good")});
+  CHECK(good.code == 0);
+  CHECK(good.err.empty());
+  CHECK(Json::parse(good.out).at("cache_hits") == 0);
+  const Outcome warm = on_fake(
+      bench, {"XDG_CACHE_HOME=" + cache.file("good"), "REWIRE_FAKE_CUDA_FAIL=nvrtcCompileProgram:1:6"});
+  CHECK(warm.code == 0);
+  CHECK(Json::parse(warm.out).at("cache_hits") == Json::parse(warm.out).at("unique_kernels"));
+}
+
 }  // namespace
 }  // namespace rewire::test

@@ -25,5 +25,11 @@ foreach(plugin ${installed})
   endif()
 endforeach()
 run("${rewire}" doctor)
+
+# Beside the binary stands what compiles kernels for it; it says that nobody else calls it.
+execute_process(COMMAND "${WORK}/moved/libexec/rewire/nvrtc-worker" RESULT_VARIABLE code ERROR_VARIABLE error)
+if(NOT code EQUAL 2 OR NOT error MATCHES "started by rewire")
+  message(FATAL_ERROR "the moved nvrtc-worker exits ${code}: ${error}")
+endif()
 message(STATUS "found in the moved tree: ${installed}")
 file(REMOVE_RECURSE "${WORK}")

@@ -2,6 +2,7 @@
 #include "codegen/cuda/nvrtc.h"
 
 #include "codegen/cuda/emit.h"
+#include "codegen/cuda/nvrtc_workers.h"
 #include "ir/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/tile_builder.h"
@@ -60,6 +61,38 @@ TEST_CASE("a kernel compiles for every architecture, and is told what it takes")
   }
   CHECK_THROWS_AS(cuda::compile_cubin("not C++", 90), InternalError);
   CHECK_THROWS_AS(cuda::compile_cubin("", 21), UserError);
+}
+
+TEST_CASE("worker processes give the bytes that this process gives") {
+  if (const auto missing = cuda::nvrtc_missing()) {
+    WARN("not run: " << *missing);
+    return;
+  }
+  std::vector<cuda::CompileJob> jobs;
+  for (const std::string name : {"one", "two", "three"}) {
+    jobs.push_back({name, std::string(cuda::prelude()) + "extern \"C\" __global__ void " + name +
+                              "(float* x) { x[threadIdx.x] = erff(over_threads<Sum, 32>(x[threadIdx.x])) + " +
+                              std::to_string(jobs.size()) + "; }\n"});
+  }
+  jobs.push_back({"wrong", "extern \"C\" __global__ void wrong() { nothing; }"});
+  const auto compile = [&](int processes) {
+    std::vector<cuda::Compiled> answers(jobs.size());
+    cuda::CompileRequest request;
+    request.processes = processes;
+    request.done = [&](std::size_t job, cuda::Compiled answer) { answers[job] = std::move(answer); };
+    request.warn = [](const std::string& line) { FAIL(line); };
+    cuda::compile_all(jobs, request);
+    return answers;
+  };
+  const std::vector<cuda::Compiled> here = compile(1), there = compile(2);
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    CAPTURE(jobs[i].name);
+    CHECK(here[i].accepted == (jobs[i].name != "wrong"));
+    CHECK(there[i].accepted == here[i].accepted);
+    CHECK(there[i].cubin == here[i].cubin);
+    CHECK(cuda::resources_of(there[i].log).size() == (here[i].accepted ? 1 : 0));
+  }
+  CHECK_THAT(there[3].log, REWIRE_CATCH_CONTAINS("identifier \"nothing\" is undefined"));
 }
 
 }  // namespace

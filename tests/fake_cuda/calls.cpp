@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -26,7 +27,7 @@ struct Ledger {
 
   Ledger() { read_environment(); }
 
-  /// REWIRE_FAKE_CUDA_FAIL=cuMemAlloc_v2:3:2
+  /// REWIRE_FAKE_CUDA_FAIL=cuMemAlloc_v2:3:2; :-9 for a signal in place of an answer.
   void read_environment() {
     const char* const text = std::getenv("REWIRE_FAKE_CUDA_FAIL");
     if (text == nullptr) return;
@@ -60,6 +61,10 @@ int enter(const char* call) {
   if (World::get().in_host_function) fault(std::string(call) + " is called by a host function of a stream");
   if (l.failing == call && l.failing_after-- == 0) {
     l.failing.clear();
+    if (l.failing_code < 0) {
+      std::fprintf(stderr, "fake CUDA: %s brings the process down\n", call);
+      std::raise(-l.failing_code);
+    }
     return l.failing_code;
   }
   return l.broken;
