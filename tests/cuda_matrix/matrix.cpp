@@ -20,9 +20,12 @@
 
 #include "codegen/cuda/emit.h"
 #include "codegen/cuda/nvrtc.h"
+#include "codegen/cuda/nvrtc_workers.h"
 #include "codegen/program.h"
+#include "ir/error.h"
 #include "ir/passes/pass.h"
 #include "models/model.h"
+#include "runtime/exec/cuda_kernels.h"
 #include "runtime/plugin/plugin.h"
 #include "runtime/train/program.h"
 
@@ -85,13 +88,24 @@ std::vector<NamedKernel> kernels_of_matrix(const cuda::DeviceTarget& target) {
 }
 
 std::map<std::string, cuda::KernelResources> compile(const std::vector<NamedKernel>& kernels, int arch) {
-  std::map<std::string, cuda::KernelResources> resources;
+  std::vector<cuda::CompileJob> jobs;
   for (std::size_t first = 0; first < kernels.size(); first += kBatch) {
-    std::string text(cuda::prelude());
-    for (std::size_t i = first; i < std::min(first + kBatch, kernels.size()); ++i) text += kernels[i].text;
-    for (cuda::KernelResources& kernel : cuda::compile_cubin(text, arch).kernels)
-      resources[kernel.symbol] = std::move(kernel);
+    const std::size_t end = std::min(first + kBatch, kernels.size());
+    jobs.push_back(
+        {fmt::format("{} to {}", kernels[first].name, kernels[end - 1].name), std::string(cuda::prelude())});
+    for (std::size_t i = first; i < end; ++i) jobs.back().text += kernels[i].text;
   }
+  std::map<std::string, cuda::KernelResources> resources;
+  cuda::CompileRequest request;
+  request.arch = arch;
+  request.processes = runtime::compile_processes();
+  request.done = [&](std::size_t job, const cuda::Compiled& answer) {
+    if (!answer.accepted) internal_error("NVRTC refuses {}:\n{}", jobs[job].name, answer.log);
+    for (cuda::KernelResources& kernel : cuda::resources_of(answer.log))
+      resources[kernel.symbol] = std::move(kernel);
+  };
+  request.warn = [](const std::string& line) { std::printf("%s\n", line.c_str()); };
+  cuda::compile_all(jobs, request);
   return resources;
 }
 
