@@ -24,16 +24,16 @@
 namespace rewire::codegen::cpu {
 
 struct KernelCompiler::Impl {
-  explicit Impl(const CpuTarget& cpu) : target(cpu) {
+  Impl(const CpuTarget& cpu, bool optimise) : target(cpu) {
     const std::string triple = llvm::sys::getProcessTriple();
     std::string error;
     const llvm::Target* backend = llvm::TargetRegistry::lookupTarget(triple, error);
     if (backend == nullptr) internal_error("LLVM has no backend for {}: {}", triple, error);
     llvm::TargetOptions options;
     options.AllowFPOpFusion = llvm::FPOpFusion::Standard;  // what carries `contract`
-    machine.reset(backend->createTargetMachine(triple, target.name, target.features, options,
-                                               llvm::Reloc::PIC_, llvm::CodeModel::Small,
-                                               llvm::CodeGenOptLevel::Default, true));
+    machine.reset(backend->createTargetMachine(
+        triple, target.name, target.features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small,
+        optimise ? llvm::CodeGenOptLevel::Default : llvm::CodeGenOptLevel::None, true));
   }
 
   std::unique_ptr<llvm::Module> module(llvm::LLVMContext& context, const LoopProgram& program,
@@ -90,7 +90,8 @@ struct KernelCompiler::Impl {
   std::unique_ptr<llvm::TargetMachine> machine;
 };
 
-KernelCompiler::KernelCompiler(const CpuTarget& target) : impl_(std::make_unique<Impl>(target)) {}
+KernelCompiler::KernelCompiler(const CpuTarget& target, bool optimise)
+    : impl_(std::make_unique<Impl>(target, optimise)) {}
 KernelCompiler::~KernelCompiler() = default;
 
 KernelObject KernelCompiler::compile(const tile::Kernel& kernel, const std::string& symbol) {

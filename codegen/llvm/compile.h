@@ -19,7 +19,8 @@ struct KernelObject {
 /// For one thread at a time.
 class KernelCompiler {
  public:
-  explicit KernelCompiler(const CpuTarget& target);
+  /// Without `optimise`, LLVM selects and allocates as quickly as it can: a third of the time, slower code.
+  explicit KernelCompiler(const CpuTarget& target, bool optimise = true);
   ~KernelCompiler();
   KernelCompiler(const KernelCompiler&) = delete;
   KernelCompiler& operator=(const KernelCompiler&) = delete;

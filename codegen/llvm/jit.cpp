@@ -59,7 +59,8 @@ struct CpuJit::Impl {
   }
 
   std::string key_of(const std::string& structure) const {
-    return fmt::format("{}\n{} {}\n{}", cpu::compiler_identity(), target.name, target.features, structure);
+    return fmt::format("{}\n{} {}{}\n{}", cpu::compiler_identity(), target.name, target.features,
+                       options.optimise ? "" : " quick", structure);
   }
 
   void make(Job& job, std::unique_ptr<cpu::KernelCompiler>& compiler) const {
@@ -70,7 +71,7 @@ struct CpuJit::Impl {
         return;
       }
     }
-    if (!compiler) compiler = std::make_unique<cpu::KernelCompiler>(target);
+    if (!compiler) compiler = std::make_unique<cpu::KernelCompiler>(target, options.optimise);
     job.object = compiler->compile(*job.kernel, job.symbol);
     if (cache) cache->store(job.key, {job.object.object, job.object.scratch_bytes}, tile::print(*job.kernel), "tile");
   }

@@ -26,7 +26,8 @@ struct CompiledKernel {
 struct JitOptions {
   std::string cache_directory;  // "" : no cache on disk
   int compile_threads = 2;
-  std::string cpu;  // "": the host
+  std::string cpu;       // "": the host
+  bool optimise = true;  // false: LLVM's quickest code generation
 };
 
 struct JitStatistics {

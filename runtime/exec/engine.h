@@ -58,6 +58,7 @@ struct JitEngineOptions {
   int threads = 0;              // 0: one a core
   std::string cache_directory;  // kernels on disk; "": none
   bool fuse = true;             // false: one kernel an op, for the differential tests
+  bool optimise = true;         // false: LLVM compiles quickly, to slower code, for the same
   bool check_memory =
       false;  // poisons the arena with NaN before every run and checks the gaps behind every buffer after it
 };

@@ -65,7 +65,7 @@ class CpuEngine final : public JitEngine {
         training_(training_functions(module)),
         threads_(options.threads > 0 ? options.threads
                                      : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()))),
-        jit_({options.cache_directory, threads_, ""}),
+        jit_({options.cache_directory, threads_, "", options.optimise}),
         pool_(threads_) {
     for (const ir::Parameter& parameter : module_.parameters)
       state_.emplace(parameter.name, HostTensor(parameter.type));

@@ -12,6 +12,7 @@ JitRun run_jit(const ir::Module& module, const std::vector<ir::Tensor>& inputs, 
   runtime::JitEngineOptions options;
   options.threads = threads;
   options.fuse = fuse;
+  options.optimise = fuse;  // unfused kernels are many, and it is our own code that is looked at
   options.check_memory = true;
   const auto engine = runtime::make_jit_engine(trained, options);
   for (const auto& [name, tensor] : state.tensors) engine->write_state(name, runtime::to_host(tensor));
