@@ -80,6 +80,7 @@ struct WorkGrain {
   std::int64_t lane_elements = 65536;          // most that a fused kernel holds on chip at once
   std::int64_t attention_elements = 65536;     // most queries x keys on chip at once
   bool bias_like_result = false;               // GEMMs take a bias of their result's dtype alone
+  bool any_float_product = false;              // GEMMs take f64 and f16 beside f32 and bf16
 };
 
 struct FuseOptions {

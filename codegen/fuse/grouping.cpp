@@ -131,7 +131,10 @@ void rename_axes(IndexMap& map, const std::map<int, int>& axis_of) {
 }  // namespace
 
 Grouping::Grouping(Prepared prepared, const FuseOptions& options)
-    : prepared_(std::move(prepared)), fuse_(options.fuse), lane_elements_(options.grain.lane_elements) {
+    : prepared_(std::move(prepared)),
+      fuse_(options.fuse),
+      any_float_product_(options.grain.any_float_product),
+      lane_elements_(options.grain.lane_elements) {
   const Function& f = function();
   definitions_ = f.definitions();
   uses_.resize(f.types.size());

@@ -45,6 +45,9 @@ class Grouping {
  public:
   Grouping(Prepared prepared, const FuseOptions& options);
 
+  /// Whether the GEMM library multiplies matrices of this type.
+  bool is_product_type(ir::DType dtype) const;
+
   const ir::Function& function() const { return prepared_.function(); }
   const std::vector<GroupNode>& nodes() const { return nodes_; }
   /// By Value::id: who reads the value, through shape ops.
@@ -111,7 +114,7 @@ class Grouping {
   bool worth_joining(const Group& group, int index, const AxisPlan& plan) const;
 
   Prepared prepared_;
-  bool fuse_;
+  bool fuse_, any_float_product_;
   std::int64_t lane_elements_;
   std::vector<std::int32_t> definitions_;
   std::vector<std::vector<int>> direct_users_;  // by Value::id: body indices

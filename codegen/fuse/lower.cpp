@@ -76,7 +76,7 @@ class Lowering {
       for (const Storage::Copy& copy : storage_.concat_copies(index)) {
         program_.launches.push_back(emit_copy(program_, copy.from, copy.to, op.location, grain_));
       }
-    } else if (op.code == Opcode::matmul && (dtype == ir::DType::f32 || dtype == ir::DType::bf16)) {
+    } else if (op.code == Opcode::matmul && grouping_.is_product_type(dtype)) {
       emit_gemm(node, op);
     } else if (is_attention(op) && (dtype == ir::DType::f32 || dtype == ir::DType::bf16)) {
       emit_attention_call(node, op);

@@ -120,13 +120,16 @@ void Grouping::commit_opaque(GroupNode node, const Op& result_op) {
   }
 }
 
+bool Grouping::is_product_type(ir::DType dtype) const {
+  return dtype == ir::DType::f32 || dtype == ir::DType::bf16 || (any_float_product_ && ir::is_float(dtype));
+}
+
 void Grouping::process_opaque(int index) {
   const Op& call = op(index);
   GroupNode node;
   node.opaque = true;
   node.op = index;
-  const bool gemm = call.code == Opcode::matmul && ir::is_float(function().type(call.operands[0]).dtype) &&
-                    function().type(call.operands[0]).dtype != ir::DType::f64;
+  const bool gemm = call.code == Opcode::matmul && is_product_type(function().type(call.operands[0]).dtype);
   for (Value operand : call.operands) {
     switch (call.code) {
       case Opcode::matmul:
@@ -158,7 +161,7 @@ int Grouping::sole_definition(Value value, Opcode code) const {
 std::optional<Product> Grouping::product(Value value) const {
   const auto dtype = [&](Value of) { return function().type(of).dtype; };
   if (const int matmul = sole_definition(value, Opcode::matmul); matmul >= 0) {
-    if (dtype(value) == ir::DType::f64) return std::nullopt;
+    if (!is_product_type(dtype(value))) return std::nullopt;
     return Product{matmul, {matmul}};
   }
   const int cast = sole_definition(value, Opcode::cast);
