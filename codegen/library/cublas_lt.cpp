@@ -1,122 +1,26 @@
-// cuBLASLt's functions, types and numbers are declared here from its documentation; see cublas_lt.h.
 #include "codegen/library/cublas_lt.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <bit>
+#include <charconv>
+#include <cstddef>
+#include <optional>
+#include <type_traits>
 #include <utility>
 
-#include "codegen/cuda/shared_library.h"
+#include "codegen/library/cublas_lt_functions.h"
 #include "ir/error.h"
 
 namespace rewire::codegen {
 namespace {
 
 using ir::DType;
-using Handle = void*;
-using Description = void*;  // cublasLtMatmulDesc_t
-using Layout = void*;       // cublasLtMatrixLayout_t
-using Preference = void*;   // cublasLtMatmulPreference_t
-using Status = int;         // cublasStatus_t; 0: success
+using namespace cublas;
 
-struct Algorithm {
-  std::array<std::uint64_t, 8> opaque;
-};
-/// cublasLtMatmulHeuristicResult_t
-struct HeuristicResult {
-  Algorithm algorithm;
-  std::size_t workspace;
-  Status state;
-  float waves;
-  std::array<int, 4> reserved;
-};
-
-enum DataType : std::int32_t { kF32 = 0, kF64 = 1, kF16 = 2, kBf16 = 14 };            // cudaDataType
-enum Compute : std::int32_t { kCompute32 = 68, kCompute64 = 70, kComputeTf32 = 77 };  // cublasComputeType_t
-enum LayoutAttribute : std::int32_t { kBatchCount = 5, kBatchStride = 6 };            // int32, int64
-enum DescriptionAttribute : std::int32_t { kTransposeA = 3, kTransposeB, kEpilogue = 7, kBiasPointer };
-enum Transpose : std::int32_t { kPlain = 0, kTransposed = 1 };
-enum Epilogue : std::uint32_t { kNoEpilogue = 1, kBias = 4 };
-enum PreferenceAttribute : std::int32_t { kWorkspace = 1, kReductionSchemes = 3, kAlignmentA = 5 };
-enum ReductionScheme : std::uint32_t { kInComputeType = 2 };
-enum ConfigAttribute : std::int32_t {
-  kId = 0,
-  kTile = 1,
-  kSplit = 2,
-  kSwizzle = 4,
-  kOption = 5,
-  kStages = 6
-};
-
-constexpr std::int64_t kBufferAlignment = 64, kBiasAlignment = 16;  // bytes
-
-struct Functions {
-  cuda::SharedLibrary file{{"cuBLASLt (libcublasLt.so, part of the CUDA toolkit 12 or newer)",
-                            "REWIRE_CUBLASLT",
-                            {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"}}};
-
-  Status (*create)(Handle*);
-  Status (*destroy)(Handle);
-  std::size_t (*version)();
-  const char* (*status_name)(Status);
-  const char* (*status_text)(Status);
-  Status (*create_description)(Description*, std::int32_t compute, std::int32_t scale);
-  Status (*destroy_description)(Description);
-  Status (*set_description)(Description, std::int32_t, const void*, std::size_t);
-  Status (*create_layout)(Layout*, std::int32_t type, std::uint64_t rows, std::uint64_t columns,
-                          std::int64_t leading);
-  Status (*destroy_layout)(Layout);
-  Status (*set_layout)(Layout, std::int32_t, const void*, std::size_t);
-  Status (*create_preference)(Preference*);
-  Status (*destroy_preference)(Preference);
-  Status (*set_preference)(Preference, std::int32_t, const void*, std::size_t);
-  Status (*heuristic)(Handle, Description, Layout a, Layout b, Layout c, Layout d, Preference, int wanted,
-                      void* results, int* found);
-  Status (*config)(const void* algorithm, std::int32_t, void*, std::size_t, std::size_t* written);
-  Status (*multiply)(Handle, Description, const void* alpha, const void* a, Layout, const void* b, Layout,
-                     const void* beta, const void* c, Layout, void* d, Layout, const void* algorithm,
-                     void* workspace, std::size_t, void* stream);
-
-  Functions() {
-    file.find(create, "cublasLtCreate");
-    file.find(destroy, "cublasLtDestroy");
-    file.find(version, "cublasLtGetVersion");
-    file.find(status_name, "cublasLtGetStatusName");
-    file.find(status_text, "cublasLtGetStatusString");
-    file.find(create_description, "cublasLtMatmulDescCreate");
-    file.find(destroy_description, "cublasLtMatmulDescDestroy");
-    file.find(set_description, "cublasLtMatmulDescSetAttribute");
-    file.find(create_layout, "cublasLtMatrixLayoutCreate");
-    file.find(destroy_layout, "cublasLtMatrixLayoutDestroy");
-    file.find(set_layout, "cublasLtMatrixLayoutSetAttribute");
-    file.find(create_preference, "cublasLtMatmulPreferenceCreate");
-    file.find(destroy_preference, "cublasLtMatmulPreferenceDestroy");
-    file.find(set_preference, "cublasLtMatmulPreferenceSetAttribute");
-    file.find(heuristic, "cublasLtMatmulAlgoGetHeuristic");
-    file.find(config, "cublasLtMatmulAlgoConfigGetAttribute");
-    file.find(multiply, "cublasLtMatmul");
-  }
-};
-
-const Functions& any_functions() {
-  static const Functions functions;
-  return functions;
-}
-
-const Functions& usable_functions() {
-  const Functions& functions = any_functions();
-  functions.file.require();
-  return functions;
-}
-
-void check(Status status, const char* call, const std::string& what) {
-  if (status == 0) return;
-  const Functions& functions = any_functions();
-  throw RuntimeFailure(fmt::format("{} for {}: {} ({})", call, what, functions.status_name(status),
-                                   functions.status_text(status)));
-}
+constexpr std::int64_t kBiasAlignment = 16;  // bytes
+constexpr std::int64_t kMoreWorkspace = 8;   // times as much, where there is no algorithm with less
 
 DataType data_type(DType dtype) {
   switch (dtype) {
@@ -204,69 +108,30 @@ std::string describe(const Algorithm& algorithm) {
     const Status status = any_functions().config(&algorithm, attribute, &value, sizeof(value), &written);
     return status == 0 ? value : -1;
   };
-  return fmt::format("algorithm {}, tile {}, stages {}, split {}, swizzle {}, option {}", read(kId),
-                     read(kTile), read(kStages), read(kSplit), read(kSwizzle), read(kOption));
+  std::string text = fmt::format(
+      "cuBLASLt {} algorithm {}, tile {}, stages {}, split {}, swizzle {}, option {}: ", CublasLt::version(),
+      read(kId), read(kTile), read(kStages), read(kSplit), read(kSwizzle), read(kOption));
+  for (std::size_t i = 0; i < algorithm.opaque.size(); ++i)
+    text += fmt::format("{}{:x}", i == 0 ? "" : "-", algorithm.opaque[i]);
+  return text;
 }
 
-/// The largest power of two, at most a buffer's, that divides the byte offsets of every matrix of a view.
-std::int64_t alignment_of(const View& view, std::int64_t element) {
-  std::int64_t bits = kBufferAlignment | (view.offset * element);
-  for (std::size_t d = 0; d + 2 < view.shape.size(); ++d) {
-    if (view.shape[d] > 1) bits |= view.strides[d] * element;
+/// The words behind the last ": "; nullopt if they are not eight hexadecimal numbers.
+std::optional<Algorithm> read_algorithm(std::string_view text) {
+  const std::size_t colon = text.rfind(": ");
+  if (!text.starts_with("cuBLASLt ") || colon == std::string_view::npos) return std::nullopt;
+  Algorithm algorithm;
+  const char *at = text.data() + colon + 2, *end = text.data() + text.size();
+  for (std::size_t i = 0; i < algorithm.opaque.size(); ++i) {
+    if (i > 0 && (at == end || *at++ != '-')) return std::nullopt;
+    const auto [next, error] = std::from_chars(at, end, algorithm.opaque[i], 16);
+    if (error != std::errc()) return std::nullopt;
+    at = next;
   }
-  return bits & -bits;
-}
-
-/// Elements from the view's offset to index `outer` of its axes before the last three, counted in `shape`.
-std::int64_t outer_offset(const View& view, const ir::Shape& shape, std::int64_t outer) {
-  std::int64_t elements = 0;
-  for (std::size_t d = shape.size() > 3 ? shape.size() - 3 : 0; d-- > 0; outer /= shape[d])
-    elements += outer % shape[d] * view.strides[d];
-  return elements;
+  return at == end ? std::optional(algorithm) : std::nullopt;
 }
 
 }  // namespace
-
-std::string short_name(const DeviceGemmShape& shape) {
-  return fmt::format("gemm {}{}x{}x{}{}{}", shape.batch == 1 ? "" : fmt::format("{}x", shape.batch), shape.m,
-                     shape.n, shape.k, shape.bias ? " + bias" : "", shape.accumulate ? " + c" : "");
-}
-
-std::vector<DeviceGemmCall> device_gemm_calls(const Program& program, const GemmLaunch& launch, bool tf32) {
-  const auto type = [&](const View& view) {
-    return program.buffers[static_cast<std::size_t>(view.buffer)].type.dtype;
-  };
-  const auto bytes = [&](const View& view) { return static_cast<std::int64_t>(ir::dtype_bytes(type(view))); };
-  const ir::Shape& shape = launch.c.shape;
-  const std::size_t rank = shape.size();
-  const auto matrix = [&](const View& view) {
-    return DeviceGemmShape::Matrix{rank > 2 ? view.strides[rank - 3] : 0, view.strides[rank - 2],
-                                   view.strides[rank - 1], alignment_of(view, bytes(view))};
-  };
-  DeviceGemmCall call;
-  call.shape = {.batch = rank > 2 ? shape[rank - 3] : 1,
-                .m = shape[rank - 2],
-                .n = shape[rank - 1],
-                .k = launch.a.shape.back(),
-                .a = matrix(launch.a),
-                .b = matrix(launch.b),
-                .c = matrix(launch.c),
-                .dtype = type(launch.a),
-                .result = type(launch.c),
-                .tf32 = tf32 && type(launch.a) == DType::f32,
-                .bias = launch.bias.buffer >= 0,
-                .accumulate = launch.accumulate};
-  if (call.shape.bias) call.bias = launch.bias.offset * bytes(launch.bias);
-  const std::int64_t product = call.shape.batch * call.shape.m * call.shape.n;
-  std::vector<DeviceGemmCall> calls;
-  for (std::int64_t outer = 0; outer * product < ir::element_count(shape); ++outer) {
-    call.a = (launch.a.offset + outer_offset(launch.a, shape, outer)) * bytes(launch.a);
-    call.b = (launch.b.offset + outer_offset(launch.b, shape, outer)) * bytes(launch.b);
-    call.c = (launch.c.offset + outer_offset(launch.c, shape, outer)) * bytes(launch.c);
-    calls.push_back(call);
-  }
-  return calls;
-}
 
 std::optional<std::string> cublas_lt_missing() {
   return any_functions().file.missing();
@@ -285,48 +150,89 @@ std::string CublasLt::version() {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
+bool is_algorithm_text(std::string_view text) {
+  return read_algorithm(text).has_value();
+}
+
 struct DeviceGemm::Impl {
-  Impl(const CublasLt& library, const DeviceGemmShape& gemm, std::int64_t workspace_limit, int wanted);
+  /// How a product is asked for.
+  struct Way {
+    std::int64_t workspace;
+    std::uint32_t schemes;
+    bool one_by_one;
+  };
+
+  Impl(const CublasLt& library, const DeviceGemmShape& gemm, const Way& way);
   Owned make_description() const;
   LayoutObject layout(const DeviceGemmShape::Matrix& matrix, std::int64_t rows, std::int64_t columns,
                       DType dtype) const {
-    return {data_type(dtype), column_major(matrix, rows, columns, name), shape.batch, matrix.batch, name};
+    return {data_type(dtype), column_major(matrix, rows, columns, name), calls == 1 ? shape.batch : 1,
+            matrix.batch, name};
   }
-  Owned make_preference(std::int64_t workspace_limit) const;
+  Owned make_preference(const Way& way) const;
+  void find_candidates(const Way& way, int wanted);
+  /// The workspace it needs; nullopt if cuBLASLt says that it will not run.
+  std::optional<std::size_t> workspace_of(const Algorithm& algorithm) const;
 
   Handle handle;
   DeviceGemmShape shape;
   std::string name;
+  std::int64_t calls;
   Owned description;
   LayoutObject a, b, c;  // ours: cuBLASLt's second and first operand, and its result
   std::vector<HeuristicResult> candidates;
   std::vector<std::string> names;
+  std::string refusal;  // why there are none
   std::size_t chosen = 0;
 };
 
-DeviceGemm::Impl::Impl(const CublasLt& library, const DeviceGemmShape& gemm, std::int64_t workspace_limit,
-                       int wanted)
+DeviceGemm::Impl::Impl(const CublasLt& library, const DeviceGemmShape& gemm, const Way& way)
     : handle(library.handle_),
       shape(gemm),
-      name(short_name(gemm)),
+      name(full_name(gemm)),
+      calls(way.one_by_one ? gemm.batch : 1),
       description(make_description()),
       a(layout(shape.a, shape.m, shape.k, shape.dtype)),
       b(layout(shape.b, shape.k, shape.n, shape.dtype)),
       c(layout(shape.c, shape.m, shape.n, shape.result)) {
-  const Functions& lt = usable_functions();
   if (column_major(shape.c, shape.m, shape.n, name).transpose != kPlain)
     internal_error("{}: the result's rows are not contiguous", name);
-  const Owned preference = make_preference(workspace_limit);
-  candidates.resize(static_cast<std::size_t>(std::max(wanted, 1)));
+}
+
+void DeviceGemm::Impl::find_candidates(const Way& way, int wanted) {
+  constexpr int kSpare = 4;  // some may turn out not to run
+  const Functions& lt = usable_functions();
+  const Owned preference = make_preference(way);
+  std::vector<HeuristicResult> results(static_cast<std::size_t>(std::max(wanted, kSpare)));
   int found = 0;
-  check(lt.heuristic(handle, description.get(), b.get(), a.get(), c.get(), c.get(), preference.get(),
-                     static_cast<int>(candidates.size()), candidates.data(), &found),
-        "cublasLtMatmulAlgoGetHeuristic", name);
-  candidates.resize(static_cast<std::size_t>(found));
-  std::erase_if(candidates, [](const HeuristicResult& result) { return result.state != 0; });
-  if (candidates.empty())
-    throw RuntimeFailure(fmt::format("cublasLtMatmulAlgoGetHeuristic for {} knows no algorithm", name));
-  for (const HeuristicResult& result : candidates) names.push_back(describe(result.algorithm));
+  const Status status =
+      lt.heuristic(handle, description.get(), b.get(), a.get(), c.get(), c.get(), preference.get(),
+                   static_cast<int>(results.size()), results.data(), &found);
+  refusal = words(status);
+  if (is_refusal(status)) return;
+  check(status, "cublasLtMatmulAlgoGetHeuristic", name);
+  results.resize(static_cast<std::size_t>(found));
+  for (HeuristicResult& result : results) {
+    if (static_cast<int>(candidates.size()) == std::max(wanted, 1)) break;
+    if (result.state != 0) {
+      refusal = words(result.state);
+      continue;
+    }
+    const std::optional<std::size_t> workspace = workspace_of(result.algorithm);
+    if (!workspace || static_cast<std::int64_t>(*workspace) > way.workspace) continue;
+    result.workspace = *workspace;
+    candidates.push_back(result);
+    names.push_back(describe(result.algorithm));
+  }
+}
+
+std::optional<std::size_t> DeviceGemm::Impl::workspace_of(const Algorithm& algorithm) const {
+  HeuristicResult result{};
+  const Status status = usable_functions().check_algorithm(handle, description.get(), b.get(), a.get(),
+                                                           c.get(), c.get(), &algorithm, &result);
+  if (is_refusal(status)) return std::nullopt;
+  check(status, "cublasLtMatmulAlgoCheck", name);
+  return result.state == 0 ? std::optional(result.workspace) : std::nullopt;
 }
 
 Owned DeviceGemm::Impl::make_description() const {
@@ -347,7 +253,7 @@ Owned DeviceGemm::Impl::make_description() const {
   return owned;
 }
 
-Owned DeviceGemm::Impl::make_preference(std::int64_t workspace_limit) const {
+Owned DeviceGemm::Impl::make_preference(const Way& way) const {
   const Functions& lt = usable_functions();
   Preference made = nullptr;
   check(lt.create_preference(&made), "cublasLtMatmulPreferenceCreate", name);
@@ -355,8 +261,8 @@ Owned DeviceGemm::Impl::make_preference(std::int64_t workspace_limit) const {
   const auto put = [&](std::int32_t attribute, auto value) {
     set(lt.set_preference, owned, attribute, value, "cublasLtMatmulPreferenceSetAttribute", name);
   };
-  put(kWorkspace, static_cast<std::uint64_t>(workspace_limit));
-  put(kReductionSchemes, kInComputeType);
+  put(kWorkspace, static_cast<std::uint64_t>(way.workspace));
+  put(kReductionSchemes, way.schemes);
   const std::array<std::int64_t, 4> alignments = {shape.b.alignment, shape.a.alignment, shape.c.alignment,
                                                   shape.c.alignment};
   for (std::size_t i = 0; i < alignments.size(); ++i)
@@ -365,8 +271,25 @@ Owned DeviceGemm::Impl::make_preference(std::int64_t workspace_limit) const {
 }
 
 DeviceGemm::DeviceGemm(const CublasLt& library, const DeviceGemmShape& shape, std::int64_t workspace_limit,
-                       int algorithms)
-    : impl_(std::make_unique<Impl>(library, shape, workspace_limit, algorithms)) {}
+                       int algorithms) {
+  const std::uint32_t any_fixed_order = kInComputeType | kInOutputType;
+  std::vector<Impl::Way> ways = {{workspace_limit, kInComputeType, false},
+                                 {kMoreWorkspace * workspace_limit, any_fixed_order, false}};
+  if (shape.batch > 1) {
+    ways.push_back({workspace_limit, kInComputeType, true});
+    ways.push_back({kMoreWorkspace * workspace_limit, any_fixed_order, true});
+  }
+  std::string refusal;
+  for (const Impl::Way& way : ways) {
+    impl_ = std::make_unique<Impl>(library, shape, way);
+    impl_->find_candidates(way, algorithms);
+    if (!impl_->candidates.empty()) return;
+    if (refusal.empty()) refusal = impl_->refusal;
+  }
+  throw UnsupportedProduct(fmt::format(
+      "cublasLtMatmulAlgoGetHeuristic for {}: {}, also with more workspace{}: cuBLASLt {} has no algorithm",
+      impl_->name, refusal, shape.batch > 1 ? " and a call a product" : "", CublasLt::version()));
+}
 DeviceGemm::~DeviceGemm() = default;
 DeviceGemm::DeviceGemm(DeviceGemm&&) noexcept = default;
 DeviceGemm& DeviceGemm::operator=(DeviceGemm&&) noexcept = default;
@@ -381,27 +304,61 @@ void DeviceGemm::choose(int algorithm) {
   impl_->chosen = static_cast<std::size_t>(algorithm);
 }
 
+bool DeviceGemm::choose(std::string_view algorithm) {
+  const auto known = std::ranges::find(impl_->names, algorithm);
+  if (known != impl_->names.end()) {
+    impl_->chosen = static_cast<std::size_t>(known - impl_->names.begin());
+    return true;
+  }
+  const std::optional<Algorithm> given = read_algorithm(algorithm);
+  if (!given || !algorithm.starts_with(fmt::format("cuBLASLt {} ", CublasLt::version()))) return false;
+  const std::optional<std::size_t> workspace = impl_->workspace_of(*given);
+  if (!workspace) return false;
+  impl_->candidates.push_back({*given, *workspace, 0, 0, {}});
+  impl_->names.emplace_back(algorithm);
+  impl_->chosen = impl_->names.size() - 1;
+  return true;
+}
+
+const std::string& DeviceGemm::chosen() const {
+  return impl_->names[impl_->chosen];
+}
+
 std::int64_t DeviceGemm::workspace_bytes() const {
   return static_cast<std::int64_t>(impl_->candidates[impl_->chosen].workspace);
+}
+
+std::int64_t DeviceGemm::calls() const {
+  return impl_->calls;
 }
 
 void DeviceGemm::run(const void* a, const void* b, void* c, const void* bias, void* workspace,
                      void* stream) const {
   const Functions& lt = usable_functions();
+  const DeviceGemmShape& shape = impl_->shape;
   const HeuristicResult& algorithm = impl_->candidates[impl_->chosen];
-  if (impl_->shape.bias)
+  if (shape.bias)
     set(lt.set_description, impl_->description, kBiasPointer, bias, "cublasLtMatmulDescSetAttribute",
         impl_->name);
-  const bool wide = impl_->shape.dtype == DType::f64;
-  const double one = 1, beta = impl_->shape.accumulate ? 1 : 0;
+  const bool wide = shape.dtype == DType::f64;
+  const double one = 1, beta = shape.accumulate ? 1 : 0;
   const float one_f32 = 1, beta_f32 = static_cast<float>(beta);
   const auto scalar = [&](const double& f64, const float& f32) {
     return wide ? static_cast<const void*>(&f64) : &f32;
   };
-  check(lt.multiply(impl_->handle, impl_->description.get(), scalar(one, one_f32), b, impl_->b.get(), a,
-                    impl_->a.get(), scalar(beta, beta_f32), c, impl_->c.get(), c, impl_->c.get(),
-                    &algorithm.algorithm, workspace, algorithm.workspace, stream),
-        "cublasLtMatmul", impl_->name);
+  for (std::int64_t call = 0; call < impl_->calls; ++call) {
+    const auto at = [call](auto* matrix, std::int64_t stride, DType dtype) {
+      using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(matrix)>>,
+                                      const std::byte, std::byte>;
+      return static_cast<Byte*>(matrix) + call * stride * static_cast<std::int64_t>(ir::dtype_bytes(dtype));
+    };
+    void* const result = at(c, shape.c.batch, shape.result);
+    check(lt.multiply(impl_->handle, impl_->description.get(), scalar(one, one_f32),
+                      at(b, shape.b.batch, shape.dtype), impl_->b.get(), at(a, shape.a.batch, shape.dtype),
+                      impl_->a.get(), scalar(beta, beta_f32), result, impl_->c.get(), result, impl_->c.get(),
+                      &algorithm.algorithm, workspace, algorithm.workspace, stream),
+          "cublasLtMatmul", impl_->name);
+  }
 }
 
 }  // namespace rewire::codegen

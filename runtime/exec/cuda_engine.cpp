@@ -9,9 +9,9 @@
 
 #include "codegen/cuda/nvrtc.h"
 #include "ir/error.h"
-#include "ir/passes/pass.h"
 #include "runtime/exec/checks.h"
 #include "runtime/exec/cuda_kernels.h"
+#include "runtime/exec/cuda_lowering.h"
 #include "runtime/exec/cuda_program.h"
 #include "runtime/exec/cuda_staging.h"
 #include "runtime/exec/launch_times.h"
@@ -74,6 +74,7 @@ class CudaEngine final : public JitEngine {
         context_(options.device),
         target_(target_of(context_.facts())),
         kernels_(target_, options.cache_directory, options.compile_processes),
+        libraries_(options.choices),
         state_(module_) {
     state_.clear(streams_.compute);
     streams_.compute.synchronise("after clearing the state");
@@ -174,7 +175,9 @@ class CudaEngine final : public JitEngine {
       compiled.program.time_launches(shared(), streams_.compute, best);
       compiled.program.failure().rethrow();
     }
-    return launch_times(compiled.program.program(), best);
+    std::vector<std::string> labels;
+    for (const auto& launch : compiled.program.launches()) labels.push_back(launch->label());
+    return launch_times(compiled.program.program(), best, labels);
   }
 
  private:
@@ -208,15 +211,9 @@ class CudaEngine final : public JitEngine {
     return compiled;
   }
 
-  codegen::Program lower(const ir::Function& function) const {
-    ir::Module single = module_;
-    single.functions = {function};
-    ir::PassContext context;
-    context.training = training_.contains(function.name);
-    context.fourier_products = true;
-    ir::run_pipeline(single, context);
-    return codegen::lower(single, single.functions.front(),
-                          {options_.fuse, codegen::cuda::work_grain(target_)});
+  codegen::Program lower(const ir::Function& function) {
+    return lower_for_device(module_, function, {target_, training_.contains(function.name), options_.fuse},
+                            libraries_);
   }
 
   /// A larger arena lies elsewhere: the graphs over the one before are captured again when they are next run.

@@ -16,6 +16,7 @@
 #include "codegen/cuda/emit.h"
 #include "ir/module.h"
 #include "runtime/device/cuda/device.h"
+#include "runtime/exec/choice_record.h"
 #include "runtime/exec/engine.h"
 
 namespace rewire::runtime {
@@ -25,6 +26,7 @@ struct CudaEngineOptions {
   std::string cache_directory;  // machine code on disk; "": none
   int compile_processes = 1;    // that compile kernels; 1: this one
   bool fuse = true;             // false: one kernel an op, for the differential tests
+  ChoiceRecord choices;  // the algorithms of matrix products; of those that are not in it, cuBLASLt's first
   /// Fills arena, inputs and results with NaN before every run, checks the gaps behind every buffer after it,
   /// and so waits for each run.
   bool check_memory = false;

@@ -21,8 +21,6 @@ using codegen::Program;
 using cuda::Address;
 using cuda::Stream;
 
-constexpr std::int64_t kWorkspaceLimit = 32 << 20;  // what NVIDIA recommends for its newer devices
-
 class KernelCall final : public CudaLaunch {
  public:
   KernelCall(const KernelLaunch& launch, CudaKernel kernel)
@@ -50,11 +48,18 @@ class GemmCall final : public CudaLaunch {
         b_(launch.b.buffer),
         c_(launch.c.buffer),
         bias_(launch.bias.buffer),
-        calls_(codegen::device_gemm_calls(program, launch, /*tf32=*/false)),
-        gemm_(libraries.gemm(calls_.front().shape)) {}
+        calls_(codegen::device_gemm_calls(program, launch, kTf32)),
+        gemm_(libraries.gemm(calls_.front().shape, launch.location)) {}
 
   std::int64_t workspace_bytes() const override { return gemm_.workspace_bytes(); }
   bool is_library_call() const override { return true; }
+  std::string label() const override {
+    const std::string& algorithm = gemm_.chosen();
+    const std::size_t from = algorithm.find("algorithm"), to = algorithm.rfind(": ");
+    const auto calls = static_cast<std::int64_t>(calls_.size()) * gemm_.calls();
+    return fmt::format("{}{}, {}", codegen::full_name(calls_.front().shape),
+                       calls == 1 ? "" : fmt::format(", {} calls", calls), algorithm.substr(from, to - from));
+  }
   void enqueue(const std::vector<Address>& buffers, Address workspace, const Stream& stream) const override {
     const auto at = [&](std::int32_t buffer, std::int64_t offset) {
       return reinterpret_cast<void*>(buffers[static_cast<std::size_t>(buffer)] +
@@ -125,13 +130,6 @@ class HostCall final : public CudaLaunch {
 };
 
 }  // namespace
-
-const codegen::DeviceGemm& CudaLibraries::gemm(const codegen::DeviceGemmShape& shape) {
-  if (!blas_) blas_.emplace();
-  const auto known = gemms_.find(shape);
-  if (known != gemms_.end()) return known->second;
-  return gemms_.emplace(shape, codegen::DeviceGemm(*blas_, shape, kWorkspaceLimit)).first->second;
-}
 
 void HostFailure::set(const std::string& message) {
   const std::lock_guard lock(mutex_);

@@ -2,18 +2,16 @@
 // between. Each can be put on a stream that is being captured.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "codegen/library/cublas_lt.h"
 #include "codegen/program.h"
 #include "runtime/device/cuda/device.h"
 #include "runtime/exec/cuda_kernels.h"
+#include "runtime/exec/cuda_libraries.h"
 
 namespace rewire::runtime {
 
@@ -29,16 +27,6 @@ class HostFailure {
   std::string message_;
 };
 
-/// The libraries of an engine, opened when the first program asks. Calls of one shape share an object.
-class CudaLibraries {
- public:
-  const codegen::DeviceGemm& gemm(const codegen::DeviceGemmShape& shape);
-
- private:
-  std::optional<codegen::CublasLt> blas_;
-  std::map<codegen::DeviceGemmShape, codegen::DeviceGemm> gemms_;
-};
-
 class CudaLaunch {
  public:
   virtual ~CudaLaunch() = default;
@@ -47,6 +35,8 @@ class CudaLaunch {
   /// True for a library's call, which may load its kernels when it first runs: not while a stream is
   /// captured.
   virtual bool is_library_call() const { return false; }
+  /// What a profile calls it, if it knows more than the program: a product with its layout and algorithm.
+  virtual std::string label() const { return {}; }
   /// `buffers`: the address of element 0 of every buffer of the program.
   virtual void enqueue(const std::vector<cuda::Address>& buffers, cuda::Address workspace,
                        const cuda::Stream& stream) const = 0;

@@ -1,6 +1,7 @@
 // What the launches of a program took, those of one code together.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "codegen/program.h"
@@ -8,7 +9,9 @@
 
 namespace rewire::runtime {
 
-/// `seconds`: of each launch. By descending time.
-std::vector<LaunchTime> launch_times(const codegen::Program& program, const std::vector<double>& seconds);
+/// `seconds`: of each launch. `labels`: what a launch is called instead of the program's name for it, if it
+/// is not ""; launches of one label are one row. By descending time.
+std::vector<LaunchTime> launch_times(const codegen::Program& program, const std::vector<double>& seconds,
+                                     const std::vector<std::string>& labels = {});
 
 }  // namespace rewire::runtime

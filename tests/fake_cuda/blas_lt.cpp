@@ -1,12 +1,14 @@
 // The ABI of cuBLASLt: matrices column after column, products in double precision, put on a stream like any
-// other work. Every heuristic knows two algorithms, the first with a workspace where one is allowed, which it
-// fills with NaN.
+// other work. Every heuristic knows three algorithms: the first with a workspace where one is allowed, which
+// it fills with NaN; the second adds the two halves of a sum in f32, and so gives other last bits. A test may
+// have products refused (controls.h).
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "ir/error.h"
@@ -22,7 +24,9 @@ using ir::DType;
 
 enum LtStatus : int { kGood = 0, kUninitialized = 1, kInvalid = 7, kFailed = 13, kUnsupported = 15 };
 enum Scheme : std::uint32_t { kAnyScheme = 7 };
-constexpr std::uint64_t kWorkspace = 4096;
+constexpr std::uint64_t kWorkspace = 4096, kLargeWorkspace = 64 << 20;
+constexpr std::uint32_t kAlgorithms = 3, kHalves = 2;  // the second splits
+constexpr std::uint32_t kBiasEpilogue = 4;
 
 struct Handle {};
 
@@ -165,6 +169,27 @@ struct Product {
   void *d_data, *workspace;
 };
 
+/// The sum over the inner axis, in one go or in two halves, each rounded to f32.
+std::vector<double> sums(const std::vector<double>& a, const std::vector<double>& b, std::int64_t m,
+                         std::int64_t n, std::int64_t k, bool halves) {
+  std::vector<double> sum(static_cast<std::size_t>(m * n), 0);
+  const std::int64_t middle = halves ? k / 2 : k;
+  for (const auto& [begin, end] : {std::pair{std::int64_t{0}, middle}, std::pair{middle, k}}) {
+    std::vector<double> part(sum.size(), 0);
+    for (std::int64_t r = 0; r < m; ++r) {
+      double* const row = part.data() + r * n;
+      for (std::int64_t i = begin; i < end; ++i) {
+        const double x = a[static_cast<std::size_t>(r * k + i)];
+        const double* const other = b.data() + i * n;
+        for (std::int64_t c = 0; c < n; ++c) row[c] += x * other[c];
+      }
+    }
+    for (std::size_t i = 0; i < sum.size(); ++i)
+      sum[i] = halves ? static_cast<float>(sum[i] + static_cast<float>(part[i])) : sum[i] + part[i];
+  }
+  return sum;
+}
+
 std::int64_t inner_extent(const Product& p) {
   return p.description.transpose_a != 0 ? p.a.rows : p.a.columns;
 }
@@ -180,7 +205,7 @@ void multiply(const Product& p) {
   if (p.beta != 0) require(p.c_data, p.c.bytes(), "C");
   require(p.workspace, p.algorithm.workspace, "the workspace");
   if (p.algorithm.workspace > 0) std::memset(p.workspace, 0xFF, p.algorithm.workspace);
-  const bool biased = p.description.epilogue == 4, tf32 = p.description.compute == 77;
+  const bool biased = p.description.epilogue == kBiasEpilogue, tf32 = p.description.compute == 77;
   std::vector<double> bias;
   if (biased) {
     const Layout row{p.d.dtype, p.d.rows, 1, p.d.rows, 1, 0};
@@ -195,20 +220,14 @@ void multiply(const Product& p) {
       for (double& value : a) value = round_to_tf32(value);
       for (double& value : b) value = round_to_tf32(value);
     }
-    std::vector<double> d(static_cast<std::size_t>(m * n), 0);
+    const bool halves = p.algorithm.id == kHalves && p.a.dtype != DType::f64;
+    std::vector<double> d = sums(a, b, m, n, k, halves);
+    for (double& value : d) value *= p.alpha;
     if (p.beta != 0) {
-      d = read(p.c_data, p.c, batch, false);
-      for (double& value : d) value *= p.beta;
+      const std::vector<double> c = read(p.c_data, p.c, batch, false);
+      for (std::size_t i = 0; i < d.size(); ++i) d[i] += p.beta * c[i];
     }
-    for (std::int64_t r = 0; r < m; ++r) {
-      double* const row = d.data() + r * n;
-      for (std::int64_t i = 0; i < k; ++i) {
-        const double x = p.alpha * a[static_cast<std::size_t>(r * k + i)];
-        const double* const other = b.data() + i * n;
-        for (std::int64_t c = 0; c < n; ++c) row[c] += x * other[c];
-      }
-      for (std::int64_t c = 0; biased && c < n; ++c) row[c] += bias[static_cast<std::size_t>(r)];
-    }
+    for (std::size_t i = 0; biased && i < d.size(); ++i) d[i] += bias[i / static_cast<std::size_t>(n)];
     write(p.d_data, p.d, batch, std::move(d));
   }
   World::get().check_guards("a matrix product");
@@ -227,6 +246,21 @@ std::string mismatch(const Product& p) {
     return "no such type of sums for these operands";
   if (p.description.compute == 77 && p.a.dtype != DType::f32) return "TF32 is for f32";
   return "";
+}
+
+bool is_misaligned(const Layout& layout) {
+  const auto size = static_cast<std::int64_t>(ir::dtype_bytes(layout.dtype));
+  return size == 2 && layout.columns > 1 && layout.leading * size % 16 != 0;
+}
+
+/// Whether a test said that there is no algorithm for such a product.
+bool is_refused(const Product& p, std::uint64_t workspace) {
+  const bool several = p.d.batch > 1,
+             misaligned = is_misaligned(p.a) || is_misaligned(p.b) || is_misaligned(p.d);
+  return refuses("all") || (refuses("bias") && p.description.epilogue == kBiasEpilogue) ||
+         (refuses("repeat") && several && (p.a.batch_stride == 0 || p.b.batch_stride == 0)) ||
+         (refuses("batch") && several) || (refuses("misaligned") && misaligned) ||
+         (refuses("workspace") && workspace < kLargeWorkspace);
 }
 
 bool shapes_of(Product& product, const void* description, const void* a, const void* b, const void* c,
@@ -362,12 +396,31 @@ REWIRE_FAKE_API int cublasLtMatmulAlgoGetHeuristic(void* handle, void* descripti
       return kInvalid;
     if (const std::string wrong = mismatch(product); !wrong.empty())
       return refuse(kCall, kUnsupported, wrong);
-    *found = std::min(wanted, 2);
+    *found = 0;
+    if (is_refused(product, given->workspace))  // in either of the two words that there are for it
+      return refuses("bias") || refuses("all") ? kUnsupported : kGood;
+    *found = std::min(wanted, static_cast<int>(kAlgorithms));
     for (int i = 0; i < *found; ++i) {
       Algorithm algorithm{static_cast<std::uint32_t>(i) + 1, 0, given->alignment, 0, {}};
-      if (i == 0 && given->workspace >= kWorkspace) algorithm.workspace = kWorkspace;
+      if (algorithm.id == kHalves) algorithm.scheme = 2;
+      if (i == 0 && given->workspace >= kWorkspace)
+        algorithm.workspace = refuses("workspace") ? kLargeWorkspace : kWorkspace;
       static_cast<HeuristicResult*>(to)[i] = {algorithm, algorithm.workspace, kGood, 1, {}};
     }
+    return kGood;
+  });
+}
+
+REWIRE_FAKE_API int cublasLtMatmulAlgoCheck(void* handle, void* description, void* a, void* b, void* c,
+                                            void* d, const void* given, void* result) {
+  return guarded("cublasLtMatmulAlgoCheck", [&]() -> int {
+    Product product;
+    if (handles.find(handle) == nullptr || !shapes_of(product, description, a, b, c, d)) return kInvalid;
+    const auto* const algorithm = static_cast<const Algorithm*>(given);
+    if (algorithm->id == 0 || algorithm->id > kAlgorithms || is_refused(product, kLargeWorkspace))
+      return kUnsupported;
+    static_cast<HeuristicResult*>(result)->workspace = algorithm->workspace;
+    static_cast<HeuristicResult*>(result)->state = kGood;
     return kGood;
   });
 }
@@ -377,7 +430,12 @@ REWIRE_FAKE_API int cublasLtMatmulAlgoConfigGetAttribute(const void* algorithm, 
   static constexpr const char* kCall = "cublasLtMatmulAlgoConfigGetAttribute";
   return guarded(kCall, [&]() -> int {
     if (attribute < 0 || attribute > 6 || size != sizeof(std::uint32_t)) return refuse(kCall, kInvalid, "");
-    const std::uint32_t number = attribute == 0 ? static_cast<const Algorithm*>(algorithm)->id : 0;
+    const auto* const asked = static_cast<const Algorithm*>(algorithm);
+    const std::uint32_t split = asked->id == kHalves ? 2 : 1;
+    const std::uint32_t number = attribute == 0   ? asked->id
+                                 : attribute == 2 ? split
+                                 : attribute == 3 ? asked->scheme
+                                                  : 0;
     std::memcpy(value, &number, size);
     *written = size;
     return kGood;
@@ -396,6 +454,7 @@ REWIRE_FAKE_API int cublasLtMatmul(void* handle, void* description, const void* 
     if (const std::string wrong = mismatch(p); !wrong.empty()) return refuse(kCall, kUnsupported, wrong);
     const auto* const algorithm = static_cast<const Algorithm*>(given);
     if (algorithm == nullptr || algorithm->id == 0) return refuse(kCall, kInvalid, "no algorithm is given");
+    if (is_refused(p, workspace_bytes)) return refuse(kCall, kUnsupported, "the heuristic would refuse it");
     p.algorithm = *algorithm;
     const std::array<const void*, 4> pointers = {a, b, c, d};
     for (std::size_t i = 0; i < pointers.size(); ++i) {
@@ -404,7 +463,7 @@ REWIRE_FAKE_API int cublasLtMatmul(void* handle, void* description, const void* 
     }
     if (workspace_bytes < p.algorithm.workspace || (p.algorithm.workspace > 0 && !aligned(workspace, 256)))
       return refuse(kCall, kInvalid, "the workspace is too small, or not aligned to 256 bytes");
-    if (p.description.epilogue == 4 && !aligned(p.description.bias, 16))
+    if (p.description.epilogue == kBiasEpilogue && !aligned(p.description.bias, 16))
       return refuse(kCall, kInvalid, "the bias is not aligned to 16 bytes");
     const bool wide = p.description.scale == 1;
     const auto scalar = [&](const void* value) {

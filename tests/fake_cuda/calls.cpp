@@ -24,8 +24,12 @@ struct Ledger {
   std::string failing;
   long failing_after = 0;  // calls of it that are still good
   int failing_code = 0;
+  std::string refused;  // rules with a space between them
 
-  Ledger() { read_environment(); }
+  Ledger() {
+    read_environment();
+    if (const char* const rules = std::getenv("REWIRE_FAKE_CUDA_REFUSE")) refused = rules;
+  }
 
   /// REWIRE_FAKE_CUDA_FAIL=cuMemAlloc_v2:3:2; :-9 for a signal in place of an answer.
   void read_environment() {
@@ -68,6 +72,10 @@ int enter(const char* call) {
     return l.failing_code;
   }
   return l.broken;
+}
+
+bool refuses(const char* rule) {
+  return (" " + ledger().refused + " ").find(" " + std::string(rule) + " ") != std::string::npos;
 }
 
 void fault(const std::string& message) {
@@ -123,6 +131,10 @@ REWIRE_FAKE_API void rewire_fake_cuda_controls(Controls* controls) {
   controls->order = [](unsigned long seed) {
     const Lock lock(World::get().mutex);
     World::get().set_order(seed);
+  };
+  controls->refuse = [](const char* rules) {
+    const Lock lock(World::get().mutex);
+    ledger().refused = rules;
   };
 }
 

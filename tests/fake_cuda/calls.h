@@ -12,6 +12,9 @@ namespace rewire::fake_cuda {
 /// before; 0: go on. A function that releases something does so in any case and answers this afterwards.
 int enter(const char* call);
 
+/// Whether a test, or $REWIRE_FAKE_CUDA_REFUSE, named this rule: of products that a library is not to take.
+bool refuses(const char* rule);
+
 /// Keeps the message for the test to read, and prints it.
 void fault(const std::string& message);
 

@@ -221,19 +221,19 @@ TEST_CASE("an error of every call names the call, and nothing is lost") {
   fake_cuda::use().reset();
   run();
   std::vector<std::string> calls;
-  for (const char* call :
-       {"cublasLtCreate", "cublasLtMatmulDescCreate", "cublasLtMatmulDescSetAttribute",
-        "cublasLtMatrixLayoutCreate", "cublasLtMatrixLayoutSetAttribute", "cublasLtMatmulPreferenceCreate",
-        "cublasLtMatmulPreferenceSetAttribute", "cublasLtMatmulAlgoGetHeuristic", "cublasLtMatmul"}) {
+  for (const char* call : {"cublasLtCreate", "cublasLtMatmulDescCreate", "cublasLtMatmulDescSetAttribute",
+                           "cublasLtMatrixLayoutCreate", "cublasLtMatrixLayoutSetAttribute",
+                           "cublasLtMatmulPreferenceCreate", "cublasLtMatmulPreferenceSetAttribute",
+                           "cublasLtMatmulAlgoGetHeuristic", "cublasLtMatmulAlgoCheck", "cublasLtMatmul"}) {
     const long times = fake_cuda::use().calls(call);
     CHECK(times > 0);
     for (long nth = 1; nth <= times; ++nth) {
       CAPTURE(call, nth);
       fake_cuda::use().reset();
-      fake_cuda::use().fail(call, nth, 15);
+      fake_cuda::use().fail(call, nth, 14);
       const std::string message = test::message_of<RuntimeFailure>(run);
       CHECK(message.starts_with(std::string(call) + " for "));
-      CHECK(message.find("CUBLAS_STATUS_NOT_SUPPORTED") != std::string::npos);
+      CHECK(message.find("CUBLAS_STATUS of the fake library") != std::string::npos);
       CHECK(std::string(fake_cuda::use().live()).empty());
     }
     fake_cuda::use().reset();
@@ -268,6 +268,39 @@ TEST_CASE("a launch is a call for each index before the innermost batch axis") {
   CHECK(calls[1].b == 960 + 64);
   CHECK(calls[0].b == 64);
   CHECK(calls[1].c == 400);
+}
+
+TEST_CASE("an algorithm is told in text that any process can take it from") {
+  fake_cuda::use().reset();
+  const DeviceGemmShape shape{.m = 4, .n = 3, .k = 6, .a = {0, 6, 1}, .b = {0, 3, 1, 4}, .c = {0, 3, 1, 4}};
+  const Context context;
+  const CublasLt library;
+  const DeviceGemm first(library, shape, kWorkspaceLimit, 3);
+  REQUIRE(first.algorithms().size() == 3);
+  for (const std::string& text : first.algorithms()) {
+    CAPTURE(text);
+    CHECK(text.starts_with("cuBLASLt " + CublasLt::version() + " algorithm "));
+    CHECK(codegen::is_algorithm_text(text));
+    DeviceGemm other(library, shape, kWorkspaceLimit);  // knows one
+    CHECK(other.choose(text));
+    CHECK(other.chosen() == text);
+    CHECK(other.workspace_bytes() == (text == first.algorithms()[0] ? 4096 : 0));
+  }
+  const std::string second = first.algorithms()[1];
+  const std::size_t words = second.rfind(": ") + 2, version = std::string("cuBLASLt ").size();
+  DeviceGemm gemm(library, shape, kWorkspaceLimit);
+  for (const std::string& text :
+       {second.substr(0, words) + "63" + second.substr(second.find('-', words)),  // there is no such one
+        second.substr(0, version) + "1" + second.substr(version), second.substr(0, second.size() - 2),
+        second + "-0", second + " ", std::string("cuBLASLt"), std::string()}) {
+    CAPTURE(text);
+    CHECK_FALSE(gemm.choose(text));
+    CHECK(gemm.chosen() == first.algorithms()[0]);
+  }
+  CHECK(codegen::is_algorithm_text(second));
+  CHECK_FALSE(codegen::is_algorithm_text(second + "-0"));
+  CHECK_FALSE(codegen::is_algorithm_text(second.substr(0, second.size() - 2)));
+  CHECK_FALSE(codegen::is_algorithm_text(second.substr(0, words) + "x-0-0-0-0-0-0-0"));
 }
 
 TEST_CASE("a matrix that is contiguous in neither direction is refused") {
