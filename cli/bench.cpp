@@ -102,7 +102,7 @@ Result measure(const Request& request, const Network& network) {
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
   const auto threads = static_cast<int>(request.threads > 0 ? request.threads : network.recipe.train.threads);
   const std::unique_ptr<runtime::JitEngine> engine =
-      runtime::make_compiling_engine(name, bench.module, threads);
+      runtime::make_compiling_engine(name, bench.module, threads, tuner.record());
   runtime::start_state(*engine, bench.module, runtime::fresh_weights(bench.module, network.plugins, seed),
                        seed);
   std::vector<double> seconds = runtime::time_rounds(*engine, bench.programs, kWarmUp, request.steps);

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 namespace rewire::cli {
 
 void declare_choices(ChoiceRequest& request, Options& options) {
@@ -18,7 +21,25 @@ runtime::ChoiceOptions choice_options(const ChoiceRequest& request) {
   return options;
 }
 
+namespace {
+
+/// Of the many products of a network: the algorithm in words, without its bytes, and what it gained.
+std::string describe_gemm(const runtime::MadeChoice& choice) {
+  std::string text =
+      fmt::format("{}: {}, by {}", choice.key, choice.taken.substr(0, choice.taken.rfind(": ")), choice.by);
+  if (choice.seconds.empty()) return text;
+  const auto& [label, least] =
+      *std::ranges::min_element(choice.seconds, {}, &std::pair<std::string, double>::second);
+  return text + fmt::format(" (of {} the fastest is {}, {:.4f} ms; {}: {:.4f} ms)", choice.seconds.size(),
+                            label.substr(0, label.find(':')), least * 1e3,
+                            choice.seconds[0].first.substr(0, choice.seconds[0].first.find(':')),
+                            choice.seconds[0].second * 1e3);
+}
+
+}  // namespace
+
 std::string describe(const runtime::MadeChoice& choice) {
+  if (choice.key.starts_with(runtime::kGemmChoice)) return describe_gemm(choice);
   std::string text = fmt::format("{}: {}, by {}", choice.key, choice.taken, choice.by);
   for (std::size_t i = 0; i < choice.seconds.size(); ++i) {
     const auto& [candidate, seconds] = choice.seconds[i];

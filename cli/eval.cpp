@@ -83,7 +83,7 @@ void run(const Request& request) {
   const std::unique_ptr<runtime::Loader> loader = data.load();
   const runtime::TensorMap weights = runtime::read_weights(module, weights_file);
   const std::unique_ptr<runtime::Engine> engine =
-      runtime::make_engine(engine_name, module, static_cast<int>(recipe.train.threads));
+      runtime::make_engine(engine_name, module, static_cast<int>(recipe.train.threads), tuner.record());
   runtime::start_state(*engine, module, weights, static_cast<std::uint64_t>(recipe.seed));
   const runtime::Accuracy accuracy =
       *runtime::measure_accuracy(*engine, "eval", *loader, [](std::int64_t) { return true; });

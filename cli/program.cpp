@@ -13,9 +13,11 @@ void declare_program(ProgramRequest& request, Options& options, const std::strin
 }
 
 std::unique_ptr<runtime::Engine> start_engine(const Network& network, const ir::Module& module,
-                                              const ProgramRequest& request) {
+                                              const ProgramRequest& request,
+                                              const runtime::ChoiceRecord& choices) {
   const runtime::TensorMap weights = runtime::read_weights(module, request.weights);
-  std::unique_ptr<runtime::Engine> engine = runtime::make_engine(engine_of(request.engine), module);
+  std::unique_ptr<runtime::Engine> engine =
+      runtime::make_engine(engine_of(request.engine), module, 0, choices);
   runtime::start_state(*engine, module, weights, static_cast<std::uint64_t>(network.recipe.seed));
   return engine;
 }

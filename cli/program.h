@@ -8,6 +8,7 @@
 #include "cli/engine.h"
 #include "cli/network.h"
 #include "ir/module.h"
+#include "runtime/exec/choice_record.h"
 #include "runtime/exec/engine.h"
 
 namespace rewire::cli {
@@ -19,8 +20,9 @@ struct ProgramRequest {
 /// --weights, --input, --device and --engine; `input_doc` says what --input holds.
 void declare_program(ProgramRequest& request, Options& options, const std::string& input_doc);
 
-/// The engine of a module, holding the weights of the file.
+/// The engine of a module, holding the weights of the file. `choices`: what was chosen for it.
 std::unique_ptr<runtime::Engine> start_engine(const Network& network, const ir::Module& module,
-                                              const ProgramRequest& request);
+                                              const ProgramRequest& request,
+                                              const runtime::ChoiceRecord& choices = {});
 
 }  // namespace rewire::cli

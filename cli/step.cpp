@@ -50,7 +50,8 @@ void run(const Request& request) {
   runtime::Tuner tuner =
       runtime::make_tuner(engine_of(request.program.engine), choice_options(request.choices));
   runtime::make_choices(module, {"step", "accumulate", "apply"}, tuner);
-  const std::unique_ptr<runtime::Engine> engine = start_engine(network, module, request.program);
+  const std::unique_ptr<runtime::Engine> engine =
+      start_engine(network, module, request.program, tuner.record());
 
   const std::vector<double> losses =
       runtime::run_given_steps(*engine, module, images, labels, request.steps, recipe.train.accumulate);

@@ -1,8 +1,10 @@
 #include "runtime/exec/choice_record.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "codegen/library/cublas_lt.h"
 #include "ir/error.h"
 #include "ir/passes/choose_lowerings.h"
 #include "runtime/io/files.h"
@@ -16,10 +18,18 @@ constexpr std::size_t kMostBytes = 1 << 24;
 
 void check(const MadeChoice& choice, const std::string& where) {
   const std::string kind = choice.key.substr(0, choice.key.find(' '));
+  if (kind == kGemmChoice) {
+    if (!codegen::is_algorithm_text(choice.taken))
+      user_error("{}: '{}' is no algorithm of cuBLASLt's, which '{}' has", where, printable(choice.taken),
+                 printable(choice.key));
+    return;
+  }
   const std::vector<std::string> candidates = ir::choice_candidates(kind);
   if (candidates.empty()) {
+    std::vector<std::string> kinds = ir::choice_kinds();
+    kinds.emplace_back(kGemmChoice);
     user_error("{}: '{}' is no choice of this Rewire{}", where, printable(choice.key),
-               did_you_mean(kind, ir::choice_kinds()));
+               did_you_mean(kind, kinds));
   }
   if (std::ranges::find(candidates, choice.taken) == candidates.end()) {
     user_error("{}: '{}' is none of {}, which '{}' has{}", where, printable(choice.taken),
@@ -34,7 +44,7 @@ MadeChoice choice_from_json(const Json& json) {
   choice.by = json.value("by", std::string(kByModel));
   if (const auto times = json.find("ms"); times != json.end()) {
     for (const auto& [candidate, milliseconds] : times->items())
-      choice.seconds.emplace_back(candidate, milliseconds.get<double>() * 1e-3);
+      choice.seconds.emplace_back(candidate, std::round(milliseconds.get<double>() * 1e6) / 1e9);
   }
   return choice;
 }
@@ -58,7 +68,8 @@ Json to_json(const ChoiceRecord& record) {
   Json list = Json::array();
   for (const MadeChoice& choice : record.made()) {
     Json item = {{"key", choice.key}, {"taken", choice.taken}, {"by", choice.by}};
-    for (const auto& [candidate, seconds] : choice.seconds) item["ms"][candidate] = seconds * 1e3;
+    for (const auto& [candidate, seconds] : choice.seconds)
+      item["ms"][candidate] = std::round(seconds * 1e9) / 1e6;
     list.push_back(std::move(item));
   }
   return list;

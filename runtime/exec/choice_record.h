@@ -13,10 +13,13 @@ namespace rewire::runtime {
 /// How a choice was made: by the clock here, or by the cost model (asked to, or no time was left for it).
 inline constexpr std::string_view kByTiming = "timing", kByModel = "model";
 
+/// The kind of the choices of a matrix product's algorithm; of others ir/passes/choose_lowerings.h tells.
+inline constexpr std::string_view kGemmChoice = "gemm";
+
 struct MadeChoice {
   std::string key, taken;
   std::string by;
-  /// Of the candidates that were timed, in the cost model's order: the best run.
+  /// Of the candidates that were timed, by name or label, in the cost model's order: the best run.
   std::vector<std::pair<std::string, double>> seconds;
   bool operator==(const MadeChoice&) const = default;
 };
@@ -34,7 +37,8 @@ class ChoiceRecord {
   std::vector<MadeChoice> made_;
 };
 
-/// [{"key": …, "taken": …, "by": "timing", "ms": {"CANDIDATE": …, …}}, …]
+/// [{"key": …, "taken": …, "by": "timing", "ms": {"CANDIDATE": …, …}}, …]. Times to the nanosecond, so that
+/// what is read and written again is the same text.
 nlohmann::ordered_json to_json(const ChoiceRecord& record);
 /// UserError, beginning with `where`, on what is no such list, on a kind of choice or a candidate that there
 /// is not, and on a key that stands twice.

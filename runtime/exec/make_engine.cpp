@@ -10,26 +10,32 @@
 #include "runtime/device/cuda/device.h"
 #include "runtime/exec/cuda_engine.h"
 #include "runtime/exec/cuda_kernels.h"
+#include "runtime/exec/gemm_choices.h"
 
 namespace rewire::runtime {
 namespace {
 
-std::unique_ptr<JitEngine> make_jit(const ir::Module& module, int threads) {
+std::unique_ptr<JitEngine> make_jit(const ir::Module& module, int threads, const ChoiceRecord& /*choices*/) {
   JitEngineOptions options;
   options.threads = threads;
   options.cache_directory = kernel_cache_directory();
   return make_jit_engine(module, options);
 }
 
-std::unique_ptr<JitEngine> make_cuda(const ir::Module& module, int /*threads*/) {
+/// Never released: libraries keep what they loaded into a context while engines come and go, and when the
+/// process ends the driver may be gone before us.
+void hold_context() {
+  static const auto* const context = new cuda::Context(0);
+  static_cast<void>(context);
+}
+
+std::unique_ptr<JitEngine> make_cuda(const ir::Module& module, int /*threads*/, const ChoiceRecord& choices) {
   CudaEngineOptions options;
   options.cache_directory = kernel_cache_directory();
   options.compile_processes = compile_processes();
+  options.choices = choices;
   std::unique_ptr<JitEngine> engine = make_cuda_engine(module, options);
-  // Never released: libraries keep what they loaded into a context while engines come and go, and when the
-  // process ends the driver may be gone before us.
-  static const auto* const context = new cuda::Context(options.device);
-  static_cast<void>(context);
+  hold_context();
   return engine;
 }
 
@@ -47,15 +53,24 @@ EngineFacts cuda_facts() {
            {"cuBLASLt", codegen::CublasLt::version()}}};
 }
 
+void choose_on_device(const ir::Module& module, const std::vector<std::string>& functions, Tuner& tuner) {
+  require_engine(kCudaEngine);
+  hold_context();
+  choose_algorithms(module, functions, tuner);
+}
+
 struct EngineRow {
   std::string_view name;
   bool on_cpu;
-  std::unique_ptr<JitEngine> (*make)(const ir::Module&, int threads);  // null: the evaluator
+  std::unique_ptr<JitEngine> (*make)(const ir::Module&, int threads,
+                                     const ChoiceRecord&);  // null: the evaluator
   EngineFacts (*facts)();
+  void (*choose_late)(const ir::Module&, const std::vector<std::string>& functions, Tuner&);
 };
-constexpr std::array<EngineRow, 3> kEngines = {{{"jit", true, make_jit, cpu_facts},
-                                                {"evaluator", true, nullptr, cpu_facts},
-                                                {kCudaEngine, false, make_cuda, cuda_facts}}};
+constexpr std::array<EngineRow, 3> kEngines = {
+    {{"jit", true, make_jit, cpu_facts, nullptr},
+     {"evaluator", true, nullptr, cpu_facts, nullptr},
+     {kCudaEngine, false, make_cuda, cuda_facts, choose_on_device}}};
 
 const EngineRow& engine_row(std::string_view name) {
   for (const EngineRow& row : kEngines) {
@@ -111,16 +126,18 @@ void require_engine(std::string_view name) {
   if (const std::string problem = cuda_missing(); !problem.empty()) user_error("--device cuda: {}", problem);
 }
 
-std::unique_ptr<Engine> make_engine(std::string_view name, const ir::Module& module, int threads) {
+std::unique_ptr<Engine> make_engine(std::string_view name, const ir::Module& module, int threads,
+                                    const ChoiceRecord& choices) {
   const EngineRow& row = engine_row(name);
-  return row.make == nullptr ? make_evaluator_engine(module) : row.make(module, threads);
+  if (row.make == nullptr) return make_evaluator_engine(module);
+  return row.make(module, threads, choices);
 }
 
-std::unique_ptr<JitEngine> make_compiling_engine(std::string_view name, const ir::Module& module,
-                                                 int threads) {
+std::unique_ptr<JitEngine> make_compiling_engine(std::string_view name, const ir::Module& module, int threads,
+                                                 const ChoiceRecord& choices) {
   const EngineRow& row = engine_row(name);
   if (row.make == nullptr) user_error("the engine '{}' compiles nothing", name);
-  return row.make(module, threads);
+  return row.make(module, threads, choices);
 }
 
 EngineFacts engine_facts(std::string_view name) {
@@ -134,8 +151,9 @@ Tuner make_tuner(std::string_view engine, const ChoiceOptions& options) {
   tuner.time = options.autotune && row.make != nullptr;
   tuner.cache_directory = kernel_cache_directory();
   tuner.place = timing_place(engine);
-  tuner.make_engine = [&row](const ir::Module& trial) { return row.make(trial, 0); };
+  tuner.make_engine = [&row](const ir::Module& trial) { return row.make(trial, 0, {}); };
   if (!row.on_cpu) tuner.measure = launches_seconds;
+  if (row.choose_late != nullptr) tuner.late_choices = row.choose_late;
   return Tuner(std::move(tuner));
 }
 

@@ -26,11 +26,13 @@ inline constexpr std::string_view kCudaEngine = "cuda";
 /// cuBLASLt.
 void require_engine(std::string_view name);
 /// UserError with the nearest match for an unknown name. The module must be verified. `threads` compute,
-/// where the engine has threads; 0: one a core.
-std::unique_ptr<Engine> make_engine(std::string_view name, const ir::Module& module, int threads = 0);
+/// where the engine has threads; 0: one a core. `choices`: a tuner's record, for what an engine itself takes
+/// from it.
+std::unique_ptr<Engine> make_engine(std::string_view name, const ir::Module& module, int threads = 0,
+                                    const ChoiceRecord& choices = {});
 /// The same for those that compile. UserError for one that does not.
 std::unique_ptr<JitEngine> make_compiling_engine(std::string_view name, const ir::Module& module,
-                                                 int threads = 0);
+                                                 int threads = 0, const ChoiceRecord& choices = {});
 
 /// What beside the program decides the bits that an engine computes.
 struct EngineFacts {

@@ -6,13 +6,17 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "ir/choice.h"
 #include "runtime/exec/choice_cache.h"
 #include "runtime/exec/choice_record.h"
 #include "runtime/exec/engine.h"
+#include "runtime/exec/race.h"
 
 namespace rewire::runtime {
+
+class Tuner;
 
 struct TunerOptions {
   ChoiceRecord given;           // made before: taken as they are
@@ -28,6 +32,20 @@ struct TunerOptions {
   /// Runs function "trial" and says what it took; empty: the clock before and after. For a device, whose runs
   /// spend more on copies to and from the host than on the candidate.
   std::function<double(Engine&, const TensorMap& inputs)> measure = {};
+  /// Asks whatever programs leave to choose once their ops are lowered; empty: nothing.
+  std::function<void(const ir::Module&, const std::vector<std::string>& functions, Tuner&)> late_choices = {};
+};
+
+/// A choice, and how its candidates are timed. A library's algorithms are one: no list of them stands
+/// anywhere but in the library, which may refuse what was recorded elsewhere.
+struct TimedChoice {
+  std::string key;
+  std::vector<std::string> candidates;  // one or more, the fastest by the cost model first
+  std::vector<std::string> labels;      // of the candidates, for the record of their times
+  /// Whether an answer that was made before can still be taken. If not, the choice is made anew.
+  std::function<bool(const std::string& answer)> accepts;
+  std::function<std::vector<Racer>()> racers;
+  double budget_seconds = 0;  // of running them; nothing is timed without
 };
 
 class Tuner final : public ir::Chooser {
@@ -36,25 +54,37 @@ class Tuner final : public ir::Chooser {
 
   /// UserError if a recorded answer is none of the candidates.
   std::string choose(const ir::Choice& choice) override;
+  std::string choose(const TimedChoice& choice);
 
   /// What was asked, in order.
   const ChoiceRecord& record() const { return record_; }
   /// How many of them the clock decided, here and now.
   int timed() const { return timed_; }
+  /// How many the clock would have decided, had there been time; and the seconds that running took.
+  int out_of_time() const { return out_of_time_; }
+  double seconds() const { return seconds_; }
+  /// How many recorded answers were not accepted.
+  int refused() const { return refused_; }
+
+  /// Asks the options' late choices.
+  void choose_late(const ir::Module& module, const std::vector<std::string>& functions);
 
  private:
-  MadeChoice make(const ir::Choice& choice);
-  MadeChoice time(const ir::Choice& choice);
+  std::vector<Racer> racers(const ir::Choice& choice) const;
+  MadeChoice make(const TimedChoice& choice);
+  MadeChoice time(const TimedChoice& choice);
   double now() const;
 
   TunerOptions options_;
   ChoiceCache cache_;
   ChoiceRecord record_;
-  int timed_ = 0;
+  int timed_ = 0, out_of_time_ = 0, refused_ = 0;
+  double seconds_ = 0;
 };
 
 /// Every choice in the programs of `module`, put into it: no engine then has one left to make. The cost
-/// model's for programs that are not in `functions`.
+/// model's for programs that are not in `functions`. Then the tuner's late choices, which stand in its record
+/// alone: an engine takes them from there.
 void make_choices(ir::Module& module, const std::vector<std::string>& functions, Tuner& tuner);
 
 }  // namespace rewire::runtime

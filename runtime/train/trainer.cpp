@@ -101,7 +101,8 @@ class Run {
         recipe_(request.recipe),
         folder_(folder),
         observer_(observer),
-        engine_(make_engine(request.engine, plan.programs.module, static_cast<int>(recipe_.train.threads))),
+        engine_(make_engine(request.engine, plan.programs.module, static_cast<int>(recipe_.train.threads),
+                            start.progress.choices)),
         progress_(start.progress),
         metrics_(folder.file("metrics.jsonl"), start.progress.metrics_bytes),
         test_loader_(plan.test_data.load()) {

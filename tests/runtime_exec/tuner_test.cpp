@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "ir/builder.h"
@@ -221,6 +222,11 @@ TEST_CASE("A file of choices is read as it was written, and its faults are one l
   ChoiceRecord wanted;
   wanted.add({"circulant_matmul a", "fft", "timing", {{"fft", 2e-3}, {"dense", 3.5e-3}}});
   CHECK(runtime::read_choice_file(file) == wanted);
+  // However many digits a time has.
+  ChoiceRecord timed;
+  timed.add({"circulant_matmul a", "fft", "timing", {{"fft", 2.2514198720455172e-4}, {"dense", 1.0 / 3}}});
+  const auto text = [](const ChoiceRecord& record) { return runtime::to_json(record).dump(); };
+  CHECK(text(runtime::record_from_json(runtime::to_json(timed), "")) == text(timed));
   CHECK(refusal(R"([{"key": "circulant_matmull a", "taken": "fft"}])") ==
         ": 'circulant_matmull a' is no choice of this Rewire (did you mean 'circulant_matmul'?)");
   CHECK(refusal(R"([{"key": "circulant_matmul a", "taken": "split3"}])") ==
