@@ -81,6 +81,7 @@ struct WorkGrain {
   std::int64_t attention_elements = 65536;     // most queries x keys on chip at once
   bool bias_like_result = false;               // GEMMs take a bias of their result's dtype alone
   bool any_float_product = false;              // GEMMs take f64 and f16 beside f32 and bf16
+  std::int64_t narrow_attention_elements = 0;  // of bf16, rounded for tensor cores (tile/attention.h); 0: not
 };
 
 struct FuseOptions {

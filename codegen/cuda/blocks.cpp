@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <set>
 #include <utility>
 #include <vector>
@@ -31,7 +32,7 @@ class BlockWriter {
     const std::int64_t walkers = !rows ? 1 : plan_.by_partition ? kernel_.partitions : kernel_.row_count();
     const std::int64_t outer = extent_of(kernel_, axes_of(kernel_, AxisUse::outer));
     LaunchShape launch{outer * walkers, plan_.threads, plan_.shared_bytes};
-    text_.head(lines_, launch, resident_blocks(),
+    text_.head(lines_, launch, plan_.resident_blocks,
                plan_.by_partition ? "a block walks a part's rows" : "a block an instance");
     lines_.indent(1);
     lines_.line("REWIRE_SHARED(shared);");
@@ -50,13 +51,6 @@ class BlockWriter {
   }
 
  private:
-  /// Products are what needs several blocks to hide its waiting; long lists of sums need registers.
-  int resident_blocks() const {
-    const bool dots = std::any_of(plan_.prologue.begin(), plan_.prologue.end(),
-                                  [](const BlockStep& step) { return step.kind == StepKind::dot; });
-    return dots ? std::max(512 / plan_.threads, 1) : 1;
-  }
-
   // --- places
 
   void declare_arrays() {
@@ -71,7 +65,8 @@ class BlockWriter {
         shape += fmt::format("[{}]", extent);
       }
       lines_.line("{0}* const {1} = reinterpret_cast<{0}*>(shared + {2});  // {3}",
-                  arithmetic_type(array.dtype), text_.name(value), array.offset, shape);
+                  array.narrow ? storage_type(ir::DType::bf16) : arithmetic_type(array.dtype),
+                  text_.name(value), array.offset, shape);
     }
   }
 
@@ -106,6 +101,7 @@ class BlockWriter {
 
   void write_rows() {
     start_carried();
+    order_all();
     const std::int64_t rows = kernel_.rows_per_partition();
     if (kernel_.partitions == 1) {
       lines_.open("for (int row = 0; row < {}; ++row)", rows);
@@ -116,10 +112,12 @@ class BlockWriter {
     text_.declare_indices(lines_, AxisUse::row, "row");
     write_steps(plan_.body);
     carry();
+    order_all();
     lines_.close();
   }
 
   void start_carried() {
+    order_all();
     for (std::size_t i = 0; i < kernel_.carried.size(); ++i) {
       const tile::Carried& carried = kernel_.carried[i];
       if (plan_.carried_arrays[i] < 0) {
@@ -130,6 +128,7 @@ class BlockWriter {
       open_points(text_.info(carried.entry).lanes);
       lines_.line("{} = {};", place(carried.entry), read(carried.initial).text);
       close_points();
+      barrier();
     }
   }
 
@@ -143,7 +142,10 @@ class BlockWriter {
     }
     for (const auto& [key, group] : by_lanes) {
       const bool scalars = key.second.empty();
-      if (!scalars) open_points(key.second);
+      if (!scalars) {
+        order_all();
+        open_points(key.second);
+      }
       std::vector<std::string> texts;
       for (const tile::Carried* carried : group) {
         texts.push_back(read(carried->next).text);
@@ -155,15 +157,79 @@ class BlockWriter {
       for (std::size_t i = 0; i < group.size(); ++i) {
         lines_.line("{} = {};", scalars ? text_.name(group[i]->entry) : place(group[i]->entry), texts[i]);
       }
-      if (!scalars) close_points();
+      if (!scalars) {
+        close_points();
+        barrier();
+      }
     }
+  }
+
+  // --- order
+
+  void barrier() {
+    lines_.line("__syncthreads();");
+    read_.clear();
+    written_.clear();
+    touched_.clear();
+  }
+  /// Before what is not a step of its own.
+  void order_all() {
+    if (!read_.empty() || !written_.empty() || !touched_.empty()) barrier();
+  }
+
+  /// A barrier before a step that reads or writes shared memory which another thread may have yet to write,
+  /// or to read, since the last one.
+  void order_before(const BlockStep& step) {
+    std::vector<Span> reads, writes;
+    std::set<std::int32_t> touches;
+    for (const Node* node : step.nodes) {
+      for (TileValue operand : tile::operands_of(*node)) add_reads(operand, reads);
+      const TileValue result = tile::result_of(*node);
+      if (result && plan_.value(result).home == BlockHome::shared) writes.push_back(span(result));
+      const tile::Access* access = tile::access_of(*node);
+      if (access == nullptr || std::holds_alternative<tile::Random>(*node)) continue;
+      if (kernel_.arguments[static_cast<std::size_t>(access->argument)].use != tile::ArgumentUse::read)
+        touches.insert(access->argument);
+    }
+    const auto meet = [](const std::vector<Span>& these, const std::vector<Span>& those) {
+      return std::any_of(these.begin(), these.end(), [&](const Span& a) {
+        return std::any_of(those.begin(), those.end(),
+                           [&](const Span& b) { return a.begin < b.end && b.begin < a.end; });
+      });
+    };
+    const bool touched = std::any_of(touches.begin(), touches.end(),
+                                     [&](std::int32_t argument) { return touched_.contains(argument); });
+    if (touched || meet(reads, written_) || meet(writes, written_) || meet(writes, read_)) barrier();
+    read_.insert(read_.end(), reads.begin(), reads.end());
+    written_.insert(written_.end(), writes.begin(), writes.end());
+    touched_.merge(touches);
+  }
+
+  struct Span {
+    std::int64_t begin = 0, end = 0;  // bytes of shared memory
+  };
+
+  Span span(TileValue value) const {
+    const SharedArray& array = array_of(value);
+    return {array.offset, array.offset + array.bytes};
+  }
+
+  void add_reads(TileValue operand, std::vector<Span>& reads) const {
+    const BlockValue& own = plan_.value(operand);
+    if (own.home == BlockHome::shared) reads.push_back(span(operand));
+    if (own.home != BlockHome::again) return;
+    for (TileValue inner : tile::operands_of(*own.node)) add_reads(inner, reads);
   }
 
   // --- reading
 
+  const SharedArray& array_of(TileValue value) const {
+    return plan_.arrays[static_cast<std::size_t>(plan_.value(value).array)];
+  }
+
   /// An element of a shared array at the lane variables in scope.
   std::string place(TileValue value) const {
-    const SharedArray& array = plan_.arrays[static_cast<std::size_t>(plan_.value(value).array)];
+    const SharedArray& array = array_of(value);
     Terms terms;
     std::int64_t stride = 1;
     for (std::size_t i = array.lanes.size(); i-- > 0;) {
@@ -175,14 +241,22 @@ class BlockWriter {
   }
 
   Expression read(TileValue value) {
+    if (const auto held = held_.find(value.id); held != held_.end()) return {held->second};
     const BlockValue& own = plan_.value(value);
-    if (own.home == BlockHome::shared) return {place(value)};
+    if (own.home == BlockHome::shared)
+      return {array_of(value).narrow ? fmt::format("convert<float>({})", place(value)) : place(value)};
     if (own.home == BlockHome::immediate) return immediate(*own.node);
     if (own.home == BlockHome::again && scope_.insert(value.id).second) {
       const std::string text = computed(*own.node).text;
       lines_.line("const {} {} = {};", text_.type(value), text_.name(value), text);
     }
     return {text_.name(value)};
+  }
+
+  /// Writes an element of a shared array.
+  void put(TileValue value, const std::string& text) {
+    lines_.line("{} = {};", place(value),
+                array_of(value).narrow ? fmt::format("convert<bf16>({})", text) : text);
   }
 
   Expression immediate(const Node& node) const {
@@ -236,6 +310,7 @@ class BlockWriter {
 
   void write_steps(const std::vector<BlockStep>& steps) {
     for (const BlockStep& step : steps) {
+      order_before(step);
       switch (step.kind) {
         case StepKind::scalars:
           write_scalars(step);
@@ -248,6 +323,9 @@ class BlockWriter {
           break;
         case StepKind::dot:
           write_dot(std::get<tile::Dot>(*step.nodes[0]));
+          break;
+        case StepKind::tensor_dot:
+          write_tensor_dot(step);
           break;
       }
     }
@@ -289,11 +367,11 @@ class BlockWriter {
   }
   void close_points() {
     lines_.close();
-    lines_.line("__syncthreads();");
     scope_.clear();
   }
 
   void write_loop(const BlockStep& step) {
+    if (write_copies(step)) return;
     open_points(step.lanes);
     for (const Node* node : step.nodes) {
       if (const auto* store = std::get_if<tile::Store>(node)) {
@@ -303,7 +381,7 @@ class BlockWriter {
       const TileValue result = tile::result_of(*node);
       const std::string text = computed(*node).text;
       if (plan_.value(result).home == BlockHome::shared) {
-        lines_.line("{} = {};", place(result), text);
+        put(result, text);
       } else {
         lines_.line("const {} {} = {};", text_.type(result), text_.name(result), text);
       }
@@ -369,7 +447,7 @@ class BlockWriter {
       lines_.line("{0} = over_block<{1}, {2}>({0}, shared);", text_.name(reduce.result), op_name(reduce),
                   plan_.threads);
     }
-    lines_.line("__syncthreads();");
+    order_all();  // its scratch is read until then
   }
 
   /// One result a warp, or a thread where there is little to add.
@@ -452,14 +530,216 @@ class BlockWriter {
                 columns, text_.axis(dot.contract).extent, plan_.threads, a.other, a.contract, b.contract,
                 b.other, last ? c.pitch : 1, last ? 1 : c.pitch, text_.name(dot.result), a.pointer,
                 b.pointer);
-    lines_.line("__syncthreads();");
+  }
+
+  // --- products on tensor cores
+
+  /// A step of nothing but loads into arrays as they lie in memory: packets of neighbours.
+  bool write_copies(const BlockStep& step) {
+    std::vector<std::string> copies;
+    for (const Node* node : step.nodes) {
+      const auto* load = std::get_if<tile::Load>(node);
+      const std::int64_t packet = load == nullptr ? 0 : packet_of(*load);
+      if (packet == 0) return false;
+      const Lanes& lanes = text_.info(load->result).lanes;
+      copies.push_back(fmt::format("copy_rows<{}, {}, {}, {}, {}, {}>({}, {});", text_.axis(lanes[0]).extent,
+                                   text_.axis(lanes[1]).extent,
+                                   load->access.strides[static_cast<std::size_t>(lanes[0])],
+                                   array_of(load->result).pitch, packet, plan_.threads,
+                                   text_.name(load->result), text_.pointer(load->access)));
+    }
+    for (const std::string& copy : copies) lines_.line("{}", copy);
+    return true;
+  }
+
+  /// How many neighbours of a narrow array a copy moves at once; 0: it is no copy.
+  std::int64_t packet_of(const tile::Load& load) const {
+    const BlockValue& own = plan_.value(load.result);
+    if (load.index || own.home != BlockHome::shared || !array_of(load.result).narrow) return 0;
+    const Lanes& lanes = text_.info(load.result).lanes;
+    if (load.access.strides[static_cast<std::size_t>(lanes[1])] != 1 || text_.wide(load.access)) return 0;
+    std::int64_t packet = std::gcd(std::int64_t{8}, text_.axis(lanes[1]).extent);
+    packet = std::gcd(packet, std::gcd(load.access.offset, load.access.part_stride));
+    for (std::size_t axis = 0; axis < load.access.strides.size(); ++axis) {
+      if (static_cast<std::int32_t>(axis) != lanes[1]) packet = std::gcd(packet, load.access.strides[axis]);
+    }
+    return packet;
+  }
+
+  std::string narrow_operand(TileValue value, std::int32_t contract) const {
+    const SharedArray& array = array_of(value);
+    const bool down = array.lanes[0] == contract;
+    return fmt::format("Narrow<{}, {}, {}, {}>{{{}}}", text_.axis(array.lanes[down ? 1 : 0]).extent,
+                       text_.axis(contract).extent, array.pitch, down, text_.name(value));
+  }
+
+  /// What runs over the elements of a tile of products: a pass ends where a sum over rows must be known.
+  struct Pass {
+    std::vector<const Node*> nodes;
+    std::vector<const tile::Reduce*> reduces;
+    std::vector<TileValue> kept;  // computed here, read in a later pass
+  };
+
+  std::vector<Pass> passes_of(const BlockStep& step) const {
+    std::map<std::int32_t, std::size_t> known;  // values of the step: the first pass that can read them
+    std::map<std::int32_t, std::size_t> computed_in;
+    std::set<std::int32_t> kept;
+    std::vector<Pass> passes(1);
+    for (const Node* node : step.nodes) {
+      const TileValue result = tile::result_of(*node);
+      if (std::holds_alternative<tile::Dot>(*node)) {
+        known[result.id] = 0;
+        continue;
+      }
+      std::vector<TileValue> leaves;
+      for (TileValue operand : tile::operands_of(*node)) add_leaves(operand, leaves);
+      std::size_t pass = 0;
+      for (TileValue leaf : leaves) {
+        if (known.contains(leaf.id)) pass = std::max(pass, known[leaf.id]);
+      }
+      for (TileValue leaf : leaves) {
+        if (computed_in.contains(leaf.id) && computed_in[leaf.id] < pass) kept.insert(leaf.id);
+      }
+      passes.resize(std::max(passes.size(), pass + 1));
+      if (const auto* reduce = std::get_if<tile::Reduce>(node)) {
+        passes[pass].reduces.push_back(reduce);
+        known[result.id] = pass + 1;
+        continue;
+      }
+      passes[pass].nodes.push_back(node);
+      if (result) known[result.id] = computed_in[result.id] = pass;
+    }
+    for (std::int32_t id : kept) passes[computed_in[id]].kept.push_back({id});
+    return passes;
+  }
+
+  void add_leaves(TileValue value, std::vector<TileValue>& leaves) const {
+    const BlockValue& own = plan_.value(value);
+    if (own.home != BlockHome::again) return leaves.push_back(value);
+    for (TileValue inner : tile::operands_of(*own.node)) add_leaves(inner, leaves);
+  }
+
+  void write_tensor_dot(const BlockStep& step) {
+    const std::int64_t rows = text_.axis(step.row).extent, columns = text_.axis(step.column).extent;
+    const std::int64_t elements = 4 * step.width;
+    const std::int64_t down = (rows + 15) / 16, right = (columns + 8 * step.width - 1) / (8 * step.width);
+    lines_.open("for (int tile = int(threadIdx.x) / 32; tile < {}; tile += {})", down * right,
+                plan_.threads / 32);
+    lines_.line("const int down = {};", right == 1 ? "tile * 16" : fmt::format("tile / {} * 16", right));
+    if (right > 1) lines_.line("const int right = tile % {} * {};", right, 8 * step.width);
+    for (const Node* node : step.nodes) {
+      const auto* dot = std::get_if<tile::Dot>(node);
+      if (dot == nullptr) continue;
+      const std::string name = text_.name(dot->result) + "_tile";
+      lines_.line("float {}[{}];  // sum over {} of {} {}", name, elements, text_.axis(dot->contract).name,
+                  text_.name(dot->a), text_.name(dot->b));
+      lines_.line("multiply<{}>({}, {}, {}, down, {});", step.width, name,
+                  narrow_operand(dot->a, dot->contract), narrow_operand(dot->b, dot->contract),
+                  right > 1 ? "right" : "0");
+      held_[dot->result.id] = name + "[e]";
+    }
+    const std::vector<Pass> passes = passes_of(step);
+    for (const Pass& pass : passes) write_pass(step, pass, &pass == &passes.front());
+    lines_.close();
+    held_.clear();
+  }
+
+  void write_pass(const BlockStep& step, const Pass& pass, bool first) {
+    const std::int64_t elements = 4 * step.width;
+    for (const tile::Reduce* reduce : pass.reduces) {
+      const std::string start = reduction_start(reduce->kind, text_.info(reduce->result).dtype);
+      lines_.line("{} {}_rows[2] = {{{}, {}}};", text_.type(reduce->result), text_.name(reduce->result),
+                  start, start);
+    }
+    for (TileValue kept : pass.kept)
+      lines_.line("{} {}_tile[{}];", text_.type(kept), text_.name(kept), elements);
+    open_elements(step);
+    for (const tile::TileValue value : dots_stored(step, first)) put(value, held_.at(value.id));
+    for (const Node* node : pass.nodes) write_element(*node, step, pass);
+    for (const tile::Reduce* reduce : pass.reduces) {
+      const std::string name = text_.name(reduce->result) + "_rows[e % 4 / 2]";
+      lines_.line("{};",
+                  accumulate(reduce->kind, text_.info(reduce->result).dtype, name, read(reduce->operand)));
+    }
+    close_elements();
+    for (const Node* node : pass.nodes) {
+      const TileValue result = tile::result_of(*node);
+      if (result) held_.erase(result.id);
+    }
+    for (TileValue kept : pass.kept) held_[kept.id] = text_.name(kept) + "_tile[e]";
+    for (const tile::Reduce* reduce : pass.reduces) write_row_results(step, *reduce);
+  }
+
+  /// Opens a loop over the elements of a tile that lie within the product.
+  void open_elements(const BlockStep& step) {
+    const tile::Axis& row = text_.axis(step.row);
+    const tile::Axis& column = text_.axis(step.column);
+    const bool all_columns = column.extent <= 8 * step.width;
+    scope_.clear();
+    lines_.directive("#pragma unroll");
+    lines_.open("for (int e = 0; e < {}; ++e)", 4 * step.width);
+    lines_.line("const int {} = down + fragment_row(e);", row.name);
+    lines_.line("const int {} = {}fragment_column(e);", column.name, all_columns ? "" : "right + ");
+    std::string within;
+    if (row.extent % 16 != 0) within = fmt::format("{} < {}", row.name, row.extent);
+    if (column.extent % (8 * step.width) != 0)
+      within += fmt::format("{}{} < {}", within.empty() ? "" : " && ", column.name, column.extent);
+    lines_.open("{}", within.empty() ? "" : fmt::format("if ({})", within));
+  }
+  void close_elements() {
+    lines_.close();
+    lines_.close();
+    scope_.clear();
+  }
+
+  /// The products that a later step reads: stored in the first pass.
+  std::vector<TileValue> dots_stored(const BlockStep& step, bool first) const {
+    std::vector<TileValue> stored;
+    for (const Node* node : step.nodes) {
+      const auto* dot = std::get_if<tile::Dot>(node);
+      if (first && dot != nullptr && plan_.value(dot->result).home == BlockHome::shared)
+        stored.push_back(dot->result);
+    }
+    return stored;
+  }
+
+  void write_element(const Node& node, const BlockStep& step, const Pass& pass) {
+    if (const auto* store = std::get_if<tile::Store>(&node))
+      return write_store(*store, repeated(*store, step.lanes));
+    const TileValue result = tile::result_of(node);
+    const std::string text = computed(node).text;
+    const bool kept = std::find(pass.kept.begin(), pass.kept.end(), result) != pass.kept.end();
+    const std::string name = text_.name(result) + (kept ? "_tile[e]" : "_here");
+    lines_.line("{}{} = {};", kept ? "" : fmt::format("const {} ", text_.type(result)), name, text);
+    held_[result.id] = name;
+    if (plan_.value(result).home == BlockHome::shared) put(result, name);
+  }
+
+  /// A sum over rows becomes known to the threads that share a row, and to the block where a later step reads
+  /// it.
+  void write_row_results(const BlockStep& step, const tile::Reduce& reduce) {
+    const std::string name = text_.name(reduce.result) + "_rows";
+    lines_.line("over_rows<{}>({});", op_name(reduce), name);
+    held_[reduce.result.id] = name + "[e % 4 / 2]";
+    if (plan_.value(reduce.result).home != BlockHome::shared) return;
+    const tile::Axis& row = text_.axis(step.row);
+    lines_.directive("#pragma unroll");
+    lines_.open("for (int e = 0; e < 4; e += 2)");
+    lines_.line("const int {} = down + fragment_row(e);", row.name);
+    lines_.line("if (threadIdx.x % 4 == 0{}) {} = {}[e / 2];",
+                row.extent % 16 != 0 ? fmt::format(" && {} < {}", row.name, row.extent) : "",
+                place(reduce.result), name);
+    lines_.close();
   }
 
   const tile::Kernel& kernel_;
   const BlockPlan& plan_;
   KernelText text_;
   Lines lines_;
-  std::set<std::int32_t> scope_;  // values computed again in the scope that is open
+  std::set<std::int32_t> scope_;              // values computed again in the scope that is open
+  std::map<std::int32_t, std::string> held_;  // values that the thread has in registers under these names
+  std::vector<Span> read_, written_;          // since the last barrier
+  std::set<std::int32_t> touched_;            // arguments that were written, or may be
 };
 
 }  // namespace

@@ -19,6 +19,14 @@ using Lanes = std::vector<std::int32_t>;
 
 constexpr int kAgainLimit = 4;  // ops of a value that is computed at each reader
 constexpr int kNever = 1000;
+constexpr std::int64_t kTileRegisters = 144;    // of a thread, for the elements of products
+constexpr std::int64_t kOtherRegisters = 76;    // and for all else
+constexpr std::int64_t kRegisters = 65536;      // of a multiprocessor
+constexpr std::int64_t kReservedShared = 1024;  // of a block, by the system
+
+std::int64_t parts_of(std::int64_t count, std::int64_t size) {
+  return (count + size - 1) / size;
+}
 
 class Planner {
  public:
@@ -30,6 +38,7 @@ class Planner {
   std::optional<BlockPlan> plan() {
     find_definitions();
     while (true) {
+      choose_narrow();
       choose_again();
       schedule();
       choose_homes();
@@ -37,7 +46,7 @@ class Planner {
       if (plan_.shared_bytes <= target_.shared_bytes_per_block) break;
       if (!unstage()) return std::nullopt;
     }
-    choose_threads();
+    choose_widths();
     plan_.by_partition = !kernel_.carried.empty() || !kernel_.epilogue.empty() || uses_part();
     return std::move(plan_);
   }
@@ -77,6 +86,29 @@ class Planner {
 
   bool is_read_only(const tile::Access& access) const {
     return kernel_.arguments[static_cast<std::size_t>(access.argument)].use == tile::ArgumentUse::read;
+  }
+
+  // --- what tensor cores multiply
+
+  /// Whether a value is bf16 exactly, and can lie in shared memory as such.
+  bool is_narrow(TileValue of) const {
+    const Node* node = plan_.value(of).node;
+    if (node == nullptr || info(of).lanes.size() != 2 || unstaged_.contains(of.id)) return false;
+    if (const auto* load = std::get_if<tile::Load>(node))
+      return kernel_.arguments[static_cast<std::size_t>(load->access.argument)].dtype == ir::DType::bf16;
+    const auto* op = std::get_if<tile::Pointwise>(node);
+    return op != nullptr && op->code == ir::Opcode::cast && info(op->operands[0]).dtype == ir::DType::bf16;
+  }
+  bool on_tensor_cores(const tile::Dot& dot) const { return is_narrow(dot.a) && is_narrow(dot.b); }
+
+  void choose_narrow() {
+    narrow_.clear();
+    visit_nodes([&](const Node& node) {
+      const auto* dot = std::get_if<tile::Dot>(&node);
+      if (dot == nullptr || !on_tensor_cores(*dot)) return;
+      narrow_.insert(dot->a.id);
+      narrow_.insert(dot->b.id);
+    });
   }
 
   // --- what is computed where it is read
@@ -121,14 +153,13 @@ class Planner {
         const bool staged = staged_.contains(result.id) && !unstaged_.contains(result.id);
         own = is_read_only(load->access) ? 1 + (load->index ? operand_cost(load->index) : 0) : kNever;
         if (!staged && own <= kAgainLimit) home = BlockHome::again;
-        if (staged) own = kNever;
       } else if (const auto* op = std::get_if<tile::Pointwise>(&node)) {
         own = op_cost(op->code);
         for (TileValue operand : op->operands) own = std::min(own + operand_cost(operand), kNever);
         if (own <= kAgainLimit && !staged_.contains(result.id)) home = BlockHome::again;
       }
-      const bool finished =
-          std::holds_alternative<tile::Reduce>(node) || std::holds_alternative<tile::Dot>(node);
+      const bool finished = std::holds_alternative<tile::Reduce>(node) ||
+                            std::holds_alternative<tile::Dot>(node) || staged_.contains(result.id);
       value(result).home = home;
       if (home == BlockHome::local) own = finished ? 1 : kNever;  // 1: it lies in shared memory anyway
     });
@@ -174,12 +205,12 @@ class Planner {
       for (TileValue operand : tile::operands_of(node)) place_deferred(operand);
       const TileValue result = tile::result_of(node);
       if (!has_step(node)) {
-        known_at(result) = ready(node, {}, StepKind::scalars);
+        known_at(result) = ready(node, BlockStep{});
         continue;
       }
       BlockStep step = step_of(node);
-      const int first = std::max({ready(node, step.lanes, step.kind), section_begin_, ordered(node)});
-      const int index = join(step, first);
+      const int first = std::max({ready(node, step), section_begin_, ordered(node)});
+      const int index = join(step, node, first);
       steps_[static_cast<std::size_t>(index)].nodes.push_back(&node);
       if (result) known_at(result) = index;
       if (const tile::Access* access = tile::access_of(node); access != nullptr) touch(node, *access, index);
@@ -191,7 +222,8 @@ class Planner {
   bool is_deferred(const Node& node) {
     const auto* load = std::get_if<tile::Load>(&node);
     return load != nullptr && !load->index && staged_.contains(load->result.id) &&
-           value(load->result).home == BlockHome::local && is_read_only(load->access);
+           !narrow_.contains(load->result.id) && value(load->result).home == BlockHome::local &&
+           is_read_only(load->access);
   }
 
   void place_deferred(TileValue operand) {
@@ -201,7 +233,7 @@ class Planner {
     }
     if (deferred_.erase(operand.id) == 0) return;
     const BlockStep step = step_of(*source.node);
-    const int index = join(step, std::max(section_begin_, static_cast<int>(steps_.size()) - 1));
+    const int index = join(step, *source.node, std::max(section_begin_, static_cast<int>(steps_.size()) - 1));
     steps_[static_cast<std::size_t>(index)].nodes.push_back(source.node);
     known_at(operand) = index;
   }
@@ -212,42 +244,90 @@ class Planner {
     step.kind = step.lanes.empty() ? StepKind::scalars : StepKind::loop;
     if (const auto* reduce = std::get_if<tile::Reduce>(&node)) {
       step = {StepKind::reduce, info(reduce->result).lanes, reduce->axes, {}};
-    } else if (std::holds_alternative<tile::Dot>(node)) {
+    } else if (const auto* dot = std::get_if<tile::Dot>(&node)) {
       step.kind = StepKind::dot;
+      if (on_tensor_cores(*dot)) {
+        step.kind = StepKind::tensor_dot;
+        step.lanes = info(dot->result).lanes;
+        step.row = other_lane(dot->a, dot->contract);
+        step.column = other_lane(dot->b, dot->contract);
+      }
     }
     return step;
   }
 
-  /// The first step in which all operands are known: that of an operand itself where both run point by point
-  /// over the same lanes, or by every thread.
-  int ready(const Node& node, const Lanes& lanes, StepKind kind) {
+  std::int32_t other_lane(TileValue of, std::int32_t lane) const {
+    const Lanes& lanes = info(of).lanes;
+    return lanes[0] == lane ? lanes[1] : lanes[0];
+  }
+  std::int64_t extent(std::int32_t axis) const { return kernel_.axes[static_cast<std::size_t>(axis)].extent; }
+
+  /// The first step in which all operands are known.
+  int ready(const Node& node, const BlockStep& step) {
     int first = 0;
-    for (TileValue operand : tile::operands_of(node))
-      first = std::max(first, ready_after(operand, lanes, kind));
+    for (TileValue operand : tile::operands_of(node)) first = std::max(first, ready_after(operand, step));
     return first;
   }
 
-  int ready_after(TileValue operand, const Lanes& lanes, StepKind kind) {
-    const int at = known_at(operand);
+  /// The step of the operand itself where both run point by point over the same lanes, or by every thread, or
+  /// where the reader can do with the elements of a product that its own thread holds.
+  int ready_after(TileValue operand, const BlockStep& reader) {
     const BlockValue& source = value(operand);
     if (source.home == BlockHome::immediate) return 0;
+    if (source.home == BlockHome::again) return ready(*source.node, reader);
+    const int at = known_at(operand);
     if (at < 0 || source.node == nullptr) return std::max(at + 1, 0);
-    if (source.home == BlockHome::again) return at;  // what it reads is known at that step
     const BlockStep& step = steps_[static_cast<std::size_t>(at)];
-    const bool together = (step.kind == StepKind::loop && kind == StepKind::loop && step.lanes == lanes) ||
-                          (step.kind == StepKind::scalars && kind == StepKind::scalars);
+    const bool together = (step.kind == StepKind::loop && reader.kind == StepKind::loop &&
+                           step.lanes == reader.lanes && !reader.lanes.empty()) ||
+                          (step.kind == StepKind::scalars && reader.kind == StepKind::scalars) ||
+                          runs_within(reader, step);
     return together ? at : at + 1;
   }
 
-  int join(const BlockStep& step, int first) {
+  bool runs_within(const BlockStep& step, const BlockStep& product) const {
+    if (product.kind != StepKind::tensor_dot) return false;
+    if (step.kind == StepKind::loop) return step.lanes == product.lanes;
+    return step.kind == StepKind::reduce && step.reduced == Lanes{product.column} &&
+           step.lanes == Lanes{product.row} && fits(product, dots_of(product), true);
+  }
+  static std::int64_t dots_of(const BlockStep& step) {
+    return std::count_if(step.nodes.begin(), step.nodes.end(),
+                         [](const Node* node) { return std::holds_alternative<tile::Dot>(*node); });
+  }
+  /// Whether registers hold a tile of so many products.
+  bool fits(const BlockStep& product, std::int64_t dots, bool whole_rows) const {
+    return dots * 4 * (whole_rows ? parts_of(extent(product.column), 8) : 2) <= kTileRegisters;
+  }
+
+  int join(const BlockStep& step, const Node& node, int first) {
     for (int i = first; i < static_cast<int>(steps_.size()); ++i) {
-      const BlockStep& other = steps_[static_cast<std::size_t>(i)];
-      if (step.kind != StepKind::dot && other.kind == step.kind && other.lanes == step.lanes &&
-          other.reduced == step.reduced)
+      BlockStep& other = steps_[static_cast<std::size_t>(i)];
+      if (other.kind == StepKind::tensor_dot && step.kind == StepKind::tensor_dot) {
+        if (other.row == step.row && other.column == step.column &&
+            fits(other, dots_of(other) + 1, other.whole_rows))
+          return i;
+      } else if (runs_within(step, other)) {
+        if (!reads_of(node, i)) continue;
+        other.whole_rows = other.whole_rows || step.kind == StepKind::reduce;
         return i;
+      } else if (step.kind != StepKind::dot && other.kind == step.kind && other.lanes == step.lanes &&
+                 other.reduced == step.reduced) {
+        return i;
+      }
     }
     steps_.push_back(step);
     return static_cast<int>(steps_.size()) - 1;
+  }
+
+  /// Whether a node reads what a step computes.
+  bool reads_of(const Node& node, int step) {
+    const auto operands = tile::operands_of(node);
+    return std::any_of(operands.begin(), operands.end(), [&](TileValue operand) {
+      const BlockValue& source = value(operand);
+      if (source.home == BlockHome::again) return reads_of(*source.node, step);
+      return source.node != nullptr && known_at(operand) == step;
+    });
   }
 
   /// What is read and written keeps its order, a step apart.
@@ -287,15 +367,16 @@ class Planner {
       if (own.node == nullptr) continue;
       if (own.home == BlockHome::shared) own.home = BlockHome::local;
       if (own.home != BlockHome::local) continue;
-      const bool loop = steps_[static_cast<std::size_t>(known_at_[id])].kind == StepKind::loop;
-      if (!loop || outside.contains(static_cast<std::int32_t>(id))) {
+      const StepKind kind = steps_[static_cast<std::size_t>(known_at_[id])].kind;
+      const bool inside = kind == StepKind::loop || kind == StepKind::tensor_dot;
+      if (!inside || outside.contains(static_cast<std::int32_t>(id))) {
         own.home = BlockHome::shared;
-        own.array = add_array(kernel_.values[id]);
+        own.array = add_array(kernel_.values[id], narrow_.contains(static_cast<std::int32_t>(id)));
       }
     }
     for (const tile::Carried& carried : kernel_.carried) {
       const bool scalar = info(carried.entry).lanes.empty();
-      plan_.carried_arrays.push_back(scalar ? -1 : add_array(info(carried.entry)));
+      plan_.carried_arrays.push_back(scalar ? -1 : add_array(info(carried.entry), false));
       for (TileValue of : {carried.entry, carried.last}) {
         value(of).home = scalar ? BlockHome::scalar : BlockHome::shared;
         value(of).array = plan_.carried_arrays.back();
@@ -315,14 +396,15 @@ class Planner {
     }
   }
 
-  std::int32_t add_array(const tile::ValueInfo& of) {
-    SharedArray array{of.dtype, of.lanes, 1, 0, 0};
-    const std::int64_t last = kernel_.axes[static_cast<std::size_t>(of.lanes.back())].extent;
-    array.pitch = of.lanes.size() == 2 && last > 1 ? last | 1 : last;  // odd: columns lie in distinct banks
+  std::int32_t add_array(const tile::ValueInfo& of, bool narrow) {
+    SharedArray array{of.dtype, narrow, of.lanes, 1, 0, 0};
+    const std::int64_t last = extent(of.lanes.back());
+    // Odd: columns, or narrow rows of 16 bytes, lie in distinct banks.
+    array.pitch = narrow ? (parts_of(last, 8) | 1) * 8 : of.lanes.size() == 2 && last > 1 ? last | 1 : last;
     const std::int64_t elements = extent_of(kernel_, of.lanes) / last * array.pitch;
-    const std::size_t bytes =
+    const std::size_t wide =
         of.dtype == ir::DType::bf16 || of.dtype == ir::DType::f16 ? 4 : ir::dtype_bytes(of.dtype);
-    array.bytes = (elements * static_cast<std::int64_t>(bytes) + 15) / 16 * 16;
+    array.bytes = (elements * static_cast<std::int64_t>(narrow ? 2 : wide) + 15) / 16 * 16;
     plan_.arrays.push_back(array);
     return static_cast<std::int32_t>(plan_.arrays.size()) - 1;
   }
@@ -394,12 +476,71 @@ class Planner {
     return plan_.arrays[static_cast<std::size_t>(plan_.values[static_cast<std::size_t>(id)].array)].bytes;
   }
 
+  // --- threads
+
+  std::vector<BlockStep*> steps_of(StepKind kind) {
+    std::vector<BlockStep*> found;
+    for (auto* section : {&plan_.prologue, &plan_.body, &plan_.epilogue}) {
+      for (BlockStep& step : *section) {
+        if (step.kind == kind) found.push_back(&step);
+      }
+    }
+    return found;
+  }
+
+  /// Where there are products on tensor cores: as few warps as have their tiles done about as soon as any
+  /// number of warps would, since what limits the warps of a multiprocessor is shared memory.
+  void choose_widths() {
+    const std::vector<BlockStep*> products = steps_of(StepKind::tensor_dot);
+    if (products.empty()) return choose_threads();
+    const auto time = [&](std::int64_t warps) {
+      std::int64_t total = 0;
+      for (BlockStep* step : products) total += choose_width(*step, warps);
+      return total;
+    };
+    std::int64_t best = time(8);
+    for (std::int64_t warps = 4; warps < 8; ++warps) best = std::min(best, time(warps));
+    std::int64_t warps = 4;
+    while (warps < 8 && time(warps) * 10 > best * 11) ++warps;
+    time(warps);
+    plan_.threads = static_cast<int>(warps * 32);
+    std::int64_t registers = 0;
+    for (const BlockStep* step : products) registers = std::max(registers, dots_of(*step) * 4 * step->width);
+    registers = std::min<std::int64_t>((registers + kOtherRegisters + 7) / 8 * 8, 255);
+    const std::int64_t blocks =
+        std::min(kRegisters / (registers * plan_.threads),
+                 (target_.shared_bytes_per_block + kReservedShared) / (plan_.shared_bytes + kReservedShared));
+    plan_.resident_blocks = static_cast<int>(std::clamp<std::int64_t>(blocks, 1, 2048 / plan_.threads));
+  }
+
+  /// The width of a warp's tiles with which a step takes least time; returns that, in clocks about.
+  std::int64_t choose_width(BlockStep& step, std::int64_t warps) const {
+    const std::int64_t down = parts_of(extent(step.row), 16), columns = parts_of(extent(step.column), 8);
+    const std::int64_t dots = dots_of(step);
+    std::int64_t best = 0;
+    for (std::int64_t width = 1; width <= columns; ++width) {
+      if (step.whole_rows ? width < columns : width > 1 && dots * 4 * width > 64) continue;
+      std::int64_t tile = width * 24;  // what is done with its elements
+      for (const Node* node : step.nodes) {
+        if (const auto* dot = std::get_if<tile::Dot>(node))
+          tile += parts_of(extent(dot->contract), 16) * (4 + 4 * parts_of(width, 2) + 2 * width);
+      }
+      const std::int64_t time = parts_of(down * parts_of(columns, width), warps) * tile;
+      if (best > 0 && time >= best) continue;
+      best = time;
+      step.width = width;
+    }
+    return best;
+  }
+
   void choose_threads() {
     std::int64_t points = 1;
     for (const BlockStep& step : steps_)
       points = std::max(points, extent_of(kernel_, step.lanes) * extent_of(kernel_, step.reduced));
     plan_.threads = 64;
     while (plan_.threads < 256 && points > std::int64_t{plan_.threads} * 2) plan_.threads *= 2;
+    // Products need several blocks to hide their waiting; long lists of sums need registers.
+    if (!steps_of(StepKind::dot).empty()) plan_.resident_blocks = std::max(512 / plan_.threads, 1);
   }
 
   const Kernel& kernel_;
@@ -407,7 +548,7 @@ class Planner {
   BlockPlan plan_;
   std::vector<BlockStep> steps_;
   std::vector<int> known_at_, last_read_;  // by value: steps
-  std::set<std::int32_t> staged_, unstaged_, deferred_;
+  std::set<std::int32_t> staged_, unstaged_, deferred_, narrow_;
   std::map<std::int32_t, int> touched_;
   int section_begin_ = 0, body_begin_ = 0, body_end_ = -1;
 };

@@ -16,13 +16,20 @@ enum class StepKind : std::uint8_t {
   scalars,  // by every thread
   loop,     // over the points of `lanes`
   reduce,   // over `reduced`, for each point of `lanes`
-  dot
+  dot,
+  tensor_dot  // products of bf16, in tiles of 16 rows a warp, and what is done with their elements in
+              // registers
 };
 
 struct BlockStep {
   StepKind kind{};
   std::vector<std::int32_t> lanes, reduced;
   std::vector<const tile::Node*> nodes;
+  // tensor_dot: its two lanes, the columns / 8 of a warp's tile, and whether a tile has all columns, so that
+  // sums over them are sums over a few threads.
+  std::int32_t row = -1, column = -1;
+  std::int64_t width = 1;
+  bool whole_rows = false;
 };
 
 enum class BlockHome : std::uint8_t {
@@ -35,6 +42,7 @@ enum class BlockHome : std::uint8_t {
 
 struct SharedArray {
   ir::DType dtype = ir::DType::f32;
+  bool narrow = false;  // stored as bf16, which its values are exactly: an operand of a tensor_dot
   std::vector<std::int32_t> lanes;
   std::int64_t pitch = 1;              // elements from row to row of the last lane axis
   std::int64_t offset = 0, bytes = 0;  // in the block's shared memory
@@ -53,6 +61,7 @@ struct BlockPlan {
   std::vector<std::int32_t> carried_arrays;  // one per kernel.carried; -1: a scalar
   std::int64_t shared_bytes = 0;
   int threads = 256;
+  int resident_blocks = 1;  // of a multiprocessor: what registers must suffice for
   bool by_partition = false;
 
   const BlockValue& value(tile::TileValue of) const { return values[static_cast<std::size_t>(of.id)]; }

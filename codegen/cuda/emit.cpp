@@ -16,7 +16,7 @@ DeviceTarget device_target(int arch) {
 }
 
 WorkGrain work_grain(const DeviceTarget& target) {
-  return {4096, 2 * std::int64_t{target.multiprocessors}, 8192, 4608, true, true};
+  return {4096, 2 * std::int64_t{target.multiprocessors}, 8192, 4608, true, true, 16384};
 }
 
 KernelSource emit(const tile::Kernel& kernel, const std::string& symbol, const DeviceTarget& target) {

@@ -57,6 +57,38 @@ REWIRE_DEVICE i64 shuffle_xor(i64 x, int mask) {
   return __shfl_xor_sync(0xffffffffu, x, mask);
 }
 
+// Four matrices of 8 x 8 elements of 16 bits out of shared memory, by a warp: ldmatrix. Lane i says where row
+// i % 8 of matrix i / 8 begins, aligned to 16 bytes, and takes of each matrix the elements 2 (i % 4) and
+// 2 (i % 4) + 1 of row i / 4, in the lower and the upper half of a register; transposed: of column i / 4.
+template <bool kTransposed>
+REWIRE_DEVICE void load_matrices(u32 (&x)[4], const void* row) {
+  u32 address;
+  asm("{ .reg .u64 shared; cvta.to.shared.u64 shared, %1; cvt.u32.u64 %0, shared; }" : "=r"(address) : "l"(row));
+  if (kTransposed) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+                 : "r"(address)
+                 : "memory");
+  } else {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+                 : "r"(address)
+                 : "memory");
+  }
+}
+
+// d [16, 8] += a [16, 16] b [16, 8] by a warp on tensor cores, a and b in bf16, sums in f32. Two elements a
+// register, the first in its lower half. With g = lane / 4 and t = lane % 4:
+//   a[0], a[1]: rows g, g + 8 at columns 2t, 2t + 1        a[2], a[3]: the same rows at columns 2t + 8, 2t + 9
+//   b[0], b[1]: column g at rows 2t, 2t + 1 and at 2t + 8, 2t + 9
+//   d[0], d[1]: row g at columns 2t, 2t + 1                d[2], d[3]: row g + 8 there
+REWIRE_DEVICE void multiply_16x8x16(float* d, const u32* a, const u32* b) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
 #endif  // REWIRE_HOST_SHIM
 
 // --- types -------------------------------------------------------------------------------------------------
@@ -361,6 +393,88 @@ REWIRE_DEVICE void dot(float* c, const A* a, const B* b) {
         }
       }
     }
+  }
+}
+
+// --- products on tensor cores ------------------------------------------------------------------------------
+
+// A matrix of bf16 in shared memory: kOther rows of kInner elements each, the sum's axis, or the other way
+// about where that axis goes down the rows. Rows begin every kPitch elements: a multiple of 8, and an odd one,
+// so that eight rows lie in distinct banks.
+template <int kOtherCount, int kInnerCount, int kPitchElements, bool kSumGoesDown>
+struct Narrow {
+  static constexpr int kOther = kOtherCount, kInner = kInnerCount, kPitch = kPitchElements;
+  static constexpr bool kDown = kSumGoesDown;
+  const bf16* at;
+};
+
+// The 16 x 16 elements from (other, inner) on as multiply_16x8x16 wants its left operand, or two of its right
+// one. Beyond the end, rows and columns repeat the last; kEnd: what is beyond the sum's end is zero.
+template <bool kLeft, bool kEnd, class M>
+REWIRE_DEVICE void load_fragment(u32 (&x)[4], M matrix, int other, int inner) {
+  const int lane = int(threadIdx.x) % 32;
+  const int o = other + (kLeft ? lane / 8 % 2 : lane / 16) * 8;
+  const int k = inner + (kLeft ? lane / 16 : lane / 8 % 2) * 8;
+  const int row = minimum((M::kDown ? k : o) + lane % 8, (M::kDown ? M::kInner : M::kOther) - 1);
+  const int column = minimum(M::kDown ? o : k, M::kPitch - 8);
+  load_matrices<M::kDown>(x, matrix.at + row * M::kPitch + column);
+  if (kEnd) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int first = inner + half * 8 + lane % 4 * 2;
+      const u32 kept = first + 1 < M::kInner ? 0xffffffffu : first < M::kInner ? 0xffffu : 0u;
+      x[kLeft ? 2 * half : half] &= kept;
+      x[kLeft ? 2 * half + 1 : half + 2] &= kept;
+    }
+  }
+}
+
+template <int kWide, bool kEnd, class A, class B>
+REWIRE_DEVICE void multiply_step(float (&sum)[4 * kWide], A a, B b, int row, int column, int inner) {
+  u32 left[4];
+  load_fragment<true, kEnd>(left, a, row, inner);
+#pragma unroll
+  for (int j = 0; j < kWide; j += 2) {
+    u32 right[4];
+    load_fragment<false, kEnd>(right, b, column + 8 * j, inner);
+    multiply_16x8x16(sum + 4 * j, left, right);
+    if (j + 1 < kWide) multiply_16x8x16(sum + 4 * j + 4, left, right + 2);
+  }
+}
+// The 16 x 8 kWide elements of the product a b from (row, column) on, by a warp; fragment_row and
+// fragment_column say which of them a thread's element e is.
+template <int kWide, class A, class B>
+REWIRE_DEVICE void multiply(float (&sum)[4 * kWide], A a, B b, int row, int column) {
+#pragma unroll
+  for (int e = 0; e < 4 * kWide; ++e) sum[e] = 0.0f;
+#pragma unroll 4
+  for (int inner = 0; inner + 16 <= A::kInner; inner += 16)
+    multiply_step<kWide, false>(sum, a, b, row, column, inner);
+  if (A::kInner % 16 != 0) multiply_step<kWide, true>(sum, a, b, row, column, A::kInner / 16 * 16);
+}
+REWIRE_DEVICE int fragment_row(int e) {
+  return int(threadIdx.x) % 32 / 4 + e % 4 / 2 * 8;
+}
+REWIRE_DEVICE int fragment_column(int e) {
+  return e / 4 * 8 + int(threadIdx.x) % 4 * 2 + e % 2;
+}
+// Over the threads that share rows of a product: x[0] of the upper 8 rows, x[1] of the lower.
+template <class Op, class T>
+REWIRE_DEVICE void over_rows(T (&x)[2]) {
+  x[0] = over_threads<Op, 4>(x[0]);
+  x[1] = over_threads<Op, 4>(x[1]);
+}
+
+// Rows of a matrix into shared memory by a block, kPacket neighbours at once. Rows begin every kFrom and every
+// kTo elements.
+template <int kRows, int kColumns, int kFrom, int kTo, int kPacket, int kThreads, class T>
+REWIRE_DEVICE void copy_rows(T* to, const T* from) {
+  constexpr int kPackets = kColumns / kPacket;
+#pragma unroll 4
+  for (int at = int(threadIdx.x); at < kRows * kPackets; at += kThreads) {
+    const int row = at / kPackets, column = at % kPackets * kPacket;
+    *reinterpret_cast<Packet<T, kPacket>*>(to + row * kTo + column) =
+        *reinterpret_cast<const Packet<T, kPacket>*>(from + row * kFrom + column);
   }
 }
 

@@ -20,7 +20,8 @@ tile::AttentionShape shape_of(ir::DType dtype, const View& q, const View& k, con
   shape.keys = k.shape[2];
   shape.scale = scale;
   shape.dtype = dtype;
-  shape.tile_elements = grain.attention_elements;
+  shape.narrow = dtype == ir::DType::bf16 && grain.narrow_attention_elements > 0;
+  shape.tile_elements = shape.narrow ? grain.narrow_attention_elements : grain.attention_elements;
   shape.q = strides_of(q), shape.k = strides_of(k), shape.v = strides_of(v);
   shape.output = strides_of(output), shape.lse = strides_of(lse);
   return shape;

@@ -17,13 +17,18 @@ struct Part {
   std::int64_t first = 0, tiles = 1, size = 1;
 };
 
-/// `count` tokens in tiles whose product with `others` stays within `most`, sizes as even as possible: one or
-/// two parts.
-std::vector<Part> cut(std::int64_t count, std::int64_t others, std::int64_t most) {
-  const std::int64_t largest =
-      std::clamp<std::int64_t>(most / others, std::min<std::int64_t>(count, 16), count);
+/// `count` tokens in tiles whose product with `others` stays within `most`, one or two parts: sizes as even
+/// as possible, or, where products go in squares of 16, multiples of that and a rest.
+std::vector<Part> cut(std::int64_t count, std::int64_t others, std::int64_t most, bool squares) {
+  const std::int64_t whole = squares ? most / others / 16 * 16 : most / others;
+  const std::int64_t largest = std::clamp<std::int64_t>(whole, std::min<std::int64_t>(count, 16), count);
   const std::int64_t tiles = (count + largest - 1) / largest;
-  const std::int64_t size = (count + tiles - 1) / tiles;
+  std::int64_t size = (count + tiles - 1) / tiles;
+  if (squares && tiles > 1) {
+    size = (size + 15) / 16 * 16;
+    if (count % size == 0) return {{0, count / size, size}};
+    return {{0, count / size, size}, {count / size * size, 1, count % size}};
+  }
   const std::int64_t large = count - tiles * (size - 1);
   std::vector<Part> parts = {{0, large, size}};
   if (large < tiles) parts.push_back({large * size, tiles - large, size - 1});
@@ -59,7 +64,7 @@ class AttentionWriter {
     const TileValue largest = reduce(ReduceKind::max, s, n_);
     const TileValue e = op(Opcode::exp, {op(Opcode::sub, {s, largest})});
     const TileValue total = reduce(ReduceKind::sum, e, n_);
-    const TileValue o = op(Opcode::mul, {dot(e, v, n_), op(Opcode::div, {constant(1), total})});
+    const TileValue o = op(Opcode::mul, {dot(narrow(e), v, n_), op(Opcode::div, {constant(1), total})});
     store(3, shape_.output, m_, o);
     store(4, shape_.lse, m_, op(Opcode::add, {largest, op(Opcode::log, {total})}));
     return std::move(kernel_);
@@ -79,11 +84,11 @@ class AttentionWriter {
     const TileValue lse = load(4, shape_.lse, m_, {m_});
     const TileValue go = load(5, shape_.d_output, m_, {m_, d_});
     const TileValue scale = constant(shape_.scale);
-    const TileValue p = op(Opcode::exp, {op(Opcode::sub, {op(Opcode::mul, {dot(q, k, d_), scale}), lse})});
-    if (keys) store(dv, shape_.dv, n_, dot(p, go, m_));
     const TileValue delta = reduce(ReduceKind::sum, op(Opcode::mul, {go, o}), d_);
+    const TileValue p = op(Opcode::exp, {op(Opcode::sub, {op(Opcode::mul, {dot(q, k, d_), scale}), lse})});
+    if (keys) store(dv, shape_.dv, n_, dot(narrow(p), go, m_));
     const TileValue dp = op(Opcode::sub, {dot(go, v, d_), delta});
-    const TileValue ds = op(Opcode::mul, {op(Opcode::mul, {p, scale}), dp});
+    const TileValue ds = narrow(op(Opcode::mul, {op(Opcode::mul, {p, scale}), dp}));
     if (queries) store(dq, shape_.dq, m_, dot(ds, k, n_));
     if (keys) store(dk, shape_.dk, n_, dot(ds, q, m_));
     return std::move(kernel_);
@@ -155,6 +160,18 @@ class AttentionWriter {
     return result;
   }
 
+  /// Rounded to what tensor cores multiply, where they are to.
+  TileValue narrow(TileValue operand) {
+    if (!shape_.narrow) return operand;
+    for (const DType dtype : {DType::bf16, DType::f32}) {
+      kernel_.values.push_back({dtype, lanes(operand)});
+      const TileValue rounded{static_cast<std::int32_t>(kernel_.values.size()) - 1};
+      kernel_.prologue.push_back(Pointwise{rounded, Opcode::cast, {operand}, ""});
+      operand = rounded;
+    }
+    return operand;
+  }
+
   TileValue reduce(ReduceKind kind, TileValue operand, std::int32_t over) {
     Lanes rest = lanes(operand);
     std::erase(rest, over);
@@ -189,7 +206,7 @@ std::string name_of(const char* what, const AttentionShape& shape, const Part& q
 std::vector<Kernel> attention_forward(const AttentionShape& shape) {
   const Part keys{0, 1, shape.keys};
   std::vector<Kernel> kernels;
-  for (const Part& queries : cut(shape.queries, shape.keys, shape.tile_elements)) {
+  for (const Part& queries : cut(shape.queries, shape.keys, shape.tile_elements, shape.narrow)) {
     kernels.push_back(
         AttentionWriter(shape, name_of("attention", shape, queries, keys), queries, keys).forward());
   }
@@ -205,10 +222,12 @@ std::vector<Kernel> attention_backward(const AttentionShape& shape) {
     return {write("attention_grad", all_queries, all_keys, true, true)};
   }
   std::vector<Kernel> kernels;
-  for (const Part& queries : cut(shape.queries, shape.keys, shape.tile_elements)) {
+  for (const Part& queries : cut(shape.queries, shape.keys, shape.tile_elements, shape.narrow)) {
     kernels.push_back(write("attention_grad_q", queries, all_keys, true, false));
   }
-  for (const Part& keys : cut(shape.keys, shape.queries, shape.tile_elements)) {
+  const std::int64_t both =
+      shape.narrow ? shape.tile_elements / 2 : shape.tile_elements;  // p and ds are kept
+  for (const Part& keys : cut(shape.keys, shape.queries, both, shape.narrow)) {
     kernels.push_back(write("attention_grad_kv", all_queries, keys, false, true));
   }
   return kernels;

@@ -8,6 +8,9 @@
 // times all keys fit the tile it is one program a head, else the queries are cut for dq, and the keys for dk
 // and dv, which computes s and dp twice. Tiles are cut evenly, so their sizes differ by at most one, and each
 // size is a kernel of its own.
+//
+// `narrow`: p and ds are rounded to bf16 before they are multiplied, as q, k, v and do are in memory, so that
+// tensor cores can; softmax and sums stay f32. Tiles are then multiples of 16 tokens, and what remains.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +34,7 @@ struct AttentionShape {
   AttentionView lse;                     // channel unused
   AttentionView d_output, dq, dk, dv;    // the gradient only
   std::int64_t tile_elements = 1 << 16;  // most queries x keys on chip at once
+  bool narrow = false;                   // with a dtype of bf16 only
 };
 
 /// Arguments q, k, v, output, lse.

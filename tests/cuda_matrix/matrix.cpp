@@ -23,6 +23,7 @@
 #include "codegen/cuda/nvrtc_workers.h"
 #include "codegen/program.h"
 #include "ir/error.h"
+#include "ir/passes/mixed_precision.h"
 #include "ir/passes/pass.h"
 #include "models/model.h"
 #include "runtime/exec/cuda_kernels.h"
@@ -38,18 +39,21 @@ constexpr int kSkipped = 77;
 constexpr std::size_t kBatch = 24;  // kernels of one compilation
 constexpr const char* kModels[] = {"vit_tiny_28", "vit_s_cifar", "vit_b16_224"};
 constexpr const char* kStrategies[] = {"none", "decay", "orthogonal", "augment", "skipless"};
+// In mixed precision, without a strategy: all kernels of the first, of the other attention alone.
+constexpr const char* kNarrowModels[] = {"vit_s_cifar", "vit_b16_224"};
 
 struct NamedKernel {
   std::string name, symbol, text;
   cuda::LaunchShape launch;
 };
 
-/// "step" or "forward" of a model with a strategy.
-codegen::Program program_of(const std::string& model, const std::string& strategy, bool step,
+/// "step" or "forward" of a model with a strategy; `narrow`: in bf16.
+codegen::Program program_of(const std::string& model, const std::string& strategy, bool step, bool narrow,
                             const cuda::DeviceTarget& target) {
   ir::Module module = models::build(models::zoo(model), 32);
   if (strategy != "none")
     runtime::apply_plugins(module, {runtime::load_plugin(runtime::parse_plugin_spec(strategy), {})}, 0);
+  if (narrow) ir::mixed_precision(module, module.function("forward"), {});
   if (step) {
     runtime::TrainOptions options;
     options.clip_norm = 1;
@@ -65,27 +69,39 @@ codegen::Program program_of(const std::string& model, const std::string& strateg
   return codegen::lower(module, module.functions.front(), {true, cuda::work_grain(target)});
 }
 
-std::vector<NamedKernel> kernels_of_matrix(const cuda::DeviceTarget& target) {
-  std::vector<NamedKernel> kernels;
-  std::set<std::string> known;
-  for (const char* model : kModels) {
-    for (const char* strategy : kStrategies) {
-      for (const bool step : {true, false}) {
-        const codegen::Program program = program_of(model, strategy, step, target);
-        for (const codegen::Launch& launch : program.launches) {
-          const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch);
-          if (kernel == nullptr || !known.insert(codegen::tile::structure(kernel->kernel)).second) continue;
-          const std::string symbol = fmt::format("kernel{}", kernels.size());
-          cuda::KernelSource source = cuda::emit(kernel->kernel, symbol, target);
-          kernels.push_back(
-              {fmt::format("{}/{}/{}/{}", model, strategy, step ? "step" : "forward", kernel->kernel.name),
-               symbol, std::move(source.text), source.launch});
-        }
+class Matrix {
+ public:
+  explicit Matrix(const cuda::DeviceTarget& target) : target_(target) {
+    for (const char* model : kModels) {
+      for (const char* strategy : kStrategies) add(model, strategy, false, "");
+    }
+    for (const char* model : kNarrowModels)
+      add(model, "none", true, model == kNarrowModels[0] ? "" : "attention");
+  }
+  const std::vector<NamedKernel>& kernels() const { return kernels_; }
+
+ private:
+  /// The kernels of both programs whose names hold `part`, as far as they are new.
+  void add(const std::string& model, const std::string& strategy, bool narrow, const std::string& part) {
+    for (const bool step : {true, false}) {
+      const codegen::Program program = program_of(model, strategy, step, narrow, target_);
+      for (const codegen::Launch& launch : program.launches) {
+        const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch);
+        if (kernel == nullptr || kernel->kernel.name.find(part) == std::string::npos) continue;
+        if (!known_.insert(codegen::tile::structure(kernel->kernel)).second) continue;
+        const std::string symbol = fmt::format("kernel{}", kernels_.size());
+        cuda::KernelSource source = cuda::emit(kernel->kernel, symbol, target_);
+        kernels_.push_back({fmt::format("{}{}/{}/{}/{}", model, narrow ? ".bf16" : "", strategy,
+                                        step ? "step" : "forward", kernel->kernel.name),
+                            symbol, std::move(source.text), source.launch});
       }
     }
   }
-  return kernels;
-}
+
+  cuda::DeviceTarget target_;
+  std::vector<NamedKernel> kernels_;
+  std::set<std::string> known_;
+};
 
 std::map<std::string, cuda::KernelResources> compile(const std::vector<NamedKernel>& kernels, int arch) {
   std::vector<cuda::CompileJob> jobs;
@@ -133,7 +149,7 @@ int run(int arch, const std::string& path, bool write) {
     std::printf("skipped: %s\n", missing->c_str());
     return kSkipped;
   }
-  const std::vector<NamedKernel> kernels = kernels_of_matrix(cuda::device_target(arch));
+  const std::vector<NamedKernel> kernels = Matrix(cuda::device_target(arch)).kernels();
   const auto resources = compile(kernels, arch);
   std::vector<std::string> table = {fmt::format(
       "# sm_{}, NVRTC {}: threads of a block, its dynamic shared memory in bytes, registers of a thread",

@@ -220,34 +220,48 @@ REWIRE_DEVICE T shuffle_xor(T x, int mask, REWIRE_SHIM_CALLER) {
   return __shfl_xor_sync(0xffffffffU, x, mask, 32, file, function, line);
 }
 
-namespace rewire_shim {
-
-inline float from_bf16(unsigned bits) {
-  return float_of_bits(bits << 16);
+// ldmatrix.sync.aligned.m8n8.x4 and its .trans: see the prelude. Lane i gives the address of row i % 8 of
+// matrix i / 8, and takes of each matrix two elements of row (transposed: column) i / 4.
+template <bool kTransposed>
+REWIRE_DEVICE void load_matrices(unsigned (&x)[4], const void* row, REWIRE_SHIM_CALLER) {
+  const rewire_shim::Place place = REWIRE_SHIM_PLACE("load_matrices");
+  rewire_shim::Thread* const self = rewire_shim::current;
+  if (reinterpret_cast<uintptr_t>(row) % 16 != 0)
+    self->runner->fail(self, place, "the address of a matrix's row is not aligned to 16 bytes");
+  const uint64_t* rows = self->runner->exchange(self, place, 0xffffffffU, reinterpret_cast<uintptr_t>(row));
+  const unsigned lane = rewire_shim::lane();
+  for (unsigned matrix = 0; matrix < 4; ++matrix) {
+    unsigned short pair[2];
+    for (unsigned i = 0; i < 2; ++i) {
+      const unsigned along = lane % 4 * 2 + i, across = lane / 4;
+      const auto* elements =
+          reinterpret_cast<const unsigned short*>(rows[8 * matrix + (kTransposed ? along : across)]);
+      pair[i] = elements[kTransposed ? across : along];
+    }
+    x[matrix] = pair[0] | static_cast<unsigned>(pair[1]) << 16;
+  }
+  // Nobody writes to a row that another lane still reads.
+  self->runner->exchange(self, place, 0xffffffffU, 0);
 }
 
-/// The twin of mma.sync.m16n8k16.row.col.f32.bf16.bf16.f32 by a whole warp: d [16, 8] += a [16, 16] b [16,
-/// 8]. A register holds two bf16, the lower index in its lower half. With g = lane / 4 and t = lane % 4:
-///   a[0], a[1]: rows g, g + 8 at columns 2t, 2t + 1
-///   a[2], a[3]: the same rows at columns 2t + 8, 2t + 9
-///   b[0], b[1]: column g at rows 2t, 2t + 1 and at 2t + 8, 2t + 9
-///   d[0], d[1]: row g at columns 2t, 2t + 1
-///   d[2], d[3]: row g + 8 there
-inline void mma_m16n8k16_bf16(float* d, const unsigned* a, const unsigned* b, REWIRE_SHIM_CALLER) {
+// mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32; the prelude says which lane holds what. An element of
+// d is computed by the lane that holds it, out of the registers of the four lanes that hold its row of a and
+// the four that hold its column of b.
+REWIRE_DEVICE void multiply_16x8x16(float* d, const unsigned* a, const unsigned* b, REWIRE_SHIM_CALLER) {
   struct Operands {
     const unsigned *a, *b;
   };
   const Operands own{a, b};
-  const Place place = REWIRE_SHIM_PLACE("mma.m16n8k16");
-  Operands all[kWarp];
-  const uint64_t* given =
-      current->runner->exchange(current, place, 0xffffffffU, reinterpret_cast<uintptr_t>(&own));
-  for (unsigned i = 0; i < kWarp; ++i) all[i] = *reinterpret_cast<const Operands*>(given[i]);
+  const rewire_shim::Place place = REWIRE_SHIM_PLACE("multiply_16x8x16");
+  rewire_shim::Thread* const self = rewire_shim::current;
+  Operands all[rewire_shim::kWarp];
+  const uint64_t* given = self->runner->exchange(self, place, 0xffffffffU, reinterpret_cast<uintptr_t>(&own));
+  for (unsigned i = 0; i < rewire_shim::kWarp; ++i) all[i] = *reinterpret_cast<const Operands*>(given[i]);
   const auto half = [](unsigned bits, unsigned k) {
-    return from_bf16(k % 2 == 0 ? bits & 0xffffU : bits >> 16);
+    return float_of_bits(k % 2 == 0 ? bits << 16 : bits & 0xffff0000U);
   };
   for (unsigned i = 0; i < 4; ++i) {
-    const unsigned row = lane() / 4, upper = i / 2, column = lane() % 4 * 2 + i % 2;
+    const unsigned row = rewire_shim::lane() / 4, upper = i / 2, column = rewire_shim::lane() % 4 * 2 + i % 2;
     for (unsigned k = 0; k < 16; ++k) {
       const float x = half(all[row * 4 + k % 8 / 2].a[upper + k / 8 * 2], k);
       const float y = half(all[column * 4 + k % 8 / 2].b[k / 8], k);
@@ -255,10 +269,8 @@ inline void mma_m16n8k16_bf16(float* d, const unsigned* a, const unsigned* b, RE
     }
   }
   // Nobody's operands go away while another lane reads them.
-  current->runner->exchange(current, place, 0xffffffffU, 0);
+  self->runner->exchange(self, place, 0xffffffffU, 0);
 }
-
-}  // namespace rewire_shim
 
 #ifdef REWIRE_SHIM_CHECKS
 // What the compiler's own checks call when no sanitizer's library is there to: an access that is not aligned

@@ -121,6 +121,37 @@ __global__ void histogram(const int* x, int* counts, unsigned long long* total, 
   if (threadIdx.x < 10) atomicAdd(&counts[threadIdx.x], mine[threadIdx.x]);
 }
 
+// Four matrices of 8 x 8 whose element (r, c) of matrix m is 64 m + 8 r + c, rows 24 elements apart.
+__global__ void fragments(unsigned* plain, unsigned* transposed) {
+  REWIRE_SHARED(memory);
+  auto* matrices = reinterpret_cast<unsigned short*>(memory);
+  for (unsigned i = threadIdx.x; i < 256; i += 32)
+    matrices[i / 8 * 24 + i % 8] = static_cast<unsigned short>(i);
+  __syncthreads();
+  unsigned x[4];
+  load_matrices<false>(x, matrices + threadIdx.x * 24);
+  for (unsigned i = 0; i < 4; ++i) plain[4 * threadIdx.x + i] = x[i];
+  load_matrices<true>(x, matrices + threadIdx.x * 24);
+  for (unsigned i = 0; i < 4; ++i) transposed[4 * threadIdx.x + i] = x[i];
+}
+__global__ void fragments_misaligned(unsigned* words) {
+  REWIRE_SHARED(memory);
+  unsigned x[4];
+  load_matrices<false>(x, memory + threadIdx.x * 24);
+  words[threadIdx.x] = x[0];
+}
+// Lane 0 writes to its row as soon as it has its part of the matrices.
+__global__ void fragments_written_over(unsigned* words) {
+  REWIRE_SHARED(memory);
+  auto* rows = reinterpret_cast<unsigned*>(memory);
+  for (unsigned i = threadIdx.x; i < 128; i += 32) rows[i] = i;
+  __syncthreads();
+  unsigned x[4];
+  load_matrices<false>(x, memory + threadIdx.x * 16);
+  for (unsigned i = 0; i < 128 && threadIdx.x == 0; ++i) rows[i] = 0;
+  words[threadIdx.x] = x[3];
+}
+
 // One warp: [16, 16] x [16, 8], row-major a and d, b column by column.
 __global__ void one_mma(const unsigned short* a, const unsigned short* b, float* d) {
   const unsigned g = threadIdx.x / 4, t = threadIdx.x % 4;
@@ -129,7 +160,7 @@ __global__ void one_mma(const unsigned short* a, const unsigned short* b, float*
                              pair(a + g * 16 + 2 * t + 8), pair(a + (g + 8) * 16 + 2 * t + 8)};
   const unsigned own_b[2] = {pair(b + g * 16 + 2 * t), pair(b + g * 16 + 2 * t + 8)};
   float own_d[4] = {1, 1, 1, 1};
-  rewire_shim::mma_m16n8k16_bf16(own_d, own_a, own_b);
+  multiply_16x8x16(own_d, own_a, own_b);
   d[g * 8 + 2 * t] = own_d[0];
   d[g * 8 + 2 * t + 1] = own_d[1];
   d[(g + 8) * 8 + 2 * t] = own_d[2];
@@ -195,6 +226,9 @@ REWIRE_SHIM_KERNEL(sub_warps)
 REWIRE_SHIM_KERNEL(votes)
 REWIRE_SHIM_KERNEL(transpose)
 REWIRE_SHIM_KERNEL(histogram)
+REWIRE_SHIM_KERNEL(fragments)
+REWIRE_SHIM_KERNEL(fragments_misaligned)
+REWIRE_SHIM_KERNEL(fragments_written_over)
 REWIRE_SHIM_KERNEL(one_mma)
 REWIRE_SHIM_KERNEL(some_skip_the_barrier)
 REWIRE_SHIM_KERNEL(two_barriers)
@@ -207,6 +241,10 @@ REWIRE_SHIM_KERNEL(conversions)
 
 namespace rewire::cuda_shim {
 namespace {
+
+float bf16_value(unsigned short bits) {
+  return float_of_bits(static_cast<unsigned>(bits) << 16);
+}
 
 #define KERNEL(symbol) (KernelFunction{#symbol, &symbol##_on_host, &rewire_shim_current})
 
@@ -310,6 +348,26 @@ TEST_CASE("integer atomics add up over threads and blocks") {
   REQUIRE(largest[0] == 9);
 }
 
+TEST_CASE("the twin of ldmatrix gives each lane the elements that the ISA says") {
+  std::vector<unsigned> plain(128), transposed(128);
+  launch(KERNEL(fragments), {1, 32, 64 * 24}, GENERATE(0, 3), plain, transposed);
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    for (unsigned matrix = 0; matrix < 4; ++matrix) {
+      CAPTURE(lane, matrix);
+      const unsigned first = 64 * matrix + 8 * (lane / 4) + 2 * (lane % 4);  // row lane / 4, two columns
+      REQUIRE(plain[4 * lane + matrix] == (first | (first + 1) << 16));
+      const unsigned upper = 64 * matrix + 8 * (2 * (lane % 4)) + lane / 4;  // column lane / 4, two rows
+      REQUIRE(transposed[4 * lane + matrix] == (upper | (upper + 8) << 16));
+    }
+  }
+}
+
+TEST_CASE("a lane that runs ahead of its warp changes nothing of what the others load") {
+  std::vector<unsigned> words(32);
+  launch(KERNEL(fragments_written_over), {1, 32, 512}, GENERATE(0, 1, 2, 3), words);
+  for (unsigned lane = 0; lane < 32; ++lane) REQUIRE(words[lane] == 96 + lane);
+}
+
 TEST_CASE("the twin of mma multiplies as the tensor core lays it out") {
   std::mt19937 random(3);
   std::vector<unsigned short> a(16 * 16), b(16 * 8);
@@ -322,8 +380,7 @@ TEST_CASE("the twin of mma multiplies as the tensor core lays it out") {
     for (std::size_t j = 0; j < 8; ++j) {
       double sum = 1;
       for (std::size_t k = 0; k < 16; ++k)
-        sum += static_cast<double>(rewire_shim::from_bf16(a[i * 16 + k])) *
-               rewire_shim::from_bf16(b[j * 16 + k]);
+        sum += static_cast<double>(bf16_value(a[i * 16 + k])) * bf16_value(b[j * 16 + k]);
       REQUIRE(d[i * 8 + j] == Approx(sum).margin(1e-5));
     }
   }
@@ -341,7 +398,7 @@ TEST_CASE("16-bit conversions round to nearest even, as the evaluator's") {
   launch(KERNEL(conversions), {8, 128, 0}, 0, x, as_bf16, as_f16, from_f16);
   for (std::size_t i = 0; i < x.size(); ++i) {
     INFO(x[i]);
-    REQUIRE(rewire_shim::from_bf16(as_bf16[i]) == ir::round_to(ir::DType::bf16, x[i]));
+    REQUIRE(bf16_value(as_bf16[i]) == ir::round_to(ir::DType::bf16, x[i]));
     REQUIRE(from_f16[i] == ir::round_to(ir::DType::f16, x[i]));
   }
 }
@@ -355,6 +412,11 @@ TEST_CASE("shared memory is NaN before each block") {
 std::string failure(const KernelFunction& kernel, const Grid& grid, std::uint64_t order_seed = 0) {
   std::vector<float> x(64, 0);
   return test::message_of<RuntimeFailure>([&] { launch(kernel, grid, order_seed, x); });
+}
+
+TEST_CASE("a matrix's row that is not aligned is named") {
+  CHECK_THAT(failure(KERNEL(fragments_misaligned), {1, 32, 32 * 24}),
+             REWIRE_CATCH_CONTAINS("load_matrices") && REWIRE_CATCH_CONTAINS("not aligned to 16 bytes"));
 }
 
 TEST_CASE("a barrier that some threads never reach says who waits where") {

@@ -1,0 +1,95 @@
+// Attention and its gradient as CUDA text against the evaluator: f32 by fused multiply-adds, bf16 on the
+// twins of tensor cores, at token counts and widths that do not divide a tile of 16. Softmax and sums are
+// f32; what bf16 costs is the rounding of p and ds before their products.
+#include <fmt/format.h>
+
+#include <random>
+
+#include "ir/evaluate.h"
+#include "ir/text.h"
+#include "tests/cuda_shim/device_cases.h"
+#include "tests/support/accuracy.h"
+#include "tests/support/catch.h"
+
+namespace rewire::cuda_shim {
+namespace {
+
+struct Heads {
+  int batch, heads, queries, keys, width;
+};
+
+constexpr Heads kHeads[] = {{1, 1, 1, 1, 8},     {2, 2, 17, 17, 20},   {1, 2, 50, 50, 33},
+                            {2, 1, 65, 65, 64},  {1, 1, 197, 197, 32}, {1, 1, 33, 130, 80},
+                            {1, 1, 130, 33, 16}, {1, 1, 257, 300, 24}};
+
+/// Forward and gradient of heads that are windows of one projection, where there are as many queries as keys.
+std::string text_of(const Heads& s, const std::string& dtype) {
+  const auto tensor = [&](int tokens) {
+    return fmt::format("{}[{},{},{},{}]", dtype, s.batch, s.heads, tokens, s.width);
+  };
+  const std::string q = tensor(s.queries), k = tensor(s.keys);
+  const std::string l = fmt::format("f32[{},{},{},1]", s.batch, s.heads, s.queries);
+  return fmt::format(
+      "module @m {{\n"
+      "  func @main(%q: {0}, %k: {1}, %v: {1}, %g: {0}) -> (o: {0}, l: {2}, dq: {0}, dk: {1}, dv: {1}) {{\n"
+      "    %o, %l = attention %q, %k, %v {{scale = 0.3}} : {0}, {2}\n"
+      "    %dq, %dk, %dv = attention_grad %q, %k, %v, %o, %l, %g {{scale = 0.3}} : {0}, {1}, {1}\n"
+      "    return o = %o, l = %l, dq = %dq, dk = %dk, dv = %dv\n"
+      "  }}\n"
+      "}}\n",
+      q, k, l);
+}
+
+/// Values that bf16 holds.
+std::vector<ir::Tensor> draw(const ir::Function& function, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> normal;
+  std::vector<ir::Tensor> tensors;
+  for (const ir::Argument& argument : function.arguments) {
+    ir::Tensor tensor(function.type(argument.value));
+    for (double& x : tensor.data) x = ir::round_to(ir::DType::bf16, normal(random));
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+struct Expected {
+  std::string text;
+  std::vector<std::string> names;
+  std::vector<ir::Tensor> results;
+};
+
+TEST_CASE("attention and its gradient as CUDA text agree with the evaluator, in any order of threads") {
+  const bool narrow = GENERATE(false, true);
+  const std::string dtype = narrow ? "bf16" : "f32";
+  const double tolerance = narrow ? 2e-2 : 1e-5;
+  DeviceCases cases;
+  std::vector<Expected> expected;
+  for (const Heads& heads : kHeads) {
+    Expected one{text_of(heads, dtype), {}, {}};
+    const ir::Module module = ir::parse(one.text, "test.rir");
+    const ir::Function& main = module.function("main");
+    const std::vector<ir::Tensor> inputs = draw(main, 7);
+    ir::EvalState state;
+    one.results = ir::evaluate(module, main, inputs, state);
+    for (const ir::Argument& result : main.results) one.names.push_back(result.name);
+    cases.add(module, inputs, {}, true);
+    expected.push_back(std::move(one));
+  }
+  cases.compile();
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const CaseRun run = cases.run(i);
+    for (std::size_t r = 0; r < expected[i].results.size(); ++r) {
+      INFO(expected[i].text << "result " << expected[i].names[r]);
+      CHECK(testing::scaled_error(expected[i].results[r],
+                                  runtime::to_double(run.results.at(expected[i].names[r])), 0) <= tolerance);
+    }
+    for (const std::uint64_t order : {std::uint64_t{2}, std::uint64_t{3}}) {
+      INFO(expected[i].text << "order " << order);
+      CHECK(differing(run, cases.run(i, order_of_seed(order))) == std::vector<std::string>{});
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rewire::cuda_shim
