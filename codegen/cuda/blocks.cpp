@@ -556,12 +556,16 @@ class BlockWriter {
   std::int64_t packet_of(const tile::Load& load) const {
     const BlockValue& own = plan_.value(load.result);
     if (load.index || own.home != BlockHome::shared || !array_of(load.result).narrow) return 0;
-    const Lanes& lanes = text_.info(load.result).lanes;
-    if (load.access.strides[static_cast<std::size_t>(lanes[1])] != 1 || text_.wide(load.access)) return 0;
-    std::int64_t packet = std::gcd(std::int64_t{8}, text_.axis(lanes[1]).extent);
-    packet = std::gcd(packet, std::gcd(load.access.offset, load.access.part_stride));
-    for (std::size_t axis = 0; axis < load.access.strides.size(); ++axis) {
-      if (static_cast<std::int32_t>(axis) != lanes[1]) packet = std::gcd(packet, load.access.strides[axis]);
+    return packet_of(load.access, text_.info(load.result).lanes[1]);
+  }
+
+  /// How many neighbours along `lane` lie as a packet that is aligned to its size: 8 at most; 0: none.
+  std::int64_t packet_of(const tile::Access& access, std::int32_t lane) const {
+    if (access.strides[static_cast<std::size_t>(lane)] != 1 || text_.wide(access)) return 0;
+    std::int64_t packet = std::gcd(std::int64_t{8}, text_.axis(lane).extent);
+    packet = std::gcd(packet, std::gcd(access.offset, access.part_stride));
+    for (std::size_t axis = 0; axis < access.strides.size(); ++axis) {
+      if (static_cast<std::int32_t>(axis) != lane) packet = std::gcd(packet, access.strides[axis]);
     }
     return packet;
   }
@@ -609,7 +613,9 @@ class BlockWriter {
       passes[pass].nodes.push_back(node);
       if (result) known[result.id] = computed_in[result.id] = pass;
     }
-    for (std::int32_t id : kept) passes[computed_in[id]].kept.push_back({id});
+    for (const auto& [id, pass] : computed_in) {
+      if (kept.contains(id) || puts_tile({id}, step)) passes[pass].kept.push_back({id});
+    }
     return passes;
   }
 
@@ -652,7 +658,12 @@ class BlockWriter {
                   start, start);
     }
     for (TileValue kept : pass.kept)
-      lines_.line("{} {}_tile[{}];", text_.type(kept), text_.name(kept), elements);
+      lines_.line("{} {}_tile[{}] = {{}};", text_.type(kept), text_.name(kept), elements);
+    for (const Node* node : pass.nodes) {
+      const auto* store = std::get_if<tile::Store>(node);
+      if (store != nullptr && stores_tile(*store, step))
+        lines_.line("float {}_tile[{}] = {{}};", text_.argument(store->access.argument), elements);
+    }
     open_elements(step);
     for (const tile::TileValue value : dots_stored(step, first)) put(value, held_.at(value.id));
     for (const Node* node : pass.nodes) write_element(*node, step, pass);
@@ -666,6 +677,7 @@ class BlockWriter {
       const TileValue result = tile::result_of(*node);
       if (result) held_.erase(result.id);
     }
+    for (const Node* node : pass.nodes) write_tile(*node, step);
     for (TileValue kept : pass.kept) held_[kept.id] = text_.name(kept) + "_tile[e]";
     for (const tile::Reduce* reduce : pass.reduces) write_row_results(step, *reduce);
   }
@@ -704,15 +716,52 @@ class BlockWriter {
   }
 
   void write_element(const Node& node, const BlockStep& step, const Pass& pass) {
-    if (const auto* store = std::get_if<tile::Store>(&node))
-      return write_store(*store, repeated(*store, step.lanes));
+    if (const auto* store = std::get_if<tile::Store>(&node)) {
+      if (!stores_tile(*store, step)) return write_store(*store, repeated(*store, step.lanes));
+      return lines_.line("{}_tile[e] = {};", text_.argument(store->access.argument), read(store->value).text);
+    }
     const TileValue result = tile::result_of(node);
     const std::string text = computed(node).text;
     const bool kept = std::find(pass.kept.begin(), pass.kept.end(), result) != pass.kept.end();
     const std::string name = text_.name(result) + (kept ? "_tile[e]" : "_here");
     lines_.line("{}{} = {};", kept ? "" : fmt::format("const {} ", text_.type(result)), name, text);
     held_[result.id] = name;
-    if (plan_.value(result).home == BlockHome::shared) put(result, name);
+    if (plan_.value(result).home == BlockHome::shared && !puts_tile(result, step)) put(result, name);
+  }
+
+  /// Whether a value goes to shared memory, or a store to memory, as a whole tile.
+  bool puts_tile(TileValue value, const BlockStep& step) const {
+    return plan_.value(value).home == BlockHome::shared && array_of(value).narrow &&
+           array_of(value).lanes.back() == step.column;
+  }
+  bool stores_tile(const tile::Store& store, const BlockStep& step) const {
+    const auto stride = [&](std::int32_t lane) {
+      return store.access.strides[static_cast<std::size_t>(lane)];
+    };
+    const auto to_the_same = [&](const Node* node) {
+      const auto* other = std::get_if<tile::Store>(node);
+      return other != nullptr && other->access.argument == store.access.argument;
+    };
+    if (std::count_if(step.nodes.begin(), step.nodes.end(), to_the_same) > 1) return false;
+    return !store.predicate && text_.stored(store.access) == ir::DType::bf16 && step.width % 4 == 0 &&
+           text_.info(store.value).dtype == ir::DType::f32 && stride(step.column) == 1 &&
+           stride(step.row) != 0 && packet_of(store.access, step.column) == 8;
+  }
+  void write_tile(const Node& node, const BlockStep& step) {
+    const std::string at = step.width * 8 < text_.axis(step.column).extent ? "down, right" : "down, 0";
+    const std::string shape =
+        fmt::format("{}, {}, {}", step.width, text_.axis(step.row).extent, text_.axis(step.column).extent);
+    if (const auto* store = std::get_if<tile::Store>(&node)) {
+      if (!stores_tile(*store, step)) return;
+      lines_.line("store_tile<{}, {}>({}, {}_tile, {});", shape,
+                  store->access.strides[static_cast<std::size_t>(step.row)], text_.pointer(store->access),
+                  text_.argument(store->access.argument), at);
+      return;
+    }
+    const TileValue result = tile::result_of(node);
+    if (!puts_tile(result, step)) return;
+    lines_.line("put_tile<{}, {}>({}, {}_tile, {});", shape, array_of(result).pitch, text_.name(result),
+                text_.name(result), at);
   }
 
   /// A sum over rows becomes known to the threads that share a row, and to the block where a later step reads

@@ -20,7 +20,7 @@ using Lanes = std::vector<std::int32_t>;
 constexpr int kAgainLimit = 4;  // ops of a value that is computed at each reader
 constexpr int kNever = 1000;
 constexpr std::int64_t kTileRegisters = 144;    // of a thread, for the elements of products
-constexpr std::int64_t kOtherRegisters = 76;    // and for all else
+constexpr std::int64_t kOtherRegisters = 60;    // and for all else
 constexpr std::int64_t kRegisters = 65536;      // of a multiprocessor
 constexpr std::int64_t kReservedShared = 1024;  // of a block, by the system
 
@@ -517,9 +517,15 @@ class Planner {
   std::int64_t choose_width(BlockStep& step, std::int64_t warps) const {
     const std::int64_t down = parts_of(extent(step.row), 16), columns = parts_of(extent(step.column), 8);
     const std::int64_t dots = dots_of(step);
+    // A row's threads exchange what they store in fours of 8 columns (store_tile).
+    const bool stores =
+        columns >= 4 && std::any_of(step.nodes.begin(), step.nodes.end(), [](const Node* node) {
+          return std::holds_alternative<tile::Store>(*node);
+        });
     std::int64_t best = 0;
     for (std::int64_t width = 1; width <= columns; ++width) {
-      if (step.whole_rows ? width < columns : width > 1 && dots * 4 * width > 64) continue;
+      if (step.whole_rows ? width < columns : width > 4 && dots * 4 * width > 48) continue;
+      if (!step.whole_rows && stores && width % 4 != 0) continue;
       std::int64_t tile = width * 24;  // what is done with its elements
       for (const Node* node : step.nodes) {
         if (const auto* dot = std::get_if<tile::Dot>(node))

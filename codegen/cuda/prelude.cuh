@@ -32,6 +32,12 @@ REWIRE_DEVICE unsigned short bf16_bits(float x) {
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
   return bits;
 }
+// Two of them, the first in the lower half.
+REWIRE_DEVICE u32 bf16_pair(float low, float high) {
+  u32 bits;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+}
 REWIRE_DEVICE unsigned short f16_bits(float x) {
   unsigned short bits;
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
@@ -447,7 +453,7 @@ template <int kWide, class A, class B>
 REWIRE_DEVICE void multiply(float (&sum)[4 * kWide], A a, B b, int row, int column) {
 #pragma unroll
   for (int e = 0; e < 4 * kWide; ++e) sum[e] = 0.0f;
-#pragma unroll 4
+#pragma unroll(kWide > 4 ? 1 : 2)
   for (int inner = 0; inner + 16 <= A::kInner; inner += 16)
     multiply_step<kWide, false>(sum, a, b, row, column, inner);
   if (A::kInner % 16 != 0) multiply_step<kWide, true>(sum, a, b, row, column, A::kInner / 16 * 16);
@@ -463,6 +469,53 @@ template <class Op, class T>
 REWIRE_DEVICE void over_rows(T (&x)[2]) {
   x[0] = over_threads<Op, 4>(x[0]);
   x[1] = over_threads<Op, 4>(x[1]);
+}
+
+REWIRE_DEVICE Packet<bf16, 2> packet_of(u32 pair) {
+  return {{bf16{static_cast<unsigned short>(pair)}, bf16{static_cast<unsigned short>(pair >> 16)}}};
+}
+// A warp's tile from (row, column) on into a matrix of kRows x kColumns in shared memory, two neighbours at
+// once: rows begin every kPitch elements, and have room for an even number.
+template <int kWide, int kRows, int kColumns, int kPitch>
+REWIRE_DEVICE void put_tile(bf16* to, const float (&x)[4 * kWide], int row, int column) {
+#pragma unroll
+  for (int e = 0; e < 4 * kWide; e += 2) {
+    const int r = row + fragment_row(e), c = column + fragment_column(e);
+    if (r < kRows && c < kColumns)
+      *reinterpret_cast<Packet<bf16, 2>*>(to + r * kPitch + c) = packet_of(bf16_pair(x[e], x[e + 1]));
+  }
+}
+// The same to memory, where rows begin every kStride elements, a multiple of 8 as kColumns is. The four
+// threads that share a row have pairs of each 8 columns; they exchange them, so that each writes 8 neighbours.
+template <int kWide, int kRows, int kColumns, int kStride>
+REWIRE_DEVICE void store_tile(bf16* to, const float (&x)[4 * kWide], int row, int column) {
+  const int thread = int(threadIdx.x) % 4;
+#pragma unroll
+  for (int e = 0; e < 4 * kWide; e += 16) {
+#pragma unroll
+    for (int half = 0; half < 4; half += 2) {
+      u32 pairs[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) pairs[j] = bf16_pair(x[e + 4 * j + half], x[e + 4 * j + half + 1]);
+#pragma unroll
+      for (int bit = 1; bit < 4; bit *= 2) {
+        const bool upper = (thread & bit) != 0;
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          if ((j & bit) != 0) continue;
+          const u32 given = upper ? pairs[j] : pairs[j | bit];
+          const u32 taken = static_cast<u32>(shuffle_xor(static_cast<int>(given), bit));
+          pairs[j] = upper ? taken : pairs[j];
+          pairs[j | bit] = upper ? pairs[j | bit] : taken;
+        }
+      }
+      const int r = row + fragment_row(half), c = column + e * 2 + thread * 8;
+      Packet<bf16, 8> packet;
+#pragma unroll
+      for (int k = 0; k < 8; ++k) packet.lane[k] = packet_of(pairs[k / 2]).lane[k % 2];
+      if (r < kRows && c < kColumns) *reinterpret_cast<Packet<bf16, 8>*>(to + r * kStride + c) = packet;
+    }
+  }
 }
 
 // Rows of a matrix into shared memory by a block, kPacket neighbours at once. Rows begin every kFrom and every

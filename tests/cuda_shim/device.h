@@ -198,6 +198,9 @@ REWIRE_DEVICE unsigned short bf16_bits(float x) {
   if (x != x) return 0x7fff;
   return static_cast<unsigned short>((bits + 0x7fffU + (bits >> 16 & 1U)) >> 16);  // to nearest, ties to even
 }
+REWIRE_DEVICE unsigned bf16_pair(float low, float high) {
+  return bf16_bits(low) | static_cast<unsigned>(bf16_bits(high)) << 16;
+}
 REWIRE_DEVICE unsigned short f16_bits(float x) {
   const unsigned sign = bits_of_float(x) >> 16 & 0x8000U, magnitude = bits_of_float(x) & 0x7fffffffU;
   unsigned bits = 0x7fff;  // NaN
