@@ -26,6 +26,7 @@ struct Request {
   std::int64_t batch = 0, steps = 20, threads = 0;
   bool profile = false, json = false;
   EngineRequest engine;
+  std::vector<std::string> overrides;
 };
 
 void declare(Request& request, Options& options) {
@@ -36,6 +37,7 @@ void declare(Request& request, Options& options) {
                   "images a batch; without it the recipe's train.batch, or the module's own");
   options.integer("--steps", request.steps, 1, "steps that are timed, after 2 that are not");
   declare_device(request.engine, options);
+  declare_overrides(request.overrides, options);
   options.integer("--threads", request.threads, 1, "that compute; without it the recipe's train.threads");
   declare_choices(request.choices, options);
   options.flag(
@@ -101,8 +103,8 @@ Result measure(const Request& request, const Network& network) {
   runtime::make_choices(bench.module, names_of(bench.programs), tuner);
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
   const auto threads = static_cast<int>(request.threads > 0 ? request.threads : network.recipe.train.threads);
-  const std::unique_ptr<runtime::JitEngine> engine =
-      runtime::make_compiling_engine(name, bench.module, threads, tuner.record());
+  const std::unique_ptr<runtime::JitEngine> engine = runtime::make_compiling_engine(
+      name, bench.module, threads, tuner.record(), runtime::read_kernel_overrides(request.overrides));
   runtime::start_state(*engine, bench.module, runtime::fresh_weights(bench.module, network.plugins, seed),
                        seed);
   std::vector<double> seconds = runtime::time_rounds(*engine, bench.programs, kWarmUp, request.steps);

@@ -1,6 +1,7 @@
 // rewire dump: the network as text, at a stage of its way.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <set>
 
@@ -14,6 +15,7 @@
 #include "ir/error.h"
 #include "ir/passes/pass.h"
 #include "ir/text.h"
+#include "runtime/exec/kernel_override.h"
 #include "runtime/exec/memory_plan.h"
 #include "runtime/train/program.h"
 
@@ -24,6 +26,7 @@ struct Request {
   NetworkRequest network;
   std::string stage = "ir", kernel, arch = "sm_90";
   std::string choices;
+  std::vector<std::string> overrides;
   bool print_after_all = false, time_passes = false;
 };
 
@@ -39,6 +42,8 @@ void declare(Request& request, Options& options) {
   options.text("--kernel", request.kernel,
                "with --stage tile, llvm, asm, cuda or ptx: only the kernel of this name");
   options.choice("--arch", request.arch, {"sm_80", "sm_90", "sm_100"}, "with --stage cuda or ptx: the GPU");
+  options.list("--override-kernel", request.overrides,
+               "with --stage ptx: NAME=FILE, CUDA C++ in place of this kernel's; repeatable");
   options.text("--choices", request.choices,
                "a run's choices.json: what it names is taken from it, all else is the cost model's");
   options.flag("--print-after-all", request.print_after_all,
@@ -84,37 +89,56 @@ codegen::cuda::DeviceTarget gpu(const Request& request) {
   return codegen::cuda::device_target(std::stoi(request.arch.substr(3)));
 }
 
-std::string gpu_text(const codegen::tile::Kernel& kernel, const Request& request) {
+std::string gpu_text(const codegen::tile::Kernel& kernel, const Request& request,
+                     const std::vector<runtime::KernelOverride>& overrides) {
   const codegen::cuda::DeviceTarget target = gpu(request);
+  const std::string prelude(codegen::cuda::prelude());
+  for (const runtime::KernelOverride& given : overrides) {
+    if (given.kernel != kernel.name) continue;
+    codegen::cuda::Compiled answer = codegen::cuda::try_compile(prelude + runtime::override_text(given),
+                                                                target.arch, codegen::cuda::Output::ptx);
+    if (!answer.accepted) runtime::refuse_override(given, answer.log);
+    return std::move(answer.code);
+  }
   const std::string text = codegen::cuda::emit(kernel, kernel.name, target).text;
   if (request.stage == "cuda") return text;
-  return codegen::cuda::compile_ptx(std::string(codegen::cuda::prelude()) + text, target.arch);
+  return codegen::cuda::compile_ptx(prelude + text, target.arch);
 }
 
-std::string kernel_text(const codegen::tile::Kernel& kernel, const Request& request) {
+std::string kernel_text(const codegen::tile::Kernel& kernel, const Request& request,
+                        const std::vector<runtime::KernelOverride>& overrides) {
   if (request.stage == "tile") return codegen::tile::print(kernel);
-  if (is_for_gpu(request)) return gpu_text(kernel, request);
+  if (is_for_gpu(request)) return gpu_text(kernel, request, overrides);
   return request.stage == "llvm" ? codegen::emit_llvm(kernel) : codegen::emit_assembly(kernel);
+}
+
+/// UserError where no kernel has the name.
+void require_kernel(const std::string& name, const std::string& what, const std::vector<std::string>& names) {
+  if (std::ranges::find(names, name) == names.end())
+    user_error("{} '{}'{}; --stage fused lists them", what, name, did_you_mean(name, names));
 }
 
 // Kernels of one structure are one piece of code: each is printed once, at its first launch.
 void print_kernels(const codegen::Program& program, const Request& request) {
-  std::set<std::string> seen;
+  std::vector<const codegen::tile::Kernel*> kernels;
   std::vector<std::string> names;
-  bool found = false;
   for (const codegen::Launch& launch : program.launches) {
     const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch);
     if (kernel == nullptr) continue;
+    kernels.push_back(&kernel->kernel);
     names.push_back(kernel->kernel.name);
-    if (request.kernel.empty() ? !seen.insert(codegen::tile::structure(kernel->kernel)).second
-                               : request.kernel != kernel->kernel.name)
-      continue;
-    found = true;
-    fmt::print("{}\n", kernel_text(kernel->kernel, request));
   }
-  if (!found)
-    user_error("the step has no kernel '{}'{}; --stage fused lists them", request.kernel,
-               did_you_mean(request.kernel, names));
+  const std::vector<runtime::KernelOverride> overrides = runtime::read_kernel_overrides(request.overrides);
+  if (!request.kernel.empty()) require_kernel(request.kernel, "the step has no kernel", names);
+  for (const runtime::KernelOverride& given : overrides)
+    require_kernel(given.kernel, "--override-kernel: the step has no kernel", names);
+  std::set<std::string> seen;
+  for (const codegen::tile::Kernel* kernel : kernels) {
+    if (request.kernel.empty() ? !seen.insert(codegen::tile::structure(*kernel)).second
+                               : request.kernel != kernel->name)
+      continue;
+    fmt::print("{}\n", kernel_text(*kernel, request, overrides));
+  }
 }
 
 void print_program(const ir::Module& module, const Request& request) {
@@ -131,6 +155,8 @@ void print_program(const ir::Module& module, const Request& request) {
 }
 
 void run(const Request& request) {
+  if (!request.overrides.empty() && request.stage != "ptx")
+    user_error("dump: --override-kernel is of --stage ptx");
   const Network network = resolve(request.network);
   const std::int64_t batch = network.recipe.train.batch;
   if (request.stage == "ir" || request.stage == "rewritten") {

@@ -22,6 +22,13 @@ void declare_engine(EngineRequest& request, Options& options, bool of_run) {
                  "on the CPU: compiled, or op by op in double precision (jit" + recorded + ")");
 }
 
+void declare_overrides(std::vector<std::string>& overrides, Options& options) {
+  options.list(
+      "--override-kernel", overrides,
+      "NAME=FILE: CUDA C++ in place of the kernel that dump --stage cuda --kernel NAME prints; it keeps "
+      "its name, arguments and launch; repeatable");
+}
+
 std::string engine_of(const EngineRequest& request, const std::string& recorded) {
   if (request.device == "cuda" && !request.engine.empty())
     user_error("--engine {} is of the CPU: drop it, or --device cuda", request.engine);

@@ -10,14 +10,15 @@ void declare_program(ProgramRequest& request, Options& options, const std::strin
                Options::Need::required);
   options.text("--input", request.input, ".npy: " + input_doc, Options::Need::required);
   declare_engine(request.engine, options);
+  declare_overrides(request.overrides, options);
 }
 
 std::unique_ptr<runtime::Engine> start_engine(const Network& network, const ir::Module& module,
                                               const ProgramRequest& request,
                                               const runtime::ChoiceRecord& choices) {
   const runtime::TensorMap weights = runtime::read_weights(module, request.weights);
-  std::unique_ptr<runtime::Engine> engine =
-      runtime::make_engine(engine_of(request.engine), module, 0, choices);
+  std::unique_ptr<runtime::Engine> engine = runtime::make_engine(
+      engine_of(request.engine), module, 0, choices, runtime::read_kernel_overrides(request.overrides));
   runtime::start_state(*engine, module, weights, static_cast<std::uint64_t>(network.recipe.seed));
   return engine;
 }

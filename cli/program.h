@@ -16,8 +16,9 @@ namespace rewire::cli {
 struct ProgramRequest {
   std::string weights, input;
   EngineRequest engine;
+  std::vector<std::string> overrides;
 };
-/// --weights, --input, --device and --engine; `input_doc` says what --input holds.
+/// --weights, --input, --device, --engine and --override-kernel; `input_doc` says what --input holds.
 void declare_program(ProgramRequest& request, Options& options, const std::string& input_doc);
 
 /// The engine of a module, holding the weights of the file. `choices`: what was chosen for it.

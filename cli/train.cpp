@@ -24,6 +24,7 @@ struct Request {
   ChoiceRequest choices;
   EngineRequest engine;
   std::string out, resume;
+  std::vector<std::string> overrides;
   bool json = false;
 };
 
@@ -33,6 +34,7 @@ void declare(Request& request, Options& options) {
                "the run folder to make (runs/RECIPE-PLUGINS-sSEED, with a number if it is taken)");
   options.text("--resume", request.resume, "a run folder to go on in, instead of MODEL");
   declare_engine(request.engine, options, true);
+  declare_overrides(request.overrides, options);
   declare_choices(request.choices, options);
   options.flag("--json", request.json, "print an object");
 }
@@ -49,6 +51,9 @@ void check(const Request& request) {
   }
   if (!request.resume.empty() && !request.choices.file.empty()) {
     user_error("train: --resume makes the choices that {} has made: drop --choices", request.resume);
+  }
+  if (!request.resume.empty() && !request.overrides.empty()) {
+    user_error("train: --resume has the kernels that {} began with: drop --override-kernel", request.resume);
   }
   for (const std::string& setting : request.network.settings) {
     if (!request.resume.empty() && setting.starts_with("seed="))
@@ -103,7 +108,8 @@ runtime::TrainResult train(const Request& request, Progress& progress) {
   const Network network = resolve(asked);
   const runtime::TrainRequest job{
       network.recipe, network_source(network),         network.from_file ? ir::print(*network.from_file) : "",
-      engine,         choice_options(request.choices), stop_signal};
+      engine,         choice_options(request.choices), runtime::read_kernel_overrides(request.overrides),
+      stop_signal};
   listen_for_stop();
   if (!request.resume.empty()) return runtime::resume_training(job, request.resume, progress);
   if (!request.out.empty()) return runtime::train(job, request.out, runtime::OutFolder::exact, progress);

@@ -174,13 +174,13 @@ std::string nvrtc_path() {
   return usable_library().file.path();
 }
 
-Compiled try_compile(std::string_view text, int arch) {
+Compiled try_compile(std::string_view text, int arch, Output output) {
   const Library& library = usable_library();
   require_architecture(library, arch);
   Compilation compilation(library, text);
   Compiled answer;
-  answer.accepted = compilation.compile(options_for(arch, false));
-  if (answer.accepted) answer.cubin = compilation.cubin();
+  answer.accepted = compilation.compile(options_for(arch, output == Output::ptx));
+  if (answer.accepted) answer.code = output == Output::ptx ? compilation.ptx() : compilation.cubin();
   answer.log = compilation.log();
   return answer;
 }
@@ -188,16 +188,13 @@ Compiled try_compile(std::string_view text, int arch) {
 CudaBinary compile_cubin(std::string_view text, int arch) {
   Compiled answer = try_compile(text, arch);
   if (!answer.accepted) internal_error("NVRTC refuses emitted CUDA C++:\n{}", answer.log);
-  return {std::move(answer.cubin), resources_of(answer.log)};
+  return {std::move(answer.code), resources_of(answer.log)};
 }
 
 std::string compile_ptx(std::string_view text, int arch) {
-  const Library& library = usable_library();
-  require_architecture(library, arch);
-  Compilation compilation(library, text);
-  if (!compilation.compile(options_for(arch, true)))
-    internal_error("NVRTC refuses emitted CUDA C++:\n{}", compilation.log());
-  return compilation.ptx();
+  Compiled answer = try_compile(text, arch, Output::ptx);
+  if (!answer.accepted) internal_error("NVRTC refuses emitted CUDA C++:\n{}", answer.log);
+  return std::move(answer.code);
 }
 
 std::vector<KernelResources> resources_of(std::string_view log) {

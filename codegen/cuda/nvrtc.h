@@ -30,16 +30,18 @@ struct KernelResources {
   std::int64_t shared_bytes = 0;  // fixed at compile time; dynamic shared memory is the launch's
 };
 
+enum class Output : std::uint8_t { cubin, ptx };
+
 /// NVRTC's answer to one text.
 struct Compiled {
   bool accepted = false;
-  std::string cubin;  // of an accepted text
-  std::string log;    // accepted: the assembler's lines about its kernels; else why it is not
+  std::string code;  // of an accepted text
+  std::string log;   // accepted: the assembler's lines about its kernels; else why it is not
 };
 
 /// `text`: prelude and kernels. UserError if NVRTC is missing or does not know the architecture;
 /// InternalError where NVRTC fails without a word about the text.
-Compiled try_compile(std::string_view text, int arch);
+Compiled try_compile(std::string_view text, int arch, Output output = Output::cubin);
 
 struct CudaBinary {
   std::string cubin;

@@ -80,7 +80,7 @@ std::string encode(const Hello& hello) {
 std::string encode(const Answer& answer) {
   std::string bytes;
   put(bytes, std::uint64_t{answer.compiled.accepted ? 1U : 0U});
-  put(bytes, answer.compiled.cubin);
+  put(bytes, answer.compiled.code);
   put(bytes, answer.compiled.log);
   put(bytes, answer.failure);
   return bytes;
@@ -99,7 +99,7 @@ Answer decode_answer(std::string_view bytes) {
   Reader reader(bytes);
   Answer answer;
   answer.compiled.accepted = reader.number() != 0;
-  answer.compiled.cubin = reader.text();
+  answer.compiled.code = reader.text();
   answer.compiled.log = reader.text();
   answer.failure = reader.text();
   reader.end();

@@ -76,6 +76,7 @@ class CudaEngine final : public JitEngine {
         kernels_(target_, options.cache_directory, options.compile_processes),
         libraries_(options.choices),
         state_(module_) {
+    if (!options.overrides.empty()) replace_kernels();
     state_.clear(streams_.compute);
     streams_.compute.synchronise("after clearing the state");
   }
@@ -209,6 +210,24 @@ class CudaEngine final : public JitEngine {
     reserve(compiled.program);
     if (!compiled.program.captured()) compiled.program.capture(shared(), streams_.compute);
     return compiled;
+  }
+
+  /// Where kernels of two programs have one name, that of a training program is meant: what `dump` shows.
+  void replace_kernels() {
+    std::vector<codegen::Program> programs;
+    for (const bool training : {true, false}) {
+      for (const ir::Function& function : module_.functions) {
+        if (training_.contains(function.name) == training) programs.push_back(lower(function));
+      }
+    }
+    std::vector<const codegen::tile::Kernel*> kernels;
+    for (const codegen::Program& program : programs) {
+      for (const codegen::Launch& launch : program.launches) {
+        if (const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch))
+          kernels.push_back(&kernel->kernel);
+      }
+    }
+    kernels_.replace(options_.overrides, kernels);
   }
 
   codegen::Program lower(const ir::Function& function) {

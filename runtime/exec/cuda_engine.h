@@ -12,12 +12,14 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "codegen/cuda/emit.h"
 #include "ir/module.h"
 #include "runtime/device/cuda/device.h"
 #include "runtime/exec/choice_record.h"
 #include "runtime/exec/engine.h"
+#include "runtime/exec/kernel_override.h"
 
 namespace rewire::runtime {
 
@@ -27,6 +29,7 @@ struct CudaEngineOptions {
   int compile_processes = 1;    // that compile kernels; 1: this one
   bool fuse = true;             // false: one kernel an op, for the differential tests
   ChoiceRecord choices;  // the algorithms of matrix products; of those that are not in it, cuBLASLt's first
+  std::vector<KernelOverride> overrides;
   /// Fills arena, inputs and results with NaN before every run, checks the gaps behind every buffer after it,
   /// and so waits for each run.
   bool check_memory = false;
@@ -41,7 +44,8 @@ std::string cuda_missing();
 /// "NVIDIA H100 80GB HBM3, sm_90"
 std::string describe(const cuda::DeviceFacts& facts);
 
-/// The module must be verified. UserError with the line above; RuntimeFailure where the driver fails.
+/// The module must be verified. UserError with the line above, and on an override that fits no kernel of the
+/// module's or does not compile; RuntimeFailure where the driver fails.
 std::unique_ptr<JitEngine> make_cuda_engine(const ir::Module& module, const CudaEngineOptions& options = {});
 
 }  // namespace rewire::runtime

@@ -54,16 +54,44 @@ CudaKernels::CudaKernels(const codegen::cuda::DeviceTarget& target, const std::s
 
 std::vector<CudaKernel> CudaKernels::load(std::span<const codegen::tile::Kernel* const> kernels) {
   std::vector<Fresh> fresh = fresh_of(kernels);
-  take_cached(fresh);
-  compile(fresh);
-  for (const Fresh& kernel : fresh) loaded_.emplace(kernel.structure, load(kernel));
-
+  load_all(fresh);
   std::vector<CudaKernel> ready;
   for (const codegen::tile::Kernel* kernel : kernels)
     ready.push_back(loaded_.at(codegen::tile::structure(*kernel)).kernel);
   statistics_.kernels += static_cast<int>(kernels.size());
   statistics_.unique = static_cast<int>(loaded_.size());
   return ready;
+}
+
+void CudaKernels::replace(std::span<const KernelOverride> overrides,
+                          std::span<const codegen::tile::Kernel* const> kernels) {
+  std::vector<Fresh> fresh;
+  for (const KernelOverride& given : overrides) {
+    const auto found = std::ranges::find(kernels, given.kernel, &codegen::tile::Kernel::name);
+    if (found == kernels.end()) {
+      std::vector<std::string> names;
+      for (const codegen::tile::Kernel* kernel : kernels) names.push_back(kernel->name);
+      user_error(
+          "--override-kernel {}: there is no such kernel{}; rewire dump MODEL --stage cuda prints them all",
+          given.kernel, did_you_mean(given.kernel, names));
+    }
+    Fresh kernel{
+        codegen::tile::structure(**found), codegen::cuda::emit(**found, given.kernel, target_), {}, &given};
+    const auto twin = std::ranges::find(fresh, kernel.structure, &Fresh::structure);
+    if (twin != fresh.end())
+      user_error("--override-kernel {}: it is the same code as '{}', which has a file already", given.kernel,
+                 twin->given->kernel);
+    kernel.source.text = override_text(given);
+    fresh.push_back(std::move(kernel));
+    write_log(LogLevel::info, fmt::format("kernel '{}' comes from {}", given.kernel, given.file));
+  }
+  load_all(fresh);
+}
+
+void CudaKernels::load_all(std::vector<Fresh>& fresh) {
+  take_cached(fresh);
+  compile(fresh);
+  for (const Fresh& kernel : fresh) loaded_.emplace(kernel.structure, load(kernel));
 }
 
 std::vector<CudaKernels::Fresh> CudaKernels::fresh_of(
@@ -73,7 +101,7 @@ std::vector<CudaKernels::Fresh> CudaKernels::fresh_of(
   for (const codegen::tile::Kernel* kernel : kernels) {
     std::string structure = codegen::tile::structure(*kernel);
     if (loaded_.contains(structure) || !seen.insert(structure).second) continue;
-    fresh.push_back({std::move(structure), codegen::cuda::emit(*kernel, kernel->name, target_), {}});
+    fresh.push_back({std::move(structure), codegen::cuda::emit(*kernel, kernel->name, target_), {}, nullptr});
   }
   return fresh;
 }
@@ -111,9 +139,10 @@ void CudaKernels::compile(std::vector<Fresh>& fresh) const {
   // Kept as it comes: what a stopped process has compiled need not be compiled again.
   request.done = [&](std::size_t job, codegen::cuda::Compiled answer) {
     Fresh& kernel = *wanted[job];
+    if (!answer.accepted && kernel.given != nullptr) refuse_override(*kernel.given, answer.log);
     if (!answer.accepted)
       internal_error("NVRTC refuses the emitted kernel '{}':\n{}", kernel.source.symbol, answer.log);
-    kernel.cubin = std::move(answer.cubin);
+    kernel.cubin = std::move(answer.code);
     if (cache_) cache_->store(identity_ + kernel.source.text, {kernel.cubin, 0}, kernel.source.text, "cu");
     waiting.one_is_ready();
   };

@@ -11,6 +11,7 @@
 #include "codegen/cuda/emit.h"
 #include "codegen/object_cache.h"
 #include "runtime/device/cuda/device.h"
+#include "runtime/exec/kernel_override.h"
 
 namespace rewire::runtime {
 
@@ -25,6 +26,10 @@ class CudaKernels {
   /// `cache_directory` "": nothing is kept. `processes` compile. UserError if NVRTC is missing.
   CudaKernels(const codegen::cuda::DeviceTarget& target, const std::string& cache_directory, int processes);
 
+  /// These kernels in place of those of their names among `kernels`, the first of each. UserError on a name
+  /// that none has, and on a text that NVRTC refuses. Before anything is loaded.
+  void replace(std::span<const KernelOverride> overrides,
+               std::span<const codegen::tile::Kernel* const> kernels);
   /// In the order of `kernels`.
   std::vector<CudaKernel> load(std::span<const codegen::tile::Kernel* const> kernels);
 
@@ -43,12 +48,14 @@ class CudaKernels {
     std::string structure;
     codegen::cuda::KernelSource source;
     std::string cubin;
+    const KernelOverride* given = nullptr;  // where the text is not ours
   };
   /// Those that are not loaded, one a structure.
   std::vector<Fresh> fresh_of(std::span<const codegen::tile::Kernel* const> kernels) const;
   void take_cached(std::vector<Fresh>& fresh);
   void compile(std::vector<Fresh>& fresh) const;
   Loaded load(const Fresh& fresh) const;
+  void load_all(std::vector<Fresh>& fresh);
 
   codegen::cuda::DeviceTarget target_;
   int processes_;

@@ -15,7 +15,8 @@
 namespace rewire::runtime {
 namespace {
 
-std::unique_ptr<JitEngine> make_jit(const ir::Module& module, int threads, const ChoiceRecord& /*choices*/) {
+std::unique_ptr<JitEngine> make_jit(const ir::Module& module, int threads, const ChoiceRecord& /*choices*/,
+                                    const std::vector<KernelOverride>& /*overrides*/) {
   JitEngineOptions options;
   options.threads = threads;
   options.cache_directory = kernel_cache_directory();
@@ -29,11 +30,13 @@ void hold_context() {
   static_cast<void>(context);
 }
 
-std::unique_ptr<JitEngine> make_cuda(const ir::Module& module, int /*threads*/, const ChoiceRecord& choices) {
+std::unique_ptr<JitEngine> make_cuda(const ir::Module& module, int /*threads*/, const ChoiceRecord& choices,
+                                     const std::vector<KernelOverride>& overrides) {
   CudaEngineOptions options;
   options.cache_directory = kernel_cache_directory();
   options.compile_processes = compile_processes();
   options.choices = choices;
+  options.overrides = overrides;
   std::unique_ptr<JitEngine> engine = make_cuda_engine(module, options);
   hold_context();
   return engine;
@@ -62,8 +65,8 @@ void choose_on_device(const ir::Module& module, const std::vector<std::string>& 
 struct EngineRow {
   std::string_view name;
   bool on_cpu;
-  std::unique_ptr<JitEngine> (*make)(const ir::Module&, int threads,
-                                     const ChoiceRecord&);  // null: the evaluator
+  std::unique_ptr<JitEngine> (*make)(const ir::Module&, int threads, const ChoiceRecord&,
+                                     const std::vector<KernelOverride>&);  // null: the evaluator
   EngineFacts (*facts)();
   void (*choose_late)(const ir::Module&, const std::vector<std::string>& functions, Tuner&);
 };
@@ -77,6 +80,11 @@ const EngineRow& engine_row(std::string_view name) {
     if (row.name == name) return row;
   }
   user_error("unknown engine '{}'{}", name, did_you_mean(name, engine_names()));
+}
+
+void refuse_overrides_on_cpu(const EngineRow& row, const std::vector<KernelOverride>& overrides) {
+  if (row.on_cpu && !overrides.empty())
+    user_error("--override-kernel {}: kernels of CUDA C++ are --device cuda's", overrides.front().kernel);
 }
 
 /// Raised when generated code changes so much that old timings mislead.
@@ -127,17 +135,21 @@ void require_engine(std::string_view name) {
 }
 
 std::unique_ptr<Engine> make_engine(std::string_view name, const ir::Module& module, int threads,
-                                    const ChoiceRecord& choices) {
+                                    const ChoiceRecord& choices,
+                                    const std::vector<KernelOverride>& overrides) {
   const EngineRow& row = engine_row(name);
+  refuse_overrides_on_cpu(row, overrides);
   if (row.make == nullptr) return make_evaluator_engine(module);
-  return row.make(module, threads, choices);
+  return row.make(module, threads, choices, overrides);
 }
 
 std::unique_ptr<JitEngine> make_compiling_engine(std::string_view name, const ir::Module& module, int threads,
-                                                 const ChoiceRecord& choices) {
+                                                 const ChoiceRecord& choices,
+                                                 const std::vector<KernelOverride>& overrides) {
   const EngineRow& row = engine_row(name);
+  refuse_overrides_on_cpu(row, overrides);
   if (row.make == nullptr) user_error("the engine '{}' compiles nothing", name);
-  return row.make(module, threads, choices);
+  return row.make(module, threads, choices, overrides);
 }
 
 EngineFacts engine_facts(std::string_view name) {
@@ -151,7 +163,7 @@ Tuner make_tuner(std::string_view engine, const ChoiceOptions& options) {
   tuner.time = options.autotune && row.make != nullptr;
   tuner.cache_directory = kernel_cache_directory();
   tuner.place = timing_place(engine);
-  tuner.make_engine = [&row](const ir::Module& trial) { return row.make(trial, 0, {}); };
+  tuner.make_engine = [&row](const ir::Module& trial) { return row.make(trial, 0, {}, {}); };
   if (!row.on_cpu) tuner.measure = launches_seconds;
   if (row.choose_late != nullptr) tuner.late_choices = row.choose_late;
   return Tuner(std::move(tuner));

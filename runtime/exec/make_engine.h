@@ -10,6 +10,7 @@
 #include "ir/module.h"
 #include "runtime/device/probe.h"
 #include "runtime/exec/engine.h"
+#include "runtime/exec/kernel_override.h"
 #include "runtime/exec/tuner.h"
 
 namespace rewire::runtime {
@@ -27,12 +28,14 @@ inline constexpr std::string_view kCudaEngine = "cuda";
 void require_engine(std::string_view name);
 /// UserError with the nearest match for an unknown name. The module must be verified. `threads` compute,
 /// where the engine has threads; 0: one a core. `choices`: a tuner's record, for what an engine itself takes
-/// from it.
+/// from it. `overrides` are a GPU's: UserError for another engine.
 std::unique_ptr<Engine> make_engine(std::string_view name, const ir::Module& module, int threads = 0,
-                                    const ChoiceRecord& choices = {});
+                                    const ChoiceRecord& choices = {},
+                                    const std::vector<KernelOverride>& overrides = {});
 /// The same for those that compile. UserError for one that does not.
 std::unique_ptr<JitEngine> make_compiling_engine(std::string_view name, const ir::Module& module,
-                                                 int threads = 0, const ChoiceRecord& choices = {});
+                                                 int threads = 0, const ChoiceRecord& choices = {},
+                                                 const std::vector<KernelOverride>& overrides = {});
 
 /// What beside the program decides the bits that an engine computes.
 struct EngineFacts {

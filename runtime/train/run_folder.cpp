@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "codegen/object_cache.h"
 #include "ir/error.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/io/files.h"
@@ -75,13 +76,20 @@ void check_out(const std::string& path) {
   }
 }
 
-nlohmann::ordered_json current_choices(const std::string& engine) {
+std::string kernel_file(const std::string& kernel) {
+  return fmt::format("kernels/{}.cu", kernel);
+}
+
+nlohmann::ordered_json current_choices(const std::string& engine,
+                                       const std::vector<KernelOverride>& kernels) {
   nlohmann::ordered_json choices;
   choices["engine"] = engine;
   const EngineFacts facts = engine_facts(engine);
   choices["target"] = facts.target;
   choices["built_with"]["Rewire"] = REWIRE_VERSION;
   for (const LibraryVersion& library : facts.libraries) choices["built_with"][library.name] = library.version;
+  for (const KernelOverride& kernel : kernels)
+    choices["kernels"][kernel.kernel] = codegen::hash_text(kernel.text);
   return choices;
 }
 
@@ -181,9 +189,29 @@ ChoiceRecord recorded_choices(const RunFolder& folder) {
                                                    : ChoiceRecord();
 }
 
+void keep_kernels(const RunFolder& folder, const std::vector<KernelOverride>& kernels) {
+  if (!kernels.empty()) make_folder(folder.file("kernels"));
+  for (const KernelOverride& kernel : kernels)
+    write_file_atomically(folder.file(kernel_file(kernel.kernel)), kernel.text);
+}
+
+std::vector<KernelOverride> recorded_kernels(const RunFolder& folder) {
+  std::vector<KernelOverride> kernels;
+  const std::string record = folder.file("choices.json");
+  const auto recorded = read_choices(record);
+  if (!recorded || !recorded->contains("kernels")) return kernels;
+  for (const auto& [name, hash] : recorded->at("kernels").items()) {
+    const std::string file = folder.file(kernel_file(name));
+    kernels.push_back(read_kernel_override(name, file));
+    if (hash != codegen::hash_text(kernels.back().text))
+      user_error("{} is not the kernel that the run began with: {} has another hash of it", file, record);
+  }
+  return kernels;
+}
+
 void record_choices(const RunFolder& folder, const std::string& engine, const ChoiceRecord& choices,
-                    std::int64_t step) {
-  const nlohmann::ordered_json current = current_choices(engine);
+                    const std::vector<KernelOverride>& kernels, std::int64_t step) {
+  const nlohmann::ordered_json current = current_choices(engine, kernels);
   const std::string file = folder.file("choices.json");
   std::optional<nlohmann::ordered_json> recorded = read_choices(file);
   ChoiceRecord all = recorded_choices(folder);
@@ -200,10 +228,9 @@ void record_choices(const RunFolder& folder, const std::string& engine, const Ch
   if (last == current) return write(*recorded);
   write_log(
       LogLevel::warning,
-      fmt::format(
-          "{} names another engine, target or library than this one: the run goes on, but not to the "
-          "same bits",
-          file));
+      fmt::format("{} names another engine, target or library than this one: the run goes on, but not to the "
+                  "same bits",
+                  file));
   nlohmann::ordered_json later = current;
   later["from_step"] = step;
   (*recorded)["later"].push_back(std::move(later));

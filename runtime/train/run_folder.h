@@ -2,6 +2,7 @@
 //
 //   recipe.toml            the resolved recipe: every key, every plugin value
 //   choices.json           what else decides the bits: engine, target, libraries, choices made by timing
+//   kernels/NAME.cu        of each kernel that was given in place of the emitted one
 //   metrics.jsonl          one line each log_every steps, one an evaluation
 //   checkpoints/0002-00001874/   two epochs, 1874 steps done: weights.safetensors, state.safetensors,
 //                          checkpoint.json
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "runtime/exec/choice_record.h"
+#include "runtime/exec/kernel_override.h"
 
 namespace rewire::runtime {
 
@@ -54,7 +56,11 @@ class RunFolder {
 /// Writes choices.json, or where it is there already compares it: what has changed since is appended, with
 /// the step from which on it holds, and warned of. Choices that it lacks are added.
 void record_choices(const RunFolder& folder, const std::string& engine, const ChoiceRecord& choices,
-                    std::int64_t step);
+                    const std::vector<KernelOverride>& kernels, std::int64_t step);
+/// Writes the texts of kernels that are not the emitted ones; record_choices() names them.
+void keep_kernels(const RunFolder& folder, const std::vector<KernelOverride>& kernels);
+/// Those that the run began with. UserError if a file has gone or is another one since.
+std::vector<KernelOverride> recorded_kernels(const RunFolder& folder);
 /// Those that the run made; none if there is no such file. UserError on a list of them that cannot be read.
 ChoiceRecord recorded_choices(const RunFolder& folder);
 /// The engine that the run began with; "" if it is not recorded.

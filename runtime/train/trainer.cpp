@@ -93,16 +93,22 @@ ChoiceRecord choose(Plan& plan, const TrainRequest& request, const ChoiceOptions
   return tuner.record();
 }
 
+std::unique_ptr<Engine> engine_for(const TrainRequest& request, const Plan& plan, const ChoiceRecord& choices,
+                                   const std::vector<KernelOverride>& kernels) {
+  return make_engine(request.engine, plan.programs.module, static_cast<int>(request.recipe.train.threads),
+                     choices, kernels);
+}
+
 class Run {
  public:
-  Run(const TrainRequest& request, Plan& plan, RunFolder& folder, TrainObserver& observer, Checkpoint start)
+  Run(const TrainRequest& request, Plan& plan, RunFolder& folder, TrainObserver& observer,
+      std::unique_ptr<Engine> engine, Checkpoint start)
       : request_(request),
         plan_(plan),
         recipe_(request.recipe),
         folder_(folder),
         observer_(observer),
-        engine_(make_engine(request.engine, plan.programs.module, static_cast<int>(recipe_.train.threads),
-                            start.progress.choices)),
+        engine_(std::move(engine)),
         progress_(start.progress),
         metrics_(folder.file("metrics.jsonl"), start.progress.metrics_bytes),
         test_loader_(plan.test_data.load()) {
@@ -489,11 +495,13 @@ TrainResult train(const TrainRequest& request, const std::string& out, OutFolder
   Checkpoint start;
   start.progress.choices = choose(plan, request, request.choices);
   start.state = first_state(request, plan.programs);
+  std::unique_ptr<Engine> engine = engine_for(request, plan, start.progress.choices, request.kernels);
   RunFolder folder = kind == OutFolder::numbered ? RunFolder::create_numbered(out) : RunFolder::create(out);
   if (!request.module_text.empty()) write_file_atomically(folder.file(kNetworkFile), request.module_text);
   write_recipe(request, folder);
-  record_choices(folder, request.engine, start.progress.choices, 0);
-  Run run(request, plan, folder, observer, std::move(start));
+  keep_kernels(folder, request.kernels);
+  record_choices(folder, request.engine, start.progress.choices, request.kernels, 0);
+  Run run(request, plan, folder, observer, std::move(engine), std::move(start));
   return run.finish();
 }
 
@@ -515,9 +523,12 @@ TrainResult resume_training(const TrainRequest& request, const std::string& path
   options.given.add(recorded_choices(folder));
   const ChoiceRecord choices = choose(plan, request, options);
   start.progress.choices = choices;
-  Run run(request, plan, folder, observer, std::move(start));
+  // On another engine the run goes on without them, and the record says that.
+  std::vector<KernelOverride> kernels;
+  if (request.engine == kCudaEngine) kernels = recorded_kernels(folder);
+  Run run(request, plan, folder, observer, engine_for(request, plan, choices, kernels), std::move(start));
   write_recipe(request, folder);
-  record_choices(folder, request.engine, choices, at.step);
+  record_choices(folder, request.engine, choices, kernels, at.step);
   if (at.epoch < request.recipe.train.epochs) {  // what lies there is of a shorter run
     std::error_code ignored;
     std::filesystem::remove(folder.file(kFinalWeights), ignored);

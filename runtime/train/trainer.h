@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runtime/exec/make_engine.h"
 #include "runtime/recipe/recipe.h"
@@ -18,9 +19,10 @@ namespace rewire::runtime {
 struct TrainRequest {
   Recipe recipe;  // resolved: what the run folder keeps
   NetworkSource network;
-  std::string module_text;  // of a network that is no model of the zoo: kept as RUN/network.rir
-  std::string engine;       // of engine_names()
-  ChoiceOptions choices;    // a resumed run has its own, and takes those
+  std::string module_text;              // of a network that is no model of the zoo: kept as RUN/network.rir
+  std::string engine;                   // of engine_names()
+  ChoiceOptions choices;                // a resumed run has its own, and takes those
+  std::vector<KernelOverride> kernels;  // likewise
   /// Asked after every step and every batch of an evaluation: the number of a signal that asks the run to
   /// save and stop, 0 to go on.
   std::function<int()> stop_signal = [] { return 0; };

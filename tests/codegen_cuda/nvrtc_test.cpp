@@ -61,6 +61,12 @@ TEST_CASE("a kernel compiles for every architecture, and is told what it takes")
   }
   CHECK_THROWS_AS(cuda::compile_cubin("not C++", 90), InternalError);
   CHECK_THROWS_AS(cuda::compile_cubin("", 21), UserError);
+  // What a file of a user's must say of itself.
+  const cuda::Compiled edited =
+      cuda::try_compile(std::string(cuda::prelude()) + "#line 1 \"a \\\"b\\\".cu\"\n// a comment\nnothing;\n",
+                        90, cuda::Output::ptx);
+  CHECK_FALSE(edited.accepted);
+  CHECK_THAT(edited.log, REWIRE_CATCH_CONTAINS("a \"b\".cu(2): error: "));
 }
 
 TEST_CASE("worker processes give the bytes that this process gives") {
@@ -89,7 +95,7 @@ TEST_CASE("worker processes give the bytes that this process gives") {
     CAPTURE(jobs[i].name);
     CHECK(here[i].accepted == (jobs[i].name != "wrong"));
     CHECK(there[i].accepted == here[i].accepted);
-    CHECK(there[i].cubin == here[i].cubin);
+    CHECK(there[i].code == here[i].code);
     CHECK(cuda::resources_of(there[i].log).size() == (here[i].accepted ? 1 : 0));
   }
   CHECK_THAT(there[3].log, REWIRE_CATCH_CONTAINS("identifier \"nothing\" is undefined"));

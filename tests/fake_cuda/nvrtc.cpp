@@ -1,5 +1,6 @@
 // The ABI of NVRTC: the machine code it gives is the text itself, once its kernels have been found
 // (kernels.h).
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -14,6 +15,19 @@ enum NvrtcStatus : int { kGood = 0, kInvalidProgram = 4, kInvalidOption = 5, kCo
 struct Text {
   std::string text, image, log;
 };
+
+/// What a compiler says of the first "#error", where "#line 1 FILE" has named the file; "": there is none.
+std::string first_error(const std::string& text) {
+  const std::size_t error = text.find("\n#error");
+  const std::string mark = "#line 1 \"";
+  const std::size_t line = error == std::string::npos ? error : text.rfind(mark, error);
+  if (line == std::string::npos) return "";
+  const std::size_t name = line + mark.size();
+  const auto begin = text.begin() + static_cast<std::ptrdiff_t>(line);
+  const auto number = std::count(begin, text.begin() + static_cast<std::ptrdiff_t>(error) + 1, '\n');
+  return text.substr(name, text.find('"', name) - name) + "(" + std::to_string(number) +
+         "): error: #error directive\n1 error detected in the compilation of \"rewire.cu\".\n";
+}
 
 int hand_out(const char* call, void* program, const std::string Text::*field, std::size_t* size, char* to) {
   const std::lock_guard lock(World::get().mutex);
@@ -65,6 +79,10 @@ REWIRE_FAKE_API int nvrtcCompileProgram(void* program, int count, const char* co
     if (!std::string(options[i]).starts_with("--")) return kInvalidOption;
   }
   Text& text = *static_cast<Text*>(program);
+  if (const std::string error = first_error(text.text); !error.empty()) {
+    text.log = error;
+    return kCompilation;
+  }
   if (parse_module(text.text) == nullptr) {
     text.log = "the fake NVRTC takes a text of the prelude and kernels";
     return kCompilation;

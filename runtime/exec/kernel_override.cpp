@@ -1,0 +1,71 @@
+#include "runtime/exec/kernel_override.h"
+
+#include <algorithm>
+
+#include "ir/error.h"
+#include "runtime/io/files.h"
+
+namespace rewire::runtime {
+namespace {
+
+constexpr std::size_t kMostBytes = 1 << 24;
+
+/// As a string of C.
+std::string quoted(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    result += c;
+  }
+  return result + '"';
+}
+
+std::string_view first_line(std::string_view text) {
+  return text.substr(0, text.find('\n'));
+}
+
+}  // namespace
+
+KernelOverride read_kernel_override(const std::string& kernel, const std::string& file) {
+  const std::vector<std::byte> bytes = read_file(file, kMostBytes);
+  KernelOverride given{kernel, file, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}};
+  if (given.text.find(" " + kernel + "(") == std::string::npos)
+    user_error(
+        "--override-kernel {}: {} has no kernel of this name; rewire dump MODEL --stage cuda --kernel {} "
+        "writes one",
+        kernel, file, kernel);
+  return given;
+}
+
+std::vector<KernelOverride> read_kernel_overrides(std::span<const std::string> options) {
+  std::vector<KernelOverride> overrides;
+  for (const std::string& option : options) {
+    const std::size_t equals = option.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == option.size())
+      user_error("--override-kernel {}: it takes NAME=FILE, a kernel and the file of its CUDA C++", option);
+    const std::string kernel = option.substr(0, equals);
+    if (std::ranges::find(overrides, kernel, &KernelOverride::kernel) != overrides.end())
+      user_error("--override-kernel {}: the kernel has a file already", option);
+    overrides.push_back(read_kernel_override(kernel, option.substr(equals + 1)));
+  }
+  return overrides;
+}
+
+std::string override_text(const KernelOverride& given) {
+  return fmt::format("#line 1 {}\n{}\n", quoted(given.file), given.text);
+}
+
+void refuse_override(const KernelOverride& given, std::string_view log) {
+  std::string_view line = first_line(log);
+  for (std::string_view left = log; !left.empty();) {
+    const std::string_view next = first_line(left);
+    if (next.find("error") != std::string_view::npos) {
+      line = next;
+      break;
+    }
+    left.remove_prefix(std::min(next.size() + 1, left.size()));
+  }
+  user_error("--override-kernel {}: {}", given.kernel, line);
+}
+
+}  // namespace rewire::runtime

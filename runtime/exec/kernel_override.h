@@ -1,0 +1,27 @@
+// A kernel whose CUDA C++ comes from a file in place of what is emitted: what `rewire dump --stage cuda
+// --kernel NAME` writes, edited. It keeps its name, its arguments and its launch; the prelude stands before
+// it.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rewire::runtime {
+
+struct KernelOverride {
+  std::string kernel, file, text;
+};
+
+/// UserError if the file cannot be read or has no kernel of this name.
+KernelOverride read_kernel_override(const std::string& kernel, const std::string& file);
+/// Of options "NAME=FILE". UserError also where one is no such pair, or a name stands twice.
+std::vector<KernelOverride> read_kernel_overrides(std::span<const std::string> options);
+
+/// What stands behind the prelude: lines count as in the file.
+std::string override_text(const KernelOverride& given);
+/// UserError with the first error of NVRTC's log, which names file and line.
+[[noreturn]] void refuse_override(const KernelOverride& given, std::string_view log);
+
+}  // namespace rewire::runtime
