@@ -41,7 +41,8 @@ void declare(Request& request, Options& options) {
       "(ptx: NVRTC is); plan: where its tensors stand in memory");
   options.text("--kernel", request.kernel,
                "with --stage tile, llvm, asm, cuda or ptx: only the kernel of this name");
-  options.choice("--arch", request.arch, {"sm_80", "sm_90", "sm_100"}, "with --stage cuda or ptx: the GPU");
+  options.choice("--arch", request.arch, codegen::cuda::architecture_names(),
+                 "with --stage cuda or ptx: the GPU");
   options.list("--override-kernel", request.overrides,
                "with --stage ptx: NAME=FILE, CUDA C++ in place of this kernel's; repeatable");
   options.text("--choices", request.choices,

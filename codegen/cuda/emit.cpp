@@ -1,22 +1,40 @@
 // Chooses a kernel's form and writes it; see emit.h.
 #include "codegen/cuda/emit.h"
 
+#include <fmt/ranges.h>
+
 #include "codegen/cuda/blocks.h"
 #include "codegen/cuda/rows.h"
 #include "ir/error.h"
 
 namespace rewire::codegen::cuda {
 
+namespace {
+
+// CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": what a block may opt in to.
+constexpr DeviceTarget kTargets[] = {{80, 166912, 108}, {86, 101376, 84},   {89, 101376, 142},
+                                     {90, 232448, 132}, {100, 232448, 148}, {120, 101376, 170}};
+constexpr std::int64_t kRoomyBlock = 160 << 10;  // of shared memory: attention's larger tiles fit
+
+}  // namespace
+
+std::vector<std::string> architecture_names() {
+  std::vector<std::string> names;
+  for (const DeviceTarget& target : kTargets) names.push_back(fmt::format("sm_{}", target.arch));
+  return names;
+}
+
 DeviceTarget device_target(int arch) {
-  if (arch == 80) return {80, 166912, 108};
-  if (arch == 90) return {90, 232448, 132};
-  if (arch == 100) return {100, 232448, 148};
-  user_error("sm_{} is no architecture that kernels are written for; there are sm_80, sm_90 and sm_100",
-             arch);
+  for (const DeviceTarget& target : kTargets) {
+    if (target.arch == arch) return target;
+  }
+  user_error("sm_{} is no architecture that kernels are written for; there are {}", arch,
+             fmt::join(architecture_names(), ", "));
 }
 
 WorkGrain work_grain(const DeviceTarget& target) {
-  return {4096, 2 * std::int64_t{target.multiprocessors}, 8192, 4608, true, true, 16384};
+  const std::int64_t share = target.shared_bytes_per_block >= kRoomyBlock ? 1 : 2;
+  return {4096, 2 * std::int64_t{target.multiprocessors}, 8192, 4608 / share, true, true, 16384 / share};
 }
 
 KernelSource emit(const tile::Kernel& kernel, const std::string& symbol, const DeviceTarget& target) {

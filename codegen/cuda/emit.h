@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "codegen/program.h"
 #include "codegen/tile/tile.h"
@@ -15,12 +16,15 @@ namespace rewire::codegen::cuda {
 
 /// What a schedule may count on. The defaults are those of an H100.
 struct DeviceTarget {
-  int arch = 90;                                 // 80, 90, 100: the device's compute capability times ten
+  int arch = 90;  // 80, 86, 89, 90, 100, 120: the device's compute capability times ten
   std::int64_t shared_bytes_per_block = 232448;  // the most that a kernel may opt in to
   int multiprocessors = 132;
 };
 
-/// The target of an architecture: 80, 90 or 100; UserError for any other.
+/// "sm_80", …: those that device_target() knows.
+std::vector<std::string> architecture_names();
+/// The target of an architecture, the largest device of it; UserError for one that kernels are not written
+/// for.
 DeviceTarget device_target(int arch);
 
 /// How a program for the target is cut (codegen/program.h): parts enough to give every multiprocessor two

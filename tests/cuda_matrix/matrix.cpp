@@ -4,6 +4,7 @@
 //   cuda_matrix ARCH TABLE          compares; exit 1 with the lines that differ, 77 where there is no NVRTC
 //   cuda_matrix ARCH TABLE --write  writes the table anew
 //
+// Of sm_89, whose blocks have less shared memory, those kernels alone that take the most of it.
 // A kernel appears once, under the first program that has it. The table is NVRTC's word: another version than
 // the one at its head is held to the absence of spills alone.
 #include <fmt/format.h>
@@ -12,6 +13,7 @@
 #include <cstdio>
 #include <exception>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <set>
@@ -37,6 +39,8 @@ namespace {
 
 constexpr int kSkipped = 77;
 constexpr std::size_t kBatch = 24;  // kernels of one compilation
+constexpr int kSmallBlocks = 89;    // an architecture with less shared memory
+constexpr std::size_t kLargest = 12;
 constexpr const char* kModels[] = {"vit_tiny_28", "vit_s_cifar", "vit_b16_224"};
 constexpr const char* kStrategies[] = {"none", "decay", "orthogonal", "augment", "skipless"};
 // In mixed precision, without a strategy: all kernels of the first, of the other attention alone.
@@ -103,6 +107,14 @@ class Matrix {
   std::set<std::string> known_;
 };
 
+/// Of an architecture that differs from another in the shared memory of a block alone, those kernels that
+/// take the most are the matter.
+void keep_largest(std::vector<NamedKernel>& kernels, std::size_t count) {
+  std::ranges::stable_sort(kernels, std::greater<>(),
+                           [](const NamedKernel& kernel) { return kernel.launch.shared_bytes; });
+  kernels.resize(std::min(count, kernels.size()));
+}
+
 std::map<std::string, cuda::KernelResources> compile(const std::vector<NamedKernel>& kernels, int arch) {
   std::vector<cuda::CompileJob> jobs;
   for (std::size_t first = 0; first < kernels.size(); first += kBatch) {
@@ -149,7 +161,8 @@ int run(int arch, const std::string& path, bool write) {
     std::printf("skipped: %s\n", missing->c_str());
     return kSkipped;
   }
-  const std::vector<NamedKernel> kernels = Matrix(cuda::device_target(arch)).kernels();
+  std::vector<NamedKernel> kernels = Matrix(cuda::device_target(arch)).kernels();
+  if (arch == kSmallBlocks) keep_largest(kernels, kLargest);
   const auto resources = compile(kernels, arch);
   std::vector<std::string> table = {fmt::format(
       "# sm_{}, NVRTC {}: threads of a block, its dynamic shared memory in bytes, registers of a thread",
