@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "cli/choices.h"
 #include "cli/commands.h"
@@ -10,6 +11,7 @@
 #include "cli/network.h"
 #include "runtime/device/process.h"
 #include "runtime/exec/benchmark.h"
+#include "runtime/exec/ceilings.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/train/program.h"
 #include "runtime/train/weights.h"
@@ -24,7 +26,7 @@ struct Request {
   ChoiceRequest choices;
   std::string mode = "train";
   std::int64_t batch = 0, steps = 20, threads = 0;
-  bool profile = false, json = false;
+  bool profile = false, kernels = false, json = false;
   EngineRequest engine;
   std::vector<std::string> overrides;
 };
@@ -44,6 +46,10 @@ void declare(Request& request, Options& options) {
       "--profile", request.profile,
       "also each kernel and call: the best time of --steps runs in which every launch runs alone, and "
       "what it moves and computes in it");
+  options.flag(
+      "--kernels", request.kernels,
+      "the same, and what share each reaches of a large copy and of a large product, both timed here; "
+      "with --device cuda also registers, spills and shared memory");
   options.flag("--json", request.json, "the result as JSON");
 }
 
@@ -53,6 +59,7 @@ struct Result {
   std::int64_t peak_bytes = 0;
   runtime::EngineReport engine;
   std::vector<runtime::LaunchTime> profile;
+  std::optional<runtime::Ceilings> ceilings;
   runtime::ChoiceRecord choices;
 };
 
@@ -109,13 +116,21 @@ Result measure(const Request& request, const Network& network) {
                        seed);
   std::vector<double> seconds = runtime::time_rounds(*engine, bench.programs, kWarmUp, request.steps);
   std::ranges::sort(seconds);
-  Result result{bench.images,     seconds[seconds.size() / 2],
-                seconds[0],       runtime::peak_memory_bytes(),
-                engine->report(), {},
+  Result result{bench.images,
+                seconds[seconds.size() / 2],
+                seconds[0],
+                runtime::peak_memory_bytes(),
+                engine->report(),
+                {},
+                {},
                 tuner.record()};
-  if (request.profile)
+  if (request.profile || request.kernels)
     result.profile = engine->profile(bench.programs[0].function, bench.programs[0].inputs,
                                      static_cast<int>(request.steps));
+  if (request.kernels) {
+    const bool narrow = network.recipe.train.dtype == "bf16";
+    result.ceilings = runtime::measure_ceilings(name, narrow ? ir::DType::bf16 : ir::DType::f32, threads);
+  }
   return result;
 }
 
@@ -141,6 +156,37 @@ void print_profile(const std::vector<runtime::LaunchTime>& profile) {
   fmt::print("{:>6} {:>9.3f}  one after the other\n", launches, total * 1e3);
 }
 
+/// "82", in percent; "" where there is nothing to be compared.
+std::string share(double rate, double ceiling) {
+  return rate > 0 && ceiling > 0 ? fmt::format("{:.0f}", 100 * rate / ceiling) : "";
+}
+
+void print_kernels(const std::vector<runtime::LaunchTime>& profile, const runtime::Ceilings& ceilings) {
+  double total = 0;
+  for (const runtime::LaunchTime& time : profile) total += time.seconds;
+  const bool on_gpu = std::ranges::any_of(profile, [](const auto& time) { return time.use.has_value(); });
+  const std::string use_head = on_gpu ? fmt::format(" {:>5} {:>6} {:>7}", "regs", "spills", "shared") : "";
+  fmt::print("\n{:>6} {:>9} {:>6} {:>9} {:>9} {:>8} {:>7} {:>9} {:>8}{}  {}\n", "count", "ms", "share", "MB",
+             "Mflop", "GB/s", "% copy", "GFLOP/s", "% GEMM", use_head, "kernel or call");
+  for (const runtime::LaunchTime& time : profile) {
+    const double bytes = static_cast<double>(time.bytes), flops = static_cast<double>(time.flops);
+    std::string use = on_gpu ? std::string(21, ' ') : "";
+    if (time.use)
+      use = fmt::format(" {:>5} {:>6} {:>7}", time.use->registers, time.use->spill_bytes,
+                        time.use->shared_bytes);
+    fmt::print("{:>6} {:>9.3f} {:>5.1f}% {:>9.2f} {:>9.2f} {:>8.1f} {:>7} {:>9.1f} {:>8}{}  {}\n",
+               time.launches, time.seconds * 1e3, 100 * time.seconds / total, bytes * 1e-6, flops * 1e-6,
+               bytes / time.seconds * 1e-9, share(bytes / time.seconds, ceilings.bytes_per_second),
+               flops / time.seconds * 1e-9, share(flops / time.seconds, ceilings.flops_per_second), use,
+               time.name);
+  }
+  fmt::print("{:>6} {:>9.3f}  one after the other\n", "", total * 1e3);
+  fmt::print(
+      "100 is {:.1f} GB/s, a kernel y = x + 1 beyond the caches, and {:.1f} GFLOP/s, a square product, both "
+      "timed here\n",
+      ceilings.bytes_per_second * 1e-9, ceilings.flops_per_second * 1e-9);
+}
+
 void print_text(const Request& request, const Result& result) {
   fmt::print("{:<9} {:.1f}\n", "images/s", static_cast<double>(result.images) / result.median_seconds);
   fmt::print("{:<9} {:.2f} ms, median of {}; the fastest {:.2f} ms\n", "step", result.median_seconds * 1e3,
@@ -155,7 +201,11 @@ void print_text(const Request& request, const Result& result) {
              result.engine.cache_hits);
   for (const runtime::MadeChoice& choice : result.choices.made())
     fmt::print("{:<9} {}\n", "choice", describe(choice));
-  if (request.profile) print_profile(result.profile);
+  if (result.ceilings) {
+    print_kernels(result.profile, *result.ceilings);
+  } else if (request.profile) {
+    print_profile(result.profile);
+  }
 }
 
 nlohmann::ordered_json to_json(const Request& request, const Result& result) {
@@ -171,7 +221,11 @@ nlohmann::ordered_json to_json(const Request& request, const Result& result) {
                                  {"unique_kernels", result.engine.unique_kernels},
                                  {"cache_hits", result.engine.cache_hits}};
   if (!result.choices.made().empty()) json["choices"] = runtime::to_json(result.choices);
-  if (!request.profile) return json;
+  if (result.ceilings) {
+    json["ceilings"] = {{"copy_gb_s", result.ceilings->bytes_per_second * 1e-9},
+                        {"gemm_gflop_s", result.ceilings->flops_per_second * 1e-9}};
+  }
+  if (!request.profile && !request.kernels) return json;
   json["profile"] = nlohmann::ordered_json::array();
   for (const runtime::LaunchTime& time : result.profile) {
     json["profile"].push_back({{"name", time.name},
@@ -179,6 +233,10 @@ nlohmann::ordered_json to_json(const Request& request, const Result& result) {
                                {"ms", time.seconds * 1e3},
                                {"bytes", time.bytes},
                                {"flops", time.flops}});
+    if (!time.use) continue;
+    json["profile"].back()["registers"] = time.use->registers;
+    json["profile"].back()["spill_bytes"] = time.use->spill_bytes;
+    json["profile"].back()["shared_bytes"] = time.use->shared_bytes;
   }
   return json;
 }

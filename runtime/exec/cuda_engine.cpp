@@ -178,7 +178,10 @@ class CudaEngine final : public JitEngine {
     }
     std::vector<std::string> labels;
     for (const auto& launch : compiled.program.launches()) labels.push_back(launch->label());
-    return launch_times(compiled.program.program(), best, labels);
+    return launch_times(compiled.program.program(), best, labels, [this](const codegen::Launch& launch) {
+      const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch);
+      return kernel == nullptr ? std::nullopt : std::optional(kernels_.use(kernel->kernel));
+    });
   }
 
  private:

@@ -75,8 +75,11 @@ void CudaKernels::replace(std::span<const KernelOverride> overrides,
           "--override-kernel {}: there is no such kernel{}; rewire dump MODEL --stage cuda prints them all",
           given.kernel, did_you_mean(given.kernel, names));
     }
-    Fresh kernel{
-        codegen::tile::structure(**found), codegen::cuda::emit(**found, given.kernel, target_), {}, &given};
+    Fresh kernel{codegen::tile::structure(**found),
+                 codegen::cuda::emit(**found, given.kernel, target_),
+                 {},
+                 0,
+                 &given};
     const auto twin = std::ranges::find(fresh, kernel.structure, &Fresh::structure);
     if (twin != fresh.end())
       user_error("--override-kernel {}: it is the same code as '{}', which has a file already", given.kernel,
@@ -101,7 +104,8 @@ std::vector<CudaKernels::Fresh> CudaKernels::fresh_of(
   for (const codegen::tile::Kernel* kernel : kernels) {
     std::string structure = codegen::tile::structure(*kernel);
     if (loaded_.contains(structure) || !seen.insert(structure).second) continue;
-    fresh.push_back({std::move(structure), codegen::cuda::emit(*kernel, kernel->name, target_), {}, nullptr});
+    fresh.push_back(
+        {std::move(structure), codegen::cuda::emit(*kernel, kernel->name, target_), {}, 0, nullptr});
   }
   return fresh;
 }
@@ -114,6 +118,7 @@ void CudaKernels::take_cached(std::vector<Fresh>& fresh) {
     if (auto found = cache_->load(key, &why)) {
       ++statistics_.cache_hits;
       kernel.cubin = std::move(found->object);
+      kernel.spill_bytes = found->scratch_bytes;
     } else {
       write_log(LogLevel::debug, fmt::format("kernel '{}' is compiled: {} in the cache ({})",
                                              kernel.source.symbol, why, cache_->path(key)));
@@ -143,7 +148,11 @@ void CudaKernels::compile(std::vector<Fresh>& fresh) const {
     if (!answer.accepted)
       internal_error("NVRTC refuses the emitted kernel '{}':\n{}", kernel.source.symbol, answer.log);
     kernel.cubin = std::move(answer.code);
-    if (cache_) cache_->store(identity_ + kernel.source.text, {kernel.cubin, 0}, kernel.source.text, "cu");
+    for (const auto& resources : codegen::cuda::resources_of(answer.log))
+      kernel.spill_bytes += resources.spill_bytes;
+    if (cache_)
+      cache_->store(identity_ + kernel.source.text, {kernel.cubin, kernel.spill_bytes}, kernel.source.text,
+                    "cu");
     waiting.one_is_ready();
   };
   if (!jobs.empty()) codegen::cuda::compile_all(jobs, request);
@@ -154,7 +163,14 @@ CudaKernels::Loaded CudaKernels::load(const Fresh& fresh) const {
   cuda::Module module(fresh.cubin, fmt::format("of '{}'", fresh.source.symbol));
   void* const function = module.function(fresh.source.symbol, launch.shared_bytes);
   return {std::move(module),
-          {fresh.source.symbol, function, {launch.blocks, launch.threads, launch.shared_bytes}}};
+          {fresh.source.symbol, function, {launch.blocks, launch.threads, launch.shared_bytes}},
+          fresh.spill_bytes};
+}
+
+KernelUse CudaKernels::use(const codegen::tile::Kernel& kernel) const {
+  const Loaded& loaded = loaded_.at(codegen::tile::structure(kernel));
+  return {cuda::registers_of(loaded.kernel.function, loaded.kernel.name), loaded.spill_bytes,
+          loaded.kernel.grid.shared_bytes};
 }
 
 int compile_processes() {

@@ -11,6 +11,7 @@
 #include "codegen/cuda/emit.h"
 #include "codegen/object_cache.h"
 #include "runtime/device/cuda/device.h"
+#include "runtime/exec/engine.h"
 #include "runtime/exec/kernel_override.h"
 
 namespace rewire::runtime {
@@ -33,6 +34,9 @@ class CudaKernels {
   /// In the order of `kernels`.
   std::vector<CudaKernel> load(std::span<const codegen::tile::Kernel* const> kernels);
 
+  /// What a kernel that is loaded takes.
+  KernelUse use(const codegen::tile::Kernel& kernel) const;
+
   struct Statistics {
     int kernels = 0, unique = 0, cache_hits = 0;
   };
@@ -42,12 +46,14 @@ class CudaKernels {
   struct Loaded {
     cuda::Module module;
     CudaKernel kernel;
+    std::int64_t spill_bytes = 0;
   };
   /// A kernel on its way.
   struct Fresh {
     std::string structure;
     codegen::cuda::KernelSource source;
     std::string cubin;
+    std::int64_t spill_bytes = 0;
     const KernelOverride* given = nullptr;  // where the text is not ours
   };
   /// Those that are not loaded, one a structure.

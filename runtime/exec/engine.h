@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -71,12 +72,20 @@ struct EngineReport {
   std::int64_t device_bytes = 0;  // the most that the process held of a device's own memory
 };
 
+/// What a kernel takes of a GPU: registers of a thread, bytes of a thread that did not fit into them, shared
+/// memory of a block.
+struct KernelUse {
+  int registers = 0;
+  std::int64_t spill_bytes = 0, shared_bytes = 0;
+};
+
 /// The launches of a program that run the same code on the same shapes.
 struct LaunchTime {
   std::string name;  // of the first of them
   int launches = 0;
   double seconds = 0;                 // of all of them; each launch as fast as it was in its best run
   std::int64_t bytes = 0, flops = 0;  // of all of them: codegen/cost.h
+  std::optional<KernelUse> use;       // of a GPU's kernel
 };
 
 class JitEngine : public Engine {

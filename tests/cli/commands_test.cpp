@@ -237,6 +237,13 @@ TEST_CASE("bench prints speed, memory and compile time, and on request each kern
   CHECK(head->at("flops") == 2 * 3 * 10 * 8);
   CHECK(head->at("bytes") == 4 * (3 * 8 + 10 * 8 + 10 + 3 * 10));
 
+  const Outcome kernels = rewire_command(bench + Words{"--kernels", "--json"});
+  REQUIRE(kernels.code == 0);
+  CHECK(json::parse(kernels.out).at("profile").size() == profile.size());
+  for (const char* ceiling : {"copy_gb_s", "gemm_gflop_s"})
+    CHECK(json::parse(kernels.out).at("ceilings").at(ceiling).get<double>() > 0);
+  CHECK_FALSE(json::parse(kernels.out).at("profile").at(0).contains("registers"));
+
   const Outcome inferred = rewire_command(bench + Words{"--mode", "infer"});
   CHECK(inferred.code == 0);
   CHECK_THAT(inferred.out, REWIRE_CATCH_CONTAINS("images/s") && REWIRE_CATCH_CONTAINS("median of 4") &&

@@ -117,6 +117,30 @@ TEST_CASE("training on a GPU resumes to the same bits, in whichever order its st
         Approx(Json::parse(on_cpu.out).at("loss").get<double>()).epsilon(1e-4));
 }
 
+TEST_CASE("bench --kernels on a GPU says what each kernel takes, also of kernels from the cache") {
+  const TemporaryFolder cache;
+  const Words bench = Words{"bench", "--kernels", "--quiet", "--steps", "1", "--batch", "2"} + kModel + kCuda;
+  for (int run = 0; run < 2; ++run) {
+    const Outcome outcome = on_fake(bench + Words{"--json"}, {"XDG_CACHE_HOME=" + cache.file("cache")});
+    REQUIRE(outcome.code == 0);
+    const Json result = Json::parse(outcome.out);
+    CHECK(result.at("ceilings").at("copy_gb_s") > 0);
+    CHECK(result.at("ceilings").at("gemm_gflop_s") > 0);
+    std::size_t kernels = 0;
+    for (const Json& row : result.at("profile")) {
+      const bool call = row.at("name").get<std::string>().starts_with("gemm");
+      CHECK(row.contains("registers") == !call);
+      if (call) continue;
+      ++kernels;
+      CHECK(row.at("registers") == 40);
+      CHECK(row.at("spill_bytes") == 0);
+    }
+    CHECK(kernels > 0);
+  }
+  const Outcome text = on_fake(bench);
+  CHECK_THAT(text.out, REWIRE_CATCH_CONTAINS("% copy") && REWIRE_CATCH_CONTAINS("regs spills  shared"));
+}
+
 TEST_CASE("bench runs on a GPU, and doctor names what is there") {
   const Outcome bench =
       on_fake(Words{"bench", "--json", "--quiet", "--steps", "1", "--batch", "2"} + kModel + kCuda);

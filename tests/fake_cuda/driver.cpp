@@ -265,6 +265,14 @@ REWIRE_FAKE_API int cuFuncSetAttribute(void* function, int attribute, int value)
   return kSuccess;
 }
 
+REWIRE_FAKE_API int cuFuncGetAttribute(int* value, int attribute, void*) {
+  const ContextCall call("cuFuncGetAttribute");
+  if (call.status != kSuccess) return call.status;
+  if (attribute != 4) return kInvalidValue;
+  *value = 40;  // registers: no fiber has any
+  return kSuccess;
+}
+
 REWIRE_FAKE_API int cuLaunchKernel(void* function, unsigned blocks, unsigned blocks_y, unsigned blocks_z,
                                    unsigned threads, unsigned threads_y, unsigned threads_z, unsigned shared,
                                    void* stream, void** parameters, void** extra) {

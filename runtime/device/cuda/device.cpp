@@ -16,7 +16,7 @@ std::atomic<std::int64_t> held_bytes = 0, peak_bytes = 0;  // of DeviceMemory
 
 // Of the driver's enumerations.
 constexpr int kMultiprocessors = 16, kCapabilityMajor = 75, kCapabilityMinor = 76, kSharedOptIn = 97;
-constexpr int kDynamicSharedBytes = 8;
+constexpr int kRegisters = 4, kDynamicSharedBytes = 8;
 constexpr unsigned kNonBlocking = 1, kWithoutTiming = 2;
 constexpr int kThreadLocalCapture = 1;
 constexpr int kNotReady = 600;
@@ -218,6 +218,12 @@ void* Module::function(const std::string& symbol, std::int64_t shared_bytes) con
     driver().set_attribute(fmt::format("for {} of shared memory of '{}'", size_text(shared_bytes), symbol),
                            function, kDynamicSharedBytes, static_cast<int>(shared_bytes));
   return function;
+}
+
+int registers_of(void* function, std::string_view name) {
+  int registers = 0;
+  driver().attribute(fmt::format("for the registers of '{}'", name), &registers, kRegisters, function);
+  return registers;
 }
 
 void launch(void* function, const KernelGrid& grid, std::span<const Address> arguments, const Stream& stream,

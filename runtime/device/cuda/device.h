@@ -150,6 +150,9 @@ class Module {
   Owned handle_;
 };
 
+/// Of a thread of the function, as the device has it.
+int registers_of(void* function, std::string_view name);
+
 /// A grid of one dimension; every parameter is an address.
 struct KernelGrid {
   std::int64_t blocks = 1;

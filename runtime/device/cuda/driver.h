@@ -82,6 +82,7 @@ struct Driver {
   DriverCall<int(Handle)> unload_module{file, "cuModuleUnload"};
   DriverCall<int(Handle*, Handle, const char*)> function{file, "cuModuleGetFunction"};
   DriverCall<int(Handle, int, int)> set_attribute{file, "cuFuncSetAttribute"};
+  DriverCall<int(int*, int, Handle)> attribute{file, "cuFuncGetAttribute"};
   DriverCall<int(Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Handle, void**,
                  void**)>
       launch{file, "cuLaunchKernel"};

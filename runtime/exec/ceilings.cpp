@@ -1,0 +1,106 @@
+#include "runtime/exec/ceilings.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+
+#include "ir/builder.h"
+#include "ir/verify.h"
+#include "runtime/exec/make_engine.h"
+
+namespace rewire::runtime {
+namespace {
+
+using ir::DType;
+using ir::Value;
+
+constexpr double kLongest = 0.1;  // seconds that one run may be expected to take
+constexpr int kRuns = 5;
+constexpr std::int64_t kRow = 1024;
+constexpr std::array<std::int64_t, 4> kCopied = {1 << 18, 1 << 21, 1 << 24, 1 << 26};  // f32 elements
+constexpr std::array<std::int64_t, 4> kSquares = {256, 1024, 2048, 4096};
+
+void add_state(ir::Module& module, const std::string& name, ir::TensorType type) {
+  ir::Parameter parameter;
+  parameter.name = name;
+  parameter.type = std::move(type);
+  module.add_parameter(parameter);
+}
+
+/// A module whose function `run` puts `compute`'s value into the parameter `to`.
+template <class Compute>
+ir::Module updating(ir::Module module, const std::string& to, const Compute& compute) {
+  ir::Function& function = module.functions.emplace_back();
+  function.name = "run";
+  ir::Builder b(module, function);
+  b.emit(ir::Opcode::update, {compute(b)}, {{"name", to}});
+  ir::verify(module);
+  return module;
+}
+
+ir::Module copy_of(std::int64_t elements) {
+  ir::Module module;
+  module.name = "copy";
+  for (const char* name : {"x", "y"}) add_state(module, name, {DType::f32, {elements / kRow, kRow}});
+  return updating(std::move(module), "y", [](ir::Builder& b) { return b.add(b.param("x"), 1); });
+}
+
+ir::Module product_of(std::int64_t extent, DType dtype) {
+  ir::Module module;
+  module.name = "product";
+  for (const char* name : {"a", "b", "c"}) add_state(module, name, {dtype, {extent, extent}});
+  return updating(std::move(module), "c",
+                  [](ir::Builder& b) { return b.matmul(b.param("a"), b.param("b")); });
+}
+
+/// Numbers in [-1, 1) without pattern: what a multiplier takes no shortcut for.
+HostTensor numbers(const ir::TensorType& type) {
+  HostTensor tensor(type);
+  std::uint32_t state = 1;
+  const auto next = [&state] {
+    state = state * 1664525U + 1013904223U;
+    return static_cast<float>(state >> 8) * 0x1p-23F - 1;
+  };
+  if (type.dtype == DType::f32) {
+    for (float& value : tensor.as<float>()) value = next();
+  } else {
+    for (std::uint16_t& value : tensor.as<std::uint16_t>())
+      value = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(next()) >> 16);  // bf16
+  }
+  return tensor;
+}
+
+/// The launch of the module's function that takes the longest.
+LaunchTime longest_launch(std::string_view engine_name, const ir::Module& module, int threads) {
+  const std::unique_ptr<JitEngine> engine = make_compiling_engine(engine_name, module, threads);
+  for (const char* name : {"a", "b"}) {
+    if (const ir::Parameter* parameter = module.find_parameter(name))
+      engine->write_state(name, numbers(parameter->type));
+  }
+  return engine->profile("run", {}, kRuns).front();
+}
+
+}  // namespace
+
+Ceilings measure_ceilings(std::string_view engine, DType products, int threads) {
+  Ceilings ceilings;
+  double expected = 0;
+  for (std::size_t i = 0; i < kCopied.size() && expected < kLongest; ++i) {
+    const LaunchTime time = longest_launch(engine, copy_of(kCopied[i]), threads);
+    ceilings.bytes_per_second = static_cast<double>(time.bytes) / time.seconds;
+    if (i + 1 < kCopied.size())
+      expected = time.seconds * static_cast<double>(kCopied[i + 1]) / static_cast<double>(kCopied[i]);
+  }
+  expected = 0;
+  for (std::size_t i = 0; i < kSquares.size() && expected < kLongest; ++i) {
+    const LaunchTime time = longest_launch(engine, product_of(kSquares[i], products), threads);
+    ceilings.flops_per_second =
+        std::max(ceilings.flops_per_second, static_cast<double>(time.flops) / time.seconds);
+    const double growth = i + 1 < kSquares.size() ? static_cast<double>(kSquares[i + 1] / kSquares[i]) : 1;
+    expected = time.seconds * growth * growth * growth;
+  }
+  return ceilings;
+}
+
+}  // namespace rewire::runtime
