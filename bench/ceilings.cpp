@@ -89,7 +89,7 @@ Kernels price_kernels(const codegen::Program& program, const std::vector<CopyTim
     all.seconds += copy_seconds(copies, bytes);
     all.memory_seconds += bytes * copies.back().seconds;
     if (const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch))
-      all.dot_flops += dot_flops(kernel->kernel);
+      all.dot_flops += static_cast<double>(kernel->members()) * dot_flops(kernel->kernel);
   }
   return all;
 }

@@ -90,27 +90,27 @@ codegen::cuda::DeviceTarget gpu(const Request& request) {
   return codegen::cuda::device_target(std::stoi(request.arch.substr(3)));
 }
 
-std::string gpu_text(const codegen::tile::Kernel& kernel, const Request& request,
+std::string gpu_text(const codegen::KernelLaunch& launch, const Request& request,
                      const std::vector<runtime::KernelOverride>& overrides) {
   const codegen::cuda::DeviceTarget target = gpu(request);
   const std::string prelude(codegen::cuda::prelude());
   for (const runtime::KernelOverride& given : overrides) {
-    if (given.kernel != kernel.name) continue;
+    if (given.kernel != launch.kernel.name) continue;
     codegen::cuda::Compiled answer = codegen::cuda::try_compile(prelude + runtime::override_text(given),
                                                                 target.arch, codegen::cuda::Output::ptx);
     if (!answer.accepted) runtime::refuse_override(given, answer.log);
     return std::move(answer.code);
   }
-  const std::string text = codegen::cuda::emit(kernel, kernel.name, target).text;
+  const std::string text = codegen::cuda::emit(launch, launch.kernel.name, target).text;
   if (request.stage == "cuda") return text;
   return codegen::cuda::compile_ptx(prelude + text, target.arch);
 }
 
-std::string kernel_text(const codegen::tile::Kernel& kernel, const Request& request,
+std::string kernel_text(const codegen::KernelLaunch& launch, const Request& request,
                         const std::vector<runtime::KernelOverride>& overrides) {
-  if (request.stage == "tile") return codegen::tile::print(kernel);
-  if (is_for_gpu(request)) return gpu_text(kernel, request, overrides);
-  return request.stage == "llvm" ? codegen::emit_llvm(kernel) : codegen::emit_assembly(kernel);
+  if (request.stage == "tile") return codegen::tile::print(launch.kernel);
+  if (is_for_gpu(request)) return gpu_text(launch, request, overrides);
+  return request.stage == "llvm" ? codegen::emit_llvm(launch.kernel) : codegen::emit_assembly(launch.kernel);
 }
 
 /// UserError where no kernel has the name.
@@ -119,26 +119,36 @@ void require_kernel(const std::string& name, const std::string& what, const std:
     user_error("{} '{}'{}; --stage fused lists them", what, name, did_you_mean(name, names));
 }
 
-// Kernels of one structure are one piece of code: each is printed once, at its first launch.
+/// Whether a member of the launch was asked for.
+bool is_named(const codegen::KernelLaunch& launch, const Request& request) {
+  for (std::size_t member = 0; member < launch.members(); ++member) {
+    if (launch.member_name(member) == request.kernel) return true;
+  }
+  return false;
+}
+
+// Kernels of one text are one piece of code: each is printed once, at its first launch.
 void print_kernels(const codegen::Program& program, const Request& request) {
-  std::vector<const codegen::tile::Kernel*> kernels;
-  std::vector<std::string> names;
+  std::vector<const codegen::KernelLaunch*> launches;
+  std::vector<std::string> members, names;  // what can be printed, what can be given
   for (const codegen::Launch& launch : program.launches) {
     const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch);
     if (kernel == nullptr) continue;
-    kernels.push_back(&kernel->kernel);
+    launches.push_back(kernel);
     names.push_back(kernel->kernel.name);
+    for (std::size_t member = 0; member < kernel->members(); ++member)
+      members.push_back(kernel->member_name(member));
   }
   const std::vector<runtime::KernelOverride> overrides = runtime::read_kernel_overrides(request.overrides);
-  if (!request.kernel.empty()) require_kernel(request.kernel, "the step has no kernel", names);
+  if (!request.kernel.empty()) require_kernel(request.kernel, "the step has no kernel", members);
   for (const runtime::KernelOverride& given : overrides)
     require_kernel(given.kernel, "--override-kernel: the step has no kernel", names);
   std::set<std::string> seen;
-  for (const codegen::tile::Kernel* kernel : kernels) {
-    if (request.kernel.empty() ? !seen.insert(codegen::tile::structure(*kernel)).second
-                               : request.kernel != kernel->name)
-      continue;
-    fmt::print("{}\n", kernel_text(*kernel, request, overrides));
+  for (const codegen::KernelLaunch* launch : launches) {
+    const std::string key =
+        is_for_gpu(request) ? codegen::cuda::text_key(*launch) : codegen::tile::structure(launch->kernel);
+    if (request.kernel.empty() ? !seen.insert(key).second : !is_named(*launch, request)) continue;
+    fmt::print("{}\n", kernel_text(*launch, request, overrides));
   }
 }
 

@@ -41,8 +41,8 @@ std::int64_t touched(const Kernel& kernel, const Access& access) {
 
 class KernelCost {
  public:
-  KernelCost(const Program& program, const KernelLaunch& launch)
-      : program_(program), launch_(launch), kernel_(launch.kernel) {}
+  KernelCost(const Program& program, const Kernel& kernel, const std::vector<std::int32_t>& buffers)
+      : program_(program), kernel_(kernel), buffers_(buffers) {}
 
   LaunchCost count() {
     const std::int64_t instances = kernel_.instances();
@@ -74,18 +74,29 @@ class KernelCost {
   }
 
   void move(const Access& access, bool write, std::int64_t elements) {
-    const std::int32_t buffer = launch_.buffers[static_cast<std::size_t>(access.argument)];
+    const std::int32_t buffer = buffers_[static_cast<std::size_t>(access.argument)];
     if (windows_.insert({buffer, write, access.offset, access.part_stride, access.strides}).second)
       elements_[{buffer, write}] += elements;
   }
 
   const Program& program_;
-  const KernelLaunch& launch_;
   const Kernel& kernel_;
+  const std::vector<std::int32_t>& buffers_;
   LaunchCost cost_;
   std::set<std::tuple<std::int32_t, bool, std::int64_t, std::int64_t, std::vector<std::int64_t>>> windows_;
   std::map<std::pair<std::int32_t, bool>, std::int64_t> elements_;  // by buffer and direction
 };
+
+/// The members of a table share nothing: where they read one buffer, each reads it.
+LaunchCost kernel_cost(const Program& program, const KernelLaunch& launch) {
+  LaunchCost cost;
+  for (std::size_t member = 0; member < launch.members(); ++member) {
+    const LaunchCost own = KernelCost(program, launch.kernel, launch.member_buffers(member)).count();
+    cost.bytes += own.bytes;
+    cost.flops += own.flops;
+  }
+  return cost;
+}
 
 std::int64_t view_bytes(const Program& program, const View& view) {
   if (view.buffer < 0) return 0;
@@ -124,7 +135,7 @@ std::string gemm_name(const GemmLaunch& gemm) {
 }  // namespace
 
 LaunchCost cost_of(const Program& program, const Launch& launch) {
-  if (const auto* kernel = std::get_if<KernelLaunch>(&launch)) return KernelCost(program, *kernel).count();
+  if (const auto* kernel = std::get_if<KernelLaunch>(&launch)) return kernel_cost(program, *kernel);
   if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) return gemm_cost(program, *gemm);
   const auto& host = std::get<HostLaunch>(launch);
   LaunchCost cost;
@@ -137,14 +148,17 @@ LaunchCost cost_of(const Program& program, const Launch& launch) {
 }
 
 std::string short_name(const Launch& launch) {
-  if (const auto* kernel = std::get_if<KernelLaunch>(&launch)) return kernel->kernel.name;
+  if (const auto* kernel = std::get_if<KernelLaunch>(&launch))
+    return kernel->is_table() ? fmt::format("{}, a table of {}", kernel->kernel.name, kernel->members())
+                              : kernel->kernel.name;
   if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) return gemm_name(*gemm);
   return std::string(ir::op_info(std::get<HostLaunch>(launch).op.code).name);
 }
 
 std::string code_key(const Launch& launch) {
   const auto* kernel = std::get_if<KernelLaunch>(&launch);
-  return kernel == nullptr ? short_name(launch) : tile::structure(kernel->kernel);
+  if (kernel == nullptr) return short_name(launch);
+  return fmt::format("{} members of {}", kernel->members(), tile::structure(kernel->kernel));
 }
 
 }  // namespace rewire::codegen

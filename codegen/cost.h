@@ -15,7 +15,8 @@ struct LaunchCost {
 };
 LaunchCost cost_of(const Program& program, const Launch& launch);
 
-/// A short name for people: the kernel's own, "gemm 3200x192x768 + bias", the op of a host call.
+/// A short name for people: the kernel's own (", a table of 24" behind it), "gemm 3200x192x768 + bias", the
+/// op of a host call.
 std::string short_name(const Launch& launch);
 /// Launches with one key run the same code on the same shapes.
 std::string code_key(const Launch& launch);

@@ -30,11 +30,28 @@ struct View {
   ir::Shape strides;
 };
 
+/// What one more use of a kernel's code is bound to.
+struct LaunchMember {
+  std::string name;  // the kernel's, had it been launched alone
+  std::vector<std::int32_t> buffers;
+};
+
 /// A tile kernel with its arguments bound: Kernel::arguments[i] points at element 0 of buffers[i] (the
-/// kernel's accesses carry offsets).
+/// kernel's accesses carry offsets). With `others` it is a table: the same code over several lists of
+/// buffers at once, none of which writes what another touches (tables.h).
 struct KernelLaunch {
   tile::Kernel kernel;
   std::vector<std::int32_t> buffers;
+  std::vector<LaunchMember> others = {};
+
+  bool is_table() const { return !others.empty(); }
+  std::size_t members() const { return 1 + others.size(); }
+  const std::vector<std::int32_t>& member_buffers(std::size_t member) const {
+    return member == 0 ? buffers : others[member - 1].buffers;
+  }
+  const std::string& member_name(std::size_t member) const {
+    return member == 0 ? kernel.name : others[member - 1].name;
+  }
 };
 
 /// c [batch, m, n] = a [batch, m, k] b [batch, k, n] (+ bias [n]) (+ c): views carry transposition as
@@ -58,7 +75,7 @@ using Launch = std::variant<KernelLaunch, GemmLaunch, HostLaunch>;
 
 /// Why a group of ops became one kernel: `rewire dump --stage fused`.
 struct GroupReport {
-  std::string kernel;
+  std::string kernel;  // its name, or that of a table's member
   std::vector<std::string> ops;
   std::int64_t bytes_read = 0, bytes_written = 0, flops = 0;
   std::string stopped;  // why the group stopped growing
@@ -82,11 +99,13 @@ struct WorkGrain {
   bool bias_like_result = false;               // GEMMs take a bias of their result's dtype alone
   bool any_float_product = false;              // GEMMs take f64 and f16 beside f32 and bf16
   std::int64_t narrow_attention_elements = 0;  // of bf16, rounded for tensor cores (tile/attention.h); 0: not
+  std::int64_t table_bytes = 131072;           // larger tensors are not held longer to spare a launch
 };
 
 struct FuseOptions {
   bool fuse = true;  // false: one kernel an op, for the differential tests
   WorkGrain grain = {};
+  bool tables = true;  // false: every kernel has a launch of its own
 };
 
 /// The function must be simplified and decomposed (ir::run_pipeline). InternalError on an op that has no

@@ -24,8 +24,8 @@ constexpr std::int64_t kWarpReduction = 16;  // fewer elements are added by one 
 
 class BlockWriter {
  public:
-  BlockWriter(const tile::Kernel& kernel, const std::string& symbol, const BlockPlan& plan)
-      : kernel_(kernel), plan_(plan), text_(kernel, symbol) {}
+  BlockWriter(const tile::Kernel& kernel, const EntryPoint& entry, const BlockPlan& plan)
+      : kernel_(kernel), plan_(plan), text_(kernel, entry) {}
 
   KernelSource write() {
     const bool rows = !axes_of(kernel_, AxisUse::row).empty();
@@ -45,8 +45,7 @@ class BlockWriter {
       write_steps(plan_.body);
     }
     write_steps(plan_.epilogue);
-    lines_.indent(-1);
-    lines_.line("}}");
+    text_.foot(lines_);
     return {text_.symbol(), lines_.take(), launch};
   }
 
@@ -793,8 +792,8 @@ class BlockWriter {
 
 }  // namespace
 
-KernelSource emit_block(const tile::Kernel& kernel, const std::string& symbol, const BlockPlan& plan) {
-  return BlockWriter(kernel, symbol, plan).write();
+KernelSource emit_block(const tile::Kernel& kernel, const EntryPoint& entry, const BlockPlan& plan) {
+  return BlockWriter(kernel, entry, plan).write();
 }
 
 }  // namespace rewire::codegen::cuda

@@ -6,6 +6,6 @@
 
 namespace rewire::codegen::cuda {
 
-KernelSource emit_block(const tile::Kernel& kernel, const std::string& symbol, const BlockPlan& plan);
+KernelSource emit_block(const tile::Kernel& kernel, const EntryPoint& entry, const BlockPlan& plan);
 
 }  // namespace rewire::codegen::cuda

@@ -34,16 +34,35 @@ DeviceTarget device_target(int arch) {
 
 WorkGrain work_grain(const DeviceTarget& target) {
   const std::int64_t share = target.shared_bytes_per_block >= kRoomyBlock ? 1 : 2;
-  return {4096, 2 * std::int64_t{target.multiprocessors}, 8192, 4608 / share, true, true, 16384 / share};
+  return {4096, 2 * std::int64_t{target.multiprocessors}, 8192, 4608 / share, true, true, 16384 / share, 4 << 20};
 }
 
-KernelSource emit(const tile::Kernel& kernel, const std::string& symbol, const DeviceTarget& target) {
+namespace {
+
+KernelSource write(const tile::Kernel& kernel, const EntryPoint& entry, const DeviceTarget& target) {
   const auto rows = plan_rows(kernel, target);
-  if (rows && !rows->crowded) return emit_rows(kernel, symbol, *rows);
-  if (const auto block = plan_block(kernel, target)) return emit_block(kernel, symbol, *block);
-  if (rows) return emit_rows(kernel, symbol, *rows);
+  if (rows && !rows->crowded) return emit_rows(kernel, entry, *rows);
+  if (const auto block = plan_block(kernel, target)) return emit_block(kernel, entry, *block);
+  if (rows) return emit_rows(kernel, entry, *rows);
   internal_error("tile kernel {}: what it keeps on chip is more than the {} bytes of shared memory of sm_{}",
                  kernel.name, target.shared_bytes_per_block, target.arch);
+}
+
+}  // namespace
+
+KernelSource emit(const tile::Kernel& kernel, const std::string& symbol, const DeviceTarget& target) {
+  return write(kernel, {symbol, {}}, target);
+}
+
+KernelSource emit(const KernelLaunch& launch, const std::string& symbol, const DeviceTarget& target) {
+  EntryPoint entry{symbol, {}};
+  for (std::size_t member = 0; launch.is_table() && member < launch.members(); ++member)
+    entry.members.push_back(launch.member_name(member));
+  return write(launch.kernel, entry, target);
+}
+
+std::string text_key(const KernelLaunch& launch) {
+  return (launch.is_table() ? "table of " : "") + tile::structure(launch.kernel);
 }
 
 }  // namespace rewire::codegen::cuda

@@ -28,7 +28,7 @@ std::vector<std::string> architecture_names();
 DeviceTarget device_target(int arch);
 
 /// How a program for the target is cut (codegen/program.h): parts enough to give every multiprocessor two
-/// blocks, attention's tiles small enough for shared memory.
+/// blocks, attention's tiles small enough for shared memory; a launch is worth what memory moves meanwhile.
 WorkGrain work_grain(const DeviceTarget& target);
 
 /// One dimension of blocks, one of threads (a multiple of 32), dynamic shared memory.
@@ -47,6 +47,13 @@ struct KernelSource {
 /// 0)`, without the prelude. Every pointer is aligned to 16 bytes. The kernel must be verified; InternalError
 /// where it needs more shared memory than the target has.
 KernelSource emit(const tile::Kernel& kernel, const std::string& symbol, const DeviceTarget& target);
+
+/// The same for a launch. A table's kernel is `SYMBOL(void* const* table)`: the pointers of its members, one
+/// member's arguments after the other's; blocks (x, y) do what block x does for member y alone. The number
+/// of members stands in a comment only.
+KernelSource emit(const KernelLaunch& launch, const std::string& symbol, const DeviceTarget& target);
+/// Launches with one key have one text, but for names and comments.
+std::string text_key(const KernelLaunch& launch);
 
 /// The text that must stand once before any kernel: prelude.cuh.
 std::string_view prelude();

@@ -14,6 +14,8 @@ namespace {
 
 using tile::AxisUse;
 
+constexpr std::size_t kMemberLine = 100;  // columns of a comment
+
 std::string extents_of(const tile::Kernel& kernel, AxisUse use) {
   std::string text;
   for (const tile::Axis& axis : kernel.axes) {
@@ -104,9 +106,9 @@ std::string Terms::text(bool wide) const {
   return text;
 }
 
-KernelText::KernelText(const tile::Kernel& kernel, std::string symbol)
+KernelText::KernelText(const tile::Kernel& kernel, EntryPoint entry)
     : kernel_(kernel),
-      symbol_(std::move(symbol)),
+      entry_(std::move(entry)),
       arguments_(argument_names(kernel)),
       values_(value_names(kernel, arguments_)) {}
 
@@ -133,8 +135,7 @@ std::string KernelText::pointer(const tile::Access& access) const {
   return index == "0" ? argument(access.argument) : argument(access.argument) + " + " + index;
 }
 
-void KernelText::head(Lines& lines, const LaunchShape& launch, int resident_blocks,
-                      const std::string& how) const {
+void KernelText::head(Lines& lines, const LaunchShape& launch, int resident_blocks, const std::string& how) {
   lines.line("// {}", kernel_.name);
   std::string shape;
   for (const auto& [use, word] : {std::pair{AxisUse::outer, "outer"}, std::pair{AxisUse::row, "rows"},
@@ -156,14 +157,50 @@ void KernelText::head(Lines& lines, const LaunchShape& launch, int resident_bloc
              launch.blocks == 1 ? "" : "s", launch.threads,
              launch.shared_bytes > 0 ? ", " + amount(launch.shared_bytes, "B") + " shared" : "");
   if (!how.empty()) lines.line("// {}", how);
-  lines.line("extern \"C\" __global__ void __launch_bounds__({}, {}) {}(", launch.threads, resident_blocks,
-             symbol_);
+  declaration_ = fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) {}(", launch.threads,
+                             resident_blocks, symbol());
+  if (entry_.members.empty()) {
+    lines.line("{}", declaration_);
+  } else {
+    describe_table(lines);
+    lines.line("REWIRE_DEVICE void {}_member(", symbol());
+  }
   for (std::size_t i = 0; i < kernel_.arguments.size(); ++i) {
     const tile::Argument& argument = kernel_.arguments[i];
     lines.line("    {}{}* __restrict__ {}{}", argument.use == tile::ArgumentUse::read ? "const " : "",
                storage_type(argument.dtype), arguments_[i], i + 1 == kernel_.arguments.size() ? ") {" : ",");
   }
   if (kernel_.arguments.empty()) lines.line("    ) {{");
+}
+
+void KernelText::describe_table(Lines& lines) const {
+  lines.line("// a table of {}; the arguments bear the names of the first member's", entry_.members.size());
+  std::string text;
+  for (std::size_t i = 0; i < entry_.members.size(); ++i) {
+    const std::string next = entry_.members[i] + (i + 1 == entry_.members.size() ? "" : ",");
+    if (!text.empty() && text.size() + next.size() > kMemberLine) {
+      lines.line("//  {}", text);
+      text.clear();
+    }
+    text += " " + next;
+  }
+  lines.line("//  {}", text);
+}
+
+void KernelText::foot(Lines& lines) const {
+  lines.indent(-1);
+  lines.line("}}");
+  if (entry_.members.empty()) return;
+  lines.open("{}void* const* __restrict__ table)", declaration_);
+  lines.line("void* const* const member = table + {} * blockIdx.y;", kernel_.arguments.size());
+  lines.line("{}_member(", symbol());
+  for (std::size_t i = 0; i < kernel_.arguments.size(); ++i) {
+    const tile::Argument& argument = kernel_.arguments[i];
+    lines.line("    static_cast<{}{}*>(member[{}]){}",
+               argument.use == tile::ArgumentUse::read ? "const " : "", storage_type(argument.dtype), i,
+               i + 1 == kernel_.arguments.size() ? ");" : ",");
+  }
+  lines.close();
 }
 
 void KernelText::declare_indices(Lines& lines, AxisUse use, const std::string& linear) const {

@@ -55,12 +55,18 @@ struct Terms {
   std::string text(bool wide) const;
 };
 
+/// How a launch finds a kernel: by its arguments, or as the members of a table.
+struct EntryPoint {
+  std::string symbol;
+  std::vector<std::string> members;  // their names; none: no table
+};
+
 class KernelText {
  public:
-  KernelText(const tile::Kernel& kernel, std::string symbol);
+  KernelText(const tile::Kernel& kernel, EntryPoint entry);
 
   const tile::Kernel& kernel() const { return kernel_; }
-  const std::string& symbol() const { return symbol_; }
+  const std::string& symbol() const { return entry_.symbol; }
   const std::string& argument(std::int32_t index) const {
     return arguments_[static_cast<std::size_t>(index)];
   }
@@ -88,15 +94,19 @@ class KernelText {
 
   /// The comment above a kernel and the lines up to its opening brace. `resident_blocks`: for how many of a
   /// multiprocessor registers must suffice.
-  void head(Lines& lines, const LaunchShape& launch, int resident_blocks, const std::string& how) const;
+  void head(Lines& lines, const LaunchShape& launch, int resident_blocks, const std::string& how);
+  /// The closing brace, and for a table the kernel that finds a block's member.
+  void foot(Lines& lines) const;
   /// Declares the indices of axes of one use from `linear`, the row-major index of them all.
   void declare_indices(Lines& lines, tile::AxisUse use, const std::string& linear) const;
 
  private:
   Terms terms(const tile::Access& access, bool lanes) const;
+  void describe_table(Lines& lines) const;
 
   const tile::Kernel& kernel_;
-  std::string symbol_;
+  const EntryPoint entry_;
+  std::string declaration_;  // of the kernel, up to its parameters
   std::vector<std::string> arguments_, values_;
 };
 

@@ -22,8 +22,8 @@ std::string plus(const std::string& a, const std::string& b) {
 
 class RowsWriter {
  public:
-  RowsWriter(const tile::Kernel& kernel, const std::string& symbol, const RowsPlan& plan)
-      : kernel_(kernel), plan_(plan), text_(kernel, symbol), texts_(kernel.values.size()) {}
+  RowsWriter(const tile::Kernel& kernel, const EntryPoint& entry, const RowsPlan& plan)
+      : kernel_(kernel), plan_(plan), text_(kernel, entry), texts_(kernel.values.size()) {}
 
   KernelSource write() {
     LaunchShape launch{plan_.blocks(), plan_.block_threads(), shared_bytes()};
@@ -43,8 +43,7 @@ class RowsWriter {
       write_section(plan_.body, SectionId::body);
       close_rows();
     }
-    lines_.indent(-1);
-    lines_.line("}}");
+    text_.foot(lines_);
     return {text_.symbol(), lines_.take(), launch};
   }
 
@@ -717,8 +716,8 @@ class RowsWriter {
 
 }  // namespace
 
-KernelSource emit_rows(const tile::Kernel& kernel, const std::string& symbol, const RowsPlan& plan) {
-  return RowsWriter(kernel, symbol, plan).write();
+KernelSource emit_rows(const tile::Kernel& kernel, const EntryPoint& entry, const RowsPlan& plan) {
+  return RowsWriter(kernel, entry, plan).write();
 }
 
 }  // namespace rewire::codegen::cuda

@@ -6,6 +6,6 @@
 
 namespace rewire::codegen::cuda {
 
-KernelSource emit_rows(const tile::Kernel& kernel, const std::string& symbol, const RowsPlan& plan);
+KernelSource emit_rows(const tile::Kernel& kernel, const EntryPoint& entry, const RowsPlan& plan);
 
 }  // namespace rewire::codegen::cuda

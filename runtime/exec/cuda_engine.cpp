@@ -180,7 +180,7 @@ class CudaEngine final : public JitEngine {
     for (const auto& launch : compiled.program.launches()) labels.push_back(launch->label());
     return launch_times(compiled.program.program(), best, labels, [this](const codegen::Launch& launch) {
       const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch);
-      return kernel == nullptr ? std::nullopt : std::optional(kernels_.use(kernel->kernel));
+      return kernel == nullptr ? std::nullopt : std::optional(kernels_.use(*kernel));
     });
   }
 
@@ -223,14 +223,13 @@ class CudaEngine final : public JitEngine {
         if (training_.contains(function.name) == training) programs.push_back(lower(function));
       }
     }
-    std::vector<const codegen::tile::Kernel*> kernels;
+    std::vector<const codegen::KernelLaunch*> launches;
     for (const codegen::Program& program : programs) {
       for (const codegen::Launch& launch : program.launches) {
-        if (const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch))
-          kernels.push_back(&kernel->kernel);
+        if (const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch)) launches.push_back(kernel);
       }
     }
-    kernels_.replace(options_.overrides, kernels);
+    kernels_.replace(options_.overrides, launches);
   }
 
   codegen::Program lower(const ir::Function& function) {

@@ -52,35 +52,36 @@ CudaKernels::CudaKernels(const codegen::cuda::DeviceTarget& target, const std::s
   if (!cache_directory.empty()) cache_.emplace(cache_directory);
 }
 
-std::vector<CudaKernel> CudaKernels::load(std::span<const codegen::tile::Kernel* const> kernels) {
-  std::vector<Fresh> fresh = fresh_of(kernels);
+std::vector<CudaKernel> CudaKernels::load(std::span<const codegen::KernelLaunch* const> launches) {
+  std::vector<Fresh> fresh = fresh_of(launches);
   load_all(fresh);
   std::vector<CudaKernel> ready;
-  for (const codegen::tile::Kernel* kernel : kernels)
-    ready.push_back(loaded_.at(codegen::tile::structure(*kernel)).kernel);
-  statistics_.kernels += static_cast<int>(kernels.size());
+  for (const codegen::KernelLaunch* launch : launches)
+    ready.push_back(loaded_.at(codegen::cuda::text_key(*launch)).kernel);
+  statistics_.kernels += static_cast<int>(launches.size());
   statistics_.unique = static_cast<int>(loaded_.size());
   return ready;
 }
 
 void CudaKernels::replace(std::span<const KernelOverride> overrides,
-                          std::span<const codegen::tile::Kernel* const> kernels) {
+                          std::span<const codegen::KernelLaunch* const> launches) {
   std::vector<Fresh> fresh;
   for (const KernelOverride& given : overrides) {
-    const auto found = std::ranges::find(kernels, given.kernel, &codegen::tile::Kernel::name);
-    if (found == kernels.end()) {
+    const auto found = std::ranges::find_if(
+        launches, [&](const codegen::KernelLaunch* launch) { return launch->kernel.name == given.kernel; });
+    if (found == launches.end()) {
       std::vector<std::string> names;
-      for (const codegen::tile::Kernel* kernel : kernels) names.push_back(kernel->name);
+      for (const codegen::KernelLaunch* launch : launches) names.push_back(launch->kernel.name);
       user_error(
           "--override-kernel {}: there is no such kernel{}; rewire dump MODEL --stage cuda prints them all",
           given.kernel, did_you_mean(given.kernel, names));
     }
-    Fresh kernel{codegen::tile::structure(**found),
+    Fresh kernel{codegen::cuda::text_key(**found),
                  codegen::cuda::emit(**found, given.kernel, target_),
                  {},
                  0,
                  &given};
-    const auto twin = std::ranges::find(fresh, kernel.structure, &Fresh::structure);
+    const auto twin = std::ranges::find(fresh, kernel.key, &Fresh::key);
     if (twin != fresh.end())
       user_error("--override-kernel {}: it is the same code as '{}', which has a file already", given.kernel,
                  twin->given->kernel);
@@ -94,18 +95,18 @@ void CudaKernels::replace(std::span<const KernelOverride> overrides,
 void CudaKernels::load_all(std::vector<Fresh>& fresh) {
   take_cached(fresh);
   compile(fresh);
-  for (const Fresh& kernel : fresh) loaded_.emplace(kernel.structure, load(kernel));
+  for (const Fresh& kernel : fresh) loaded_.emplace(kernel.key, load(kernel));
 }
 
 std::vector<CudaKernels::Fresh> CudaKernels::fresh_of(
-    std::span<const codegen::tile::Kernel* const> kernels) const {
+    std::span<const codegen::KernelLaunch* const> launches) const {
   std::vector<Fresh> fresh;
   std::set<std::string> seen;
-  for (const codegen::tile::Kernel* kernel : kernels) {
-    std::string structure = codegen::tile::structure(*kernel);
-    if (loaded_.contains(structure) || !seen.insert(structure).second) continue;
+  for (const codegen::KernelLaunch* launch : launches) {
+    std::string key = codegen::cuda::text_key(*launch);
+    if (loaded_.contains(key) || !seen.insert(key).second) continue;
     fresh.push_back(
-        {std::move(structure), codegen::cuda::emit(*kernel, kernel->name, target_), {}, 0, nullptr});
+        {std::move(key), codegen::cuda::emit(*launch, launch->kernel.name, target_), {}, 0, nullptr});
   }
   return fresh;
 }
@@ -167,8 +168,8 @@ CudaKernels::Loaded CudaKernels::load(const Fresh& fresh) const {
           fresh.spill_bytes};
 }
 
-KernelUse CudaKernels::use(const codegen::tile::Kernel& kernel) const {
-  const Loaded& loaded = loaded_.at(codegen::tile::structure(kernel));
+KernelUse CudaKernels::use(const codegen::KernelLaunch& launch) const {
+  const Loaded& loaded = loaded_.at(codegen::cuda::text_key(launch));
   return {cuda::registers_of(loaded.kernel.function, loaded.kernel.name), loaded.spill_bytes,
           loaded.kernel.grid.shared_bytes};
 }

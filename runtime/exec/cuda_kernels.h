@@ -27,15 +27,16 @@ class CudaKernels {
   /// `cache_directory` "": nothing is kept. `processes` compile. UserError if NVRTC is missing.
   CudaKernels(const codegen::cuda::DeviceTarget& target, const std::string& cache_directory, int processes);
 
-  /// These kernels in place of those of their names among `kernels`, the first of each. UserError on a name
+  /// These kernels in place of those of their names among `launches`, the first of each. UserError on a name
   /// that none has, and on a text that NVRTC refuses. Before anything is loaded.
   void replace(std::span<const KernelOverride> overrides,
-               std::span<const codegen::tile::Kernel* const> kernels);
-  /// In the order of `kernels`.
-  std::vector<CudaKernel> load(std::span<const codegen::tile::Kernel* const> kernels);
+               std::span<const codegen::KernelLaunch* const> launches);
+  /// In the order of `launches`. Tables of one structure share a kernel, whatever the number of their
+  /// members: the grid is one member's.
+  std::vector<CudaKernel> load(std::span<const codegen::KernelLaunch* const> launches);
 
   /// What a kernel that is loaded takes.
-  KernelUse use(const codegen::tile::Kernel& kernel) const;
+  KernelUse use(const codegen::KernelLaunch& launch) const;
 
   struct Statistics {
     int kernels = 0, unique = 0, cache_hits = 0;
@@ -50,14 +51,14 @@ class CudaKernels {
   };
   /// A kernel on its way.
   struct Fresh {
-    std::string structure;
+    std::string key;
     codegen::cuda::KernelSource source;
     std::string cubin;
     std::int64_t spill_bytes = 0;
     const KernelOverride* given = nullptr;  // where the text is not ours
   };
-  /// Those that are not loaded, one a structure.
-  std::vector<Fresh> fresh_of(std::span<const codegen::tile::Kernel* const> kernels) const;
+  /// Those that are not loaded, one a key.
+  std::vector<Fresh> fresh_of(std::span<const codegen::KernelLaunch* const> launches) const;
   void take_cached(std::vector<Fresh>& fresh);
   void compile(std::vector<Fresh>& fresh) const;
   Loaded load(const Fresh& fresh) const;
@@ -67,7 +68,7 @@ class CudaKernels {
   int processes_;
   std::string identity_;
   std::optional<codegen::ObjectCache> cache_;
-  std::unordered_map<std::string, Loaded> loaded_;  // by structure
+  std::unordered_map<std::string, Loaded> loaded_;  // by text_key()
   Statistics statistics_;
 };
 

@@ -40,6 +40,30 @@ class KernelCall final : public CudaLaunch {
   std::string what_;
 };
 
+/// One launch for all members of a table, each in blocks of its own.
+class TableCall final : public CudaLaunch {
+ public:
+  TableCall(const KernelLaunch& launch, CudaKernel kernel, PointerTables& tables)
+      : kernel_(std::move(kernel)),
+        tables_(tables),
+        what_(fmt::format("of '{}', a table of {}", launch.kernel.name, launch.members())) {
+    kernel_.grid.members = static_cast<std::int64_t>(launch.members());
+    offset_ = tables.add(launch.buffers);
+    for (const codegen::LaunchMember& member : launch.others) tables.add(member.buffers);
+  }
+
+  void enqueue(const std::vector<Address>&, Address, const Stream& stream) const override {
+    const Address table = tables_.address() + static_cast<Address>(offset_);
+    cuda::launch(kernel_.function, kernel_.grid, std::span(&table, 1), stream, what_);
+  }
+
+ private:
+  CudaKernel kernel_;
+  const PointerTables& tables_;
+  std::int64_t offset_ = 0;
+  std::string what_;
+};
+
 /// A product of cuBLASLt's, or one for each index of its outer axes.
 class GemmCall final : public CudaLaunch {
  public:
@@ -131,6 +155,22 @@ class HostCall final : public CudaLaunch {
 
 }  // namespace
 
+std::int64_t PointerTables::add(const std::vector<std::int32_t>& buffers) {
+  const std::size_t first = buffers_.size();
+  buffers_.insert(buffers_.end(), buffers.begin(), buffers.end());
+  return static_cast<std::int64_t>(first * sizeof(Address));
+}
+
+void PointerTables::fill(const std::vector<Address>& buffers, const Stream& stream, const std::string& what) {
+  if (buffers_.empty()) return;
+  std::vector<Address> pointers;
+  for (const std::int32_t buffer : buffers_) pointers.push_back(buffers[static_cast<std::size_t>(buffer)]);
+  const auto bytes = static_cast<std::int64_t>(pointers.size() * sizeof(Address));
+  if (memory_.bytes() == 0) memory_ = cuda::DeviceMemory(bytes, "the pointer tables " + what);
+  stream.copy_in(memory_.address(), pointers.data(), bytes, "for the pointer tables " + what);
+  stream.synchronise("for the pointer tables " + what);
+}
+
 void HostFailure::set(const std::string& message) {
   const std::lock_guard lock(mutex_);
   if (message_.empty()) message_ = message;
@@ -144,12 +184,18 @@ void HostFailure::rethrow() {
 
 std::vector<std::unique_ptr<CudaLaunch>> make_cuda_launches(const Program& program,
                                                             std::span<const CudaKernel> kernels,
-                                                            CudaLibraries& libraries, HostFailure& failure) {
+                                                            CudaLibraries& libraries, PointerTables& tables,
+                                                            HostFailure& failure) {
   std::vector<std::unique_ptr<CudaLaunch>> launches;
   std::size_t kernel = 0;
   for (const codegen::Launch& launch : program.launches) {
     if (const auto* call = std::get_if<KernelLaunch>(&launch)) {
-      launches.push_back(std::make_unique<KernelCall>(*call, kernels[kernel++]));
+      const CudaKernel& own = kernels[kernel++];
+      if (call->is_table()) {
+        launches.push_back(std::make_unique<TableCall>(*call, own, tables));
+      } else {
+        launches.push_back(std::make_unique<KernelCall>(*call, own));
+      }
     } else if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
       launches.push_back(std::make_unique<GemmCall>(program, *gemm, libraries));
     } else {

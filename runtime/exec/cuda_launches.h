@@ -27,6 +27,23 @@ class HostFailure {
   std::string message_;
 };
 
+/// The pointer tables of a program's launches, in one allocation on the device. A table in device memory, not
+/// in the launch's parameters: these end at 4 KB, which a model of a hundred parameters exceeds, and a
+/// kernel that reads pointers by their place serves a table of any length.
+class PointerTables {
+ public:
+  /// Appends buffers, which become their addresses; where they begin, in bytes.
+  std::int64_t add(const std::vector<std::int32_t>& buffers);
+  /// Writes the addresses, and waits until they are there.
+  void fill(const std::vector<cuda::Address>& buffers, const cuda::Stream& stream, const std::string& what);
+  /// Known once filled.
+  cuda::Address address() const { return memory_.address(); }
+
+ private:
+  std::vector<std::int32_t> buffers_;
+  cuda::DeviceMemory memory_;
+};
+
 class CudaLaunch {
  public:
   virtual ~CudaLaunch() = default;
@@ -37,7 +54,7 @@ class CudaLaunch {
   virtual bool is_library_call() const { return false; }
   /// What a profile calls it, if it knows more than the program: a product with its layout and algorithm.
   virtual std::string label() const { return {}; }
-  /// `buffers`: the address of element 0 of every buffer of the program.
+  /// `buffers`: the address of element 0 of every buffer of the program; the tables hold the same ones.
   virtual void enqueue(const std::vector<cuda::Address>& buffers, cuda::Address workspace,
                        const cuda::Stream& stream) const = 0;
 };
@@ -45,6 +62,7 @@ class CudaLaunch {
 /// In the program's order; `kernels` holds one entry for each KernelLaunch. All arguments must outlive them.
 std::vector<std::unique_ptr<CudaLaunch>> make_cuda_launches(const codegen::Program& program,
                                                             std::span<const CudaKernel> kernels,
-                                                            CudaLibraries& libraries, HostFailure& failure);
+                                                            CudaLibraries& libraries, PointerTables& tables,
+                                                            HostFailure& failure);
 
 }  // namespace rewire::runtime

@@ -25,9 +25,9 @@ HostTensor constant(const Buffer& buffer) {
 }
 
 std::vector<CudaKernel> load_kernels(const codegen::Program& program, CudaKernels& kernels) {
-  std::vector<const codegen::tile::Kernel*> list;
+  std::vector<const codegen::KernelLaunch*> list;
   for (const codegen::Launch& launch : program.launches) {
-    if (const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch)) list.push_back(&kernel->kernel);
+    if (const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch)) list.push_back(kernel);
   }
   return kernels.load(list);
 }
@@ -48,7 +48,7 @@ CudaProgram::CudaProgram(codegen::Program program, CudaKernels& kernels, CudaLib
     : program_(std::move(program)),
       what_(fmt::format("of '{}'", program_.name)),
       plan_(plan_memory(program_, gap)),
-      launches_(make_cuda_launches(program_, load_kernels(program_, kernels), libraries, failure_)),
+      launches_(make_cuda_launches(program_, load_kernels(program_, kernels), libraries, tables_, failure_)),
       arguments_(program_, BufferKind::argument),
       results_(program_, BufferKind::result),
       constants_(program_, BufferKind::constant),
@@ -102,6 +102,7 @@ std::vector<Address> CudaProgram::addresses(const SharedMemory& shared) const {
 
 void CudaProgram::capture(const SharedMemory& shared, const cuda::Stream& stream) {
   const std::vector<Address> buffers = addresses(shared);
+  tables_.fill(buffers, stream, what_);
   if (!warm_) {
     for (const auto& launch : launches_) {
       if (launch->is_library_call()) launch->enqueue(buffers, workspace(shared), stream);

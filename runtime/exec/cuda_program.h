@@ -69,6 +69,7 @@ class CudaProgram {
   std::string what_;  // "of 'step'"
   MemoryPlan plan_;
   HostFailure failure_;
+  PointerTables tables_;  // over the memory that the graph was captured on
   std::vector<std::unique_ptr<CudaLaunch>> launches_;
   PackedBuffers arguments_, results_, constants_;
   cuda::DeviceMemory argument_memory_, result_memory_, constant_memory_;

@@ -62,6 +62,7 @@ struct JitEngineOptions {
   bool optimise = true;         // false: LLVM compiles quickly, to slower code, for the same
   bool check_memory =
       false;  // poisons the arena with NaN before every run and checks the gaps behind every buffer after it
+  bool tables = true;  // false: a launch for every kernel, for the same tests
 };
 
 /// What compiling and running cost so far.

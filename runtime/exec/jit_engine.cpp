@@ -126,7 +126,8 @@ class CpuEngine final : public JitEngine {
     context.training = training_.contains(function.name);
     ir::run_pipeline(single, context);
     CompiledProgram result;
-    result.program = codegen::lower(single, single.functions.front(), {options_.fuse});
+    result.program = codegen::lower(single, single.functions.front(),
+                                    {options_.fuse, codegen::WorkGrain{}, options_.tables});
     std::vector<codegen::tile::Kernel> kernels;
     for (const codegen::Launch& launch : result.program.launches) {
       if (const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch)) kernels.push_back(kernel->kernel);

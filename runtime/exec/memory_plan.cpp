@@ -41,10 +41,13 @@ std::int64_t lowest_offset(const PlannedBuffer& buffer, const std::vector<const 
 BufferUse buffers_of(const codegen::Launch& launch) {
   BufferUse use;
   if (const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch)) {
-    for (std::size_t i = 0; i < kernel->buffers.size(); ++i) {
-      const codegen::tile::ArgumentUse how = kernel->kernel.arguments[i].use;
-      if (how != codegen::tile::ArgumentUse::write) use.reads.push_back(kernel->buffers[i]);
-      if (how != codegen::tile::ArgumentUse::read) use.writes.push_back(kernel->buffers[i]);
+    for (std::size_t member = 0; member < kernel->members(); ++member) {
+      const std::vector<std::int32_t>& buffers = kernel->member_buffers(member);
+      for (std::size_t i = 0; i < buffers.size(); ++i) {
+        const codegen::tile::ArgumentUse how = kernel->kernel.arguments[i].use;
+        if (how != codegen::tile::ArgumentUse::write) use.reads.push_back(buffers[i]);
+        if (how != codegen::tile::ArgumentUse::read) use.writes.push_back(buffers[i]);
+      }
     }
   } else if (const auto* gemm = std::get_if<codegen::GemmLaunch>(&launch)) {
     use.reads = {gemm->a.buffer, gemm->b.buffer};
@@ -112,8 +115,8 @@ std::vector<MemoryGap> gaps_of(const MemoryPlan& plan, std::int64_t gap) {
 }
 
 std::string print(const codegen::Program& program, const MemoryPlan& plan) {
-  std::string text = fmt::format("arena of {}: {} bytes; live peak {} bytes\n", program.name,
-                                 plan.arena_bytes, plan.live_peak_bytes);
+  std::string text = fmt::format("arena of {}: {} bytes; live peak {} bytes; {} launches\n", program.name,
+                                 plan.arena_bytes, plan.live_peak_bytes, program.launches.size());
   std::vector<std::size_t> order(plan.buffers.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::erase_if(order, [&](std::size_t i) { return plan.buffers[i].offset < 0; });

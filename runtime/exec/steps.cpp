@@ -27,29 +27,37 @@ constexpr std::int64_t kGemmMaxParts = 16;
 constexpr std::int64_t kGemmMultiple = 16;
 constexpr std::int64_t kGemmLeastColumns = 96;
 
+// The members of a table one after the other, each cut as if it were launched alone.
 class KernelStep final : public Step {
  public:
   KernelStep(const KernelLaunch& launch, codegen::CompiledKernel kernel)
-      : buffers_(launch.buffers),
-        kernel_(kernel),
-        instances_(launch.kernel.instances()),
-        arguments_(launch.buffers.size()) {
+      : kernel_(kernel),
+        members_(static_cast<std::int64_t>(launch.members())),
+        instances_(launch.kernel.instances()) {
+    for (std::size_t member = 0; member < launch.members(); ++member) {
+      const std::vector<std::int32_t>& buffers = launch.member_buffers(member);
+      buffers_.insert(buffers_.end(), buffers.begin(), buffers.end());
+    }
+    arguments_.resize(buffers_.size());
     grain_ = (instances_ + kMaxTasks - 1) / kMaxTasks;
+    member_tasks_ = (instances_ + grain_ - 1) / grain_;
   }
-  std::int64_t tasks() const override { return (instances_ + grain_ - 1) / grain_; }
+  std::int64_t tasks() const override { return members_ * member_tasks_; }
   std::int64_t scratch_bytes() const override { return kernel_.scratch_bytes; }
   void bind(const BufferPointers& pointers) override {
     for (std::size_t i = 0; i < buffers_.size(); ++i)
       arguments_[i] = pointers[static_cast<std::size_t>(buffers_[i])];
   }
   void run(std::int64_t task, void* scratch) const override {
-    kernel_.function(arguments_.data(), task * grain_, std::min(instances_, (task + 1) * grain_), scratch);
+    const std::int64_t member = task / member_tasks_, begin = task % member_tasks_ * grain_;
+    const std::int64_t first = member * (static_cast<std::int64_t>(arguments_.size()) / members_);
+    kernel_.function(arguments_.data() + first, begin, std::min(instances_, begin + grain_), scratch);
   }
 
  private:
-  std::vector<std::int32_t> buffers_;
   codegen::CompiledKernel kernel_;
-  std::int64_t instances_ = 1, grain_ = 1;
+  std::int64_t members_ = 1, instances_ = 1, grain_ = 1, member_tasks_ = 1;
+  std::vector<std::int32_t> buffers_;  // of all members
   std::vector<void*> arguments_;
 };
 

@@ -158,6 +158,23 @@ bool holds(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
+constexpr const char* kTableHead = R"(// a table of 3; the arguments bear the names of the first member's
+//   scaled, blocks_0_scaled, blocks_1_scaled
+REWIRE_DEVICE void scaled_member(
+)";
+
+constexpr const char* kTableFoot =
+    R"(extern "C" __global__ void __launch_bounds__(32, 32) scaled(void* const* __restrict__ table) {
+  void* const* const member = table + 5 * blockIdx.y;
+  scaled_member(
+      static_cast<const bool*>(member[0]),
+      static_cast<const float*>(member[1]),
+      static_cast<const float*>(member[2]),
+      static_cast<const int*>(member[3]),
+      static_cast<float*>(member[4]));
+}
+)";
+
 TEST_CASE("a row kernel with sums of columns prints as pinned") {
   const KernelSource source = emit(centre(), "centre", device_target(90));
   CHECK(source.text == kCentre);
@@ -167,6 +184,30 @@ TEST_CASE("a row kernel with sums of columns prints as pinned") {
 
 TEST_CASE("a kernel of elements prints as pinned") {
   CHECK(emit(scaled_where(12), "scaled", device_target(90)).text == kScaled);
+}
+
+TEST_CASE("a table's kernel finds the pointers of a block's member, and is else the kernel alone") {
+  codegen::KernelLaunch launch{scaled_where(12), {0, 1, 2, 3, 4}};
+  CHECK(emit(launch, "scaled", device_target(90)).text == kScaled);
+  launch.others = {{"blocks_0_scaled", {5, 1, 2, 3, 6}}, {"blocks_1_scaled", {7, 1, 2, 3, 8}}};
+  const std::string alone = kScaled,
+                    entry = "extern \"C\" __global__ void __launch_bounds__(32, 32) scaled(\n";
+  const std::size_t at = alone.find(entry);
+  REQUIRE(at != std::string::npos);
+  const KernelSource source = emit(launch, "scaled", device_target(90));
+  CHECK(source.text == alone.substr(0, at) + kTableHead + alone.substr(at + entry.size()) + kTableFoot);
+  CHECK(source.symbol == "scaled");
+  CHECK(source.launch.blocks == 1);  // of a member
+}
+
+TEST_CASE("tables of any length share a text, and none with a kernel that is launched alone") {
+  codegen::KernelLaunch launch{scaled_where(12), {0, 1, 2, 3, 4}};
+  const std::string alone = codegen::cuda::text_key(launch);
+  launch.others = {{"other", {5, 1, 2, 3, 6}}};
+  const std::string two = codegen::cuda::text_key(launch);
+  launch.others.push_back({"third", {7, 1, 2, 3, 8}});
+  CHECK(codegen::cuda::text_key(launch) == two);
+  CHECK_FALSE(alone == two);
 }
 
 TEST_CASE("accesses are as wide as lanes, strides and offsets allow") {

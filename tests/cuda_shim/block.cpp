@@ -73,9 +73,9 @@ void BlockRunner::prepare(const Grid& grid, std::int64_t index, Order order, std
   for (std::size_t i = 0; i < threads_; ++i) {
     Lane& lane = *lanes_[i];
     lane.thread = {static_cast<unsigned>(i), 0, 0};
-    lane.block = {static_cast<unsigned>(index), 0, 0};
+    lane.block = {static_cast<unsigned>(index % grid.blocks), static_cast<unsigned>(index / grid.blocks), 0};
     lane.threads = {static_cast<unsigned>(grid.threads), 1, 1};
-    lane.blocks = {static_cast<unsigned>(grid.blocks), 1, 1};
+    lane.blocks = {static_cast<unsigned>(grid.blocks), static_cast<unsigned>(grid.members), 1};
     lane.shared = shared_.get();
     lane.runner = &kRunner;
     lane.owner = this;

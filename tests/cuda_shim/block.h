@@ -19,7 +19,8 @@ namespace rewire::cuda_shim {
 
 class BlockRunner {
  public:
-  /// Runs block `index` on the calling OS thread. The seed is this block's own.
+  /// Runs block `index`, all of one member before the next's, on the calling OS thread. The seed is this
+  /// block's own.
   void run(const KernelFunction& kernel, const Grid& grid, std::span<void* const> arguments,
            std::int64_t index, Order order, std::uint64_t seed);
 

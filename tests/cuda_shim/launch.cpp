@@ -15,13 +15,16 @@ namespace rewire::cuda_shim {
 namespace {
 
 constexpr int kMaxThreads = 1024;
+constexpr std::int64_t kMaxMembers = 65535;
 constexpr std::int64_t kPiecesPerWorker = 8;
 
 void check(const KernelFunction& kernel, const Grid& grid) {
   if (grid.threads < 1 || grid.threads > kMaxThreads || grid.blocks < 1 ||
-      grid.blocks > std::numeric_limits<std::int32_t>::max() || grid.shared_bytes < 0) {
-    throw RuntimeFailure(fmt::format("kernel '{}': no device launches {} blocks of {} threads with {} bytes",
-                                     kernel.name, grid.blocks, grid.threads, grid.shared_bytes));
+      grid.blocks > std::numeric_limits<std::int32_t>::max() || grid.members < 1 ||
+      grid.members > kMaxMembers || grid.shared_bytes < 0) {
+    throw RuntimeFailure(
+        fmt::format("kernel '{}': no device launches {} x {} blocks of {} threads with {} bytes", kernel.name,
+                    grid.blocks, grid.members, grid.threads, grid.shared_bytes));
   }
 }
 
@@ -57,18 +60,18 @@ GridRunner::~GridRunner() = default;
 
 void GridRunner::launch(const KernelFunction& kernel, const Grid& grid, std::span<void* const> arguments) {
   check(kernel, grid);
-  const std::vector<std::int64_t> order = impl_->order_of(grid.blocks);
+  const std::int64_t blocks = grid.blocks * grid.members;
+  const std::vector<std::int64_t> order = impl_->order_of(blocks);
   const std::uint64_t seed = impl_->random();
   const std::int64_t pieces = impl_->options.workers * kPiecesPerWorker;
-  impl_->pool.run(grid.blocks, (grid.blocks + pieces - 1) / pieces,
-                  [&](std::int64_t begin, std::int64_t end, int worker) {
-                    for (std::int64_t i = begin; i < end; ++i) {
-                      const std::int64_t block = order[static_cast<std::size_t>(i)];
-                      impl_->runners[static_cast<std::size_t>(worker)]->run(
-                          kernel, grid, arguments, block, impl_->options.order,
-                          seed + static_cast<std::uint64_t>(block));
-                    }
-                  });
+  impl_->pool.run(
+      blocks, (blocks + pieces - 1) / pieces, [&](std::int64_t begin, std::int64_t end, int worker) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          const std::int64_t block = order[static_cast<std::size_t>(i)];
+          impl_->runners[static_cast<std::size_t>(worker)]->run(
+              kernel, grid, arguments, block, impl_->options.order, seed + static_cast<std::uint64_t>(block));
+        }
+      });
 }
 
 }  // namespace rewire::cuda_shim

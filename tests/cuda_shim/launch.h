@@ -28,6 +28,7 @@ struct Grid {
   std::int64_t blocks = 1;
   int threads = 32;  // of a block, up to 1024
   std::int64_t shared_bytes = 0;
+  std::int64_t members = 1;  // of blockIdx.y
 };
 
 /// Whose turn it is. What a kernel computes must not depend on it: what does is a race.

@@ -137,6 +137,20 @@ void run_host(Memory& memory, const HostLaunch& launch) {
   for (std::size_t i = 0; i < results.size(); ++i) memory.scatter(launch.results[i], results[i]);
 }
 
+void run_kernel(FakeDevice& device, const Memory& memory, const codegen::KernelLaunch& launch,
+                const std::string& symbol, const Grid& grid) {
+  std::vector<void*> pointers;
+  for (std::size_t member = 0; member < launch.members(); ++member) {
+    for (std::int32_t buffer : launch.member_buffers(member)) pointers.push_back(memory.address(buffer));
+  }
+  if (!launch.is_table()) return device.launch(symbol, grid, pointers);
+  void* const table = device.allocate("the table of " + launch.kernel.name,
+                                      static_cast<std::int64_t>(pointers.size() * sizeof(void*)));
+  device.copy_in(table, std::as_bytes(std::span(pointers)));
+  device.launch(symbol, grid, std::span(&table, 1));
+  device.free(table);
+}
+
 HostTensor constant(const Buffer& buffer) {
   ir::Tensor tensor(buffer.type);
   for (std::size_t i = 0; i < tensor.data.size(); ++i)
@@ -170,10 +184,11 @@ DeviceProgram::DeviceProgram(Program program, const codegen::cuda::DeviceTarget&
   for (const codegen::Launch& launch : program_.launches) {
     const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch);
     if (kernel == nullptr) continue;
-    const std::string symbol =
-        fmt::format("kernel_{:016x}", hash_text(codegen::tile::structure(kernel->kernel)));
-    codegen::cuda::KernelSource source = codegen::cuda::emit(kernel->kernel, symbol, target);
-    kernels_.push_back({symbol, {source.launch.blocks, source.launch.threads, source.launch.shared_bytes}});
+    const std::string symbol = fmt::format("kernel_{:016x}", hash_text(codegen::cuda::text_key(*kernel)));
+    codegen::cuda::KernelSource source = codegen::cuda::emit(*kernel, symbol, target);
+    kernels_.push_back({symbol,
+                        {source.launch.blocks, source.launch.threads, source.launch.shared_bytes,
+                         static_cast<std::int64_t>(kernel->members())}});
     if (known.insert(symbol).second) texts_.push_back({symbol, std::move(source.text)});
   }
 }
@@ -198,10 +213,8 @@ TensorMap DeviceProgram::run(FakeDevice& device, const HostCompiler& compiler, c
     } else {
       const auto& kernel = std::get<codegen::KernelLaunch>(launch);
       const BoundKernel& bound = kernels_[next++];
-      std::vector<void*> arguments;
-      for (std::int32_t buffer : kernel.buffers) arguments.push_back(memory.address(buffer));
       device.add_kernel(compiler.kernel(bound.symbol));
-      device.launch(bound.symbol, bound.grid, arguments);
+      run_kernel(device, memory, kernel, bound.symbol, bound.grid);
     }
   }
   TensorMap results;

@@ -286,17 +286,18 @@ REWIRE_FAKE_API int cuLaunchKernel(void* function, unsigned blocks, unsigned blo
   }
   if (module == nullptr) return call.refuse(kInvalidHandle, "the function is of no module that is loaded");
   const Kernel& kernel = *static_cast<const Kernel*>(function);
-  if (blocks_y * blocks_z * threads_y * threads_z != 1 || extra != nullptr)
-    return call.refuse(kNotSupported, "the fake runs grids of one dimension, with plain parameters");
-  if (blocks == 0 || threads == 0 || threads > 1024 || static_cast<int>(shared) > kernel.shared_limit)
+  if (blocks_z * threads_y * threads_z != 1 || extra != nullptr)
+    return call.refuse(kNotSupported, "the fake runs blocks in x and y, threads in x, with plain parameters");
+  if (blocks == 0 || blocks_y == 0 || blocks_y > 65535 || threads == 0 || threads > 1024 ||
+      static_cast<int>(shared) > kernel.shared_limit)
     return call.refuse(
         kInvalidValue,
-        fmt::format("'{}': no device launches {} blocks of {} threads with {} bytes, {} allowed",
-                    kernel.symbol, blocks, threads, shared, kernel.shared_limit));
+        fmt::format("'{}': no device launches {} x {} blocks of {} threads with {} bytes, {} allowed",
+                    kernel.symbol, blocks, blocks_y, threads, shared, kernel.shared_limit));
   std::vector<void*> arguments;
   for (std::size_t i = 0; i < kernel.parameters; ++i)
     arguments.push_back(to_pointer(*static_cast<const Address*>(parameters[i])));
-  const cuda_shim::Grid grid{blocks, static_cast<int>(threads), static_cast<std::int64_t>(shared)};
+  const cuda_shim::Grid grid{blocks, static_cast<int>(threads), static_cast<std::int64_t>(shared), blocks_y};
   return enqueue(stream, kernel.symbol, [module, &kernel, grid, arguments] {
     for (void* argument : arguments) World::get().require(Space::device, argument, 1, kernel.symbol.c_str());
     World::get().kernels.launch(kernel, grid, arguments);

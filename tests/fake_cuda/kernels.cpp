@@ -12,12 +12,19 @@ namespace {
 
 constexpr std::string_view kMagic = "rewire-fake-cubin\n";
 constexpr std::string_view kKernel = "extern \"C\" __global__";
+constexpr std::string_view kMember = "_member(";  // the function of a table's kernel that stands before it
+constexpr std::string_view kEnd = "\n}\n";
 
 bool is_word(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
-/// A kernel's text between two starts: its name is the word before the parameters' parenthesis.
+void replace_all(std::string& text, const std::string& from, const std::string& to) {
+  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+}
+
+/// A kernel's text between two ends: its name is the word before the parameters' parenthesis.
 std::unique_ptr<Kernel> parse_kernel(std::string_view text) {
   const std::size_t bounds = text.find("__launch_bounds__(");
   const std::size_t after = bounds == std::string_view::npos ? 0 : text.find(')', bounds);
@@ -30,6 +37,8 @@ std::unique_ptr<Kernel> parse_kernel(std::string_view text) {
   kernel->symbol = text.substr(begin, open - begin);
   kernel->unique = fmt::format("{}_{:016x}", kernel->symbol, cuda_shim::hash_text(text));
   kernel->text = fmt::format("{}{}{}", text.substr(0, begin), kernel->unique, text.substr(open));
+  replace_all(kernel->text, fmt::format(" {}{}", kernel->symbol, kMember),
+              fmt::format(" {}{}", kernel->unique, kMember));
   const std::string_view parameters = text.substr(open + 1, close - open - 1);
   kernel->parameters = static_cast<std::size_t>(std::count(parameters.begin(), parameters.end(), ',')) +
                        (std::any_of(parameters.begin(), parameters.end(), is_word) ? 1 : 0);
@@ -58,12 +67,13 @@ std::shared_ptr<Module> parse_module(std::string_view text) {
   if (!text.starts_with(prelude)) return nullptr;
   text.remove_prefix(prelude.size());
   auto module = std::make_shared<Module>();
-  for (std::size_t at = text.find(kKernel); at != std::string_view::npos;) {
-    const std::size_t next = text.find(kKernel, at + 1);
-    auto kernel = parse_kernel(text.substr(at, next == std::string_view::npos ? next : next - at));
+  for (std::size_t at = text.find(kKernel); at != std::string_view::npos; at = text.find(kKernel)) {
+    const std::size_t end = text.find(kEnd, at), next = text.find(kKernel, at + 1);
+    const std::size_t size = end < next ? end + kEnd.size() : std::min(next, text.size());
+    auto kernel = parse_kernel(text.substr(0, size));
     if (kernel == nullptr) return nullptr;
     module->kernels.push_back(std::move(kernel));
-    at = next;
+    text.remove_prefix(size);
   }
   return module->kernels.empty() ? nullptr : module;
 }

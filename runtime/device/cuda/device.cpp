@@ -230,7 +230,7 @@ void launch(void* function, const KernelGrid& grid, std::span<const Address> arg
             std::string_view what) {
   std::vector<void*> parameters;
   for (const Address& argument : arguments) parameters.push_back(const_cast<Address*>(&argument));
-  driver().launch(what, function, static_cast<unsigned>(grid.blocks), 1, 1,
+  driver().launch(what, function, static_cast<unsigned>(grid.blocks), static_cast<unsigned>(grid.members), 1,
                   static_cast<unsigned>(grid.threads), 1, 1, static_cast<unsigned>(grid.shared_bytes),
                   stream.handle(), parameters.data(), nullptr);
 }

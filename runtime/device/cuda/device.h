@@ -153,11 +153,12 @@ class Module {
 /// Of a thread of the function, as the device has it.
 int registers_of(void* function, std::string_view name);
 
-/// A grid of one dimension; every parameter is an address.
+/// Blocks of one dimension, times the members of a table (blockIdx.y); every parameter is an address.
 struct KernelGrid {
   std::int64_t blocks = 1;
   int threads = 32;
   std::int64_t shared_bytes = 0;
+  std::int64_t members = 1;
 };
 void launch(void* function, const KernelGrid& grid, std::span<const Address> arguments, const Stream& stream,
             std::string_view what);
