@@ -6,6 +6,7 @@
 #include "codegen/fuse/grouping.h"
 #include "codegen/fuse/storage.h"
 #include "codegen/program.h"
+#include "codegen/tables.h"
 #include "ir/error.h"
 #include "ir/ops/op_info.h"
 
@@ -179,12 +180,17 @@ class Lowering {
     }
   }
 
+  // Reports stand in the order of their kernels, and keep their names.
   void number_kernels() {
     std::map<std::string, int> seen;
+    std::size_t next = 0;
     for (Launch& launch : program_.launches) {
       if (auto* kernel = std::get_if<KernelLaunch>(&launch)) {
+        const bool reported =
+            next < program_.groups.size() && program_.groups[next].kernel == kernel->kernel.name;
         const int count = seen[kernel->kernel.name]++;
         if (count > 0) kernel->kernel.name += fmt::format("_{}", count + 1);
+        if (reported) program_.groups[next++].kernel = kernel->kernel.name;
       }
     }
   }
@@ -198,7 +204,9 @@ class Lowering {
 }  // namespace
 
 Program lower(const ir::Module& module, const ir::Function& function, const FuseOptions& options) {
-  return Lowering(module, function, options).run();
+  Program program = Lowering(module, function, options).run();
+  if (options.tables) merge_launches(program, options.grain);
+  return program;
 }
 
 }  // namespace rewire::codegen

@@ -1,6 +1,9 @@
 // The text of a program: `rewire dump --stage fused`.
 #include <fmt/ranges.h>
 
+#include <map>
+#include <string_view>
+
 #include "codegen/program.h"
 #include "ir/ops/op_info.h"
 
@@ -33,6 +36,28 @@ std::string_view kind_name(BufferKind kind) {
   return "";
 }
 
+std::string member_text(const Program& program, const KernelLaunch& launch, std::size_t member) {
+  std::string text = fmt::format("{}  kernel {}", launch.is_table() ? "  " : "", launch.member_name(member));
+  const std::vector<std::int32_t>& buffers = launch.member_buffers(member);
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    const tile::ArgumentUse use = launch.kernel.arguments[i].use;
+    text += fmt::format("{}{} {}:{}", i == 0 ? " (" : ", ",
+                        use == tile::ArgumentUse::read    ? "in"
+                        : use == tile::ArgumentUse::write ? "out"
+                                                          : "inout",
+                        buffers[i], program.buffers[static_cast<std::size_t>(buffers[i])].name);
+  }
+  return text + ")\n";
+}
+
+std::string report_text(const GroupReport& report) {
+  std::string text =
+      fmt::format("    // reads {} B, writes {} B, {} flops{}{}\n", report.bytes_read, report.bytes_written,
+                  report.flops, report.stopped.empty() ? "" : "; stopped: ", report.stopped);
+  for (const std::string& op : report.ops) text += fmt::format("    //   {}\n", op);
+  return text;
+}
+
 }  // namespace
 
 std::string print(const Program& program) {
@@ -42,26 +67,15 @@ std::string print(const Program& program) {
     text +=
         fmt::format("  buffer {}:{} {} {}\n", i, buffer.name, kind_name(buffer.kind), to_string(buffer.type));
   }
-  std::size_t group = 0;
+  std::map<std::string_view, const GroupReport*> reports;
+  for (const GroupReport& report : program.groups) reports.emplace(report.kernel, &report);
   for (const Launch& launch : program.launches) {
     if (const auto* kernel = std::get_if<KernelLaunch>(&launch)) {
-      text += fmt::format("  kernel {}", kernel->kernel.name);
-      for (std::size_t i = 0; i < kernel->buffers.size(); ++i) {
-        const auto buffer = static_cast<std::size_t>(kernel->buffers[i]);
-        const tile::ArgumentUse use = kernel->kernel.arguments[i].use;
-        text += fmt::format("{}{} {}:{}", i == 0 ? " (" : ", ",
-                            use == tile::ArgumentUse::read    ? "in"
-                            : use == tile::ArgumentUse::write ? "out"
-                                                              : "inout",
-                            buffer, program.buffers[buffer].name);
-      }
-      text += ")\n";
-      if (group < program.groups.size() && kernel->kernel.name.rfind(program.groups[group].kernel, 0) == 0) {
-        const GroupReport& report = program.groups[group++];
-        text += fmt::format("    // reads {} B, writes {} B, {} flops{}{}\n", report.bytes_read,
-                            report.bytes_written, report.flops,
-                            report.stopped.empty() ? "" : "; stopped: ", report.stopped);
-        for (const std::string& op : report.ops) text += fmt::format("    //   {}\n", op);
+      if (kernel->is_table()) text += fmt::format("  table of {}\n", kernel->members());
+      for (std::size_t member = 0; member < kernel->members(); ++member) {
+        text += member_text(program, *kernel, member);
+        const auto report = reports.find(kernel->member_name(member));
+        if (report != reports.end()) text += report_text(*report->second);
       }
     } else if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
       text += fmt::format("  gemm {} = {} x {}", view_text(program, gemm->c), view_text(program, gemm->a),

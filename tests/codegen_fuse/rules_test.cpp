@@ -14,7 +14,9 @@ using codegen::Program;
 
 namespace {
 
-Program fuse(const std::string& text, bool pipeline = false, const codegen::FuseOptions& options = {}) {
+/// Every kernel has a launch of its own: what launches share is tables_test.cpp's.
+Program fuse(const std::string& text, bool pipeline = false, codegen::FuseOptions options = {}) {
+  options.tables = false;
   ir::Module module = ir::parse(text, "test.rir");
   if (pipeline) {
     ir::PassContext context;

@@ -70,7 +70,8 @@ codegen::Program program_of(const std::string& model, const std::string& strateg
   ir::PassContext context;
   context.training = step;
   ir::run_pipeline(module, context);
-  return codegen::lower(module, module.functions.front(), {true, cuda::work_grain(target)});
+  // Each kernel as it is launched alone: a table's differs by where it finds its pointers.
+  return codegen::lower(module, module.functions.front(), {true, cuda::work_grain(target), false});
 }
 
 class Matrix {

@@ -215,6 +215,71 @@ TEST_CASE("a function is captured once, and each run replays its launches in the
   for (std::size_t i = 0; i < each; ++i) CHECK(kernels[6 * each + i] == kernels[i]);
 }
 
+/// Weights that all move by the squares of their own input: "small" and "large" differ by its rows.
+ir::Module many_weights(int weights) {
+  ir::Module module;
+  module.name = "many";
+  for (int i = 0; i < weights; ++i) {
+    ir::Parameter weight;
+    weight.name = "weight" + std::to_string(i);
+    weight.type = {DType::f32, {20}};
+    module.add_parameter(weight);
+  }
+  for (const auto& [name, rows] : {std::pair{"small", 700}, std::pair{"large", 1500}}) {
+    ir::Function& function = module.functions.emplace_back();
+    function.name = name;
+    ir::Builder b(module, function);
+    for (int i = 0; i < weights; ++i) {
+      const std::string number = std::to_string(i);
+      const Value x = b.argument("x" + number, {DType::f32, {rows, 20}});
+      const Value weight = b.param("weight" + number);
+      const Value sum = b.reshape(b.sum(b.mul(x, x), {0}), {20});
+      b.emit(Opcode::update, {b.sub(weight, b.mul(sum, 1e-3))}, {{"name", "weight" + number}});
+    }
+  }
+  ir::verify(module);
+  return module;
+}
+
+TEST_CASE("kernels over many weights are one launch each, also where the arena has moved") {
+  constexpr int kWeights = 5;
+  const ir::Module module = many_weights(kWeights);
+  const auto inputs = [](std::int64_t rows, std::uint64_t seed) {
+    TensorMap map;
+    for (std::uint64_t i = 0; i < kWeights; ++i)
+      map.emplace("x" + std::to_string(i), testing::noise({rows, 20}, 10 * seed + i));
+    return map;
+  };
+  const auto state = [&](Engine& engine) {
+    for (std::uint64_t run = 0; run < 2; ++run) {
+      engine.run("small", inputs(700, run));
+      engine.run("large", inputs(1500, run + 2));  // the arena grows
+    }
+    TensorMap map;
+    for (const ir::Parameter& weight : module.parameters)
+      map.emplace(weight.name, engine.read_state(weight.name));
+    return map;
+  };
+  const TensorMap expected = state(*make_evaluator_engine(module));
+  for (const unsigned long order : {0UL, 1UL, 2UL}) {
+    CAPTURE(order);
+    const Clean clean;
+    Clean::fake().order(order);
+    CudaEngineOptions options;
+    options.check_memory = order > 0;
+    const auto engine = make_cuda_engine(module, options);
+    check_equal(expected, state(*engine));
+    CHECK(Clean::fake().calls("cuStreamBeginCapture_v2") == 3);  // "small" twice, "large" once
+    // Sums of parts, their sum, the update, or fewer.
+    CHECK(Clean::fake().calls("cuLaunchKernel") <= 3 * 3);
+    for (const LaunchTime& time : engine->profile("small", inputs(700, 1), 1)) {
+      CAPTURE(time.name);
+      CHECK(time.launches == 1);
+      CHECK(time.name.ends_with(", a table of 5"));
+    }
+  }
+}
+
 TEST_CASE("a profile names every launch of a function, and moves its state on as runs do") {
   const Clean clean;
   const ir::Module module = example();

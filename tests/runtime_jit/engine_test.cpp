@@ -35,9 +35,11 @@ ir::Module small_vit(std::int64_t batch) {
   return module;
 }
 
-std::map<std::string, std::vector<std::byte>> train(const ir::Module& module, int threads, int steps) {
+std::map<std::string, std::vector<std::byte>> train(const ir::Module& module, int threads, int steps,
+                                                    bool tables = true) {
   runtime::JitEngineOptions options;
   options.threads = threads;
+  options.tables = tables;
   options.check_memory = true;
   const auto engine = runtime::make_jit_engine(module, options);
   for (const auto& [name, value] : runtime::initialise(module, 3)) engine->write_state(name, value);
@@ -59,6 +61,26 @@ TEST_CASE("training gives the same bits on one, two and three threads, and again
   CHECK(one == train(module, 2, 4));
   CHECK(one == train(module, 3, 4));
   CHECK(one == train(module, 2, 4));
+}
+
+TEST_CASE("launches that became tables compute the same bits in as much memory") {
+  ir::Module module = small_vit(5);
+  CHECK(train(module, 2, 2) == train(module, 2, 2, false));
+  module.functions = {module.function("step")};
+  ir::PassContext context;
+  context.training = true;
+  ir::run_pipeline(module, context);
+  const codegen::Program apart = codegen::lower(module, module.functions.front(), {true, {}, false});
+  const codegen::Program tables = codegen::lower(module, module.functions.front());
+  std::size_t members = 0;
+  for (const codegen::Launch& launch : tables.launches) {
+    const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch);
+    members += kernel == nullptr ? 1 : kernel->members();
+  }
+  CHECK(members == apart.launches.size());
+  CHECK(tables.launches.size() < apart.launches.size());
+  CHECK(runtime::plan_memory(tables).live_peak_bytes <=
+        runtime::plan_memory(apart).live_peak_bytes + codegen::WorkGrain().table_bytes);
 }
 
 TEST_CASE("buffers that live at one time never overlap in the plan, and the arena is near its bound") {

@@ -6,13 +6,14 @@ namespace rewire::testing {
 using runtime::TensorMap;
 
 JitRun run_jit(const ir::Module& module, const std::vector<ir::Tensor>& inputs, const ir::EvalState& state,
-               bool fuse, int threads) {
+               bool fuse, int threads, bool tables) {
   ir::Module trained = module;
   if (state.training) trained.attributes.set("training", std::string("main"));
   runtime::JitEngineOptions options;
   options.threads = threads;
   options.fuse = fuse;
   options.optimise = fuse;  // unfused kernels are many, and it is our own code that is looked at
+  options.tables = tables;
   options.check_memory = true;
   const auto engine = runtime::make_jit_engine(trained, options);
   for (const auto& [name, tensor] : state.tensors) engine->write_state(name, runtime::to_host(tensor));
