@@ -24,7 +24,7 @@ namespace {
 
 struct Request {
   NetworkRequest network;
-  std::string stage = "ir", kernel, arch = "sm_90";
+  std::string stage = "ir", kernel, arch;
   std::string choices;
   std::vector<std::string> overrides;
   bool print_after_all = false, time_passes = false;
@@ -42,7 +42,8 @@ void declare(Request& request, Options& options) {
   options.text("--kernel", request.kernel,
                "with --stage tile, llvm, asm, cuda or ptx: only the kernel of this name");
   options.choice("--arch", request.arch, codegen::cuda::architecture_names(),
-                 "with --stage cuda or ptx: the GPU");
+                 "with --stage cuda or ptx: the GPU, else sm_90; with step, fused, tile or plan: the program "
+                 "as it is cut for this GPU instead of the CPU");
   options.list("--override-kernel", request.overrides,
                "with --stage ptx: NAME=FILE, CUDA C++ in place of this kernel's; repeatable");
   options.text("--choices", request.choices,
@@ -59,8 +60,13 @@ ir::Module alone(ir::Module module, std::string_view program) {
   return module;
 }
 
-bool is_for_gpu(const Request& request) {
+bool is_gpu_text(const Request& request) {
   return request.stage == "cuda" || request.stage == "ptx";
+}
+
+bool is_for_gpu(const Request& request) {
+  const bool host_text = request.stage == "llvm" || request.stage == "asm";
+  return is_gpu_text(request) || (!request.arch.empty() && !host_text);
 }
 
 ir::Module step_module(const Request& request, const Network& network, ir::Module module) {
@@ -87,7 +93,7 @@ ir::Module step_module(const Request& request, const Network& network, ir::Modul
 }
 
 codegen::cuda::DeviceTarget gpu(const Request& request) {
-  return codegen::cuda::device_target(std::stoi(request.arch.substr(3)));
+  return codegen::cuda::device_target(request.arch.empty() ? 90 : std::stoi(request.arch.substr(3)));
 }
 
 std::string gpu_text(const codegen::KernelLaunch& launch, const Request& request,
@@ -109,7 +115,7 @@ std::string gpu_text(const codegen::KernelLaunch& launch, const Request& request
 std::string kernel_text(const codegen::KernelLaunch& launch, const Request& request,
                         const std::vector<runtime::KernelOverride>& overrides) {
   if (request.stage == "tile") return codegen::tile::print(launch.kernel);
-  if (is_for_gpu(request)) return gpu_text(launch, request, overrides);
+  if (is_gpu_text(request)) return gpu_text(launch, request, overrides);
   return request.stage == "llvm" ? codegen::emit_llvm(launch.kernel) : codegen::emit_assembly(launch.kernel);
 }
 
@@ -146,7 +152,7 @@ void print_kernels(const codegen::Program& program, const Request& request) {
   std::set<std::string> seen;
   for (const codegen::KernelLaunch* launch : launches) {
     const std::string key =
-        is_for_gpu(request) ? codegen::cuda::text_key(*launch) : codegen::tile::structure(launch->kernel);
+        is_gpu_text(request) ? codegen::cuda::text_key(*launch) : codegen::tile::structure(launch->kernel);
     if (request.kernel.empty() ? !seen.insert(key).second : !is_named(*launch, request)) continue;
     fmt::print("{}\n", kernel_text(*launch, request, overrides));
   }

@@ -34,7 +34,8 @@ DeviceTarget device_target(int arch) {
 
 WorkGrain work_grain(const DeviceTarget& target) {
   const std::int64_t share = target.shared_bytes_per_block >= kRoomyBlock ? 1 : 2;
-  return {4096, 2 * std::int64_t{target.multiprocessors}, 8192, 4608 / share, true, true, 16384 / share, 4 << 20};
+  return {4096,   2 * std::int64_t{target.multiprocessors}, 8192, 4608 / share, true, true, 16384 / share,
+          4 << 20};
 }
 
 namespace {

@@ -76,11 +76,8 @@ void CudaKernels::replace(std::span<const KernelOverride> overrides,
           "--override-kernel {}: there is no such kernel{}; rewire dump MODEL --stage cuda prints them all",
           given.kernel, did_you_mean(given.kernel, names));
     }
-    Fresh kernel{codegen::cuda::text_key(**found),
-                 codegen::cuda::emit(**found, given.kernel, target_),
-                 {},
-                 0,
-                 &given};
+    Fresh kernel{
+        codegen::cuda::text_key(**found), codegen::cuda::emit(**found, given.kernel, target_), {}, 0, &given};
     const auto twin = std::ranges::find(fresh, kernel.key, &Fresh::key);
     if (twin != fresh.end())
       user_error("--override-kernel {}: it is the same code as '{}', which has a file already", given.kernel,

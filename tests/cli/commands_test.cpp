@@ -194,7 +194,17 @@ TEST_CASE("dump shows the step's kernels at each stage, and one by name") {
   CHECK(tile.out.find("kernel " + name) != std::string::npos);
   CHECK(rewire_command(dump + Words{"llvm", "--kernel", name}).out.find("define ") != std::string::npos);
   CHECK(rewire_command(dump + Words{"asm", "--kernel", name}).out.find(".globl") != std::string::npos);
-  CHECK(rewire_command(dump + Words{"plan"}).out.starts_with("arena of step: "));
+  const Outcome plan = rewire_command(dump + Words{"plan"});
+  CHECK(plan.out.starts_with("arena of step: "));
+  CHECK_FALSE(rewire_command(dump + Words{"plan", "--arch", "sm_90"}).out == plan.out);
+  // The second member of a table has no text of its own.
+  const std::size_t table = fused.out.find("\n  table of ");
+  REQUIRE(table != std::string::npos);
+  const std::size_t second = fused.out.find("\n    kernel ", fused.out.find("\n    kernel ", table) + 1) + 12;
+  const std::string member = fused.out.substr(second, fused.out.find(' ', second) - second);
+  CHECK(rewire_command(dump + Words{"tile", "--kernel", member}).code == 0);
+  CHECK_THAT(rewire_command(dump + Words{"cuda", "--kernel", member}).out,
+             REWIRE_CATCH_CONTAINS("// a table of ") && REWIRE_CATCH_CONTAINS(member));
   const Outcome unknown = rewire_command(dump + Words{"tile", "--kernel", name + "x"});
   CHECK(unknown.code == 2);
   CHECK(unknown.err == "rewire: the step has no kernel '" + name + "x' (did you mean '" + name +
