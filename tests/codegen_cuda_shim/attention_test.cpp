@@ -3,12 +3,11 @@
 // f32; what bf16 costs is the rounding of p and ds before their products.
 #include <fmt/format.h>
 
-#include <random>
-
 #include "ir/evaluate.h"
 #include "ir/text.h"
 #include "tests/cuda_shim/device_cases.h"
 #include "tests/support/accuracy.h"
+#include "tests/support/bf16_tensors.h"
 #include "tests/support/catch.h"
 
 namespace rewire::cuda_shim {
@@ -40,19 +39,6 @@ std::string text_of(const Heads& s, const std::string& dtype) {
       q, k, l);
 }
 
-/// Values that bf16 holds.
-std::vector<ir::Tensor> draw(const ir::Function& function, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::normal_distribution<double> normal;
-  std::vector<ir::Tensor> tensors;
-  for (const ir::Argument& argument : function.arguments) {
-    ir::Tensor tensor(function.type(argument.value));
-    for (double& x : tensor.data) x = ir::round_to(ir::DType::bf16, normal(random));
-    tensors.push_back(std::move(tensor));
-  }
-  return tensors;
-}
-
 struct Expected {
   std::string text;
   std::vector<std::string> names;
@@ -69,7 +55,7 @@ TEST_CASE("attention and its gradient as CUDA text agree with the evaluator, in 
     Expected one{text_of(heads, dtype), {}, {}};
     const ir::Module module = ir::parse(one.text, "test.rir");
     const ir::Function& main = module.function("main");
-    const std::vector<ir::Tensor> inputs = draw(main, 7);
+    const std::vector<ir::Tensor> inputs = testing::bf16_arguments(main, 7);
     ir::EvalState state;
     one.results = ir::evaluate(module, main, inputs, state);
     for (const ir::Argument& result : main.results) one.names.push_back(result.name);

@@ -4,36 +4,23 @@
 
 #include <array>
 #include <cmath>
-#include <random>
 
 #include "ir/evaluate.h"
 #include "ir/text.h"
 #include "tests/runtime_jit/jit_check.h"
 #include "tests/support/accuracy.h"
+#include "tests/support/bf16_tensors.h"
 #include "tests/support/catch.h"
 
 using namespace rewire;
 
 namespace {
 
-/// Values that bf16 holds.
-std::vector<ir::Tensor> draw(const ir::Function& function, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::normal_distribution<double> normal;
-  std::vector<ir::Tensor> tensors;
-  for (const ir::Argument& argument : function.arguments) {
-    ir::Tensor tensor(function.type(argument.value));
-    for (double& x : tensor.data) x = ir::round_to(ir::DType::bf16, normal(random));
-    tensors.push_back(std::move(tensor));
-  }
-  return tensors;
-}
-
 /// Each result within `arithmetic` of the evaluator's and what storing it costs.
 void check(const std::string& text, double arithmetic, std::uint64_t seed) {
   const ir::Module module = ir::parse("module @m {\n" + text + "}\n", "test.rir");
   const ir::Function& main = module.function("main");
-  const std::vector<ir::Tensor> inputs = draw(main, seed);
+  const std::vector<ir::Tensor> inputs = testing::bf16_arguments(main, seed);
   ir::EvalState state;
   const std::vector<ir::Tensor> expected = ir::evaluate(module, main, inputs, state);
   for (const bool fuse : {true, false}) {
@@ -112,7 +99,7 @@ TEST_CASE(
   const ir::Module module = ir::parse(
       "module @m {\n" + attention({1, 2, 4, 4, 3}, "    return o = %o\n", "o: $q") + "}\n", "test.rir");
   const ir::Function& main = module.function("main");
-  std::vector<ir::Tensor> inputs = draw(main, 4);
+  std::vector<ir::Tensor> inputs = testing::bf16_arguments(main, 4);
   inputs[0].data[0] = std::nan("");  // head 0, query 0
   inputs[1].data[12] = INFINITY;     // head 1, key 0
   ir::EvalState state;
