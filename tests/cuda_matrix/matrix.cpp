@@ -5,8 +5,9 @@
 //   cuda_matrix ARCH TABLE --write  writes the table anew
 //
 // Of sm_89, whose blocks have less shared memory, those kernels alone that take the most of it.
-// A kernel appears once, under the first program that has it. The table is NVRTC's word: another version than
-// the one at its head is held to the absence of spills alone.
+// A kernel appears once, under the first program that launches it, and once more where it is that of a
+// pointer table (.table). The figures are NVRTC's word: another version than the one at their head is held to
+// the absence of spills alone.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -70,8 +71,7 @@ codegen::Program program_of(const std::string& model, const std::string& strateg
   ir::PassContext context;
   context.training = step;
   ir::run_pipeline(module, context);
-  // Each kernel as it is launched alone: a table's differs by where it finds its pointers.
-  return codegen::lower(module, module.functions.front(), {true, cuda::work_grain(target), false});
+  return codegen::lower(module, module.functions.front(), {true, cuda::work_grain(target)});
 }
 
 class Matrix {
@@ -93,12 +93,13 @@ class Matrix {
       for (const codegen::Launch& launch : program.launches) {
         const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch);
         if (kernel == nullptr || kernel->kernel.name.find(part) == std::string::npos) continue;
-        if (!known_.insert(codegen::tile::structure(kernel->kernel)).second) continue;
+        if (!known_.insert(cuda::text_key(*kernel)).second) continue;
         const std::string symbol = fmt::format("kernel{}", kernels_.size());
-        cuda::KernelSource source = cuda::emit(kernel->kernel, symbol, target_);
-        kernels_.push_back({fmt::format("{}{}/{}/{}/{}", model, narrow ? ".bf16" : "", strategy,
-                                        step ? "step" : "forward", kernel->kernel.name),
-                            symbol, std::move(source.text), source.launch});
+        cuda::KernelSource source = cuda::emit(*kernel, symbol, target_);
+        kernels_.push_back(
+            {fmt::format("{}{}/{}/{}/{}{}", model, narrow ? ".bf16" : "", strategy, step ? "step" : "forward",
+                         kernel->kernel.name, kernel->is_table() ? ".table" : ""),
+             symbol, std::move(source.text), source.launch});
       }
     }
   }
