@@ -26,6 +26,7 @@ struct Request {
   NetworkRequest network;
   std::string stage = "ir", kernel, arch;
   std::string choices;
+  std::int64_t multiprocessors = 0;
   std::vector<std::string> overrides;
   bool print_after_all = false, time_passes = false;
 };
@@ -44,6 +45,8 @@ void declare(Request& request, Options& options) {
   options.choice("--arch", request.arch, codegen::cuda::architecture_names(),
                  "with --stage cuda or ptx: the GPU, else sm_90; with step, fused, tile or plan: the program "
                  "as it is cut for this GPU instead of the CPU");
+  options.integer("--multiprocessors", request.multiprocessors, 1,
+                  "of the GPU, where it is not the largest of its --arch; rewire doctor names them");
   options.list("--override-kernel", request.overrides,
                "with --stage ptx: NAME=FILE, CUDA C++ in place of this kernel's; repeatable");
   options.text("--choices", request.choices,
@@ -93,21 +96,25 @@ ir::Module step_module(const Request& request, const Network& network, ir::Modul
 }
 
 codegen::cuda::DeviceTarget gpu(const Request& request) {
-  return codegen::cuda::device_target(request.arch.empty() ? 90 : std::stoi(request.arch.substr(3)));
+  codegen::cuda::DeviceTarget target =
+      codegen::cuda::device_target(request.arch.empty() ? 90 : std::stoi(request.arch.substr(3)));
+  if (request.multiprocessors > 0) target.multiprocessors = static_cast<int>(request.multiprocessors);
+  return target;
 }
 
 std::string gpu_text(const codegen::KernelLaunch& launch, const Request& request,
                      const std::vector<runtime::KernelOverride>& overrides) {
   const codegen::cuda::DeviceTarget target = gpu(request);
   const std::string prelude(codegen::cuda::prelude());
+  const std::string text = codegen::cuda::emit(launch, launch.kernel.name, target).text;
   for (const runtime::KernelOverride& given : overrides) {
     if (given.kernel != launch.kernel.name) continue;
+    runtime::require_same_launch(given, text);
     codegen::cuda::Compiled answer = codegen::cuda::try_compile(prelude + runtime::override_text(given),
                                                                 target.arch, codegen::cuda::Output::ptx);
     if (!answer.accepted) runtime::refuse_override(given, answer.log);
     return std::move(answer.code);
   }
-  const std::string text = codegen::cuda::emit(launch, launch.kernel.name, target).text;
   if (request.stage == "cuda") return text;
   return codegen::cuda::compile_ptx(prelude + text, target.arch);
 }

@@ -82,6 +82,7 @@ void CudaKernels::replace(std::span<const KernelOverride> overrides,
     if (twin != fresh.end())
       user_error("--override-kernel {}: it is the same code as '{}', which has a file already", given.kernel,
                  twin->given->kernel);
+    require_same_launch(given, kernel.source.text);
     kernel.source.text = override_text(given);
     fresh.push_back(std::move(kernel));
     write_log(LogLevel::info, fmt::format("kernel '{}' comes from {}", given.kernel, given.file));

@@ -8,7 +8,7 @@
 namespace rewire::runtime {
 namespace {
 
-constexpr std::size_t kMostBytes = 1 << 24;
+constexpr std::size_t kMostSourceBytes = 1 << 24;
 
 /// As a string of C.
 std::string quoted(std::string_view text) {
@@ -24,10 +24,25 @@ std::string_view first_line(std::string_view text) {
   return text.substr(0, text.find('\n'));
 }
 
+/// Of the comment that a kernel begins with: its axes and parts, or its blocks and threads.
+bool tells_launch(std::string_view line) {
+  const auto begins = [&](std::string_view words) { return line.starts_with(words); };
+  return begins("// outer (") || begins("// rows (") || begins("// lanes (") || begins("// reads ");
+}
+
+bool has_line(std::string_view text, std::string_view wanted) {
+  for (std::string_view left = text; !left.empty();) {
+    const std::string_view line = first_line(left);
+    if (line == wanted) return true;
+    left.remove_prefix(std::min(line.size() + 1, left.size()));
+  }
+  return false;
+}
+
 }  // namespace
 
 KernelOverride read_kernel_override(const std::string& kernel, const std::string& file) {
-  const std::vector<std::byte> bytes = read_file(file, kMostBytes);
+  const std::vector<std::byte> bytes = read_file(file, kMostSourceBytes);
   KernelOverride given{kernel, file, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}};
   if (given.text.find(" " + kernel + "(") == std::string::npos)
     user_error(
@@ -49,6 +64,18 @@ std::vector<KernelOverride> read_kernel_overrides(std::span<const std::string> o
     overrides.push_back(read_kernel_override(kernel, option.substr(equals + 1)));
   }
   return overrides;
+}
+
+void require_same_launch(const KernelOverride& given, std::string_view emitted) {
+  for (std::string_view left = emitted; left.starts_with("//");) {
+    const std::string_view line = first_line(left);
+    if (tells_launch(line) && !has_line(given.text, line))
+      user_error(
+          "--override-kernel {}: {} is not for this launch: it lacks the line '{}' of the head; rewire dump "
+          "--stage cuda with this batch, --arch and --multiprocessors writes one that is",
+          given.kernel, given.file, line);
+    left.remove_prefix(std::min(line.size() + 1, left.size()));
+  }
 }
 
 std::string override_text(const KernelOverride& given) {

@@ -19,6 +19,11 @@ KernelOverride read_kernel_override(const std::string& kernel, const std::string
 /// Of options "NAME=FILE". UserError also where one is no such pair, or a name stands twice.
 std::vector<KernelOverride> read_kernel_overrides(std::span<const std::string> options);
 
+/// `emitted` is what the kernel's own text would be here. UserError where the file lacks a line of its head
+/// that says what is cut into how many parts, or how many blocks and threads are launched: written for
+/// another batch or another GPU, it would leave elements out or write past the end.
+void require_same_launch(const KernelOverride& given, std::string_view emitted);
+
 /// What stands behind the prelude: lines count as in the file.
 std::string override_text(const KernelOverride& given);
 /// UserError with the first error of NVRTC's log, which names file and line.

@@ -85,6 +85,13 @@ TEST_CASE("an override that fits nothing, or does not compile, is one line and e
   write_text(file, replaced(kernel.text, kernel.name + "(", kernel.name + "x("));
   refused(given(kernel.name + "x=" + file),
           kernel.name + "x: there is no such kernel (did you mean '" + kernel.name + "'?)");
+  // A GPU of one multiprocessor is given fewer parts than the fake one, of 132.
+  const Words large = {"--set", "train.batch=300"};
+  const std::string cut = dumped(model + large, "mlp_act_map").name;
+  const Words small = {"dump", "--stage", "cuda", "--multiprocessors", "1", "--kernel", cut};
+  write_text(file, rewire_command(small + model + large).out);
+  refused(given(cut + "=" + file) + large,
+          cut + ": " + file + " is not for this launch: it lacks the line '// rows (");
   write_text(file, "// one\n// two\n#error no\n" + kernel.text);
   refused(given(twice), kernel.name + ": " + file + "(3): error: #error directive");
   const Outcome dump =
