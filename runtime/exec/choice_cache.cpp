@@ -4,7 +4,10 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -19,7 +22,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMostBytes = 1 << 16;
+constexpr std::size_t kMostEntryBytes = 1 << 16;
 
 void ignore(const std::string& file, std::string_view why) {
   write_log(LogLevel::debug, fmt::format("{}: {}; the choice is made anew", file, why));
@@ -41,7 +44,7 @@ std::optional<MadeChoice> ChoiceCache::load(const std::string& key) const {
   std::error_code ignored;
   if (directory_.empty() || !std::filesystem::exists(file, ignored)) return std::nullopt;
   try {
-    const std::vector<std::byte> bytes = read_file(file, kMostBytes);
+    const std::vector<std::byte> bytes = read_file(file, kMostEntryBytes);
     const auto* text = reinterpret_cast<const char*>(bytes.data());
     const Json json = Json::parse(text, text + bytes.size());
     const ChoiceRecord record = record_from_json(json.at("choices"), file);
@@ -74,11 +77,18 @@ ChoiceCache::Lock::~Lock() {
 }
 
 std::unique_ptr<ChoiceCache::Lock> ChoiceCache::lock() const {
-  const int folder = directory_.empty() ? -1 : ::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0) return nullptr;
-  auto lock = std::make_unique<Lock>(folder);
-  while (::flock(folder, LOCK_EX) != 0) {
-    if (errno != EINTR) return nullptr;
+  if (directory_.empty()) return nullptr;
+  // NFS locks only what is open for writing; a folder that nobody may write to is still there to be locked.
+  int descriptor = ::open((directory_ + "/choices.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor < 0) descriptor = ::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return nullptr;
+  auto lock = std::make_unique<Lock>(descriptor);
+  while (::flock(descriptor, LOCK_EX) != 0) {
+    if (errno == EINTR) continue;
+    write_log(LogLevel::warning,
+              fmt::format("{} cannot be locked ({}): nothing is timed, the cost model chooses", directory_,
+                          std::strerror(errno)));
+    return nullptr;
   }
   return lock;
 }
