@@ -27,10 +27,6 @@ DType compute_type(DType dtype) {
   return dtype == DType::bf16 || dtype == DType::f16 ? DType::f32 : dtype;
 }
 
-bool is_reduction(const Op& op) {
-  return op.code == Opcode::sum || op.code == Opcode::max;
-}
-
 // The largest divisor of n that is at most `limit`; 1 if n has none.
 std::int64_t largest_divisor(std::int64_t n, std::int64_t limit) {
   for (std::int64_t d = std::min(n, limit); d > 1; --d) {

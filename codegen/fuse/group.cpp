@@ -16,10 +16,6 @@ bool contains(const std::set<int>& set, int item) {
   return set.find(item) != set.end();
 }
 
-bool is_reduction(const Op& op) {
-  return op.code == ir::Opcode::sum || op.code == ir::Opcode::max;
-}
-
 // The lanes a group must have.
 std::set<int> required_lanes(const Group& group, const Function& function) {
   std::set<int> lanes;

@@ -16,6 +16,11 @@
 
 namespace rewire::codegen {
 
+/// Of the ops that fuse, those that reduce.
+inline bool is_reduction(const ir::Op& op) {
+  return op.code == ir::Opcode::sum || op.code == ir::Opcode::max;
+}
+
 /// Where an operand comes from: a value that is computed by an op, a parameter, an argument or a constant,
 /// seen through shape ops.
 struct Source {

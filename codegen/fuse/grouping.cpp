@@ -17,10 +17,6 @@ using ir::Opcode;
 using ir::Shape;
 using ir::Value;
 
-bool is_reduction(const Op& op) {
-  return op.code == Opcode::sum || op.code == Opcode::max;
-}
-
 bool is_random(const Op& op) {
   return op.code == Opcode::random_uniform || op.code == Opcode::random_normal;
 }

@@ -5,12 +5,12 @@
 #include <array>
 
 #include "ir/error.h"
+#include "ir/verify.h"
 
 namespace rewire::ir {
 namespace {
 
 /// Element counts stay below this, so that sizes in bytes and products of two of them are safe to compute.
-constexpr std::int64_t kMaxElements = std::int64_t{1} << 40;
 
 std::string_view kind_name(AttributeKind kind) {
   constexpr std::array<std::string_view, 6> kNames = {

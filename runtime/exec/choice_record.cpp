@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMostBytes = 1 << 24;
+constexpr std::size_t kMostRecordBytes = 1 << 24;
 
 void check(const MadeChoice& choice, const std::string& where) {
   const std::string kind = choice.key.substr(0, choice.key.find(' '));
@@ -93,7 +93,7 @@ ChoiceRecord record_from_json(const Json& json, const std::string& where) {
 }
 
 ChoiceRecord read_choice_file(const std::string& file) {
-  const std::vector<std::byte> bytes = read_file(file, kMostBytes);
+  const std::vector<std::byte> bytes = read_file(file, kMostRecordBytes);
   const auto* text = reinterpret_cast<const char*>(bytes.data());
   const Json json = Json::parse(text, text + bytes.size(), nullptr, false);
   if (json.is_discarded()) user_error("{} is no JSON: choices are what RUN/choices.json holds", file);

@@ -22,10 +22,7 @@ namespace {
 
 using cuda::Address;
 
-constexpr int kOldestArch = 80;     // bf16 in machine instructions
-constexpr std::int64_t kGap = 256;  // bytes behind every buffer when memory is checked
-constexpr unsigned char kPoison = 0xFF, kGapByte = 0xA5;
-constexpr std::int64_t kAlignment = 256;
+constexpr int kOldestArch = 80;  // bf16 in machine instructions
 
 /// Every parameter of the module, in one allocation.
 class State {
@@ -34,7 +31,7 @@ class State {
     std::int64_t bytes = 0;
     for (const ir::Parameter& parameter : module.parameters) {
       offsets_.emplace(parameter.name, bytes);
-      bytes += (parameter.type.bytes() + kAlignment - 1) / kAlignment * kAlignment;
+      bytes += device_aligned(parameter.type.bytes());
     }
     memory_ = cuda::DeviceMemory(bytes, "weights and other state");
   }
@@ -132,7 +129,7 @@ class CudaEngine final : public JitEngine {
     if (options_.check_memory) poison(compiled.program);
     compiled.program.launch(streams_.compute);
     const std::size_t slot = compiled.results.receive(streams_);
-    if (options_.check_memory) check_gaps(compiled.program);
+    if (options_.check_memory) check_memory(compiled.program);
     runs_.emplace(++last_run_, Run{&compiled, slot});
     return last_run_;
   }
@@ -261,18 +258,12 @@ class CudaEngine final : public JitEngine {
       streams_.compute.fill(arena_.address() + static_cast<Address>(gap.offset), kGapByte, kGap, what);
   }
 
-  void check_gaps(const CudaProgram& program) const {
+  void check_memory(const CudaProgram& program) const {
     HostTensor arena({ir::DType::u8, {std::max<std::int64_t>(program.plan().arena_bytes, 1)}});
     streams_.compute.copy_out(arena.bytes().data(), arena_.address(), program.plan().arena_bytes,
                               "to check memory");
     streams_.compute.synchronise("to check memory");
-    for (const MemoryGap& gap : gaps_of(program.plan(), kGap)) {
-      const auto bytes =
-          arena.bytes().subspan(static_cast<std::size_t>(gap.offset), static_cast<std::size_t>(kGap));
-      if (std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{kGapByte}; })) continue;
-      internal_error("program '{}' wrote past the end of buffer '{}'", program.program().name,
-                     program.program().buffers[gap.buffer].name);
-    }
+    check_gaps(program.program(), program.plan(), arena.bytes());
   }
 
   const ir::Module module_;

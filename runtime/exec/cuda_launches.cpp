@@ -101,9 +101,9 @@ class GemmCall final : public CudaLaunch {
 };
 
 /// Out to pinned memory, the evaluator's function, and back: all buffers that the op touches, whole.
-class HostCall final : public CudaLaunch {
+class OpCall final : public CudaLaunch {
  public:
-  HostCall(const Program& program, const HostLaunch& launch, HostFailure& failure)
+  OpCall(const Program& program, const HostLaunch& launch, HostFailure& failure)
       : op_(program, launch),
         failure_(failure),
         what_(fmt::format("of the op '{}'", ir::describe(launch.op))) {
@@ -123,7 +123,7 @@ class HostCall final : public CudaLaunch {
   void enqueue(const std::vector<Address>& buffers, Address, const Stream& stream) const override {
     for (const Copy& copy : copies_)
       stream.copy_out(copy.memory.bytes().data(), buffers[copy.buffer], copy.bytes, what_);
-    stream.call(&HostCall::run, const_cast<HostCall*>(this), what_);
+    stream.call(&OpCall::run, const_cast<OpCall*>(this), what_);
     for (const Copy& copy : copies_) {
       if (copy.written) stream.copy_in(buffers[copy.buffer], copy.memory.bytes().data(), copy.bytes, what_);
     }
@@ -138,7 +138,7 @@ class HostCall final : public CudaLaunch {
   };
 
   static void run(void* self) {
-    auto& call = *static_cast<HostCall*>(self);
+    auto& call = *static_cast<OpCall*>(self);
     try {
       call.op_.run(call.pointers_);
     } catch (const std::exception& error) {
@@ -199,7 +199,7 @@ std::vector<std::unique_ptr<CudaLaunch>> make_cuda_launches(const Program& progr
     } else if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
       launches.push_back(std::make_unique<GemmCall>(program, *gemm, libraries));
     } else {
-      launches.push_back(std::make_unique<HostCall>(program, std::get<HostLaunch>(launch), failure));
+      launches.push_back(std::make_unique<OpCall>(program, std::get<HostLaunch>(launch), failure));
     }
   }
   return launches;

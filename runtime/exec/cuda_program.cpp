@@ -11,12 +11,6 @@ using codegen::Buffer;
 using codegen::BufferKind;
 using cuda::Address;
 
-constexpr std::int64_t kAlignment = 256;  // what the driver's own allocations have
-
-std::int64_t aligned(std::int64_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
 HostTensor constant(const Buffer& buffer) {
   ir::Tensor tensor(buffer.type);
   for (std::size_t i = 0; i < tensor.data.size(); ++i)
@@ -39,7 +33,7 @@ PackedBuffers::PackedBuffers(const codegen::Program& program, BufferKind kind) {
     if (buffer.kind != kind) continue;
     buffers.push_back(&buffer);
     offsets.push_back(bytes);
-    bytes = aligned(bytes + buffer.type.bytes());
+    bytes = device_aligned(bytes + buffer.type.bytes());
   }
 }
 
@@ -55,7 +49,7 @@ CudaProgram::CudaProgram(codegen::Program program, CudaKernels& kernels, CudaLib
       argument_memory_(arguments_.bytes, fmt::format("the inputs of '{}'", program_.name)),
       result_memory_(results_.bytes, fmt::format("the results of '{}'", program_.name)),
       constant_memory_(constants_.bytes, fmt::format("the constants of '{}'", program_.name)),
-      workspace_offset_(aligned(plan_.arena_bytes)) {
+      workspace_offset_(device_aligned(plan_.arena_bytes)) {
   for (const auto& launch : launches_)
     workspace_bytes_ = std::max(workspace_bytes_, launch->workspace_bytes());
   // Padding between results is copied out with them, and a library's first call may read inputs before any

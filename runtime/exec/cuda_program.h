@@ -4,6 +4,8 @@
 // graph holds addresses: when the arena grows, it is captured again.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +17,11 @@
 #include "runtime/host_tensor.h"
 
 namespace rewire::runtime {
+
+/// Rounded up to what the driver's own allocations are aligned to.
+constexpr std::int64_t device_aligned(std::int64_t bytes) {
+  return (bytes + 255) / 256 * 256;
+}
 
 /// Buffers behind each other, by position among those of their kind.
 struct PackedBuffers {

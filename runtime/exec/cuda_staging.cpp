@@ -9,7 +9,6 @@ namespace rewire::runtime {
 namespace {
 
 constexpr std::size_t kInputSlots = 2;
-constexpr unsigned char kPoison = 0xFF;  // NaN in every float type
 
 }  // namespace
 

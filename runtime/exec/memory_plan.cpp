@@ -6,13 +6,15 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/error.h"
+
 namespace rewire::runtime {
 namespace {
 
-constexpr std::int64_t kAlignment = 64;
+constexpr std::int64_t kLine = 64;  // bytes
 
 std::int64_t aligned(std::int64_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return (bytes + kLine - 1) / kLine * kLine;
 }
 
 bool overlap_in_time(const PlannedBuffer& a, const PlannedBuffer& b) {
@@ -80,7 +82,7 @@ MemoryPlan plan_memory(const codegen::Program& program, std::int64_t gap) {
   for (std::size_t i = 0; i < program.buffers.size(); ++i) {
     PlannedBuffer& planned = plan.buffers[i];
     if (program.buffers[i].kind != codegen::BufferKind::temporary || planned.first < 0) continue;
-    planned.bytes = std::max<std::int64_t>(aligned(program.buffers[i].type.bytes()), kAlignment);
+    planned.bytes = std::max<std::int64_t>(aligned(program.buffers[i].type.bytes()), kLine);
     order.push_back(i);
     for (int at = planned.first; at <= planned.last; ++at)
       live[static_cast<std::size_t>(at)] += planned.bytes;
@@ -112,6 +114,15 @@ std::vector<MemoryGap> gaps_of(const MemoryPlan& plan, std::int64_t gap) {
     if (!shared) gaps.push_back({i, begin});
   }
   return gaps;
+}
+
+void check_gaps(const codegen::Program& program, const MemoryPlan& plan, std::span<const std::byte> arena) {
+  for (const MemoryGap& gap : gaps_of(plan, kGap)) {
+    const auto bytes = arena.subspan(static_cast<std::size_t>(gap.offset), static_cast<std::size_t>(kGap));
+    if (std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{kGapByte}; })) continue;
+    internal_error("program '{}' wrote past the end of buffer '{}'", program.name,
+                   program.buffers[gap.buffer].name);
+  }
 }
 
 std::string print(const codegen::Program& program, const MemoryPlan& plan) {

@@ -3,7 +3,9 @@
 // first, at the lowest offset that is free for the whole lifetime.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "codegen/program.h"
@@ -22,6 +24,11 @@ struct MemoryPlan {
   std::int64_t live_peak_bytes = 0;  // the largest sum of live bytes at one launch: the bound no plan beats
 };
 
+/// What a run that checks memory fills it with: before it is written, NaN in every float type; bytes behind
+/// every buffer, kGap of them.
+inline constexpr unsigned char kPoison = 0xFF, kGapByte = 0xA5;
+inline constexpr std::int64_t kGap = 256;
+
 /// `gap` bytes are left unused behind every buffer, for the poisoning run that catches a write past the end.
 MemoryPlan plan_memory(const codegen::Program& program, std::int64_t gap = 0);
 
@@ -32,6 +39,8 @@ struct MemoryGap {
   std::int64_t offset;  // bytes into the arena
 };
 std::vector<MemoryGap> gaps_of(const MemoryPlan& plan, std::int64_t gap);
+/// InternalError names the buffer behind which the arena's bytes are not those of an untouched gap.
+void check_gaps(const codegen::Program& program, const MemoryPlan& plan, std::span<const std::byte> arena);
 
 /// The buffers a launch reads and writes, as indices; a buffer written through a window counts as written.
 struct BufferUse {

@@ -153,6 +153,12 @@ void write_file_atomically(const std::string& path, std::string_view text) {
   write_file_atomically(path, std::as_bytes(std::span(text.data(), text.size())));
 }
 
+void make_folder(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) user_error("cannot make the folder {}: {}", path, error.message());
+}
+
 void require_writable(const std::string& path) {
   std::error_code error;
   const fs::file_type type = fs::status(path, error).type();

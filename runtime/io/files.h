@@ -46,6 +46,10 @@ class AtomicFile {
 /// reason. Leaves nothing behind and does not touch a file that is there.
 void require_writable(const std::string& path);
 
+/// With all above it, as far as they are not there: UserError with the system's reason where one cannot be
+/// made.
+void make_folder(const std::string& path);
+
 /// Text from a file fit for a one-line message: control characters as \xNN, cut after 80 bytes.
 std::string printable(std::string_view text);
 

@@ -22,12 +22,6 @@ namespace fs = std::filesystem;
 
 constexpr int kSignalled = 128;  // an exit code above it: stopped by signal code - 128
 
-void make_folder(const std::string& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) user_error("cannot make the folder {}: {}", path, error.message());
-}
-
 /// One sweep at a time works in a folder: the lock ends with the process.
 class Lock {
  public:

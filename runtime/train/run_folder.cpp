@@ -26,12 +26,6 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kHalfWritten = ".tmp";
 
-void make_folder(const std::string& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) user_error("cannot make the folder {}: {}", path, error.message());
-}
-
 struct Entry {
   std::int64_t epoch = 0, step = 0;
   fs::path path;
