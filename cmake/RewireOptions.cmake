@@ -37,6 +37,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   if(CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
     target_compile_options(rewire_flags INTERFACE -Wno-array-bounds -Wno-stringop-overflow)
   endif()
+  # Of sources that are compiled as one GCC takes all but the first for headers, whose types should name nothing anonymous.
+  if(CMAKE_UNITY_BUILD)
+    target_compile_options(rewire_flags INTERFACE -Wno-subobject-linkage)
+  endif()
   # GCC 12 to 14 take the move of a std::variant for a read of the alternatives it does not hold.
   target_compile_options(rewire_flags INTERFACE -Wno-maybe-uninitialized)
 endif()

@@ -21,7 +21,7 @@ using ir::DType;
 
 static_assert(std::endian::native == std::endian::little, "tensors are stored little-endian");
 
-constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kCacheLine = 64;
 /// From this size on memory comes from the kernel, which zeroes each page when it is first touched: by the
 /// thread that needs it, and never if none does.
 constexpr std::size_t kLargeTensor = std::size_t{1} << 20;
@@ -157,8 +157,8 @@ HostTensor::HostTensor(ir::TensorType type)
     data_ = std::unique_ptr<std::byte[], Free>(static_cast<std::byte*>(pages), Free(size_));
     return;
   }
-  const std::size_t whole_lines = (size_ + kAlignment - 1) / kAlignment * kAlignment;
-  auto* pointer = static_cast<std::byte*>(std::aligned_alloc(kAlignment, whole_lines));
+  const std::size_t whole_lines = (size_ + kCacheLine - 1) / kCacheLine * kCacheLine;
+  auto* pointer = static_cast<std::byte*>(std::aligned_alloc(kCacheLine, whole_lines));
   if (pointer == nullptr) throw std::bad_alloc();
   std::memset(pointer, 0, whole_lines);
   data_.reset(pointer);

@@ -28,9 +28,9 @@ std::int64_t parts_of(std::int64_t count, std::int64_t size) {
   return (count + size - 1) / size;
 }
 
-class Planner {
+class BlockPlanner {
  public:
-  Planner(const Kernel& kernel, const DeviceTarget& target) : kernel_(kernel), target_(target) {
+  BlockPlanner(const Kernel& kernel, const DeviceTarget& target) : kernel_(kernel), target_(target) {
     plan_.values.resize(kernel.values.size());
     known_at_.resize(kernel.values.size(), -1);
   }
@@ -562,7 +562,7 @@ class Planner {
 }  // namespace
 
 std::optional<BlockPlan> plan_block(const Kernel& kernel, const DeviceTarget& target) {
-  return Planner(kernel, target).plan();
+  return BlockPlanner(kernel, target).plan();
 }
 
 }  // namespace rewire::codegen::cuda

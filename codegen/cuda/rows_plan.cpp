@@ -27,9 +27,9 @@ constexpr int kRegistersPerBlock = 65536;
 constexpr int kWantedElements = 12;          // of a thread: enough loads in flight, few registers
 constexpr std::int64_t kMergeBytes = 49152;  // shared memory for the groups' carried values
 
-class Planner {
+class RowPlanner {
  public:
-  Planner(const Kernel& kernel, const DeviceTarget& target) : kernel_(kernel), target_(target) {
+  RowPlanner(const Kernel& kernel, const DeviceTarget& target) : kernel_(kernel), target_(target) {
     plan_.lane_axes = axes_of(kernel, AxisUse::lane);
     plan_.lanes = extent_of(kernel, plan_.lane_axes);
     plan_.homes.resize(kernel.values.size());
@@ -480,7 +480,7 @@ int aligned_lanes(const Kernel& kernel, const tile::Access& access, std::int64_t
 }
 
 std::optional<RowsPlan> plan_rows(const Kernel& kernel, const DeviceTarget& target) {
-  return Planner(kernel, target).plan();
+  return RowPlanner(kernel, target).plan();
 }
 
 }  // namespace rewire::codegen::cuda

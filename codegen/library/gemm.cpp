@@ -23,7 +23,7 @@ const dnnl::engine& cpu_engine() {
   return engine;
 }
 
-memory::data_type data_type(ir::DType dtype) {
+memory::data_type dnnl_type(ir::DType dtype) {
   switch (dtype) {
     case ir::DType::f32:
       return memory::data_type::f32;
@@ -65,7 +65,7 @@ void use_one_thread() {
   done = true;
 }
 
-constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kCacheLine = 64;
 
 // One version for each kind of vector unit, picked when the program starts.
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
@@ -118,7 +118,7 @@ struct Gemm::Copy {
     if (by_columns) lines = columns, length = rows, stride = column;
   }
   std::size_t bytes() const { return static_cast<std::size_t>(lines * length) * sizeof(float); }
-  std::size_t end() const { return (offset + bytes() + kAlignment - 1) / kAlignment * kAlignment; }
+  std::size_t end() const { return (offset + bytes() + kCacheLine - 1) / kCacheLine * kCacheLine; }
   float* in(void* scratch) const {
     return reinterpret_cast<float*>(static_cast<std::byte*>(scratch) + offset);
   }
@@ -146,7 +146,7 @@ struct Gemm::Row {
   std::size_t element = 0, offset = 0;  // bytes; where in scratch
 
   std::size_t end() const {
-    return (offset + static_cast<std::size_t>(count) * element + kAlignment - 1) / kAlignment * kAlignment;
+    return (offset + static_cast<std::size_t>(count) * element + kCacheLine - 1) / kCacheLine * kCacheLine;
   }
   const void* gather(const void* from, void* scratch) const {
     std::byte* const to = static_cast<std::byte*>(scratch) + offset;
@@ -178,11 +178,11 @@ Gemm::Gemm(const GemmShape& shape, bool native_bf16) : impl_(std::make_unique<Im
   use_one_thread();
   Impl& impl = *impl_;
   impl.accumulate = shape.accumulate;
-  const memory::data_type type = data_type(shape.dtype), c_type = data_type(shape.c_dtype);
+  const memory::data_type type = dnnl_type(shape.dtype), c_type = dnnl_type(shape.c_dtype);
   impl.a = matrix(shape.m, shape.k, shape.a_row, shape.a_column, type);
   impl.b = matrix(shape.k, shape.n, shape.b_row, shape.b_column, type);
   impl.c = matrix(shape.m, shape.n, shape.c_row, 1, c_type);
-  if (shape.bias) impl.bias = matrix(1, shape.n, shape.n, 1, data_type(shape.bias_dtype));
+  if (shape.bias) impl.bias = matrix(1, shape.n, shape.n, 1, dnnl_type(shape.bias_dtype));
   if (shape.dtype == ir::DType::bf16 && !native_bf16) {
     impl.add_copy(impl.wide_a, impl.a, shape.m, shape.k, shape.a_row, shape.a_column);
     impl.add_copy(impl.wide_b, impl.b, shape.k, shape.n, shape.b_row, shape.b_column);

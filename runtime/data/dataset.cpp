@@ -10,7 +10,7 @@ namespace rewire::runtime {
 namespace {
 
 constexpr std::int64_t kPatternCells = 4;  // a class pattern is a grid of 4 x 4 grey levels a channel
-constexpr int kNoise = 48;                 // added to a pixel: uniform in [-48, 48)
+constexpr int kPixelNoise = 48;            // added to a pixel: uniform in [-48, 48)
 
 /// A byte of the stream: its numbers are integers all the way, so that no machine rounds them otherwise.
 int random_byte(const ir::PhiloxStream& stream, std::uint64_t index) {
@@ -64,7 +64,7 @@ Dataset make_synthetic_dataset(const SyntheticOptions& options, Split split) {
           const std::int64_t plane = label * options.channels + channel;
           const std::int64_t cell = (plane * kPatternCells + row) * kPatternCells + column;
           const int level = random_byte(patterns, static_cast<std::uint64_t>(cell));
-          const int offset = random_byte(noise, pixel++) * 2 * kNoise / 256 - kNoise;
+          const int offset = random_byte(noise, pixel++) * 2 * kPixelNoise / 256 - kPixelNoise;
           dataset.images.push_back(static_cast<std::uint8_t>(std::clamp(level + offset, 0, 255)));
         }
       }

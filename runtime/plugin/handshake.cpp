@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint32_t kHandshakeSize = offsetof(rewire_plugin, name);
 /// What a descriptor of minor 0 has; a newer minor's is larger.
-constexpr std::uint32_t kAbi10Size = offsetof(rewire_plugin, initialise) + sizeof(rewire_plugin::initialise);
+constexpr std::uint32_t kAbi10PluginSize = offsetof(rewire_plugin, initialise) + sizeof(rewire_plugin::initialise);
 
 std::uint32_t abi_major(std::uint32_t abi) {
   return abi >> 16;
@@ -61,9 +61,9 @@ void judge_descriptor(const rewire_plugin* descriptor) {
   }
   judge_abi(*descriptor);
   judge_sanitizer(descriptor->sanitizer);
-  if (descriptor->size < kAbi10Size) {
+  if (descriptor->size < kAbi10PluginSize) {
     user_error("its descriptor has {} bytes, ABI 1.0's has {}: rebuild it against this rewire's SDK",
-               descriptor->size, kAbi10Size);
+               descriptor->size, kAbi10PluginSize);
   }
   if (descriptor->name == nullptr || !is_identifier(descriptor->name)) {
     user_error("its name '{}' is none: a plugin's name is [a-z][a-z0-9_]*",

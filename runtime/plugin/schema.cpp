@@ -58,7 +58,7 @@ std::vector<std::string> split(std::string_view text, char separator) {
 }
 
 /// What a parameter of ABI 1.0 has; a newer minor's is larger.
-constexpr std::size_t kAbi10Size = offsetof(rewire_parameter, max) + sizeof(rewire_parameter::max);
+constexpr std::size_t kAbi10ParameterSize = offsetof(rewire_parameter, max) + sizeof(rewire_parameter::max);
 
 ParameterSpec read_parameter(const rewire_parameter& c) {
   ParameterSpec parameter;
@@ -108,7 +108,7 @@ PluginParameterInfo ParameterSpec::info() const {
 
 std::vector<ParameterSpec> read_schema(const rewire_plugin& plugin) {
   std::vector<ParameterSpec> schema;
-  if (plugin.parameter_count > 0 && (plugin.parameters == nullptr || plugin.parameter_size < kAbi10Size)) {
+  if (plugin.parameter_count > 0 && (plugin.parameters == nullptr || plugin.parameter_size < kAbi10ParameterSize)) {
     user_error("its schema of {} parameters is missing or too small", plugin.parameter_count);
   }
   const char* at = reinterpret_cast<const char*>(plugin.parameters);

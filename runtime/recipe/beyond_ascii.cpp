@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "ir/error.h"
+#include "runtime/recipe/key_depth.h"
 
 namespace rewire::runtime {
 namespace {
@@ -14,7 +15,6 @@ namespace {
 using Utf8 = boost::nowide::utf::utf_traits<char>;
 using boost::nowide::utf::code_point;
 
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr code_point kFirstPrivate = 0xE000, kLastPrivate = 0xF8FF;
 
 /// The character that `text` begins with, which is not empty; one byte of it where that is no UTF-8.

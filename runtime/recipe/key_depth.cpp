@@ -5,7 +5,6 @@
 namespace rewire::runtime {
 namespace {
 
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::string_view kBeforeStrings = "\n=,.[{";
 constexpr std::string_view kBetweenKeys = "\n=,[]{}";
 

@@ -7,6 +7,9 @@
 
 namespace rewire::runtime {
 
+/// A TOML file may begin with it.
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
 /// Of one key. toml++ nests values 256 deep, so tables come to lie no deeper than 16 x 257.
 inline constexpr int kMostKeyParts = 16;
 

@@ -8,7 +8,7 @@
 namespace rewire::runtime {
 namespace {
 
-constexpr double kNoise = 0.02;
+constexpr double kPerturbation = 0.02;
 
 }  // namespace
 
@@ -29,7 +29,7 @@ std::map<std::string, ir::Tensor, std::less<>> perturbed_state(const ir::Module&
         to_double(weight != given.end() ? weight->second : fresh.find(parameter.name)->second);
     if (parameter.trainable) {
       const std::vector<double> noise = normal_numbers(seed, "noise/" + parameter.name, tensor.data.size());
-      for (std::size_t i = 0; i < noise.size(); ++i) tensor.data[i] += kNoise * noise[i];
+      for (std::size_t i = 0; i < noise.size(); ++i) tensor.data[i] += kPerturbation * noise[i];
     }
     state.emplace(parameter.name, std::move(tensor));
   }

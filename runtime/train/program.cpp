@@ -94,16 +94,16 @@ Value inline_forward(Program& program, const std::map<std::string, Value, std::l
   return at(logits);
 }
 
-struct Batch {
+struct BatchValues {
   Value image, label, logits;
 };
 
 /// The arguments image and label, and the logits of the inlined forward.
-Batch feed(Program& program) {
+BatchValues feed(Program& program) {
   const ir::Function& forward = program.module.function("forward");
   Value image = forward.argument("image");
   if (!image) user_error("the model has no argument 'image'; training needs one");
-  Batch batch;
+  BatchValues batch;
   batch.image = program.b.argument("image", forward.type(image));
   const ir::TensorType& type = program.b.type(batch.image);
   batch.label = program.b.argument("label", {DType::i64, {type.shape.at(0)}});
@@ -127,7 +127,7 @@ std::vector<std::string> trainables_of(const ir::Module& module) {
 
 struct Gradients {
   Value loss;
-  Batch batch;
+  BatchValues batch;
   std::vector<Trainable> trainables;
 };
 
@@ -306,7 +306,7 @@ void add_step_program(ir::Module& module, const TrainOptions& options) {
 void add_eval_program(ir::Module& module) {
   Program program(module, "eval");
   Builder& b = program.b;
-  const Batch batch = feed(program);
+  const BatchValues batch = feed(program);
   b.set_location("eval");
   Value weight = b.argument("weight", {DType::f32, {b.shape(batch.logits).at(0)}});
   Value loss = sample_loss(b, batch.logits, batch.label, 0);

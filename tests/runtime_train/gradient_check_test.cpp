@@ -9,7 +9,7 @@
 namespace rewire::runtime {
 namespace {
 
-constexpr std::uint64_t kSeed = 5;
+constexpr std::uint64_t kDraws = 5;
 
 ir::Module model_with_grad(double dropout) {
   ir::Module module = linear_model(3, 5, 4, dropout);
@@ -25,7 +25,7 @@ ir::Module model_with_grad(double dropout) {
 TEST_CASE("The gradients that autodiff makes pass the check, one row a role and direction") {
   for (const double dropout : {0.0, 0.5}) {
     CAPTURE(dropout);
-    const GradientCheck check = check_gradients(model_with_grad(dropout), {}, kSeed, 2);
+    const GradientCheck check = check_gradients(model_with_grad(dropout), {}, kDraws, 2);
     REQUIRE(check.rows.size() == 4);
     CHECK(check.rows[0].role == "w");
     CHECK(check.rows[0].weights == 20);
@@ -44,7 +44,7 @@ TEST_CASE("A gradient that is off by one part in ten thousand fails the check, a
   for (ir::Argument& result : grad.results) {
     if (result.name == "b") result.value = builder.mul(result.value, 1.0001);
   }
-  const GradientCheck check = check_gradients(module, {}, kSeed, 1);
+  const GradientCheck check = check_gradients(module, {}, kDraws, 1);
   REQUIRE(check.rows.size() == 2);
   CHECK(check.rows[0].passed);
   CHECK_FALSE(check.rows[1].passed);
