@@ -505,6 +505,7 @@ std::optional<Group> Grouping::try_merge(int into, int from, Value shared) const
 /// `axis_of`: the axes of `second` by those of `first`.
 std::optional<Group> Grouping::merged_group(const Group& first, Group second,
                                             const std::map<int, int>& axis_of) const {
+  if (first.ops.size() + second.ops.size() > kMaxOps) return std::nullopt;
   Group merged = first;
   for (auto& [value, map] : second.maps) rename_axes(map, axis_of), merged.maps[value] = map;
   for (auto& [member, map] : second.reduce_maps) rename_axes(map, axis_of), merged.reduce_maps[member] = map;
