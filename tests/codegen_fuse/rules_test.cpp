@@ -1,61 +1,21 @@
-// Every fusion rule, where it must fire and where it must not. Programs are small .rir texts; what is counted
-// are kernels and calls, and what a kernel reads and writes.
+// Every fusion rule, where it must fire and where it must not; what bounds them is in limits_test.cpp.
+// Programs are small .rir texts; what is counted are kernels and calls, and what a kernel reads and writes.
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "codegen/program.h"
-#include "ir/passes/pass.h"
-#include "ir/text.h"
+#include "tests/codegen_fuse/fuse.h"
 #include "tests/support/catch.h"
 
 using namespace rewire;
 using codegen::Program;
-
-namespace {
-
-/// Every kernel has a launch of its own: what launches share is tables_test.cpp's.
-Program fuse(const std::string& text, bool pipeline = false, codegen::FuseOptions options = {}) {
-  options.tables = false;
-  ir::Module module = ir::parse(text, "test.rir");
-  if (pipeline) {
-    ir::PassContext context;
-    ir::run_pipeline(module, context);
-  }
-  return codegen::lower(module, module.function("main"), options);
-}
-
-template <class Launch>
-int count(const Program& program) {
-  return static_cast<int>(
-      std::count_if(program.launches.begin(), program.launches.end(),
-                    [](const auto& launch) { return std::holds_alternative<Launch>(launch); }));
-}
-int kernels(const Program& program) {
-  return count<codegen::KernelLaunch>(program);
-}
-int gemms(const Program& program) {
-  return count<codegen::GemmLaunch>(program);
-}
-
-// Buffers of a kernel that it reads (or writes).
-int arguments(const Program& program, int kernel, codegen::tile::ArgumentUse use) {
-  for (const auto& launch : program.launches) {
-    const auto* k = std::get_if<codegen::KernelLaunch>(&launch);
-    if (k == nullptr || kernel-- != 0) continue;
-    return static_cast<int>(std::count_if(k->kernel.arguments.begin(), k->kernel.arguments.end(),
-                                          [&](const auto& a) { return a.use == use; }));
-  }
-  return -1;
-}
-constexpr auto kRead = codegen::tile::ArgumentUse::read;
-constexpr auto kWrite = codegen::tile::ArgumentUse::write;
-
-std::string module(const std::string& body) {
-  return "module @m {\n" + body + "}\n";
-}
-
-}  // namespace
+using test::arguments;
+using test::fuse;
+using test::gemms;
+using test::kernels;
+using test::kRead;
+using test::kWrite;
+using test::module;
 
 TEST_CASE("a residual sum and the layer norm behind it are one kernel that reads each tensor once") {
   const Program program = fuse(module(R"(

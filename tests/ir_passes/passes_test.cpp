@@ -61,6 +61,25 @@ TEST_CASE("split_pointwise computes in parts what is read in parts alone", "[ir]
   check_golden("split_pointwise", split_pointwise);
 }
 
+TEST_CASE("split_pointwise makes no more than kMostOps ops of a chain", "[ir][passes]") {
+  const auto split = [](std::size_t ops) {
+    std::string text = "module @m {\n  func @f(%v0: f32[2,6]) -> (r: f32[2,3]) {\n";
+    for (std::size_t i = 1; i <= ops; ++i)
+      text += "    %v" + std::to_string(i) + " = exp %v" + std::to_string(i - 1) + "\n";
+    const std::string last = "%v" + std::to_string(ops);
+    Module module = parse(
+        text + "    %low = slice " + last + " {limits = [2, 3], starts = [0, 0]}\n    %high = slice " + last +
+        " {limits = [2, 6], starts = [0, 3]}\n    %r = add %low, %high\n    return r = %r\n  }\n}\n");
+    PassContext context;
+    split_pointwise(module, context);
+    verify(module);
+    return module.functions[0].body.size();
+  };
+  constexpr std::size_t kOthers = 3;  // two slices and the sum
+  CHECK(split(kMostOps / 2) == kMostOps + kOthers);
+  CHECK(split(kMostOps / 2 + 1) == kMostOps / 2 + 1 + kOthers);
+}
+
 TEST_CASE("constant_fold computes what is known", "[ir][passes]") {
   check_golden("constant_fold", constant_fold);
 }
