@@ -3,7 +3,9 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <system_error>
 
 namespace rewire::cli {
 
@@ -22,6 +24,10 @@ void set_up_log(std::string_view level) {
 void write_stderr(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);
+}
+
+void flush_stdout() {
+  if (std::fflush(stdout) != 0) throw std::system_error(errno, std::generic_category(), "stdout");
 }
 
 bool logs_info() {

@@ -1,5 +1,6 @@
 // The program: arguments in, an exit code out. 0: done. 2: what the user can mend (UserError). 1: the answer
-// is no (RuntimeFailure), or a fault of Rewire (InternalError). 128 + n: stopped by signal n, its work saved.
+// is no (RuntimeFailure), or a fault of Rewire (InternalError). 128 + n: stopped by signal n, its work saved;
+// for SIGPIPE: stdout's reader has gone.
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -25,6 +26,13 @@ void complain(std::string_view message) {
   rewire::cli::write_stderr(fmt::format("rewire: {}\n", message));
 }
 
+/// A reader who has seen enough (`rewire dump … | head`) is told nothing, as by other tools.
+int stdout_failure(int error) {
+  if (error == EPIPE) return kStopped + SIGPIPE;
+  complain(fmt::format("cannot write to stdout: {}", std::strerror(error)));
+  return kFailure;
+}
+
 int internal_failure(std::string_view message) {
   complain(fmt::format("internal error: {}", message));
   complain(
@@ -36,13 +44,12 @@ int internal_failure(std::string_view message) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // A limit on file sizes and a reader that has gone are errors of the write, which names the file.
+  // A limit on file sizes and a reader that has gone are errors of the write.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
   try {
     rewire::cli::parse_and_run(rewire::cli::commands(), std::vector<std::string>(argv + 1, argv + argc));
-    if (std::fflush(stdout) != 0)
-      throw rewire::RuntimeFailure(fmt::format("cannot write to stdout: {}", std::strerror(errno)));
+    rewire::cli::flush_stdout();
     return 0;
   } catch (const rewire::UserError& error) {
     complain(error.what());
@@ -54,6 +61,7 @@ int main(int argc, char** argv) {
     complain(error.what());
     return kFailure;
   } catch (const std::system_error& error) {
+    if (std::ferror(stdout) != 0) return stdout_failure(error.code().value());
     complain(error.what());
     return kFailure;
   } catch (const std::bad_alloc&) {

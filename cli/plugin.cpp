@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/json.h"
+#include "cli/log.h"
 #include "cli/network.h"
 #include "ir/error.h"
 #include "models/trial.h"
@@ -59,7 +60,7 @@ std::string_view word(runtime::Verdict verdict) {
 
 void print_row(const runtime::PluginCheckRow& row) {
   fmt::print("{:<7}  {:<10} {:<9}  {}\n", word(row.verdict), row.check, row.network, row.detail);
-  std::fflush(stdout);
+  flush_stdout();
 }
 
 void print_object(const runtime::PluginCheck& check) {

@@ -1,5 +1,10 @@
 // Bad input: one clear line, exit code 2, nothing half-written.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <limits>
 
@@ -228,9 +233,27 @@ TEST_CASE("A batch that is not finite is refused by its step; no room on stdout 
   check_refusal(outcome, "step 2: the loss or a gradient is not finite: input 'image' is not finite");
   CHECK_FALSE(std::filesystem::exists(work.file("w2.safetensors")));
 
-  const Outcome full = rewire_command({"models"}, "/dev/full");
-  CHECK(full.code == 1);
-  CHECK(full.err == "rewire: cannot write to stdout: No space left on device\n");
+  // What fits the buffer of stdout fails when it is flushed, what does not when it is printed.
+  for (const Words& command : {Words{"models"}, Words{"dump", "vit_tiny_28"}}) {
+    CAPTURE(command.front());
+    const Outcome full = rewire_command(command, "/dev/full");
+    CHECK(full.code == 1);
+    CHECK(full.err == "rewire: cannot write to stdout: No space left on device\n");
+  }
+}
+
+TEST_CASE("A reader of stdout who has seen enough ends a command without a word") {
+  const Workplace work;
+  const std::string pipe = work.file("pipe");
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  REQUIRE(reader >= 0);
+  // More than a pipe holds: the command is still writing when its reader goes.
+  RunningCommand command({"dump", "vit_tiny_28", "--stage", "step", "--quiet"}, {}, pipe);
+  ::close(reader);
+  const Outcome outcome = command.wait();
+  CHECK(outcome.code == 128 + SIGPIPE);
+  CHECK(outcome.err.empty());
 }
 
 }  // namespace
