@@ -3,7 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
+#include <iterator>
 
 #include "cli/command.h"
 #include "cli/log.h"
@@ -29,6 +29,38 @@ bool stands_at_front(const std::string& name, const std::vector<std::string>& ar
                                      arguments.begin() + static_cast<std::ptrdiff_t>(words), " ")) == name;
 }
 
+/// Those of two words whose first it is.
+std::vector<Command> commands_of(const std::vector<Command>& commands, const std::string& word) {
+  std::vector<Command> found;
+  std::ranges::copy_if(commands, std::back_inserter(found),
+                       [&](const Command& command) { return command.name.starts_with(word + " "); });
+  return found;
+}
+
+/// Says which commands there are, if the first word begins some.
+void refuse_half_a_command(const std::vector<Command>& commands, const std::vector<std::string>& arguments) {
+  std::vector<std::string> names;
+  for (const Command& command : commands_of(commands, arguments.front())) names.push_back(command.name);
+  if (names.empty()) return;
+  const bool second = arguments.size() > 1 && !arguments[1].starts_with('-');
+  const std::string asked = arguments.front() + (second ? " " + arguments[1] : "");
+  user_error("unknown command '{}'{}; there are {}", asked, second ? did_you_mean(asked, names) : "",
+             fmt::join(names, ", "));
+}
+
+bool asks_for_help(const std::string& argument) {
+  return argument == "--help" || argument == "-h";
+}
+
+/// "plugin --help", where "plugin new" is a command and "plugin" is none.
+bool asks_for_half_a_command(const std::vector<Command>& commands,
+                             const std::vector<std::string>& arguments) {
+  if (arguments.size() != 2 || !asks_for_help(arguments[1])) return false;
+  const bool whole = std::ranges::any_of(
+      commands, [&](const Command& command) { return command.name == arguments.front(); });
+  return !whole && !commands_of(commands, arguments.front()).empty();
+}
+
 /// The command with the most words at the front of the arguments, which are then the rest.
 const Command& take_command(const std::vector<Command>& commands, std::vector<std::string>& arguments) {
   const Command* best = nullptr;
@@ -39,6 +71,7 @@ const Command& take_command(const std::vector<Command>& commands, std::vector<st
     }
   }
   if (best == nullptr) {
+    refuse_half_a_command(commands, arguments);
     std::vector<std::string> names;
     for (const Command& command : commands) names.push_back(command.name);
     if (arguments.front().starts_with('-')) {
@@ -52,13 +85,17 @@ const Command& take_command(const std::vector<Command>& commands, std::vector<st
   return *best;
 }
 
-void print_help(const std::vector<Command>& commands) {
+void print_commands(const std::vector<Command>& commands) {
   std::size_t width = 0;
   for (const Command& command : commands) width = std::max(width, command.name.size());
+  for (const Command& command : commands) fmt::print("  {:<{}}  {}\n", command.name, width, command.doc);
+}
+
+void print_help(const std::vector<Command>& commands) {
   fmt::print(
       "Rewire {}: a compiler for residual connections\n\nUsage: rewire COMMAND [OPTIONS]\n\nCommands:\n",
       REWIRE_VERSION);
-  for (const Command& command : commands) fmt::print("  {:<{}}  {}\n", command.name, width, command.doc);
+  print_commands(commands);
   fmt::print(
       "\nMODEL is a recipe (.toml), a module (.rir) or a name of the zoo (rewire models).\n"
       "rewire COMMAND --help explains a command; rewire --version prints the version.\n");
@@ -160,13 +197,17 @@ class Parser {
 };
 
 void parse_and_run(const std::vector<Command>& commands, std::vector<std::string> arguments) {
-  if (arguments.empty() || arguments.front() == "--help" || arguments.front() == "-h" ||
-      arguments.front() == "help") {
+  if (arguments.empty() || asks_for_help(arguments.front()) || arguments.front() == "help") {
     print_help(commands);
     return;
   }
   if (arguments.front() == "--version") {
     fmt::print("rewire {}\n", REWIRE_VERSION);
+    return;
+  }
+  if (asks_for_half_a_command(commands, arguments)) {
+    fmt::print("Commands:\n");
+    print_commands(commands_of(commands, arguments.front()));
     return;
   }
   const Command& command = take_command(commands, arguments);

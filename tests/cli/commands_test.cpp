@@ -13,9 +13,9 @@ namespace {
 
 using nlohmann::json;
 
-const std::vector<std::string> kCommands = {"init",   "run",     "grad",         "step",
-                                            "verify", "dump",    "bench",        "analyze",
-                                            "models", "plugins", "plugins info", "doctor"};
+const std::vector<std::string> kCommands = {
+    "train", "sweep", "eval",   "init",    "run",          "grad",       "step",        "verify", "analyze",
+    "dump",  "bench", "models", "plugins", "plugins info", "plugin new", "plugin test", "doctor"};
 
 Words words_of(const std::string& command) {
   const std::size_t space = command.find(' ');
@@ -47,6 +47,14 @@ TEST_CASE("Help names every command, and every command explains itself") {
     CHECK_THAT(own.out, REWIRE_CATCH_CONTAINS("rewire " + command) && REWIRE_CATCH_CONTAINS("--quiet") &&
                             REWIRE_CATCH_CONTAINS("--log-level"));
   }
+  // And it names no other.
+  const std::size_t list = help.out.find("\nCommands:\n") + 10;
+  const std::string rows = help.out.substr(list, help.out.find("\n\n", list) - list);
+  CHECK(static_cast<std::size_t>(std::count(rows.begin(), rows.end(), '\n')) == kCommands.size());
+  const Outcome half = rewire_command({"plugin", "--help"});
+  CHECK(half.code == 0);
+  CHECK_THAT(half.out, REWIRE_CATCH_CONTAINS("\n  plugin new ") &&
+                           REWIRE_CATCH_CONTAINS("\n  plugin test ") && !REWIRE_CATCH_CONTAINS("plugins"));
   const Outcome version = rewire_command({"--version"});
   CHECK(version.code == 0);
   CHECK(version.out == "rewire " REWIRE_TEST_VERSION "\n");
