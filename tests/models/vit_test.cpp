@@ -1,5 +1,5 @@
-// The vision transformer against timm's facts: names, shapes, order, counts, joins, rates, errors. The
-// numbers it computes are held to PyTorch in tests/parity.
+// The vision transformer against timm's facts: names, shapes, initialisation, order, counts, joins, rates,
+// errors. The numbers it computes are held to PyTorch in tests/parity.
 #include <cmath>
 #include <limits>
 #include <set>
@@ -8,6 +8,7 @@
 
 #include "ir/error.h"
 #include "ir/evaluate.h"
+#include "ir/init_text.h"
 #include "ir/ops/flops.h"
 #include "ir/residual.h"
 #include "ir/verify.h"
@@ -47,32 +48,37 @@ std::vector<const ir::Op*> ops_of(const ir::Module& module, Opcode code) {
   return found;
 }
 
-TEST_CASE("Parameters carry timm's names, shapes and order") {
+TEST_CASE("Parameters carry timm's names, shapes and initialisation, in its order") {
   ModelOptions options = small();
   options.depth = 1;
   const ir::Module module = models::build(options, 2);
   std::vector<std::string> got;
-  for (const ir::Parameter& p : module.parameters) got.push_back(p.name + " " + ir::to_string(p.type.shape));
-  const std::vector<std::string> want = {"cls_token [1,1,12]",
-                                         "pos_embed [1,5,12]",
-                                         "patch_embed.proj.weight [12,2,3,3]",
-                                         "patch_embed.proj.bias [12]",
-                                         "blocks.0.norm1.weight [12]",
-                                         "blocks.0.norm1.bias [12]",
-                                         "blocks.0.attn.qkv.weight [36,12]",
-                                         "blocks.0.attn.qkv.bias [36]",
-                                         "blocks.0.attn.proj.weight [12,12]",
-                                         "blocks.0.attn.proj.bias [12]",
-                                         "blocks.0.norm2.weight [12]",
-                                         "blocks.0.norm2.bias [12]",
-                                         "blocks.0.mlp.fc1.weight [15,12]",
-                                         "blocks.0.mlp.fc1.bias [15]",
-                                         "blocks.0.mlp.fc2.weight [12,15]",
-                                         "blocks.0.mlp.fc2.bias [12]",
-                                         "norm.weight [12]",
-                                         "norm.bias [12]",
-                                         "head.weight [5,12]",
-                                         "head.bias [5]"};
+  for (const ir::Parameter& p : module.parameters)
+    got.push_back(p.name + " " + ir::to_string(p.type.shape) + " " + ir::to_string(p.init));
+  const std::string matrix = " trunc_normal(0.02, 2.0)";
+  // PyTorch's Conv2d, which timm leaves alone: within 1 / sqrt(2 channels x 3 x 3).
+  const std::string bound = ir::spell_double(1 / std::sqrt(18.0));
+  const std::string convolution = " uniform(-" + bound + ", " + bound + ")";
+  const std::vector<std::string> want = {"cls_token [1,1,12] normal(1e-06)",
+                                         "pos_embed [1,5,12]" + matrix,
+                                         "patch_embed.proj.weight [12,2,3,3]" + convolution,
+                                         "patch_embed.proj.bias [12]" + convolution,
+                                         "blocks.0.norm1.weight [12] ones",
+                                         "blocks.0.norm1.bias [12] zeros",
+                                         "blocks.0.attn.qkv.weight [36,12]" + matrix,
+                                         "blocks.0.attn.qkv.bias [36] zeros",
+                                         "blocks.0.attn.proj.weight [12,12]" + matrix,
+                                         "blocks.0.attn.proj.bias [12] zeros",
+                                         "blocks.0.norm2.weight [12] ones",
+                                         "blocks.0.norm2.bias [12] zeros",
+                                         "blocks.0.mlp.fc1.weight [15,12]" + matrix,
+                                         "blocks.0.mlp.fc1.bias [15] zeros",
+                                         "blocks.0.mlp.fc2.weight [12,15]" + matrix,
+                                         "blocks.0.mlp.fc2.bias [12] zeros",
+                                         "norm.weight [12] ones",
+                                         "norm.bias [12] zeros",
+                                         "head.weight [5,12]" + matrix,
+                                         "head.bias [5] zeros"};
   CHECK(got == want);
 }
 
