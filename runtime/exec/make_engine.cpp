@@ -15,10 +15,18 @@
 namespace rewire::runtime {
 namespace {
 
+// The gaps of the memory plan are poisoned and checked with every run.
+#if defined(REWIRE_DEBUG_CHECKS)
+constexpr bool kCheckMemory = true;
+#else
+constexpr bool kCheckMemory = false;
+#endif
+
 std::unique_ptr<JitEngine> make_jit(const ir::Module& module, int threads, const ChoiceRecord& /*choices*/,
                                     const std::vector<KernelOverride>& /*overrides*/) {
   JitEngineOptions options;
   options.threads = threads;
+  options.check_memory = kCheckMemory;
   options.cache_directory = kernel_cache_directory();
   return make_jit_engine(module, options);
 }
@@ -37,6 +45,7 @@ std::unique_ptr<JitEngine> make_cuda(const ir::Module& module, int /*threads*/, 
   options.compile_processes = compile_processes();
   options.choices = choices;
   options.overrides = overrides;
+  options.check_memory = kCheckMemory;
   std::unique_ptr<JitEngine> engine = make_cuda_engine(module, options);
   hold_context();
   return engine;
