@@ -48,6 +48,7 @@ runtime::SweepJob make_job(const Request& request, const runtime::Sweep& sweep, 
     try {
       Network result = resolve(network);
       rewritten_module(result, 1);
+      runtime::check_reached(result.plugins, result.recipe.train.epochs);
       return result;
     } catch (const UserError& error) {
       user_error("{}: {}: {}", place, run.name, error.what());

@@ -49,6 +49,17 @@ void initialise_plugins(const ir::Module& module, const std::vector<PluginHandle
   for (auto& [name, tensor] : written) state.insert_or_assign(name, std::move(tensor));
 }
 
+void check_reached(const std::vector<PluginHandle>& plugins, std::int64_t epochs) {
+  for (const PluginHandle& plugin : plugins) {
+    const std::int64_t from = plugin->filters().from_epoch();
+    if (from < epochs) continue;
+    user_error(
+        "plugin '{}': from_epoch={} is never reached: the last of train.epochs={} is epoch {}; lower it, or "
+        "train longer",
+        plugin->name(), from, epochs, epochs - 1);
+  }
+}
+
 std::vector<std::int64_t> switch_epochs(const std::vector<PluginHandle>& plugins, std::int64_t epochs) {
   std::set<std::int64_t> starts = {0};
   for (const PluginHandle& plugin : plugins) {

@@ -66,6 +66,8 @@ void apply_plugins(ir::Module& module, const std::vector<PluginHandle>& plugins,
 /// parameters.
 void initialise_plugins(const ir::Module& module, const std::vector<PluginHandle>& plugins,
                         std::uint64_t seed, TensorMap& state, std::int64_t epoch = 0);
+/// UserError where a plugin begins in none of a run's epochs: it would never be on.
+void check_reached(const std::vector<PluginHandle>& plugins, std::int64_t epochs);
 /// The epochs below `epochs` in which a plugin goes on or off, and epoch 0.
 std::vector<std::int64_t> switch_epochs(const std::vector<PluginHandle>& plugins, std::int64_t epochs);
 

@@ -64,6 +64,7 @@ std::vector<std::string> RunPrograms::names() const {
 
 RunPrograms make_run_programs(const NetworkSource& source, const TrainOptions& options,
                               const RunShape& shape) {
+  check_reached(source.plugins, shape.epochs);
   RunPrograms programs;
   for (const std::int64_t epoch : switch_epochs(source.plugins, shape.epochs)) {
     const Phase phase{epoch, epoch == 0 ? "" : fmt::format("_from_{}", epoch)};

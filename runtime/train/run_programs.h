@@ -51,7 +51,7 @@ struct RunShape {
 };
 
 /// Programs step (or accumulate and apply) for `batch` images and eval for `eval_batch`, for each phase.
-/// UserError where two phases disagree about a parameter.
+/// UserError where two phases disagree about a parameter, or a plugin begins after the last epoch.
 RunPrograms make_run_programs(const NetworkSource& source, const TrainOptions& options,
                               const RunShape& shape);
 

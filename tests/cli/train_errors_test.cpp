@@ -67,6 +67,25 @@ TEST_CASE("Data that is missing, truncated or no match for the network is refuse
                     data.file("train-images-idx3-ubyte.gz") + ": truncated gzip data");
 }
 
+TEST_CASE("A plugin whose first epoch is none of the run's is refused before a folder is made") {
+  const std::string gain = plugin_file("gain");
+  check_refused_run({"--plugin", gain + ":from_epoch=2"},
+                    "plugin 'gain': from_epoch=2 is never reached: the last of train.epochs=2 is epoch 1; "
+                    "lower it, or train longer");
+  check_refused_run({"--plugin", gain, "--plugin", gain + ":slot=shortcut,from_epoch=1000,to_epoch=1001"},
+                    "plugin 'gain': from_epoch=1000 is never reached: the last of train.epochs=2 is epoch 1; "
+                    "lower it, or train longer");
+  check_refused_run({"--plugin", gain + ":from_epoch=1,to_epoch=1"},
+                    "plugin 'gain': from_epoch=1 and to_epoch=1 leave no epoch: to_epoch is the first one "
+                    "off again");
+  // What only looks at the network has no epochs to end.
+  for (const char* command : {"dump", "verify"}) {
+    CAPTURE(command);
+    CHECK(rewire_command(Words{command} + kModel + Words{"--quiet", "--plugin", gain + ":from_epoch=1000"})
+              .code == 0);
+  }
+}
+
 TEST_CASE("Weights that are corrupt or of the wrong shape are refused before a folder is made") {
   const Workplace work;
   REQUIRE(work.init(kModel + Words{"--set", "model.dim=12"}).code == 0);
