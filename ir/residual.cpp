@@ -5,8 +5,12 @@
 
 namespace rewire::ir {
 
+std::string Join::describe_block() const {
+  return fmt::format("{}blocks.{}", scope == "encoder" ? "" : scope + "_", block);
+}
+
 std::string Join::describe() const {
-  return fmt::format("blocks.{}.{}", block, site);
+  return fmt::format("{}.{}", describe_block(), site);
 }
 
 Join read_join(const Op& residual) {

@@ -35,7 +35,10 @@ struct Join {
   std::string shortcut_owner;  // the plugin that claimed the slot; "" if unclaimed
   std::string branch_owner;
 
-  /// "blocks.3.attn", for messages and names of added parameters (blocks.3.join_attn.*).
+  /// "blocks.3" in the encoder, "decoder_blocks.3" in the decoder, and so in any other scope.
+  std::string describe_block() const;
+  /// "blocks.3.attn", for messages and names of added parameters (blocks.3.join_attn.*). It
+  /// begins as describe_block does, so that joins of different scopes never share it.
   std::string describe() const;
 };
 

@@ -121,7 +121,7 @@ typedef struct rewire_join {
   int64_t block, stage;
   int64_t join_index, join_count; /* over all joins of the scope, whatever the user's filters */
   int64_t heads;                  /* 0 where there are none */
-  const char* name;               /* "blocks.3.attn" */
+  const char* name;               /* "blocks.3.attn"; "decoder_blocks.3.attn" */
   const char* site;               /* "attn", "mlp", "conv" */
   const char* scope;              /* "encoder", "decoder" */
   const char* last_weight;        /* the weight that ends the branch */

@@ -380,7 +380,7 @@ class Join {
     input = value(join.input);
   }
 
-  std::string name;                       // "blocks.3.attn"
+  std::string name;                       // "blocks.3.attn"; "decoder_blocks.3.attn"
   std::string site;                       // "attn", "mlp", "conv"
   std::string scope;                      // "encoder", "decoder"
   std::string last_weight;                // full name of the weight that ends the branch

@@ -13,7 +13,7 @@ namespace rewire::runtime {
 /// The joins of one block in the order of the network. Its entrance is the stream of the first of them, its
 /// exit the value of the last.
 struct Block {
-  std::string name;  // "blocks.3"; "decoder blocks.3" outside the encoder
+  std::string name;  // "blocks.3"; "decoder_blocks.3" in the decoder
   std::vector<ir::Join> joins;
   std::vector<std::size_t> join_ops;  // body indices of their `residual` ops
   ir::Value entrance, exit;

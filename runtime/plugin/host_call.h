@@ -66,7 +66,7 @@ class HostCall {
   void write_join(std::uint32_t join, const ir::Join& facts);
   /// Notes that this call sets a slot of the join; false if it has done so before.
   bool sets_first(const ir::Join& join, std::string_view slot) {
-    return set_.insert(fmt::format("{} {} {}", join.scope, join.describe(), slot)).second;
+    return set_.insert(fmt::format("{} {}", join.describe(), slot)).second;
   }
   /// Emits right before the join; the ops are located at join and plugin.
   ir::Builder builder_at(std::uint32_t join);

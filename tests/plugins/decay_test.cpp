@@ -187,6 +187,14 @@ TEST_CASE("A trained alpha is one number a join that starts at 1 and decays if i
       CHECK(alpha->decay == decays);
     }
   }
+  // Encoder and decoder have one each where both have a block of the number.
+  const ir::Module both =
+      rewritten(residual_net({.depth = 1, .decoder_depth = 1}), {"decay:learnable=true,scope=all"});
+  for (const char* name :
+       {"blocks.0.join_attn.alpha", "blocks.0.join_mlp.alpha", "decoder_blocks.0.join_mlp.alpha"}) {
+    CAPTURE(name);
+    CHECK(both.find_parameter(name) != nullptr);
+  }
   // Of f32 for narrow streams.
   const ir::Module narrow = rewritten(single_join({ir::DType::bf16, {2, 3, 5}}), {"decay:learnable=true"});
   CHECK(narrow.find_parameter("blocks.0.join_mlp.alpha")->type.dtype == ir::DType::f32);

@@ -60,6 +60,24 @@ TEST_CASE("Each block draws by itself and for all its joins, as often as the pro
   }
 }
 
+TEST_CASE("Blocks of one number in encoder and decoder draw each by itself") {
+  const ResidualNet both{.depth = 1, .decoder_depth = 1};
+  const std::vector<std::vector<std::string>> patterns = {
+      {}, {"orthogonal"}, {"orthogonal:scope=decoder"}, {"orthogonal:scope=all"}};
+  std::map<std::vector<double>, std::size_t> pattern_of;
+  for (std::size_t i = 0; i < patterns.size(); ++i) pattern_of[Net(patterns[i], both)(0)] = i;
+  REQUIRE(pattern_of.size() == patterns.size());
+  Net net({"orthogonal:probability=0.5,scope=all"}, both);
+  constexpr int kSteps = 400;
+  std::vector<int> counts(patterns.size(), 0);
+  for (int step = 0; step < kSteps; ++step) ++counts[pattern_of.at(net(step))];
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    CAPTURE(i, counts[i]);
+    const double deviation = std::sqrt(0.25 * 0.75 / kSteps);
+    CHECK(std::abs(counts[i] / double{kSteps} - 0.25) < 4 * deviation);
+  }
+}
+
 TEST_CASE("The draw of a step is the same each time, and does not depend on which blocks are chosen") {
   Net all({"orthogonal:probability=0.5"}), second({"orthogonal:probability=0.5,layers=1"});
   Net first_off({"orthogonal:layers=1"}), plain({});

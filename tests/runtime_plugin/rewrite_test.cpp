@@ -21,7 +21,7 @@ std::vector<std::string> changed_joins(const ir::Module& module) {
   const ir::Function& forward = module.function("forward");
   for (std::size_t at : ir::find_joins(forward)) {
     const ir::Join join = ir::read_join(forward.body[at]);
-    if (join.branch_slot != join.branch) names.push_back(join.scope + " " + join.describe());
+    if (join.branch_slot != join.branch) names.push_back(join.describe());
   }
   return names;
 }
@@ -138,14 +138,12 @@ TEST_CASE("The same plugin may stand twice with disjoint filters") {
 TEST_CASE("Filters choose the joins that a plugin sees") {
   using Names = std::vector<std::string>;
   const ResidualNet net{.depth = 4, .decoder_depth = 2};
-  CHECK(changed_by("", {.depth = 1, .decoder_depth = 1}) ==
-        Names{"encoder blocks.0.attn", "encoder blocks.0.mlp"});
-  CHECK(changed_by("sites=mlp,layers=0+2-3", net) ==
-        Names{"encoder blocks.0.mlp", "encoder blocks.2.mlp", "encoder blocks.3.mlp"});
-  CHECK(changed_by("sites=attn+mlp,layers=2", net) == Names{"encoder blocks.2.attn", "encoder blocks.2.mlp"});
-  CHECK(changed_by("scope=decoder,layers=1", net) == Names{"decoder blocks.1.mlp"});
+  CHECK(changed_by("", {.depth = 1, .decoder_depth = 1}) == Names{"blocks.0.attn", "blocks.0.mlp"});
+  CHECK(changed_by("sites=mlp,layers=0+2-3", net) == Names{"blocks.0.mlp", "blocks.2.mlp", "blocks.3.mlp"});
+  CHECK(changed_by("sites=attn+mlp,layers=2", net) == Names{"blocks.2.attn", "blocks.2.mlp"});
+  CHECK(changed_by("scope=decoder,layers=1", net) == Names{"decoder_blocks.1.mlp"});
   CHECK(changed_by("scope=all,layers=1", net) ==
-        Names{"encoder blocks.1.attn", "encoder blocks.1.mlp", "decoder blocks.1.mlp"});
+        Names{"blocks.1.attn", "blocks.1.mlp", "decoder_blocks.1.mlp"});
 }
 
 TEST_CASE("Epochs switch a plugin on and off: from the first, up to the second") {
@@ -190,6 +188,25 @@ TEST_CASE("A weight that a plugin adds hangs on its join and trains") {
   CHECK(scale->role == "join");
   CHECK(scale->site == "attn");
   CHECK(scale->block == 1);
+}
+
+TEST_CASE("Joins of one number in encoder and decoder have weights and random streams of their own") {
+  const ResidualNet net{.depth = 1, .decoder_depth = 1};
+  const ir::Module module = rewritten(residual_net(net), {load("every_function", "scope=all")});
+  const std::vector<std::string> prefixes = {"blocks.0.join_attn", "blocks.0.join_mlp",
+                                             "decoder_blocks.0.join_mlp"};
+  std::vector<std::string> want;
+  for (const std::string& prefix : prefixes) {
+    CAPTURE(prefix);
+    CHECK(module.find_parameter(prefix + ".matrix") != nullptr);
+    want.push_back(prefix + ".every_function.keep");
+  }
+  std::vector<std::string> streams;
+  for (const ir::Op& op : module.function("forward").body) {
+    if (op.code == ir::Opcode::random_uniform) streams.push_back(op.attributes.get_string("stream"));
+  }
+  CHECK(streams == want);
+  CHECK_THAT(ir::print(module), REWIRE_CATCH_CONTAINS("loc(\"decoder_blocks.0.mlp.every_function\")"));
 }
 
 TEST_CASE("The path of a plugin in C computes what it says") {
