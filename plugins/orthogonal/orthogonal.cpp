@@ -15,9 +15,12 @@ namespace {
 
 using namespace rewire::plugin;
 
+/// f32 holds it and what the gradient divides by it. What f32 rounds to zero would make 0 / 0 of x = 0.
+constexpr double kLeastEps = 1e-30;
+
 constexpr rewire_parameter kParameters[] = {
     enum_parameter("mode", "feature", "feature|global", "project each token, or each sample as a whole"),
-    float_parameter("eps", "1e-6", "added to |x|^2", above(0)),
+    float_parameter("eps", "1e-6", "added to |x|^2", at_least(kLeastEps)),
     float_parameter("probability", "1",
                     "how likely a block is orthogonal in a training step; evaluation: always if >= 0.5",
                     between(0, 1)),

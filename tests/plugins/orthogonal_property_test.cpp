@@ -4,6 +4,8 @@
 #include <cmath>
 #include <random>
 
+#include "ir/autodiff/autodiff.h"
+#include "ir/builder.h"
 #include "ir/evaluate.h"
 #include "ir/residual.h"
 #include "runtime/exec/engine.h"
@@ -119,6 +121,36 @@ TEST_CASE("The same holds for what is compiled, to the roundings of f32") {
     arguments.emplace("x", runtime::to_host(drawn.x));
     arguments.emplace("f", runtime::to_host(drawn.f));
     check_property(drawn, runtime::to_double(engine->run("forward", arguments).at("added")).data, 1e-6);
+  }
+}
+
+TEST_CASE(
+    "At the smallest eps a stream of zeros has the branch for its value, and gradients that are finite") {
+  for (const char* mode : {"feature", "global"}) {
+    CAPTURE(mode);
+    const ir::TensorType type{DType::f32, {2, 3, 5}};
+    ir::Module module = rewritten(single_join(type), {fmt::format("orthogonal:mode={},eps=1e-30", mode)});
+    ir::Function& forward = module.function("forward");
+    ir::Builder b(module, forward);
+    const ir::Value g = b.argument("g", type);
+    const ir::Value loss = b.reshape(b.sum(b.mul(forward.result("y"), g), {0, 1, 2}), {});
+    const ir::Value wrt[] = {forward.argument("x"), forward.argument("f")};
+    const std::vector<ir::Value> gradients = ir::differentiate(b, loss, wrt);
+    forward.results.push_back({"dx", gradients[0]});
+    forward.results.push_back({"df", gradients[1]});
+
+    const auto engine = runtime::make_jit_engine(module);
+    const runtime::HostTensor f = runtime::to_host(sample(type, 1.1)),
+                              cotangent = runtime::to_host(sample(type, 2.9));
+    runtime::TensorMap arguments;
+    arguments.emplace("x", runtime::to_host(Tensor(type)));
+    arguments.emplace("f", f.clone());
+    arguments.emplace("g", cotangent.clone());
+    const runtime::TensorMap results = engine->run("forward", arguments);
+    const auto values = [](const runtime::HostTensor& tensor) { return runtime::to_double(tensor).data; };
+    CHECK(values(results.at("y")) == values(f));
+    CHECK(values(results.at("dx")) == values(cotangent));
+    CHECK(values(results.at("df")) == values(cotangent));
   }
 }
 
