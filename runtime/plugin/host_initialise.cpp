@@ -36,7 +36,10 @@ std::int32_t write_weight(rewire_call token, const char* name, const double* dat
   return guarded_status(token, [&](HostCall& call) {
     const ir::TensorType& type = checked_type(call, name, data, count);
     for (std::uint64_t i = 0; i < count; ++i) {
-      if (!std::isfinite(data[i])) user_error("it wrote {} into '{}' at element {}", data[i], name, i);
+      if (!std::isfinite(ir::round_to(type.dtype, data[i]))) {
+        user_error("it wrote {} into '{}' at element {}, which is no finite {}", data[i], name, i,
+                   ir::dtype_name(type.dtype));
+      }
     }
     call.write_weight(name, ir::Tensor(type, std::vector<double>(data, data + count)));
   });

@@ -325,6 +325,11 @@ TEST_CASE("Drop path, LayerScale and joins that it cannot initialise are refused
         "leaves "
         "the weights as they are");
   CHECK(refused(residual_net({.depth = 1}), "skipless:reinit=false") == "(nothing was thrown)");
+  // Weights that the matrices' dtype has no number for.
+  CHECK_THAT(
+      refused(models::build(vit(16, 2, 1), 1), "skipless:scale=1e60"),
+      REWIRE_CATCH_CONTAINS("plugin 'skipless': it wrote ") &&
+          REWIRE_CATCH_CONTAINS("into 'blocks.0.attn.qkv.weight' at element 512, which is no finite f32"));
   ir::Module images = single_join({ir::DType::f32, {2, 4, 3, 3}}, {.batch = 0, .token = 2, .channel = 1});
   images.function("forward").body.back().attributes.set("site", std::string("conv"));
   CHECK(
