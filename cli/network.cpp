@@ -59,6 +59,13 @@ void make_paths_absolute(runtime::Recipe& recipe) {
   }
 }
 
+/// What a plugin would be refused for when it goes on or off during training is refused at once.
+void check_later_epochs(const Network& network) {
+  for (const std::int64_t epoch : runtime::switch_epochs(network.plugins)) {
+    if (epoch > 0) runtime::rewritten_forward(network_source(network), 1, epoch);
+  }
+}
+
 /// A module's batch is fixed: training and evaluation take it.
 void take_batch(const ir::Module& module, runtime::Recipe& recipe) {
   const ir::Function& forward = module.function("forward");
@@ -123,6 +130,7 @@ Network resolve(const NetworkRequest& request) {
     if (is_given) spec.name = absolute(path);  // the recipe finds it again without --plugin-path
     spec.values = runtime::plugin_values(*network.plugins.back());
   }
+  check_later_epochs(network);
   return network;
 }
 

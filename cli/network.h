@@ -30,7 +30,8 @@ struct Network {
   std::vector<runtime::PluginHandle> plugins;
 };
 
-/// Reads the recipe or module and loads the plugins.
+/// Reads the recipe or module and loads the plugins. UserError also for a rewrite that would be refused in
+/// any later epoch.
 Network resolve(const NetworkRequest& request);
 
 /// What the runtime's run programs are built from; it refers to the network, which must outlive it.

@@ -37,16 +37,21 @@ void apply_plugins(ir::Module& module, const std::vector<PluginHandle>& plugins,
   module = std::move(rewritten);
 }
 
-void initialise_plugins(const ir::Module& module, const std::vector<PluginHandle>& plugins,
-                        std::uint64_t seed, TensorMap& state, std::int64_t epoch) {
+std::vector<Initialised> initialise_plugins(const ir::Module& module,
+                                            const std::vector<PluginHandle>& plugins, std::uint64_t seed,
+                                            TensorMap& state, std::int64_t epoch) {
   TensorMap written;
+  std::vector<Initialised> hooks;
   for (const PluginHandle& plugin : plugins) {
     if (plugin->descriptor().initialise == nullptr || !plugin->filters().active(epoch)) continue;
     in_the_name_of(*plugin, [&] {
-      HostCall(*plugin, seed, module, state, written).run(plugin->descriptor().initialise);
+      HostCall call(*plugin, seed, module, state, written);
+      call.run(plugin->descriptor().initialise);
+      hooks.push_back({std::string(plugin->name()), plugin->filters().from_epoch(), call.written_names()});
     });
   }
   for (auto& [name, tensor] : written) state.insert_or_assign(name, std::move(tensor));
+  return hooks;
 }
 
 void check_reached(const std::vector<PluginHandle>& plugins, std::int64_t epochs) {

@@ -143,6 +143,7 @@ ir::Tensor HostCall::read_weight(std::string_view name) const {
 
 void HostCall::write_weight(std::string_view name, const ir::Tensor& tensor) {
   written_->insert_or_assign(std::string(name), to_host(tensor));
+  written_names_.emplace(name);
 }
 
 const rewire_host& host_table() {

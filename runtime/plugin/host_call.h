@@ -80,6 +80,8 @@ class HostCall {
   const ir::TensorType& weight_type(std::string_view name) const;
   ir::Tensor read_weight(std::string_view name) const;
   void write_weight(std::string_view name, const ir::Tensor& tensor);
+  /// Of the weights that this call wrote, sorted.
+  std::vector<std::string> written_names() const { return {written_names_.begin(), written_names_.end()}; }
 
  private:
   const Plugin& plugin_;
@@ -92,6 +94,7 @@ class HostCall {
   std::vector<ir::Value> joins_;  // results of the `residual` ops: they stay when ops are inserted
   std::set<std::string, std::less<>> texts_;
   std::set<std::string, std::less<>> set_;  // the slots that sets_first has seen
+  std::set<std::string> written_names_;
   bool failed_ = false;
   bool refused_ = false;  // what failed is that the plugin refuses
   std::string error_;

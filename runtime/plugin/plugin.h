@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -62,13 +63,21 @@ class PluginRefusal : public UserError {
 /// plugin.
 void apply_plugins(ir::Module& module, const std::vector<PluginHandle>& plugins, std::uint64_t seed,
                    std::int64_t epoch = 0);
+/// What the initialise hook of a plugin wrote.
+struct Initialised {
+  std::string plugin;
+  std::int64_t from_epoch = 0;
+  std::vector<std::string> weights;  // their names, sorted
+};
 /// The initialise hooks of the plugins that are on in the given epoch, in order, over freshly initialised
-/// parameters.
-void initialise_plugins(const ir::Module& module, const std::vector<PluginHandle>& plugins,
-                        std::uint64_t seed, TensorMap& state, std::int64_t epoch = 0);
+/// parameters. One entry a hook.
+std::vector<Initialised> initialise_plugins(const ir::Module& module,
+                                            const std::vector<PluginHandle>& plugins, std::uint64_t seed,
+                                            TensorMap& state, std::int64_t epoch = 0);
 /// UserError where a plugin begins in none of a run's epochs: it would never be on.
 void check_reached(const std::vector<PluginHandle>& plugins, std::int64_t epochs);
 /// The epochs below `epochs` in which a plugin goes on or off, and epoch 0.
-std::vector<std::int64_t> switch_epochs(const std::vector<PluginHandle>& plugins, std::int64_t epochs);
+std::vector<std::int64_t> switch_epochs(const std::vector<PluginHandle>& plugins,
+                                        std::int64_t epochs = std::numeric_limits<std::int64_t>::max());
 
 }  // namespace rewire::runtime

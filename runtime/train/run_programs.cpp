@@ -5,6 +5,7 @@
 
 #include "ir/error.h"
 #include "ir/verify.h"
+#include "runtime/log.h"
 #include "runtime/train/weights.h"
 
 namespace rewire::runtime {
@@ -35,6 +36,24 @@ void merge(ir::Module& into, ir::Module from, const Phase& phase) {
     into.functions.push_back(std::move(function));
   }
   if (!training.empty()) into.attributes.set("training", training);
+}
+
+/// Says which plugins begin with this phase, when weights that they initialise have been trained in earlier
+/// ones: those stay as they are.
+void warn_of_late_hooks(const std::vector<Initialised>& hooks, const Phase& phase, const TensorMap& earlier) {
+  for (const Initialised& hook : hooks) {
+    if (hook.from_epoch == 0 || hook.from_epoch != phase.first_epoch) continue;
+    std::vector<std::string> late;
+    for (const std::string& name : hook.weights) {
+      if (earlier.contains(name)) late.push_back(name);
+    }
+    if (late.empty()) continue;
+    const std::string others =
+        late.size() == 1 ? ", which is" : fmt::format(" and {} more weights, which are", late.size() - 1);
+    write_log(LogLevel::warning, fmt::format("plugin '{}' is switched on at epoch {}: its initialisation is "
+                                             "not applied to '{}'{} trained before",
+                                             hook.plugin, hook.from_epoch, late.front(), others));
+  }
 }
 
 }  // namespace
@@ -98,7 +117,10 @@ TensorMap initial_weights(const NetworkSource& source, const RunPrograms& progra
   TensorMap weights;
   for (const Phase& phase : programs.phases) {
     const ir::Module module = rewritten_forward(source, 1, phase.first_epoch);
-    weights.merge(fresh_weights(module, source.plugins, source.seed, phase.first_epoch));
+    std::vector<Initialised> hooks;
+    TensorMap fresh = fresh_weights(module, source.plugins, source.seed, phase.first_epoch, &hooks);
+    warn_of_late_hooks(hooks, phase, weights);
+    weights.merge(std::move(fresh));
   }
   return weights;
 }

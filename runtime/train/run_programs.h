@@ -60,7 +60,8 @@ RunPrograms make_run_programs(const NetworkSource& source, const TrainOptions& o
 ir::Module make_eval_module(const NetworkSource& source, std::int64_t batch, std::int64_t epoch,
                             std::int64_t epochs);
 
-/// The weights that a run begins with: those of epoch 0's network, then what later phases add.
+/// The weights that a run begins with: those of epoch 0's network, then what later phases add. Where a plugin
+/// that goes on later would initialise others of them, the log has a line.
 TensorMap initial_weights(const NetworkSource& source, const RunPrograms& programs);
 
 }  // namespace rewire::runtime

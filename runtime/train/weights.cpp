@@ -42,9 +42,10 @@ bool is_weight(const ir::Parameter& parameter) {
 }
 
 TensorMap fresh_weights(const ir::Module& module, const std::vector<PluginHandle>& plugins,
-                        std::uint64_t seed, std::int64_t epoch) {
+                        std::uint64_t seed, std::int64_t epoch, std::vector<Initialised>* hooks) {
   TensorMap state = initialise(module, seed);
-  initialise_plugins(module, plugins, seed, state, epoch);
+  std::vector<Initialised> wrote = initialise_plugins(module, plugins, seed, state, epoch);
+  if (hooks != nullptr) *hooks = std::move(wrote);
   for (const ir::Parameter& parameter : module.parameters) {
     if (!is_weight(parameter)) state.erase(parameter.name);
   }

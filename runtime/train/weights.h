@@ -15,9 +15,11 @@ namespace rewire::runtime {
 
 bool is_weight(const ir::Parameter& parameter);
 
-/// The model's initialisation, then in their order the hooks of the plugins that are on in the epoch.
+/// The model's initialisation, then in their order the hooks of the plugins that are on in the epoch; `hooks`
+/// takes what each of them wrote.
 TensorMap fresh_weights(const ir::Module& module, const std::vector<PluginHandle>& plugins,
-                        std::uint64_t seed, std::int64_t epoch = 0);
+                        std::uint64_t seed, std::int64_t epoch = 0,
+                        std::vector<Initialised>* hooks = nullptr);
 
 /// From a safetensors file. Another floating dtype is converted; UserError naming the tensor, and both shapes
 /// where they differ, when a weight is missing, unexpected or of another shape. Only those that `required`

@@ -219,6 +219,24 @@ TEST_CASE("A file that is no plugin, one of another ABI, one that throws and wro
   refused("gain:", "is no key=value");
 }
 
+TEST_CASE("What a plugin would be refused for in a later epoch is refused at once") {
+  const std::string gain = plugin_file("gain");
+  const auto dump_with = [](const Words& plugins) {
+    Words words = Words{"dump"} + kModel + Words{"--quiet"};
+    for (const std::string& plugin : plugins) words = words + Words{"--plugin", plugin};
+    return rewire_command(words);
+  };
+  check_refusal(dump_with({gain + ":layers=99,from_epoch=1"}),
+                "plugin 'gain': layers=99: the last block is 0");
+  check_refusal(dump_with({plugin_file("misbehave") + ":act=throw,from_epoch=7"}),
+                "plugin 'misbehave': this model is not to its taste");
+  // Both are on in epoch 2 alone.
+  check_refusal(dump_with({gain + ":to_epoch=3", gain + ":from_epoch=2"}),
+                "plugin 'gain': the branch of blocks.0.attn is claimed already by plugin 'gain': use one of "
+                "the two, or give them disjoint sites= or layers=");
+  CHECK(dump_with({gain + ":to_epoch=2", gain + ":from_epoch=2"}).code == 0);
+}
+
 TEST_CASE("An output that cannot be written is refused before any work") {
   const Workplace work;
   check_refusal(work.run(kModel, "x.npy", "no/folder/out.npy"),

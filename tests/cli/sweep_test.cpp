@@ -193,6 +193,8 @@ TEST_CASE("What is wrong in a sweep is refused before anything is trained") {
        "plugins info " +
            plugin_file("gain") + "` lists them\n"},
       {replaced(good, "factor=0.5", "layers=7"), ":5: gain-layers=7-s0: plugin 'gain': "},
+      {replaced(good, "factor=0.5", "layers=7,from_epoch=1"),
+       "-s0: plugin 'gain': layers=7: the last block is 1\n"},
       {replaced(good, "factor=0.5", "from_epoch=4"),
        ":5: gain-from_epoch=4-s0: plugin 'gain': from_epoch=4 is never reached: the last of train.epochs=4 "
        "is epoch 3; lower it, or train longer\n"},

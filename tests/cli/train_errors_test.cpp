@@ -86,6 +86,22 @@ TEST_CASE("A plugin whose first epoch is none of the run's is refused before a f
   }
 }
 
+TEST_CASE("An initialisation that comes too late to be applied is told of in one line, where there is one") {
+  const Words loud = Words(kRun.begin(), kRun.end() - 1) + Words{"--log-level", "warning"};
+  const auto messages = [&](const std::string& plugin) {
+    const TemporaryFolder folder;
+    const Outcome outcome =
+        rewire_command(Words{"train"} + loud + Words{"--out", folder.file("run"), "--plugin", plugin});
+    CHECK(outcome.code == 0);
+    return outcome.err;
+  };
+  CHECK(messages(plugin_file("gain") + ":from_epoch=1") ==
+        "rewire: warning: plugin 'gain' is switched on at epoch 1: its initialisation is not applied to "
+        "'blocks.0.attn.proj.weight' and 3 more weights, which are trained before\n");
+  CHECK(messages(plugin_file("gain") + ":to_epoch=1").empty());
+  CHECK(messages(plugin_file("careless") + ":from_epoch=1").empty());  // its hook writes nothing
+}
+
 TEST_CASE("Weights that are corrupt or of the wrong shape are refused before a folder is made") {
   const Workplace work;
   REQUIRE(work.init(kModel + Words{"--set", "model.dim=12"}).code == 0);
