@@ -238,10 +238,13 @@ void check_attention(const Attention& got, const Attention& want) {
 
 // Means over twelve draws of Z, against figures that were measured apart from this code (197 independent
 // normed normal tokens, k = 64).
-TEST_CASE("The first attention of a ViT-B and of a ViT-S is as diagonal as the paper's") {
+TEST_CASE("The first attention of a ViT-B and of a ViT-S is as diagonal as the paper's, and as mimetic's") {
   check_attention(attention_of(vit(768, 12, 1), "skipless:sites=attn"), {4.2, 3.5, 14.0, 4.15, 0, 3.8, 0.75});
   check_attention(attention_of(vit(384, 6, 2), "skipless:alpha=1.8,beta=1,sites=attn"),
                   {4.0, 3.0, 18.45, 3.87, 0, 3.4, 0.985});
+  // Mimetic initialisation's alpha and beta, for contrast.
+  check_attention(attention_of(vit(384, 6, 2), "skipless:alpha=0.7,beta=0.7,sites=attn"),
+                  {1.8, 1.4, 10.64, 1.89, 0, 1.6, 0.954});
 }
 
 TEST_CASE(
