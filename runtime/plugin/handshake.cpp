@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::uint32_t kHandshakeSize = offsetof(rewire_plugin, name);
 /// What a descriptor of minor 0 has; a newer minor's is larger.
-constexpr std::uint32_t kAbi10PluginSize = offsetof(rewire_plugin, initialise) + sizeof(rewire_plugin::initialise);
+constexpr std::uint32_t kAbi10PluginSize =
+    offsetof(rewire_plugin, initialise) + sizeof(rewire_plugin::initialise);
 
 std::uint32_t abi_major(std::uint32_t abi) {
   return abi >> 16;

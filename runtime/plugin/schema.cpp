@@ -108,7 +108,8 @@ PluginParameterInfo ParameterSpec::info() const {
 
 std::vector<ParameterSpec> read_schema(const rewire_plugin& plugin) {
   std::vector<ParameterSpec> schema;
-  if (plugin.parameter_count > 0 && (plugin.parameters == nullptr || plugin.parameter_size < kAbi10ParameterSize)) {
+  if (plugin.parameter_count > 0 &&
+      (plugin.parameters == nullptr || plugin.parameter_size < kAbi10ParameterSize)) {
     user_error("its schema of {} parameters is missing or too small", plugin.parameter_count);
   }
   const char* at = reinterpret_cast<const char*>(plugin.parameters);
