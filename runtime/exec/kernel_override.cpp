@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kMostSourceBytes = 1 << 24;
 
 /// As a string of C.
-std::string quoted(std::string_view text) {
+std::string c_string(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') result += '\\';
@@ -79,7 +79,7 @@ void require_same_launch(const KernelOverride& given, std::string_view emitted) 
 }
 
 std::string override_text(const KernelOverride& given) {
-  return fmt::format("#line 1 {}\n{}\n", quoted(given.file), given.text);
+  return fmt::format("#line 1 {}\n{}\n", c_string(given.file), given.text);
 }
 
 void refuse_override(const KernelOverride& given, std::string_view log) {
