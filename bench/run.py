@@ -39,6 +39,19 @@ def cpu_name():
     return line.split(":", 1)[1].strip()
 
 
+def busy_cores(seconds=1.0):
+    """How many cores others keep busy, measured while every contender sleeps. A load average would remember our own work."""
+    def ticks():
+        with open("/proc/stat") as stat:
+            fields = [int(field) for field in stat.readline().split()[1:9]]  # guests are in user already
+        return sum(fields), fields[3] + fields[4]  # all, and idle or waiting for a disk
+
+    before = ticks()
+    time.sleep(seconds)
+    total, idle = (after - start for after, start in zip(ticks(), before))
+    return os.cpu_count() * (total - idle) / max(total, 1)
+
+
 def device_name(options):
     if options.device == "cpu":
         return cpu_name()
@@ -157,7 +170,8 @@ def take_turns(options, every, rounds, floors, launches):
         floors.update({contender.residual: [] for contender in own})
     try:
         for index in range(options.rounds):
-            say(f"  round {index + 1} of {options.rounds}, load {os.getloadavg()[0]:.1f}")
+            options.busy.append(busy_cores())
+            say(f"  round {index + 1} of {options.rounds}, others keep {options.busy[-1]:.1f} cores busy")
             for contender in every:
                 rounds[contender].append(contender.measure(options.steps))
             for contender in own if floors else ():
@@ -257,10 +271,11 @@ def main():
     options = parser.parse_args()
     options.residual = options.residual or DEFAULT_RESIDUALS
 
-    if options.device == "cpu" and os.getloadavg()[0] > 0.5:
-        say(f"others compute here (load {os.getloadavg()[0]:.1f}): no figure of this run is worth keeping")
+    options.busy = [busy_cores()]
+    if options.device == "cpu" and options.busy[0] > 0.25:
+        say(f"others keep {options.busy[0]:.1f} cores busy: no figure of this run is worth keeping")
     date = datetime.date.today().isoformat()
-    result = {"date": date, "cpu": cpu_name(), "threads": options.threads, "load": os.getloadavg()[0], "rounds": options.rounds,
+    result = {"date": date, "cpu": cpu_name(), "threads": options.threads, "rounds": options.rounds,
               "steps": options.steps, "dtype": options.dtype, "cases": []}
     if options.device == "cuda":
         result["device"] = device_name(options)
@@ -270,6 +285,7 @@ def main():
     path = options.out / f"{date}-{slug}.json"
     for model, batch in options.case or [("vit_tiny_28", 64), ("vit_s_cifar", 32)]:
         result["cases"].append(run_case(options, model, batch))
+        result["busy_cores"] = [round(cores, 2) for cores in options.busy]
         path.write_text(json.dumps(result, indent=1) + "\n")  # each case as it is done: the next may not be
         path.with_suffix(".md").write_text(markdown(result))
     print(markdown(result))
