@@ -61,5 +61,13 @@ if(REWIRE_FUZZERS)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     message(FATAL_ERROR "REWIRE_FUZZERS needs clang: configure with the preset asan")
   endif()
-  add_compile_options(-fsanitize=fuzzer-no-link)
+  # Comparisons are traced where what others wrote is read (rewire_reads_foreign_text): each is a call, which the evaluator
+  # would feel.
+  add_compile_options(-fsanitize=fuzzer-no-link -fno-sanitize-coverage=trace-cmp,indirect-calls)
 endif()
+# rewire_reads_foreign_text(SOURCE…): sources that a fuzz target is after.
+function(rewire_reads_foreign_text)
+  if(REWIRE_FUZZERS)
+    set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -fsanitize-coverage=trace-cmp)
+  endif()
+endfunction()

@@ -2,14 +2,16 @@
 # Installs what is missing, builds, and runs the tests.
 #
 #   scripts/test.sh                    release: every test
-#   scripts/test.sh asan               AddressSanitizer and UBSan: every test but those labelled `slow`, and the
+#   scripts/test.sh asan               AddressSanitizer and UBSan: every test but those labelled `slow` or `program`, and the
 #                                      libFuzzer targets, FUZZ_SECONDS each (30)
+#   scripts/test.sh asan-program       the tests labelled `program` there: the binary as a user meets it
 #   scripts/test.sh tsan               ThreadSanitizer: the tests labelled `threads`
 #   scripts/test.sh bare               the tests of ir, codegen and runtime, but those labelled `slow`, in a build without any
-#                                      plugins/NAME
+#                                      plugins/NAME and as on a machine without CUDA
 #   scripts/test.sh release asan tsan  one after the other
 #
-# JOBS bounds the parallel compiles and tests (default: the machine's cores).
+# JOBS bounds the parallel compiles and tests (default: the machine's cores). REWIRE_REQUIRE_NVRTC=1 lets tests that need NVRTC fail
+# where it is missing; without it they are skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -39,9 +41,9 @@ check() {  # check PRESET [CTest options…]
 [ $# -gt 0 ] || set -- release
 for set in "$@"; do
   case "$set" in
-    release | bare | asan | tsan) ;;
+    release | bare | asan | asan-program | tsan) ;;
     *)
-      printf "test: unknown set of tests '%s'; it takes release, bare, asan, tsan\n" "$set" >&2
+      printf "test: unknown set of tests '%s'; it takes release, bare, asan, asan-program, tsan\n" "$set" >&2
       exit 2
       ;;
   esac
@@ -57,11 +59,19 @@ for set in "$@"; do
       ;;
     bare)
       build bare floor_tests
-      for folder in build/bare/tests/{ir,codegen,runtime}*; do check "${folder#build/}" --label-exclude slow; done
+      (
+        unset REWIRE_REQUIRE_NVRTC
+        export REWIRE_CUDA_DRIVER=/nowhere REWIRE_NVRTC=/nowhere REWIRE_CUBLASLT=/nowhere
+        for folder in build/bare/tests/{ir,codegen,runtime}*; do check "${folder#build/}" --label-exclude slow; done
+      )
       ;;
     asan)
       build asan
-      check asan --label-exclude slow
+      check asan --label-exclude 'slow|program'
+      ;;
+    asan-program)
+      build asan
+      check asan --label-regex program
       ;;
     tsan)
       build tsan threaded_tests

@@ -2,6 +2,7 @@
 // NVRTC for one architecture: none may spill, and what each takes is held against a table.
 //
 //   cuda_matrix ARCH TABLE          compares; exit 1 with the lines that differ, 77 where there is no NVRTC
+//                                   (1 if REWIRE_REQUIRE_NVRTC is set)
 //   cuda_matrix ARCH TABLE --write  writes the table anew
 //
 // Of sm_89, whose blocks have less shared memory, those kernels alone that take the most of it.
@@ -12,6 +13,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <fstream>
 #include <functional>
@@ -160,8 +162,9 @@ bool report_missing(const std::vector<std::string>& was, const std::vector<std::
 
 int run(int arch, const std::string& path, bool write) {
   if (const auto missing = cuda::nvrtc_missing()) {
-    std::printf("skipped: %s\n", missing->c_str());
-    return kSkipped;
+    const bool required = std::getenv("REWIRE_REQUIRE_NVRTC") != nullptr;
+    std::printf("%s: %s\n", required ? "REWIRE_REQUIRE_NVRTC is set" : "skipped", missing->c_str());
+    return required ? 1 : kSkipped;
   }
   std::vector<NamedKernel> kernels = Matrix(cuda::device_target(arch)).kernels();
   if (arch == kSmallBlocks) keep_largest(kernels, kLargest);
