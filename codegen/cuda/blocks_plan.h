@@ -65,10 +65,19 @@ struct BlockPlan {
   bool by_partition = false;
 
   const BlockValue& value(tile::TileValue of) const { return values[static_cast<std::size_t>(of.id)]; }
+  /// Of a value whose home is shared memory.
+  const SharedArray& array_of(tile::TileValue of) const {
+    return arrays[static_cast<std::size_t>(value(of).array)];
+  }
 };
 
 /// The first bytes of shared memory serve reductions over the block.
 constexpr std::int64_t kBlockScratchBytes = 256;
+
+/// How many parts of a size a count takes.
+constexpr std::int64_t parts_of(std::int64_t count, std::int64_t size) {
+  return (count + size - 1) / size;
+}
 
 /// nullopt where the target has too little shared memory.
 std::optional<BlockPlan> plan_block(const tile::Kernel& kernel, const DeviceTarget& target);

@@ -170,6 +170,18 @@ std::string reduction_start(tile::ReduceKind kind, DType dtype) {
   return literal(-std::numeric_limits<double>::infinity(), dtype);
 }
 
+std::string conjunction(std::initializer_list<std::string> conditions) {
+  std::string text;
+  for (const std::string& condition : conditions) {
+    if (!condition.empty()) text += (text.empty() ? "" : " && ") + condition;
+  }
+  return text;
+}
+
+std::string_view reduction_functor(tile::ReduceKind kind) {
+  return kind == tile::ReduceKind::sum ? "Sum" : "Max";
+}
+
 std::string Expression::within(Binding outside) const {
   return binding > outside ? text : "(" + text + ")";
 }

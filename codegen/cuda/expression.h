@@ -2,6 +2,7 @@
 // evaluator: maximum and minimum pass NaN on, a float becomes an integer toward zero within its range.
 #pragma once
 
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,10 @@ std::string_view storage_type(ir::DType dtype);
 std::string literal(double value, ir::DType dtype);
 /// What a reduction starts with.
 std::string reduction_start(tile::ReduceKind kind, ir::DType dtype);
+/// Those of some conditions that are not empty, joined by "&&"; each binds at least as tightly.
+std::string conjunction(std::initializer_list<std::string> conditions);
+/// What the prelude's reductions over threads take for it: "Sum" or "Max".
+std::string_view reduction_functor(tile::ReduceKind kind);
 /// How tightly an expression's outermost operator binds.
 enum class Binding : std::uint8_t {
   condition,

@@ -87,6 +87,10 @@ std::vector<std::int32_t> axes_of(const tile::Kernel& kernel, AxisUse use) {
   return axes;
 }
 
+bool is_read_only(const tile::Kernel& kernel, const tile::Access& access) {
+  return kernel.arguments[static_cast<std::size_t>(access.argument)].use == tile::ArgumentUse::read;
+}
+
 std::string Terms::text(bool wide) const {
   std::string text;
   for (const auto& [stride, name] : products) {

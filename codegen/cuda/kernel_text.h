@@ -114,5 +114,7 @@ class KernelText {
 std::int64_t extent_of(const tile::Kernel& kernel, const std::vector<std::int32_t>& axes);
 /// The axes of one use, ascending.
 std::vector<std::int32_t> axes_of(const tile::Kernel& kernel, tile::AxisUse use);
+/// Whether nothing in the kernel writes what an access touches.
+bool is_read_only(const tile::Kernel& kernel, const tile::Access& access);
 
 }  // namespace rewire::codegen::cuda

@@ -70,6 +70,9 @@ struct RowsPlan {
 
   int elements() const { return vector * chunks; }
   int block_threads() const { return threads * groups; }
+  /// Whether every element of every thread is a lane of the row.
+  bool is_full() const { return lanes % (std::int64_t{elements()} * threads) == 0; }
+  bool is_block_row() const { return threads > 32 && groups == 1; }
   std::int64_t blocks() const { return outer * row_blocks * lane_blocks; }
   const ValueHome& home(tile::TileValue value) const { return homes[static_cast<std::size_t>(value.id)]; }
 };

@@ -1,0 +1,223 @@
+// Steps of a block kernel; see blocks_steps.h.
+#include "codegen/cuda/blocks_steps.h"
+
+#include <algorithm>
+#include <map>
+
+#include "codegen/cuda/kernel_text.h"
+#include "codegen/tile/walk.h"
+
+namespace rewire::codegen::cuda {
+namespace {
+
+using tile::Kernel;
+using tile::Node;
+using tile::TileValue;
+using Lanes = std::vector<std::int32_t>;
+
+constexpr std::int64_t kTileRegisters = 144;  // of a thread, for the elements of products
+
+class BlockStepper {
+ public:
+  BlockStepper(const Kernel& kernel, const std::vector<BlockValue>& values,
+               const std::set<std::int32_t>& staged, const std::set<std::int32_t>& narrow)
+      : kernel_(kernel), values_(values), staged_(staged), narrow_(narrow), known_at_(values.size(), -1) {}
+
+  BlockSteps steps() {
+    walk_section(kernel_.prologue);
+    const int body = section_begin_ = static_cast<int>(steps_.size());
+    for (const tile::Carried& carried : kernel_.carried) known_at(carried.entry) = section_begin_ - 1;
+    walk_section(kernel_.body);
+    section_begin_ = static_cast<int>(steps_.size());
+    for (const tile::Carried& carried : kernel_.carried) known_at(carried.last) = section_begin_ - 1;
+    const int body_end = section_begin_ - 1;
+    walk_section(kernel_.epilogue);
+    return {std::move(steps_), std::move(known_at_), body, body_end};
+  }
+
+ private:
+  const tile::ValueInfo& info(TileValue value) const {
+    return kernel_.values[static_cast<std::size_t>(value.id)];
+  }
+  const BlockValue& value(TileValue of) const { return values_[static_cast<std::size_t>(of.id)]; }
+  int& known_at(TileValue of) { return known_at_[static_cast<std::size_t>(of.id)]; }
+  bool on_tensor_cores(const tile::Dot& dot) const {
+    return narrow_.contains(dot.a.id) && narrow_.contains(dot.b.id);
+  }
+
+  bool has_step(const Node& node) const {
+    const TileValue result = tile::result_of(node);
+    if (!result) return true;
+    const BlockHome home = value(result).home;
+    return home != BlockHome::immediate && home != BlockHome::again;
+  }
+
+  void walk_section(const std::vector<Node>& nodes) {
+    for (const Node& node : nodes) {
+      if (is_deferred(node)) {
+        deferred_.insert(tile::result_of(node).id);
+        continue;
+      }
+      for (TileValue operand : tile::operands_of(node)) place_deferred(operand);
+      const TileValue result = tile::result_of(node);
+      if (!has_step(node)) {
+        known_at(result) = ready(node, BlockStep{});
+        continue;
+      }
+      BlockStep step = step_of(node);
+      const int first = std::max({ready(node, step), section_begin_, ordered(node)});
+      const int index = join(step, node, first);
+      steps_[static_cast<std::size_t>(index)].nodes.push_back(&node);
+      if (result) known_at(result) = index;
+      if (const tile::Access* access = tile::access_of(node); access != nullptr) touch(node, *access, index);
+    }
+  }
+
+  /// What a dot keeps in shared memory is loaded just before its first reader: what is read earlier may have
+  /// left its place by then.
+  bool is_deferred(const Node& node) const {
+    const auto* load = std::get_if<tile::Load>(&node);
+    return load != nullptr && !load->index && staged_.contains(load->result.id) &&
+           !narrow_.contains(load->result.id) && value(load->result).home == BlockHome::local &&
+           is_read_only(kernel_, load->access);
+  }
+
+  void place_deferred(TileValue operand) {
+    const BlockValue& source = value(operand);
+    if (source.home == BlockHome::again) {
+      for (TileValue inner : tile::operands_of(*source.node)) place_deferred(inner);
+    }
+    if (deferred_.erase(operand.id) == 0) return;
+    const BlockStep step = step_of(*source.node);
+    const int index = join(step, *source.node, std::max(section_begin_, static_cast<int>(steps_.size()) - 1));
+    steps_[static_cast<std::size_t>(index)].nodes.push_back(source.node);
+    known_at(operand) = index;
+  }
+
+  BlockStep step_of(const Node& node) const {
+    BlockStep step;
+    step.lanes = tile::iteration_lanes(kernel_, node);
+    step.kind = step.lanes.empty() ? StepKind::scalars : StepKind::loop;
+    if (const auto* reduce = std::get_if<tile::Reduce>(&node)) {
+      step = {StepKind::reduce, info(reduce->result).lanes, reduce->axes, {}};
+    } else if (const auto* dot = std::get_if<tile::Dot>(&node)) {
+      step.kind = StepKind::dot;
+      if (on_tensor_cores(*dot)) {
+        step.kind = StepKind::tensor_dot;
+        step.lanes = info(dot->result).lanes;
+        step.row = other_lane(dot->a, dot->contract);
+        step.column = other_lane(dot->b, dot->contract);
+      }
+    }
+    return step;
+  }
+
+  std::int32_t other_lane(TileValue of, std::int32_t lane) const {
+    const Lanes& lanes = info(of).lanes;
+    return lanes[0] == lane ? lanes[1] : lanes[0];
+  }
+  std::int64_t extent(std::int32_t axis) const { return kernel_.axes[static_cast<std::size_t>(axis)].extent; }
+
+  /// The first step in which all operands are known.
+  int ready(const Node& node, const BlockStep& step) {
+    int first = 0;
+    for (TileValue operand : tile::operands_of(node)) first = std::max(first, ready_after(operand, step));
+    return first;
+  }
+
+  /// The step of the operand itself where both run point by point over the same lanes, or by every thread, or
+  /// where the reader can do with the elements of a product that its own thread holds.
+  int ready_after(TileValue operand, const BlockStep& reader) {
+    const BlockValue& source = value(operand);
+    if (source.home == BlockHome::immediate) return 0;
+    if (source.home == BlockHome::again) return ready(*source.node, reader);
+    const int at = known_at(operand);
+    if (at < 0 || source.node == nullptr) return std::max(at + 1, 0);
+    const BlockStep& step = steps_[static_cast<std::size_t>(at)];
+    const bool together = (step.kind == StepKind::loop && reader.kind == StepKind::loop &&
+                           step.lanes == reader.lanes && !reader.lanes.empty()) ||
+                          (step.kind == StepKind::scalars && reader.kind == StepKind::scalars) ||
+                          runs_within(reader, step);
+    return together ? at : at + 1;
+  }
+
+  bool runs_within(const BlockStep& step, const BlockStep& product) const {
+    if (product.kind != StepKind::tensor_dot) return false;
+    if (step.kind == StepKind::loop) return step.lanes == product.lanes;
+    return step.kind == StepKind::reduce && step.reduced == Lanes{product.column} &&
+           step.lanes == Lanes{product.row} && fits(product, dots_of(product), true);
+  }
+
+  /// Whether registers hold a tile of so many products.
+  bool fits(const BlockStep& product, std::int64_t dots, bool whole_rows) const {
+    return dots * 4 * (whole_rows ? parts_of(extent(product.column), 8) : 2) <= kTileRegisters;
+  }
+
+  int join(const BlockStep& step, const Node& node, int first) {
+    for (int i = first; i < static_cast<int>(steps_.size()); ++i) {
+      BlockStep& other = steps_[static_cast<std::size_t>(i)];
+      if (other.kind == StepKind::tensor_dot && step.kind == StepKind::tensor_dot) {
+        if (other.row == step.row && other.column == step.column &&
+            fits(other, dots_of(other) + 1, other.whole_rows))
+          return i;
+      } else if (runs_within(step, other)) {
+        if (!reads_of(node, i)) continue;
+        other.whole_rows = other.whole_rows || step.kind == StepKind::reduce;
+        return i;
+      } else if (step.kind != StepKind::dot && other.kind == step.kind && other.lanes == step.lanes &&
+                 other.reduced == step.reduced) {
+        return i;
+      }
+    }
+    steps_.push_back(step);
+    return static_cast<int>(steps_.size()) - 1;
+  }
+
+  /// Whether a node reads what a step computes.
+  bool reads_of(const Node& node, int step) {
+    const auto operands = tile::operands_of(node);
+    return std::any_of(operands.begin(), operands.end(), [&](TileValue operand) {
+      const BlockValue& source = value(operand);
+      if (source.home == BlockHome::again) return reads_of(*source.node, step);
+      return source.node != nullptr && known_at(operand) == step;
+    });
+  }
+
+  /// What is read and written keeps its order, a step apart.
+  int ordered(const Node& node) {
+    const tile::Access* access = tile::access_of(node);
+    if (access == nullptr || std::holds_alternative<tile::Random>(node)) return 0;
+    if (kernel_.arguments[static_cast<std::size_t>(access->argument)].use != tile::ArgumentUse::read_write)
+      return 0;
+    const auto before = touched_.find(access->argument);
+    return before == touched_.end() ? 0 : before->second + 1;
+  }
+
+  void touch(const Node& node, const tile::Access& access, int step) {
+    if (!std::holds_alternative<tile::Random>(node)) touched_[access.argument] = step;
+  }
+
+  const Kernel& kernel_;
+  const std::vector<BlockValue>& values_;
+  const std::set<std::int32_t>& staged_;
+  const std::set<std::int32_t>& narrow_;
+  std::vector<BlockStep> steps_;
+  std::vector<int> known_at_;
+  std::set<std::int32_t> deferred_;
+  std::map<std::int32_t, int> touched_;  // by argument: the last step that read or wrote it
+  int section_begin_ = 0;
+};
+
+}  // namespace
+
+BlockSteps block_steps(const Kernel& kernel, const std::vector<BlockValue>& values,
+                       const std::set<std::int32_t>& staged, const std::set<std::int32_t>& narrow) {
+  return BlockStepper(kernel, values, staged, narrow).steps();
+}
+
+std::int64_t dots_of(const BlockStep& step) {
+  return std::count_if(step.nodes.begin(), step.nodes.end(),
+                       [](const Node* node) { return std::holds_alternative<tile::Dot>(*node); });
+}
+
+}  // namespace rewire::codegen::cuda

@@ -1,0 +1,275 @@
+// One level of a row kernel; see rows_level.h.
+#include "codegen/cuda/rows_level.h"
+
+#include <algorithm>
+
+#include "codegen/tile/walk.h"
+
+namespace rewire::codegen::cuda {
+namespace {
+
+using tile::Node;
+using tile::TileValue;
+
+std::string to_storage(const Expression& value, ir::DType dtype, ir::DType stored) {
+  if (arithmetic_type(dtype) == storage_type(stored)) return value.text;
+  return fmt::format("convert<{}>({})", storage_type(stored), value.text);
+}
+
+class LevelWriter {
+ public:
+  LevelWriter(const RowGuard& guard, const RowsPlan& plan, const KernelText& text, Lines& lines,
+              RowValues& values)
+      : guard_(guard), plan_(plan), kernel_(text.kernel()), text_(text), lines_(lines), values_(values) {}
+
+  void write(const std::vector<const Node*>& nodes) {
+    std::vector<const Node*> loop;
+    for (const Node* node : nodes) {
+      if (is_scalar(*node) && !std::holds_alternative<tile::Store>(*node)) write_scalar(*node);
+    }
+    for (const Node* node : nodes) {
+      if (is_scalar(*node) && std::holds_alternative<tile::Store>(*node))
+        write_scalar_store(std::get<tile::Store>(*node));
+    }
+    for (const Node* node : nodes) {
+      if (is_scalar(*node)) continue;
+      if (is_row_load(*node)) {
+        write_row_load(*node);
+      } else if (is_in_loop(*node)) {
+        loop.push_back(node);
+      }
+    }
+    if (!loop.empty()) write_loop(loop);
+    for (const Node* node : nodes) {
+      if (!is_scalar(*node) && is_row_store(*node)) write_row_store(std::get<tile::Store>(*node));
+    }
+  }
+
+ private:
+  bool is_scalar(const Node& node) const { return tile::iteration_lanes(kernel_, node).empty(); }
+
+  bool is_row_load(const Node& node) const {
+    if (std::holds_alternative<tile::Random>(node)) return !is_scalar(node);
+    const auto* load = std::get_if<tile::Load>(&node);
+    return load != nullptr && lane_pattern(kernel_, load->access) == LanePattern::contiguous &&
+           (!load->index || text_.info(load->index).lanes.empty());
+  }
+  bool is_row_store(const Node& node) const {
+    const auto* store = std::get_if<tile::Store>(&node);
+    return store != nullptr && lane_pattern(kernel_, store->access) == LanePattern::contiguous;
+  }
+
+  /// Immediates and index arithmetic appear where they are read.
+  bool is_in_loop(const Node& node) const {
+    if (is_row_store(node)) return !values_.is_array(std::get<tile::Store>(node).value);
+    const TileValue result = tile::result_of(node);
+    if (!result) return true;
+    return !std::holds_alternative<tile::Constant>(node) && !plan_.home(result).again;
+  }
+
+  // --- scalars
+
+  void write_scalar(const Node& node) {
+    const TileValue result = tile::result_of(node);
+    if (std::holds_alternative<tile::Constant>(node) || std::holds_alternative<tile::Index>(node)) return;
+    if (is_added(node)) return write_added(result);
+    if (const auto* load = std::get_if<tile::Load>(&node))
+      return values_.define(result, values_.loaded(*load));
+    if (const auto* random = std::get_if<tile::Random>(&node))
+      return values_.define(result, values_.drawn(*random, text_.element_index(random->element)));
+    values_.define(result, values_.pointwise(std::get<tile::Pointwise>(node)));
+  }
+
+  std::string wanted(const tile::Store& store) {
+    return conjunction(
+        {guard_.stores, store.predicate ? values_.read(store.predicate).within(Binding::conjunction) : ""});
+  }
+
+  void write_scalar_store(const tile::Store& store) {
+    const bool one = plan_.threads == 1 && plan_.lane_blocks == 1;
+    const std::string when = conjunction({one ? "" : "thread == 0", wanted(store)});
+    const ir::DType stored = text_.stored(store.access);
+    const Expression value = values_.read(store.value);
+    const std::string text =
+        fmt::format("{}[{}] = {};", text_.argument(store.access.argument), text_.element_index(store.access),
+                    to_storage(value, text_.info(store.value).dtype, stored));
+    lines_.line("{}{}", when.empty() ? "" : fmt::format("if ({}) ", when), text);
+  }
+
+  // --- whole rows
+
+  void write_row_load(const Node& node) {
+    const TileValue result = tile::result_of(node);
+    lines_.line("{} {}[L::kElements];", text_.type(result), text_.name(result));
+    if (const auto* random = std::get_if<tile::Random>(&node)) return write_row_of_draws(*random);
+    const auto& load = std::get<tile::Load>(node);
+    std::string pointer = text_.pointer(load.access);
+    if (load.index) pointer += " + " + values_.gathered(load);
+    lines_.line("load<L, {}>({}, {}, thread);",
+                aligned_lanes(kernel_, load.access, load.index ? load.index_stride : 0, plan_.vector),
+                text_.name(result), pointer);
+  }
+
+  /// A block of four words serves four neighbours, where a row begins with a block.
+  void write_row_of_draws(const tile::Random& random) {
+    const bool contiguous = lane_pattern(kernel_, random.element) == LanePattern::contiguous;
+    const std::string key = fmt::format("{}, {}, {:#x}ull", values_.read(random.seed).text,
+                                        values_.read(random.step).text, random.stream);
+    const std::string draw = random.normal ? "normal" : "uniform";
+    const std::string& name = text_.name(random.result);
+    if (contiguous && plan_.vector == 4 && aligned_lanes(kernel_, random.element, 0, 4) == 4) {
+      lines_.directive("#pragma unroll");
+      lines_.open("for (int e = 0; e < L::kElements; e += 4)");
+      lines_.line("const u64 element = u64({}) + L::lane(e, thread);", text_.outer_index(random.element));
+      lines_.line("const PhiloxBlock words = philox({}, element);", key);
+      lines_.directive("#pragma unroll");
+      lines_.line("for (int k = 0; k < 4; ++k) {}[e + k] = {}(words, element + k);", name, draw);
+      lines_.close();
+      return;
+    }
+    values_.open_elements();
+    values_.declare_lanes();
+    lines_.line("const u64 element = {};", text_.element_index(random.element));
+    lines_.line("{}[e] = {}(philox({}, element), element);", name, draw, key);
+    values_.close_elements();
+  }
+
+  void write_row_store(const tile::Store& store) {
+    const std::string value = values_.is_array(store.value) ? text_.name(store.value) : row_name_of(store);
+    const std::string when = wanted(store);
+    lines_.line("store<L, {}>({}, {}, thread{});", aligned_lanes(kernel_, store.access, 0, plan_.vector),
+                text_.pointer(store.access), value, when.empty() ? "" : ", " + when);
+  }
+
+  std::string row_name_of(const tile::Store& store) const {
+    return fmt::format("{}_row{}", text_.argument(store.access.argument), store.value.id);
+  }
+
+  // --- the loop over a thread's elements
+
+  /// Whether the loop needs to know which lane an element is.
+  bool needs_lanes(const std::vector<const Node*>& nodes) const {
+    return std::any_of(nodes.begin(), nodes.end(), [&](const Node* node) {
+      if (std::holds_alternative<tile::Load>(*node)) return true;
+      if (std::holds_alternative<tile::Store>(*node) && !is_row_store(*node)) return true;
+      const std::vector<TileValue> operands = tile::operands_of(*node);
+      return std::any_of(operands.begin(), operands.end(), [&](TileValue operand) {
+        return plan_.home(operand).lane && plan_.home(operand).again;
+      });
+    });
+  }
+
+  void write_loop(const std::vector<const Node*>& nodes) {
+    declare_results(nodes);
+    values_.open_elements();
+    if (needs_lanes(nodes)) values_.declare_lanes();
+    for (const Node* node : nodes) write_element(*node);
+    values_.close_elements();
+    for (const Node* node : nodes) {
+      if (const auto* reduce = std::get_if<tile::Reduce>(node)) finish_reduction(*reduce);
+    }
+  }
+
+  void declare_results(const std::vector<const Node*>& nodes) {
+    for (const Node* node : nodes) {
+      if (const auto* reduce = std::get_if<tile::Reduce>(node)) {
+        lines_.line("{} {} = {};", text_.type(reduce->result), text_.name(reduce->result),
+                    reduction_start(reduce->kind, text_.info(reduce->result).dtype));
+      } else if (const auto* store = std::get_if<tile::Store>(node)) {
+        if (is_row_store(*node))
+          lines_.line("{} {}[L::kElements];", text_.type(store->value), row_name_of(*store));
+      } else if (values_.is_array(tile::result_of(*node))) {
+        lines_.line("{} {}[L::kElements];", text_.type(tile::result_of(*node)),
+                    text_.name(tile::result_of(*node)));
+      }
+    }
+  }
+
+  bool is_added(const Node& node) const {
+    return std::any_of(plan_.carried.begin(), plan_.carried.end(),
+                       [&](const CarriedPlan& carried) { return carried.next == &node; });
+  }
+
+  /// next = entry + value, in place.
+  void write_added(TileValue next) {
+    for (std::size_t i = 0; i < plan_.carried.size(); ++i) {
+      const tile::Carried& carried = kernel_.carried[i];
+      if (carried.next != next) continue;
+      const bool scalar = text_.info(carried.entry).lanes.empty();
+      const std::string target = text_.name(carried.entry) + (scalar ? "" : "[e]");
+      const std::string sum = accumulate(*plan_.carried[i].additive, text_.info(next).dtype, target,
+                                         values_.read(plan_.carried[i].added));
+      lines_.line("{}{};", guard_.added.empty() ? "" : fmt::format("if ({}) ", guard_.added), sum);
+    }
+  }
+
+  void write_element(const Node& node) {
+    if (is_added(node)) return write_added(tile::result_of(node));
+    if (const auto* reduce = std::get_if<tile::Reduce>(&node)) return write_partial(*reduce);
+    if (const auto* store = std::get_if<tile::Store>(&node)) return write_element_store(*store, node);
+    if (const auto* load = std::get_if<tile::Load>(&node)) return write_element_load(*load);
+    values_.define(tile::result_of(node), values_.pointwise(std::get<tile::Pointwise>(node)));
+  }
+
+  void write_partial(const tile::Reduce& reduce) {
+    const std::string& name = text_.name(reduce.result);
+    const std::string sum =
+        accumulate(reduce.kind, text_.info(reduce.result).dtype, name, values_.read(reduce.operand));
+    lines_.line("{}{};", plan_.is_full() ? "" : "if (L::holds(e, thread)) ", sum);
+  }
+
+  void finish_reduction(const tile::Reduce& reduce) {
+    const std::string& name = text_.name(reduce.result);
+    const std::string_view op = reduction_functor(reduce.kind);
+    if (plan_.is_block_row()) {
+      lines_.line("{0} = over_block<{1}, {2}>({0}, shared);", name, op, plan_.threads);
+    } else if (plan_.threads > 1) {
+      lines_.line("{0} = over_threads<{1}, {2}>({0});", name, op, plan_.threads);
+    }
+    values_.know(reduce.result, name);
+  }
+
+  void write_element_load(const tile::Load& load) {
+    Expression value = values_.loaded(load);
+    if (!plan_.is_full())
+      value = {
+          fmt::format("L::holds(e, thread) ? {} : {}", value.text, literal(0, text_.info(load.result).dtype)),
+          Binding::condition};
+    values_.define(load.result, value);
+  }
+
+  void write_element_store(const tile::Store& store, const Node& node) {
+    const ir::DType dtype = text_.info(store.value).dtype;
+    if (is_row_store(node)) {
+      lines_.line("{}[e] = {};", row_name_of(store), values_.read(store.value).text);
+      return;
+    }
+    std::string repeated;  // lanes that the access does not know: the first of them writes
+    for (std::int32_t axis : plan_.lane_axes) {
+      if (store.access.strides[static_cast<std::size_t>(axis)] == 0 && text_.axis(axis).extent > 1)
+        repeated += fmt::format("{}{} == 0", repeated.empty() ? "" : " && ", text_.axis(axis).name);
+    }
+    const std::string when =
+        conjunction({plan_.is_full() ? "" : "L::holds(e, thread)", repeated, wanted(store)});
+    const Expression value = values_.read(store.value);
+    lines_.line("{}{}[{}] = {};", when.empty() ? "" : fmt::format("if ({}) ", when),
+                text_.argument(store.access.argument), text_.element_index(store.access),
+                to_storage(value, dtype, text_.stored(store.access)));
+  }
+
+  const RowGuard& guard_;
+  const RowsPlan& plan_;
+  const tile::Kernel& kernel_;
+  const KernelText& text_;
+  Lines& lines_;
+  RowValues& values_;
+};
+
+}  // namespace
+
+void write_level(const std::vector<const Node*>& nodes, const RowGuard& guard, const RowsPlan& plan,
+                 const KernelText& text, Lines& lines, RowValues& values) {
+  LevelWriter(guard, plan, text, lines, values).write(nodes);
+}
+
+}  // namespace rewire::codegen::cuda

@@ -1,0 +1,125 @@
+// Values of a row kernel as text; see rows_values.h.
+#include "codegen/cuda/rows_values.h"
+
+#include "codegen/tile/walk.h"
+#include "ir/error.h"
+
+namespace rewire::codegen::cuda {
+namespace {
+
+using tile::AxisUse;
+using tile::Node;
+using tile::TileValue;
+
+constexpr std::size_t kLongestInline = 60;  // a longer expression gets a name
+
+}  // namespace
+
+RowValues::RowValues(const RowsPlan& plan, const KernelText& text, Lines& lines)
+    : plan_(plan), text_(text), lines_(lines), texts_(text.kernel().values.size()) {}
+
+const Node* RowValues::definition(TileValue value) const {
+  const tile::Kernel& kernel = text_.kernel();
+  for (const auto* section : {&kernel.prologue, &kernel.body, &kernel.epilogue}) {
+    for (const Node& node : *section) {
+      if (tile::result_of(node) == value) return &node;
+    }
+  }
+  return nullptr;
+}
+
+Expression RowValues::read(TileValue value) {
+  if (is_array(value)) return {text_.name(value) + "[e]"};
+  Expression& known = texts_[static_cast<std::size_t>(value.id)];
+  if (!known.text.empty()) return known;
+  const Node* node = definition(value);
+  if (const auto* constant = std::get_if<tile::Constant>(node)) {
+    const std::string text = literal(constant->value, text_.info(value).dtype);
+    return {text, text[0] == '-' ? Binding::sign : Binding::value};
+  }
+  if (const auto* index = std::get_if<tile::Index>(node)) {
+    const tile::Axis& axis = text_.axis(index->axis);
+    const ir::DType dtype = text_.info(value).dtype;
+    if (axis.extent == 1) return {literal(0, dtype)};
+    return cast_expression({axis.name}, ir::DType::i32, dtype);
+  }
+  if (!plan_.home(value).again)
+    internal_error("tile kernel {}: %{} is read where it is not known", text_.kernel().name, value.id);
+  known = {text_.name(value)};
+  again_.push_back(value);
+  const std::string text = pointwise(std::get<tile::Pointwise>(*node)).text;
+  lines_.line("const {} {} = {};", text_.type(value), text_.name(value), text);
+  return known;
+}
+
+Expression RowValues::pointwise(const tile::Pointwise& node) {
+  std::vector<Expression> operands;
+  std::vector<ir::DType> dtypes;
+  for (TileValue operand : node.operands) {
+    operands.push_back(read(operand));
+    dtypes.push_back(text_.info(operand).dtype);
+  }
+  return pointwise_expression(node, operands, dtypes, text_.info(node.result).dtype);
+}
+
+void RowValues::define(TileValue value, const Expression& text) {
+  Expression& known = texts_[static_cast<std::size_t>(value.id)];
+  if (is_array(value)) {
+    lines_.line("{}[e] = {};", text_.name(value), text.text);
+  } else if (plan_.home(value).inlined && text.text.size() <= kLongestInline) {
+    known = text;
+  } else {
+    lines_.line("const {} {} = {};", text_.type(value), text_.name(value), text.text);
+    known = {text_.name(value)};
+  }
+}
+
+void RowValues::know(TileValue value, const std::string& name) {
+  texts_[static_cast<std::size_t>(value.id)] = {name};
+}
+
+Expression RowValues::loaded(const tile::Load& load) {
+  std::string index = text_.element_index(load.access);
+  if (load.index) index = index == "0" ? gathered(load) : index + " + " + gathered(load);
+  const std::string place = fmt::format("{}[{}]", text_.argument(load.access.argument), index);
+  const ir::DType dtype = text_.info(load.result).dtype;
+  if (storage_type(text_.stored(load.access)) == arithmetic_type(dtype)) return {place};
+  return {fmt::format("convert<{}>({})", arithmetic_type(dtype), place)};
+}
+
+Expression RowValues::drawn(const tile::Random& random, const std::string& element) {
+  return {fmt::format("{}(philox({}, {}, {:#x}ull, {}), {})", random.normal ? "normal" : "uniform",
+                      read(random.seed).text, read(random.step).text, random.stream, element, element)};
+}
+
+std::string RowValues::gathered(const tile::Load& load) {
+  return fmt::format(
+      "{}clamped({}, {})", load.index_stride == 1 ? "" : fmt::format("{}LL * ", load.index_stride),
+      cast_expression(read(load.index), text_.info(load.index).dtype, ir::DType::i64).text, load.index_limit);
+}
+
+void RowValues::open_elements() {
+  lines_.directive("#pragma unroll");
+  lines_.open("for (int e = 0; e < L::kElements; ++e)");
+}
+
+void RowValues::close_elements() {
+  lines_.close();
+  for (TileValue value : again_) texts_[static_cast<std::size_t>(value.id)] = {};
+  again_.clear();
+}
+
+void RowValues::declare_lanes() {
+  std::string name;
+  int axes = 0;
+  for (std::int32_t axis : plan_.lane_axes) {
+    if (text_.axis(axis).extent == 1) continue;
+    ++axes;
+    name = text_.axis(axis).name;
+  }
+  if (axes == 0) return;
+  lines_.line("const int {} = L::lane(e, thread);", axes == 1 ? name : "lane");
+  if (axes > 1) text_.declare_indices(lines_, AxisUse::lane, "lane");
+}
+
+}  // namespace rewire::codegen::cuda
