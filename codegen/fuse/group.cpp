@@ -133,6 +133,28 @@ std::set<int> Group::all_axes() const {
   return axes;
 }
 
+bool reduces_last(const ir::Shape& operand, const ir::Shape& result) {
+  for (std::size_t d = operand.size(); d-- > 0;) {
+    if (operand[d] > 1) return result[d] == 1;
+  }
+  return true;
+}
+
+std::vector<int> matching_axes(const Group& group, std::int64_t extent, const std::set<int>& taken) {
+  const int count = static_cast<int>(group.extents.size());
+  for (int last = count - 1; last >= 0; --last) {
+    std::int64_t product = 1;
+    std::vector<int> run;
+    for (int axis = last; axis >= 0 && !taken.contains(axis); --axis) {
+      product *= group.extents[static_cast<std::size_t>(axis)];
+      run.insert(run.begin(), axis);
+      if (product == extent) return run;
+      if (product > extent) break;
+    }
+  }
+  return {};
+}
+
 bool covers(const IndexMap& map, const ir::Shape& shape, const Extents& extents) {
   std::set<int> seen;
   for (std::size_t i = 0; i < shape.size(); ++i) {

@@ -57,6 +57,14 @@ struct Group {
   std::set<int> all_axes() const;  // those with extent > 1
 };
 
+/// Whether a reduction sums along rows. One that keeps the innermost dimension sums columns: it ends its
+/// group, and its result is complete only after all rows.
+bool reduces_last(const ir::Shape& operand, const ir::Shape& result);
+
+/// Axes that can stand for a reduced dimension of this extent: a run of neighbours that `taken` does not
+/// hold.
+std::vector<int> matching_axes(const Group& group, std::int64_t extent, const std::set<int>& taken);
+
 /// Every element of a tensor of this shape exactly once: each axis stands once, in one dimension, row-major,
 /// from 0.
 bool covers(const IndexMap& map, const ir::Shape& shape, const Extents& extents);

@@ -41,6 +41,9 @@ struct BiasedProduct {
   Source bias;
 };
 
+/// Ops of a group. Beyond this a kernel is no longer read by anybody, and its compilation dominates.
+constexpr std::size_t kMaxGroupOps = 200;
+
 class Grouping {
  public:
   Grouping(Prepared prepared, const FuseOptions& options);
@@ -69,9 +72,48 @@ class Grouping {
 
  private:
   const ir::Op& op(int index) const { return function().body[static_cast<std::size_t>(index)]; }
+
+  // A group with one op more, and what that asks of others: shape ops to carry out, values to keep dense.
+  struct Placement {
+    Group group;
+    std::vector<int> copies;
+    std::vector<ir::Value> dense;
+  };
+
+  // --- grouping.cpp: the walk over ops, and the order of nodes
   bool is_virtual(int index) const;
   void process(int index);
   bool copies_call(int copy) const;
+  void commit(int node, Placement placement, int index);
+  int add_node(GroupNode node);
+  void add_edges(int node, const ir::Op& producer);
+  std::vector<int> successors(int node) const;
+  bool reaches(std::vector<int> from, int to) const;
+  bool runs_first(int node, ir::Value value) const;
+  int first_op(int node) const;
+  bool updates_in_place(const Group& group) const;
+
+  // --- placement.cpp: how an op joins a group
+  std::optional<Placement> try_join(int index, int node) const;
+  bool worth_joining(const Group& group, int index, const AxisPlan& plan) const;
+  Group new_group(int index) const;
+  void place_operands(Placement& placement, int index) const;
+  Source resolve(Placement& placement, int index, std::size_t operand) const;
+  IndexMap start_map(const Group& group, int index, std::size_t operand) const;
+
+  // --- merge.cpp: how groups become one
+  void merge_consumers(int index, int node);
+  enum class Readers : std::uint8_t { all, first };
+  void merge_readers(ir::Value value, Readers which);
+  void absorb(int node, int other, Group merged);
+  std::optional<Group> try_merge(int into, int from, ir::Value shared) const;
+  std::vector<std::map<int, int>> alignments(const Group& into, const Group& from, ir::Value shared) const;
+  /// `axis_of`: what each axis of `second` becomes, an axis of `first`.
+  std::optional<Group> merged_group(const Group& first, Group second,
+                                    const std::map<int, int>& axis_of) const;
+  void refresh(Group& group) const;
+
+  // --- opaque.cpp: calls
   void process_opaque(int index);
   bool process_epilogue(int index);
   int sole_definition(ir::Value value, ir::Opcode code) const;
@@ -82,36 +124,6 @@ class Grouping {
   Source opaque_operand(ir::Value value, bool matrix);
   Source dense_operand(ir::Value value);
   void commit_opaque(GroupNode node, const ir::Op& result_op);
-
-  // A group with one op more, and what that asks of others: shape ops to carry out, values to keep dense.
-  struct Placement {
-    Group group;
-    std::vector<int> copies;
-    std::vector<ir::Value> dense;
-  };
-  std::optional<Placement> try_join(int index, int node) const;
-  Group new_group(int index) const;
-  void place_operands(Placement& placement, int index) const;
-  Source resolve(Placement& placement, int index, std::size_t operand) const;
-  IndexMap start_map(const Group& group, int index, std::size_t operand) const;
-  void commit(int node, Placement placement, int index);
-  void merge_consumers(int index, int node);
-  enum class Readers : std::uint8_t { all, first };
-  void merge_readers(ir::Value value, Readers which);
-  void absorb(int node, int other, Group merged);
-  std::vector<std::map<int, int>> alignments(const Group& into, const Group& from, ir::Value shared) const;
-  std::optional<Group> try_merge(int into, int from, ir::Value shared) const;
-  std::optional<Group> merged_group(const Group& first, Group second,
-                                    const std::map<int, int>& axis_of) const;
-  void refresh(Group& group) const;
-  bool reaches(std::vector<int> from, int to) const;
-  int first_op(int node) const;
-  bool updates_in_place(const Group& group) const;
-  std::vector<int> successors(int node) const;
-  void add_edges(int node, const ir::Op& producer);
-  int add_node(GroupNode node);
-  bool runs_first(int node, ir::Value value) const;
-  bool worth_joining(const Group& group, int index, const AxisPlan& plan) const;
 
   Prepared prepared_;
   bool fuse_, any_float_product_;
