@@ -19,8 +19,4 @@ struct EmittedGroup {
 EmittedGroup emit_group(const Grouping& grouping, Storage& storage, const GroupNode& node,
                         const Program& program, const WorkGrain& grain);
 
-/// to[...] = from[...], element by element, through strides.
-KernelLaunch emit_copy(const Program& program, const View& from, const View& to, const std::string& location,
-                       const WorkGrain& grain);
-
 }  // namespace rewire::codegen

@@ -4,6 +4,7 @@
 #include "codegen/fuse/attention.h"
 #include "codegen/fuse/emit.h"
 #include "codegen/fuse/grouping.h"
+#include "codegen/fuse/plain_kernels.h"
 #include "codegen/fuse/storage.h"
 #include "codegen/program.h"
 #include "codegen/tables.h"

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "codegen/fuse/emit.h"
+#include "codegen/fuse/plain_kernels.h"
 
 namespace rewire::codegen {
 namespace {
