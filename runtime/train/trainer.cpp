@@ -1,457 +1,33 @@
+// Runs begun and taken up again: choices, first state, folder; see trainer.h. Their steps are run_loop.h's.
 #include "runtime/train/trainer.h"
 
-#include <algorithm>
-#include <chrono>
-#include <cmath>
-#include <deque>
 #include <filesystem>
 #include <utility>
 
 #include "ir/error.h"
-#include "runtime/device/process.h"
-#include "runtime/exec/make_engine.h"
 #include "runtime/io/files.h"
-#include "runtime/io/safetensors.h"
-#include "runtime/train/data_feed.h"
-#include "runtime/train/metrics_log.h"
-#include "runtime/train/non_finite.h"
-#include "runtime/train/optimizer.h"
 #include "runtime/train/run_folder.h"
+#include "runtime/train/run_loop.h"
+#include "runtime/train/run_plan.h"
 #include "runtime/train/weights.h"
 
 namespace rewire::runtime {
 namespace {
 
-constexpr const char* kFinalWeights = "weights.safetensors";
 constexpr const char* kNetworkFile = "network.rir";
-/// One computes, the next has its inputs.
-constexpr std::size_t kRunsAhead = 2;
-constexpr const char* kWayOut =
-    "lower optimizer.lr, or set train.clip_norm";  // of numbers that are not finite
-
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double scalar(const TensorMap& results, std::string_view name) {
-  return static_cast<double>(results.find(name)->second.as<float>()[0]);
-}
-
-bool is_finite(const TensorMap& results) {
-  return results.find("finite")->second.as<std::uint8_t>()[0] != 0;
-}
-
-void add(TrainSums& sums, double loss, double correct, double grad_norm) {
-  ++sums.steps;
-  sums.loss += loss;
-  sums.correct += correct;
-  sums.grad_norm += grad_norm;
-}
-
-/// What a run needs before it may touch a folder: programs and data, checked against each other.
-struct Plan {
-  explicit Plan(const TrainRequest& request)
-      : recipe(request.recipe),
-        face(network_face(request.network.forward(1))),
-        train_data(recipe, Split::train, face),
-        test_data(recipe, Split::test, face),
-        steps_per_epoch(train_data.batches() / recipe.train.accumulate) {
-    if (steps_per_epoch == 0) {
-      user_error("an epoch has {} batches of {}, fewer than one step of train.accumulate={}",
-                 train_data.batches(), recipe.train.batch, recipe.train.accumulate);
-    }
-    programs = make_run_programs(request.network, train_options(recipe, static_cast<double>(steps_per_epoch)),
-                                 {recipe.train.batch, recipe.eval.batch, recipe.train.epochs});
-  }
-
-  std::int64_t images_per_step() const { return recipe.train.batch * recipe.train.accumulate; }
-  /// From the start of an epoch; its end is another matter.
-  std::int64_t steps_per_checkpoint() const {
-    const double steps = std::min(recipe.train.checkpoint_every, 1.0) * static_cast<double>(steps_per_epoch);
-    return std::max<std::int64_t>(1, std::llround(steps));
-  }
-  bool saves_after(std::int64_t epoch) const {
-    const auto every =
-        static_cast<std::int64_t>(std::llround(std::clamp(recipe.train.checkpoint_every, 1.0, 1e9)));
-    return (epoch + 1) % every == 0 || epoch + 1 == recipe.train.epochs;
-  }
-  bool evaluates_after(std::int64_t epoch) const {
-    return (epoch + 1) % recipe.eval.every == 0 || epoch + 1 == recipe.train.epochs;
-  }
-
-  const Recipe& recipe;
-  NetworkFace face;
-  DataFeed train_data, test_data;
-  std::int64_t steps_per_epoch;
-  RunPrograms programs;
-};
 
 /// All choices of all phases are made before the first step, so that a run that goes on has none to make.
-ChoiceRecord choose(Plan& plan, const TrainRequest& request, const ChoiceOptions& options) {
+ChoiceRecord choose(RunPlan& plan, const TrainRequest& request, const ChoiceOptions& options) {
   Tuner tuner = make_tuner(request.engine, options);
   make_choices(plan.programs.module, plan.programs.names(), tuner);
   return tuner.record();
 }
 
-std::unique_ptr<Engine> engine_for(const TrainRequest& request, const Plan& plan, const ChoiceRecord& choices,
-                                   const std::vector<KernelOverride>& kernels) {
+std::unique_ptr<Engine> engine_for(const TrainRequest& request, const RunPlan& plan,
+                                   const ChoiceRecord& choices, const std::vector<KernelOverride>& kernels) {
   return make_engine(request.engine, plan.programs.module, static_cast<int>(request.recipe.train.threads),
                      choices, kernels);
 }
-
-class Run {
- public:
-  Run(const TrainRequest& request, Plan& plan, RunFolder& folder, TrainObserver& observer,
-      std::unique_ptr<Engine> engine, Checkpoint start)
-      : request_(request),
-        plan_(plan),
-        recipe_(request.recipe),
-        folder_(folder),
-        observer_(observer),
-        engine_(std::move(engine)),
-        progress_(start.progress),
-        metrics_(folder.file("metrics.jsonl"), start.progress.metrics_bytes),
-        test_loader_(plan.test_data.load()) {
-    for (const auto& [name, tensor] : start.state) engine_->write_state(name, tensor);
-  }
-
-  TrainResult finish() {
-    observer_.started(facts());
-    int signal = train_epochs();
-    if (signal == 0 && !accuracy_) {  // it was complete before
-      accuracy_ = evaluate();
-      if (!accuracy_) signal = request_.stop_signal();
-    }
-    if (signal == 0) {
-      persist([&] {
-        write_safetensors(folder_.file(kFinalWeights), weights_of(*engine_, plan_.programs.module),
-                          {{"format", "pt"}});
-      });
-    }
-    TrainResult result;
-    result.run = folder_.path();
-    result.position = progress_.position;
-    result.stopped_by = signal;
-    if (signal == 0) result.accuracy = accuracy_;
-    result.train_loss = progress_.last_epoch_loss;
-    result.train_seconds = progress_.train_seconds;
-    if (progress_.train_seconds > 0)
-      result.images_per_second = static_cast<double>(progress_.images) / progress_.train_seconds;
-    result.peak_memory_bytes = peak_memory_bytes();
-    return result;
-  }
-
- private:
-  /// A run that was submitted; its inputs are kept for a replay.
-  struct Pending {
-    Engine::Ticket ticket;
-    std::string program;
-    TensorMap inputs;
-    bool ends_step;
-  };
-
-  RunFacts facts() const {
-    RunFacts facts;
-    facts.run = folder_.path();
-    facts.position = progress_.position;
-    for (const ir::Parameter& parameter : plan_.programs.module.parameters)
-      facts.weights += parameter.trainable ? parameter.type.elements() : 0;
-    facts.train_images = plan_.train_data.images();
-    facts.test_images = plan_.test_data.images();
-    facts.epochs = recipe_.train.epochs;
-    facts.steps_per_epoch = plan_.steps_per_epoch;
-    return facts;
-  }
-
-  /// 0, or the signal that stopped it; then a checkpoint is written.
-  int train_epochs() {
-    TrainPosition& at = progress_.position;
-    while (at.epoch < recipe_.train.epochs) {
-      if (const int signal = train_epoch()) return stop(signal);
-      if (plan_.evaluates_after(at.epoch)) {
-        accuracy_ = evaluate();
-        if (!accuracy_) return stop(request_.stop_signal());
-        persist([&] { metrics_.eval_line(at, *accuracy_); });
-      }
-      const EpochReport report = close_epoch();
-      if (plan_.saves_after(report.epoch)) save();
-      observer_.epoch_done(report);
-    }
-    return 0;
-  }
-
-  /// From where the run stands to the end of the epoch's steps. A device is given its next runs before the
-  /// results of the last are read; whoever needs to know where the run stands waits for them first.
-  int train_epoch() {
-    const TrainPosition& at = progress_.position;
-    const Phase& phase = plan_.programs.phase_of(at.epoch);
-    if (at.step_in_epoch == 0 && phase.first_epoch == at.epoch && at.epoch != 0) enter_phase();
-    if (at.step_in_epoch < plan_.steps_per_epoch) open_data();
-    for (std::int64_t begun = at.step_in_epoch; begun < plan_.steps_per_epoch;) {
-      if (const int signal = request_.stop_signal()) {
-        settle(0);
-        return signal;
-      }
-      const std::int64_t before = at.step - at.step_in_epoch;  // of earlier epochs
-      step(phase);
-      const bool epoch_ends = ++begun == plan_.steps_per_epoch;
-      const bool line_ends = epoch_ends || (before + begun) % recipe_.train.log_every == 0;
-      const bool checkpoint_due = begun % plan_.steps_per_checkpoint() == 0 && !epoch_ends;
-      if (line_ends || checkpoint_due) settle(0);
-      if (line_ends) close_line();
-      if (checkpoint_due) save();
-    }
-    return 0;
-  }
-
-  /// The optimizer's memory of another network: kept, or begun anew.
-  void enter_phase() {
-    if (recipe_.train.on_switch == "keep") return;
-    for (const ir::Parameter& parameter : plan_.programs.module.parameters) {
-      if (is_optimizer_state(parameter.name))
-        engine_->write_state(parameter.name, HostTensor(parameter.type));
-    }
-  }
-
-  /// Batches that do not make up a step at the end of an epoch are passed over.
-  void open_data() {
-    const TrainPosition& at = progress_.position;
-    const DataPosition wanted{at.epoch, at.step_in_epoch * recipe_.train.accumulate};
-    if (train_loader_ == nullptr) train_loader_ = plan_.train_data.load(wanted);
-    Batch passed_over;
-    while (train_loader_->position() != wanted) train_loader_->next(passed_over);
-  }
-
-  /// Submits a step's runs, and reads what has been finished meanwhile.
-  void step(const Phase& phase) {
-    const std::int64_t accumulate = recipe_.train.accumulate;
-    const std::string program = phase.program(accumulate == 1 ? "step" : "accumulate");
-    prepare(program);
-    if (accumulate > 1) prepare(phase.program("apply"));
-    if (pending_.empty()) step_began_ = seconds_now();
-    for (std::int64_t micro = 0; micro < accumulate; ++micro) {
-      Batch batch;
-      if (!spare_.empty()) {
-        batch = std::move(spare_.back());
-        spare_.pop_back();
-      }
-      train_loader_->next(batch);
-      TensorMap inputs;
-      inputs.emplace("image", std::move(batch.image));
-      inputs.emplace("label", std::move(batch.label));
-      submit(program, std::move(inputs), accumulate == 1);
-    }
-    if (accumulate > 1) submit(phase.program("apply"), {}, true);
-  }
-
-  void submit(const std::string& program, TensorMap inputs, bool ends_step) {
-    const Engine::Ticket ticket = engine_->submit(program, inputs);
-    pending_.push_back({ticket, program, std::move(inputs), ends_step});
-    settle(kRunsAhead);
-  }
-
-  /// Reads results until no more than `ahead` runs are under way, and of those what is finished.
-  void settle(std::size_t ahead) {
-    while (!pending_.empty() && (pending_.size() > ahead || engine_->finished(pending_.front().ticket))) {
-      Pending run = std::move(pending_.front());
-      pending_.pop_front();
-      read(run);
-    }
-  }
-
-  void read(Pending& run) {
-    const TensorMap results = engine_->results(run.ticket);
-    if (!is_finite(results)) fail_step(run.program, run.inputs);
-    if (!run.inputs.empty()) {
-      loss_ += scalar(results, "loss") / static_cast<double>(recipe_.train.accumulate);
-      correct_ += scalar(results, "correct1");
-      Batch& spare = spare_.emplace_back();
-      spare.image = std::move(run.inputs.at("image"));
-      spare.label = std::move(run.inputs.at("label"));
-    }
-    if (run.ends_step) finish_step(results);
-  }
-
-  void finish_step(const TensorMap& results) {
-    lr_ = scalar(results, "lr");
-    add(progress_.line, loss_, correct_, scalar(results, "grad_norm"));
-    add(progress_.epoch, loss_, correct_, scalar(results, "grad_norm"));
-    ++progress_.position.step;
-    ++progress_.position.step_in_epoch;
-    progress_.images += plan_.images_per_step();
-    const double now = seconds_now(), took = now - std::exchange(step_began_, now);
-    line_seconds_ += took;
-    epoch_seconds_ += took;
-    progress_.train_seconds += took;
-    recent_seconds_ = recent_seconds_ == 0 ? took : 0.9 * recent_seconds_ + 0.1 * took;
-    show(std::exchange(loss_, 0), std::exchange(correct_, 0));
-  }
-
-  void show(double loss, double correct) {
-    const TrainPosition& at = progress_.position;
-    TrainView view;
-    view.position = at;
-    view.epochs = recipe_.train.epochs;
-    view.steps_per_epoch = plan_.steps_per_epoch;
-    view.loss = loss;
-    view.top1 = correct / static_cast<double>(plan_.images_per_step());
-    view.images_per_second = static_cast<double>(plan_.images_per_step()) / recent_seconds_;
-    const std::int64_t steps_left = recipe_.train.epochs * plan_.steps_per_epoch - at.step;
-    // Those after every so many epochs, and one after the last.
-    const std::int64_t every = recipe_.eval.every, epochs = recipe_.train.epochs;
-    const std::int64_t evaluations_left = (epochs - 1) / every - at.epoch / every + 1;
-    view.seconds_left = static_cast<double>(steps_left) * recent_seconds_ +
-                        static_cast<double>(evaluations_left) * evaluation_seconds_;
-    observer_.stepped(view);
-  }
-
-  /// Nothing if a signal asks the run to stop meanwhile.
-  std::optional<Accuracy> evaluate() {
-    const std::int64_t epoch = std::min(progress_.position.epoch, recipe_.train.epochs - 1);
-    const std::string program = plan_.programs.phase_of(epoch).program("eval");
-    prepare(program);
-    const auto go_on = [&](std::int64_t done) {
-      observer_.evaluating(done, test_loader_->batches_per_epoch());
-      return request_.stop_signal() == 0;
-    };
-    const std::optional<Accuracy> accuracy = measure_accuracy(*engine_, program, *test_loader_, go_on);
-    if (accuracy && !std::isfinite(accuracy->loss)) {
-      std::string kept;
-      persist([&] { kept = write(); });  // beside the one before, whatever train.keep says
-      user_error(
-          "step {} (epoch {}): the loss of the evaluation after it is not finite; {} holds the weights: {}",
-          progress_.position.step, epoch + 1, kept, kWayOut);
-    }
-    if (accuracy) evaluation_seconds_ = accuracy->seconds;
-    return accuracy;
-  }
-
-  void close_line() {
-    if (progress_.line.steps == 0) return;
-    const double images = static_cast<double>(timed_steps() * plan_.images_per_step());
-    persist([&] {
-      metrics_.train_line(progress_.position, progress_.line, plan_.images_per_step(), lr_,
-                          images / line_seconds_);
-    });
-    progress_.line = {};
-    line_seconds_ = 0;
-    line_began_ = progress_.position.step;
-  }
-  /// Steps of the line that this process did, and timed.
-  std::int64_t timed_steps() const { return progress_.position.step - line_began_; }
-
-  EpochReport close_epoch() {
-    TrainPosition& at = progress_.position;
-    const TrainSums& sums = progress_.epoch;
-    EpochReport report;
-    report.epoch = at.epoch;
-    report.epochs = recipe_.train.epochs;
-    report.loss = sums.loss / static_cast<double>(sums.steps);
-    report.top1 = sums.correct / static_cast<double>(sums.steps * plan_.images_per_step());
-    if (plan_.evaluates_after(at.epoch)) report.accuracy = accuracy_;
-    report.seconds = epoch_seconds_;
-    progress_.last_epoch_loss = report.loss;
-    progress_.epoch = {};
-    epoch_seconds_ = 0;
-    ++at.epoch;
-    at.step_in_epoch = 0;
-    return report;
-  }
-
-  int stop(int signal) {
-    save();
-    return signal;
-  }
-
-  void save() {
-    persist([&] { write(); });
-    folder_.prune_checkpoints(recipe_.train.keep);
-  }
-
-  std::string write() {
-    progress_.metrics_bytes = metrics_.sync();
-    return write_checkpoint(folder_.path(), progress_, *engine_, plan_.programs.module,
-                            request_.network.plugins);
-  }
-
-  /// Writing may find a full disk: the error then says what is left to go on from.
-  template <class Write>
-  void persist(Write write) {
-    try {
-      write();
-    } catch (const UserError& error) {
-      const std::vector<std::string> intact = folder_.checkpoints();
-      user_error("step {}: {}; {}", progress_.position.step, error.what(),
-                 intact.empty() ? "no checkpoint had been written before"
-                                : fmt::format("{} is intact: mend this, then rewire train --resume {}",
-                                              intact.back(), folder_.path()));
-    }
-  }
-
-  /// The step changed nothing. That state is kept before the replay, which takes long; and beside the
-  /// checkpoint before it, for the cause may be an update that went too far, a step or two ago.
-  [[noreturn]] void fail_step(const std::string& program, const TensorMap& inputs) {
-    const std::vector<std::string> before = folder_.checkpoints();
-    const TensorMap replayed = clear_step();
-    std::string kept, path;
-    try {
-      path = write();
-      kept = fmt::format("{} holds the state before it", path);
-    } catch (const UserError& error) {
-      kept = fmt::format("the state before it is lost ({})", error.what());
-    }
-    for (const auto& [name, tensor] : replayed) engine_->write_state(name, tensor);
-    observer_.replaying(program);
-    const std::string cause = first_non_finite(plan_.programs.module, program, *engine_, inputs);
-    std::string way_out = kWayOut;
-    if (!before.empty() && before.back() != path)
-      way_out += fmt::format("; remove it to go on from {}", before.back());
-    user_error("step {} (epoch {}): the loss or a gradient is not finite: {}; {}: {}",
-               progress_.position.step + 1, progress_.position.epoch + 1, cause, kept, way_out);
-  }
-
-  /// Raises the flag that the step let fall and clears the sums of the micro-batches before it; returns what
-  /// was there.
-  TensorMap clear_step() {
-    TensorMap was;
-    for (const ir::Parameter& parameter : plan_.programs.module.parameters) {
-      const std::string& name = parameter.name;
-      const bool is_flag = name == "train.finite";
-      if (!is_flag && name != "train.micro_step" && !name.starts_with("accumulate.")) continue;
-      was.emplace(name, engine_->read_state(name));
-      HostTensor cleared(parameter.type);
-      if (is_flag) cleared.as<std::uint8_t>()[0] = 1;
-      engine_->write_state(name, cleared);
-    }
-    return was;
-  }
-
-  void prepare(const std::string& program) {
-    if (std::ranges::find(prepared_, program) != prepared_.end()) return;
-    observer_.compiling(program);
-    engine_->prepare(program);
-    prepared_.push_back(program);
-  }
-
-  const TrainRequest& request_;
-  Plan& plan_;
-  const Recipe& recipe_;
-  RunFolder& folder_;
-  TrainObserver& observer_;
-  std::unique_ptr<Engine> engine_;
-  RunProgress progress_;
-  MetricsLog metrics_;
-  std::unique_ptr<Loader> train_loader_, test_loader_;
-  std::deque<Pending> pending_;
-  std::vector<Batch> spare_;       // memory of batches that were read
-  double loss_ = 0, correct_ = 0;  // of the step whose results are being read
-  std::vector<std::string> prepared_;
-  std::optional<Accuracy> accuracy_;  // of the last evaluation
-  double lr_ = 0;
-  double step_began_ = 0;  // or the step before it ended
-  double line_seconds_ = 0, epoch_seconds_ = 0, recent_seconds_ = 0, evaluation_seconds_ = 0;
-  std::int64_t line_began_ = progress_.position.step;
-};
 
 /// Every parameter as a new run has it.
 TensorMap first_state(const TrainRequest& request, const RunPrograms& programs) {
@@ -475,7 +51,7 @@ void write_recipe(const TrainRequest& request, const RunFolder& folder) {
 }
 
 /// UserError where the checkpoint is not one of a run of this recipe.
-void check_resumed(const Plan& plan, const TrainPosition& at, const std::string& checkpoint) {
+void check_resumed(const RunPlan& plan, const TrainPosition& at, const std::string& checkpoint) {
   if (at.step_in_epoch > plan.steps_per_epoch) {
     user_error("{}: its step {} of an epoch is beyond the {} that an epoch has now", checkpoint,
                at.step_in_epoch, plan.steps_per_epoch);
@@ -491,7 +67,7 @@ void check_resumed(const Plan& plan, const TrainPosition& at, const std::string&
 
 TrainResult train(const TrainRequest& request, const std::string& out, OutFolder kind,
                   TrainObserver& observer) {
-  Plan plan(request);
+  RunPlan plan(request);
   Checkpoint start;
   start.progress.choices = choose(plan, request, request.choices);
   start.state = first_state(request, plan.programs);
@@ -501,12 +77,12 @@ TrainResult train(const TrainRequest& request, const std::string& out, OutFolder
   write_recipe(request, folder);
   keep_kernels(folder, request.kernels);
   record_choices(folder, request.engine, start.progress.choices, request.kernels, 0);
-  Run run(request, plan, folder, observer, std::move(engine), std::move(start));
+  RunLoop run(request, plan, folder, observer, std::move(engine), std::move(start));
   return run.finish();
 }
 
 TrainResult resume_training(const TrainRequest& request, const std::string& path, TrainObserver& observer) {
-  Plan plan(request);
+  RunPlan plan(request);
   RunFolder folder = RunFolder::open(path);
   folder.claim();
   Checkpoint start;
@@ -526,7 +102,7 @@ TrainResult resume_training(const TrainRequest& request, const std::string& path
   // On another engine the run goes on without them, and the record says that.
   std::vector<KernelOverride> kernels;
   if (request.engine == kCudaEngine) kernels = recorded_kernels(folder);
-  Run run(request, plan, folder, observer, engine_for(request, plan, choices, kernels), std::move(start));
+  RunLoop run(request, plan, folder, observer, engine_for(request, plan, choices, kernels), std::move(start));
   write_recipe(request, folder);
   record_choices(folder, request.engine, choices, kernels, at.step);
   if (at.epoch < request.recipe.train.epochs) {  // what lies there is of a shorter run

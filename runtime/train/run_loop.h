@@ -1,0 +1,34 @@
+// The steps of a run, from where its state stands to the end: batches, metrics, evaluations, checkpoints.
+#pragma once
+
+#include <memory>
+
+#include "runtime/exec/engine.h"
+#include "runtime/train/checkpoint.h"
+#include "runtime/train/run_folder.h"
+#include "runtime/train/run_plan.h"
+#include "runtime/train/trainer.h"
+
+namespace rewire::runtime {
+
+/// Of a complete run, in its folder.
+constexpr const char* kFinalWeights = "weights.safetensors";
+
+class RunLoop {
+ public:
+  /// In a folder that the run has to itself: puts the state into the engine, and cuts the metrics off where
+  /// `start` stands. All but `engine` and `start` must outlive it. UserError where the metrics cannot be
+  /// written.
+  RunLoop(const TrainRequest& request, RunPlan& plan, RunFolder& folder, TrainObserver& observer,
+          std::unique_ptr<Engine> engine, Checkpoint start);
+  ~RunLoop();
+  /// Trains until the last epoch or a signal ends it. UserError where a step is not finite, and where nothing
+  /// can be written.
+  TrainResult finish();
+
+ private:
+  class Run;
+  std::unique_ptr<Run> run_;
+};
+
+}  // namespace rewire::runtime

@@ -1,0 +1,31 @@
+// What a run needs before it may touch a folder: programs and data, checked against each other.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/train/data_feed.h"
+#include "runtime/train/run_programs.h"
+#include "runtime/train/trainer.h"
+
+namespace rewire::runtime {
+
+struct RunPlan {
+  /// UserError where recipe, network and data do not go together. The request must outlive it.
+  explicit RunPlan(const TrainRequest& request);
+
+  std::int64_t images_per_step() const { return recipe.train.batch * recipe.train.accumulate; }
+  /// From the start of an epoch; its end is another matter.
+  std::int64_t steps_per_checkpoint() const;
+  bool saves_after(std::int64_t epoch) const;
+  bool evaluates_after(std::int64_t epoch) const {
+    return (epoch + 1) % recipe.eval.every == 0 || epoch + 1 == recipe.train.epochs;
+  }
+
+  const Recipe& recipe;
+  NetworkFace face;
+  DataFeed train_data, test_data;
+  std::int64_t steps_per_epoch;
+  RunPrograms programs;
+};
+
+}  // namespace rewire::runtime
