@@ -8,12 +8,14 @@
 namespace rewire::runtime {
 
 struct Ceilings {
-  double bytes_per_second = 0;  // read and written, by a kernel y = x + 1 over tensors beyond every cache
-  double flops_per_second = 0;  // of the library's best product of two square matrices
+  double bytes_per_second = 0;  // read and written, by a kernel y = x + 1 over the largest tensors tried
+  double flops_per_second = 0;  // the most of those products of two square matrices that were tried
 };
 
-/// Compiles and times them now, on an engine that compiles; operands of products are of this dtype. Sizes
-/// grow until a run takes long enough to be timed: a slow machine is not kept busy.
+/// Compiles and times them now, on an engine that compiles, each the best of a few runs; operands of products
+/// are of this dtype. Sizes grow up to tensors of 256 MiB, beyond every cache, and matrices of 4096 x 4096,
+/// as long as a run can be expected to take a tenth of a second at most. Products are computed as an engine
+/// does that was given no choices: another algorithm of the library may be faster.
 Ceilings measure_ceilings(std::string_view engine, ir::DType products, int threads = 0);
 
 }  // namespace rewire::runtime

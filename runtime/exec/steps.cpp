@@ -19,7 +19,8 @@ using codegen::KernelLaunch;
 using codegen::Program;
 using codegen::View;
 
-// A launch is cut into at most this many tasks: enough for balance, few enough to cost nothing.
+// A kernel, each member of a table and a batch of transforms are cut into at most this many tasks: enough for
+// balance, few enough to cost nothing.
 constexpr std::int64_t kMaxTasks = 64;
 constexpr std::int64_t kGemmPartFlops = 40'000'000;
 constexpr std::int64_t kGemmPartElements = 192 * 192;  // of c; smaller parts lose a quarter of the speed

@@ -58,9 +58,10 @@ class Tuner final : public ir::Chooser {
 
   /// What was asked, in order.
   const ChoiceRecord& record() const { return record_; }
-  /// How many of them the clock decided, here and now.
+  /// For how many of them candidates were run, here and now.
   int timed() const { return timed_; }
-  /// How many the clock would have decided, had there been time; and the seconds that running took.
+  /// How many the cost model decided for want of time, before or after candidates were run; and the seconds
+  /// that making and running candidates took.
   int out_of_time() const { return out_of_time_; }
   double seconds() const { return seconds_; }
   /// How many recorded answers were not accepted.
