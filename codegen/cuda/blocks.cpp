@@ -239,7 +239,7 @@ class BlockWriter {
     open_points(step.lanes);
     for (const Node* node : step.nodes) {
       if (const auto* store = std::get_if<tile::Store>(node)) {
-        values_.write_store(*store, values_.repeated(*store, step.lanes));
+        values_.write_store(*store, text_.first_of_same(store->access, step.lanes));
         continue;
       }
       const TileValue result = tile::result_of(*node);

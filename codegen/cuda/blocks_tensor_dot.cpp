@@ -187,7 +187,8 @@ class TensorDotWriter {
 
   void write_element(const Node& node, const Pass& pass) {
     if (const auto* store = std::get_if<tile::Store>(&node)) {
-      if (!stores_tile(*store)) return values_.write_store(*store, values_.repeated(*store, step_.lanes));
+      if (!stores_tile(*store))
+        return values_.write_store(*store, text_.first_of_same(store->access, step_.lanes));
       return lines_.line("{}_tile[e] = {};", text_.argument(store->access.argument),
                          values_.read(store->value).text);
     }
@@ -214,7 +215,7 @@ class TensorDotWriter {
       return other != nullptr && other->access.argument == store.access.argument;
     };
     if (std::count_if(step_.nodes.begin(), step_.nodes.end(), to_the_same) > 1) return false;
-    return !store.predicate && text_.stored(store.access) == ir::DType::bf16 && step_.width % 4 == 0 &&
+    return !store.predicate && text_.stored_dtype(store.access) == ir::DType::bf16 && step_.width % 4 == 0 &&
            text_.info(store.value).dtype == ir::DType::f32 && stride(step_.column) == 1 &&
            stride(step_.row) != 0 && packet_of(store.access, step_.column, text_) == 8;
   }

@@ -14,7 +14,7 @@ Expression BlockValues::read(TileValue value) {
   const BlockValue& own = plan_.value(value);
   if (own.home == BlockHome::shared)
     return {plan_.array_of(value).narrow ? fmt::format("convert<float>({})", place(value)) : place(value)};
-  if (own.home == BlockHome::immediate) return immediate(*own.node);
+  if (own.home == BlockHome::immediate) return text_.immediate(*own.node);
   if (own.home == BlockHome::again && scope_.insert(value.id).second) {
     const std::string text = computed(*own.node).text;
     lines_.line("const {} {} = {};", text_.type(value), text_.name(value), text);
@@ -39,18 +39,6 @@ void BlockValues::put(TileValue value, const std::string& text) {
               plan_.array_of(value).narrow ? fmt::format("convert<bf16>({})", text) : text);
 }
 
-Expression BlockValues::immediate(const Node& node) const {
-  if (const auto* constant = std::get_if<tile::Constant>(&node)) {
-    const std::string text = literal(constant->value, text_.info(constant->result).dtype);
-    return {text, text[0] == '-' ? Binding::sign : Binding::value};
-  }
-  const auto& index = std::get<tile::Index>(node);
-  const ir::DType dtype = text_.info(index.result).dtype;
-  const tile::Axis& axis = text_.axis(index.axis);
-  if (axis.extent == 1) return {literal(0, dtype)};
-  return cast_expression({axis.name}, ir::DType::i32, dtype);
-}
-
 Expression BlockValues::computed(const Node& node) {
   if (const auto* load = std::get_if<tile::Load>(&node)) return loaded(*load);
   if (const auto* random = std::get_if<tile::Random>(&node)) return drawn(*random);
@@ -68,41 +56,19 @@ Expression BlockValues::computed(const Node& node) {
 
 Expression BlockValues::loaded(const tile::Load& load) {
   std::string index = text_.element_index(load.access);
-  if (load.index) {
-    const Expression at = cast_expression(read(load.index), text_.info(load.index).dtype, ir::DType::i64);
-    index += fmt::format(" + {}clamped({}, {})",
-                         load.index_stride == 1 ? "" : fmt::format("{}LL * ", load.index_stride), at.text,
-                         load.index_limit);
-  }
-  const std::string element = fmt::format("{}[{}]", text_.argument(load.access.argument), index);
-  const ir::DType dtype = text_.info(load.result).dtype;
-  if (storage_type(text_.stored(load.access)) == arithmetic_type(dtype)) return {element};
-  return {fmt::format("convert<{}>({})", arithmetic_type(dtype), element)};
+  if (load.index) index += " + " + text_.gathered(load, read(load.index));
+  return text_.loaded(load, index);
 }
 
 Expression BlockValues::drawn(const tile::Random& random) {
-  const std::string element = text_.element_index(random.element);
-  return {fmt::format("{}(philox({}, {}, {:#x}ull, {}), {})", random.normal ? "normal" : "uniform",
-                      read(random.seed).text, read(random.step).text, random.stream, element, element)};
-}
-
-std::string BlockValues::repeated(const tile::Store& store, const std::vector<std::int32_t>& lanes) const {
-  std::string text;
-  for (std::int32_t lane : lanes) {
-    if (store.access.strides[static_cast<std::size_t>(lane)] == 0 && text_.axis(lane).extent > 1)
-      text += fmt::format("{}{} == 0", text.empty() ? "" : " && ", text_.axis(lane).name);
-  }
-  return text;
+  const Expression seed = read(random.seed), step = read(random.step);
+  return KernelText::drawn(random, seed, step, text_.element_index(random.element));
 }
 
 void BlockValues::write_store(const tile::Store& store, std::string when) {
   if (store.predicate) when = conjunction({when, read(store.predicate).within(Binding::conjunction)});
-  const ir::DType stored = text_.stored(store.access);
   const Expression value = read(store.value);
-  const bool same = arithmetic_type(text_.info(store.value).dtype) == storage_type(stored);
-  lines_.line("{}{}[{}] = {};", when.empty() ? "" : fmt::format("if ({}) ", when),
-              text_.argument(store.access.argument), text_.element_index(store.access),
-              same ? value.text : fmt::format("convert<{}>({})", storage_type(stored), value.text));
+  lines_.line("{}", text_.stored(store, value, when));
 }
 
 }  // namespace rewire::codegen::cuda

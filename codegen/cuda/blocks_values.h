@@ -32,8 +32,6 @@ class BlockValues {
   void put(tile::TileValue value, const std::string& text);
   /// Writes an element of an argument under a condition; none: always.
   void write_store(const tile::Store& store, std::string when);
-  /// The condition under which one of the threads that would store the same does so.
-  std::string repeated(const tile::Store& store, const std::vector<std::int32_t>& lanes) const;
 
   /// The thread has a value in a register of this name, until it is released.
   void hold(tile::TileValue value, std::string name) { held_[value.id] = std::move(name); }
@@ -41,7 +39,6 @@ class BlockValues {
   void release_all() { held_.clear(); }
 
  private:
-  Expression immediate(const tile::Node& node) const;
   Expression loaded(const tile::Load& load);
   Expression drawn(const tile::Random& random);
 

@@ -139,6 +139,57 @@ std::string KernelText::pointer(const tile::Access& access) const {
   return index == "0" ? argument(access.argument) : argument(access.argument) + " + " + index;
 }
 
+std::string KernelText::gathered(const tile::Load& load, const Expression& index) const {
+  const Expression at = cast_expression(index, info(load.index).dtype, ir::DType::i64);
+  return fmt::format("{}clamped({}, {})",
+                     load.index_stride == 1 ? "" : fmt::format("{}LL * ", load.index_stride), at.text,
+                     load.index_limit);
+}
+
+Expression KernelText::immediate(const tile::Node& node) const {
+  if (const auto* constant = std::get_if<tile::Constant>(&node)) {
+    const std::string text = literal(constant->value, info(constant->result).dtype);
+    return {text, text[0] == '-' ? Binding::sign : Binding::value};
+  }
+  const auto& index = std::get<tile::Index>(node);
+  const ir::DType dtype = info(index.result).dtype;
+  const tile::Axis& of = axis(index.axis);
+  if (of.extent == 1) return {literal(0, dtype)};
+  return cast_expression({of.name}, ir::DType::i32, dtype);
+}
+
+Expression KernelText::loaded(const tile::Load& load, const std::string& index) const {
+  const std::string element = fmt::format("{}[{}]", argument(load.access.argument), index);
+  const std::string_view computed = type(load.result);
+  if (storage_type(stored_dtype(load.access)) == computed) return {element};
+  return {fmt::format("convert<{}>({})", computed, element)};
+}
+
+Expression KernelText::drawn(const tile::Random& random, const Expression& seed, const Expression& step,
+                             const std::string& element) {
+  return {fmt::format("{}(philox({}, {}, {:#x}ull, {}), {})", random.normal ? "normal" : "uniform", seed.text,
+                      step.text, random.stream, element, element)};
+}
+
+std::string KernelText::stored(const tile::Store& store, const Expression& value,
+                               const std::string& when) const {
+  const std::string_view storage = storage_type(stored_dtype(store.access));
+  return fmt::format(
+      "{}{}[{}] = {};", when.empty() ? "" : fmt::format("if ({}) ", when), argument(store.access.argument),
+      element_index(store.access),
+      type(store.value) == storage ? value.text : fmt::format("convert<{}>({})", storage, value.text));
+}
+
+std::string KernelText::first_of_same(const tile::Access& access,
+                                      const std::vector<std::int32_t>& lanes) const {
+  std::string text;
+  for (std::int32_t lane : lanes) {
+    if (access.strides[static_cast<std::size_t>(lane)] == 0 && axis(lane).extent > 1)
+      text = conjunction({text, axis(lane).name + " == 0"});
+  }
+  return text;
+}
+
 void KernelText::head(Lines& lines, const LaunchShape& launch, int resident_blocks, const std::string& how) {
   lines.line("// {}", kernel_.name);
   std::string shape;

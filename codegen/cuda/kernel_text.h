@@ -75,7 +75,7 @@ class KernelText {
     return kernel_.values[static_cast<std::size_t>(value.id)];
   }
   const tile::Axis& axis(std::int32_t index) const { return kernel_.axes[static_cast<std::size_t>(index)]; }
-  ir::DType stored(const tile::Access& access) const {
+  ir::DType stored_dtype(const tile::Access& access) const {
     return kernel_.arguments[static_cast<std::size_t>(access.argument)].dtype;
   }
   std::string_view type(tile::TileValue value) const { return arithmetic_type(info(value).dtype); }
@@ -91,6 +91,21 @@ class KernelText {
   std::string pointer(const tile::Access& access) const;
   /// Whether an element index may leave 32 bits.
   bool wide(const tile::Access& access) const;
+  /// "192LL * clamped(index, 50)": what a computed index adds to the address of a load.
+  std::string gathered(const tile::Load& load, const Expression& index) const;
+
+  /// A constant, or the index along an axis by its variable.
+  Expression immediate(const tile::Node& node) const;
+  /// The element of a load at `index`, in the type that is computed in.
+  Expression loaded(const tile::Load& load, const std::string& index) const;
+  /// A number of a stream's; `element`: which of them.
+  static Expression drawn(const tile::Random& random, const Expression& seed, const Expression& step,
+                          const std::string& element);
+  /// "if (when) y[c0] = convert<bf16>(x);" for the element that the axes in scope stand for.
+  std::string stored(const tile::Store& store, const Expression& value, const std::string& when) const;
+  /// The condition under which one of the elements that would store the same does so: the first, of lanes
+  /// that the access does not know.
+  std::string first_of_same(const tile::Access& access, const std::vector<std::int32_t>& lanes) const;
 
   /// The comment above a kernel and the lines up to its opening brace. `resident_blocks`: for how many of a
   /// multiprocessor registers must suffice.

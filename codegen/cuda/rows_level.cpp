@@ -11,11 +11,6 @@ namespace {
 using tile::Node;
 using tile::TileValue;
 
-std::string to_storage(const Expression& value, ir::DType dtype, ir::DType stored) {
-  if (arithmetic_type(dtype) == storage_type(stored)) return value.text;
-  return fmt::format("convert<{}>({})", storage_type(stored), value.text);
-}
-
 class LevelWriter {
  public:
   LevelWriter(const RowGuard& guard, const RowsPlan& plan, const KernelText& text, Lines& lines,
@@ -88,12 +83,8 @@ class LevelWriter {
   void write_scalar_store(const tile::Store& store) {
     const bool one = plan_.threads == 1 && plan_.lane_blocks == 1;
     const std::string when = conjunction({one ? "" : "thread == 0", wanted(store)});
-    const ir::DType stored = text_.stored(store.access);
     const Expression value = values_.read(store.value);
-    const std::string text =
-        fmt::format("{}[{}] = {};", text_.argument(store.access.argument), text_.element_index(store.access),
-                    to_storage(value, text_.info(store.value).dtype, stored));
-    lines_.line("{}{}", when.empty() ? "" : fmt::format("if ({}) ", when), text);
+    lines_.line("{}", text_.stored(store, value, when));
   }
 
   // --- whole rows
@@ -239,22 +230,14 @@ class LevelWriter {
   }
 
   void write_element_store(const tile::Store& store, const Node& node) {
-    const ir::DType dtype = text_.info(store.value).dtype;
     if (is_row_store(node)) {
       lines_.line("{}[e] = {};", row_name_of(store), values_.read(store.value).text);
       return;
     }
-    std::string repeated;  // lanes that the access does not know: the first of them writes
-    for (std::int32_t axis : plan_.lane_axes) {
-      if (store.access.strides[static_cast<std::size_t>(axis)] == 0 && text_.axis(axis).extent > 1)
-        repeated += fmt::format("{}{} == 0", repeated.empty() ? "" : " && ", text_.axis(axis).name);
-    }
-    const std::string when =
-        conjunction({plan_.is_full() ? "" : "L::holds(e, thread)", repeated, wanted(store)});
+    const std::string when = conjunction({plan_.is_full() ? "" : "L::holds(e, thread)",
+                                          text_.first_of_same(store.access, plan_.lane_axes), wanted(store)});
     const Expression value = values_.read(store.value);
-    lines_.line("{}{}[{}] = {};", when.empty() ? "" : fmt::format("if ({}) ", when),
-                text_.argument(store.access.argument), text_.element_index(store.access),
-                to_storage(value, dtype, text_.stored(store.access)));
+    lines_.line("{}", text_.stored(store, value, when));
   }
 
   const RowGuard& guard_;

@@ -33,16 +33,9 @@ Expression RowValues::read(TileValue value) {
   Expression& known = texts_[static_cast<std::size_t>(value.id)];
   if (!known.text.empty()) return known;
   const Node* node = definition(value);
-  if (const auto* constant = std::get_if<tile::Constant>(node)) {
-    const std::string text = literal(constant->value, text_.info(value).dtype);
-    return {text, text[0] == '-' ? Binding::sign : Binding::value};
-  }
-  if (const auto* index = std::get_if<tile::Index>(node)) {
-    const tile::Axis& axis = text_.axis(index->axis);
-    const ir::DType dtype = text_.info(value).dtype;
-    if (axis.extent == 1) return {literal(0, dtype)};
-    return cast_expression({axis.name}, ir::DType::i32, dtype);
-  }
+  if (node != nullptr &&
+      (std::holds_alternative<tile::Constant>(*node) || std::holds_alternative<tile::Index>(*node)))
+    return text_.immediate(*node);
   if (!plan_.home(value).again)
     internal_error("tile kernel {}: %{} is read where it is not known", text_.kernel().name, value.id);
   known = {text_.name(value)};
@@ -81,21 +74,16 @@ void RowValues::know(TileValue value, const std::string& name) {
 Expression RowValues::loaded(const tile::Load& load) {
   std::string index = text_.element_index(load.access);
   if (load.index) index = index == "0" ? gathered(load) : index + " + " + gathered(load);
-  const std::string place = fmt::format("{}[{}]", text_.argument(load.access.argument), index);
-  const ir::DType dtype = text_.info(load.result).dtype;
-  if (storage_type(text_.stored(load.access)) == arithmetic_type(dtype)) return {place};
-  return {fmt::format("convert<{}>({})", arithmetic_type(dtype), place)};
+  return text_.loaded(load, index);
 }
 
 Expression RowValues::drawn(const tile::Random& random, const std::string& element) {
-  return {fmt::format("{}(philox({}, {}, {:#x}ull, {}), {})", random.normal ? "normal" : "uniform",
-                      read(random.seed).text, read(random.step).text, random.stream, element, element)};
+  const Expression seed = read(random.seed), step = read(random.step);
+  return KernelText::drawn(random, seed, step, element);
 }
 
 std::string RowValues::gathered(const tile::Load& load) {
-  return fmt::format(
-      "{}clamped({}, {})", load.index_stride == 1 ? "" : fmt::format("{}LL * ", load.index_stride),
-      cast_expression(read(load.index), text_.info(load.index).dtype, ir::DType::i64).text, load.index_limit);
+  return text_.gathered(load, read(load.index));
 }
 
 void RowValues::open_elements() {
