@@ -34,9 +34,7 @@ SharedArray shared_array(const tile::Kernel& kernel, const tile::ValueInfo& of, 
   // Odd: columns, or narrow rows of 16 bytes, lie in distinct banks.
   array.pitch = narrow ? (parts_of(last, 8) | 1) * 8 : of.lanes.size() == 2 && last > 1 ? last | 1 : last;
   const std::int64_t elements = extent_of(kernel, of.lanes) / last * array.pitch;
-  const std::size_t wide =
-      of.dtype == ir::DType::bf16 || of.dtype == ir::DType::f16 ? 4 : ir::dtype_bytes(of.dtype);
-  array.bytes = (elements * static_cast<std::int64_t>(narrow ? 2 : wide) + 15) / 16 * 16;
+  array.bytes = (elements * (narrow ? 2 : arithmetic_bytes(of.dtype)) + 15) / 16 * 16;
   return array;
 }
 

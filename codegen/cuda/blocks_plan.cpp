@@ -40,7 +40,7 @@ class BlockPlanner {
       if (!unstage()) return std::nullopt;
     }
     choose_widths();
-    plan_.by_partition = !kernel_.carried.empty() || !kernel_.epilogue.empty() || uses_part();
+    plan_.by_partition = walks_parts(kernel_);
     return std::move(plan_);
   }
 
@@ -67,15 +67,6 @@ class BlockPlanner {
         staged_.insert(dot->b.id);
       }
     });
-  }
-
-  bool uses_part() const {
-    bool part = false;
-    visit_nodes([&](const Node& node) {
-      const tile::Access* access = tile::access_of(node);
-      part = part || (access != nullptr && access->part_stride != 0);
-    });
-    return part && kernel_.partitions > 1;
   }
 
   // --- what tensor cores multiply

@@ -135,6 +135,10 @@ std::string_view arithmetic_type(DType dtype) {
   return dtype == DType::bf16 || dtype == DType::f16 ? "float" : storage_type(dtype);
 }
 
+std::int64_t arithmetic_bytes(DType dtype) {
+  return dtype == DType::bf16 || dtype == DType::f16 ? 4 : static_cast<std::int64_t>(ir::dtype_bytes(dtype));
+}
+
 std::string_view storage_type(DType dtype) {
   switch (dtype) {
     case DType::f64:

@@ -13,6 +13,7 @@ namespace rewire::codegen::cuda {
 
 /// What values of a dtype are computed in: "float" for f32, bf16 and f16.
 std::string_view arithmetic_type(ir::DType dtype);
+std::int64_t arithmetic_bytes(ir::DType dtype);
 /// What they are in memory.
 std::string_view storage_type(ir::DType dtype);
 

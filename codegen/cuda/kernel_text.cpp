@@ -87,6 +87,18 @@ std::vector<std::int32_t> axes_of(const tile::Kernel& kernel, AxisUse use) {
   return axes;
 }
 
+bool walks_parts(const tile::Kernel& kernel) {
+  if (!kernel.carried.empty() || !kernel.epilogue.empty()) return true;
+  if (kernel.partitions == 1) return false;
+  for (const auto* section : {&kernel.prologue, &kernel.body}) {
+    for (const tile::Node& node : *section) {
+      const tile::Access* access = tile::access_of(node);
+      if (access != nullptr && access->part_stride != 0) return true;
+    }
+  }
+  return false;
+}
+
 bool is_read_only(const tile::Kernel& kernel, const tile::Access& access) {
   return kernel.arguments[static_cast<std::size_t>(access.argument)].use == tile::ArgumentUse::read;
 }

@@ -129,6 +129,9 @@ class KernelText {
 std::int64_t extent_of(const tile::Kernel& kernel, const std::vector<std::int32_t>& axes);
 /// The axes of one use, ascending.
 std::vector<std::int32_t> axes_of(const tile::Kernel& kernel, tile::AxisUse use);
+/// Whether a block must walk the rows of a part one after the other: something is carried from row to row,
+/// follows the rows, or stands in memory by parts.
+bool walks_parts(const tile::Kernel& kernel);
 /// Whether nothing in the kernel writes what an access touches.
 bool is_read_only(const tile::Kernel& kernel, const tile::Access& access);
 

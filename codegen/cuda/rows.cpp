@@ -52,11 +52,7 @@ class RowsWriter {
     });
   }
 
-  bool merges() const { return plan_.by_partition && plan_.groups > 1 && additive(); }
-  bool additive() const {
-    return std::all_of(plan_.carried.begin(), plan_.carried.end(),
-                       [](const CarriedPlan& carried) { return carried.additive.has_value(); });
-  }
+  bool merges() const { return plan_.by_partition && plan_.groups > 1 && plan_.adds_up(); }
 
   std::int64_t shared_bytes() const {
     const bool reduced = reduces(plan_.prologue) || reduces(plan_.body) || reduces(plan_.epilogue);
@@ -65,14 +61,9 @@ class RowsWriter {
     for (const tile::Carried& carried : kernel_.carried) {
       const tile::ValueInfo& info = text_.info(carried.entry);
       const std::int64_t elements = info.lanes.empty() ? 1 : plan_.elements();
-      bytes = std::max(
-          bytes, elements * plan_.block_threads() * static_cast<std::int64_t>(register_bytes(info.dtype)));
+      bytes = std::max(bytes, elements * plan_.block_threads() * arithmetic_bytes(info.dtype));
     }
     return (bytes + 15) / 16 * 16;
-  }
-
-  static std::size_t register_bytes(ir::DType dtype) {
-    return dtype == ir::DType::bf16 || dtype == ir::DType::f16 ? 4 : ir::dtype_bytes(dtype);
   }
 
   std::string how() const {

@@ -103,11 +103,6 @@ class RowPlanner {
     }
   }
 
-  bool additive() const {
-    return std::all_of(plan_.carried.begin(), plan_.carried.end(),
-                       [](const CarriedPlan& carried) { return carried.additive.has_value(); });
-  }
-
   // --- levels
 
   void known(TileValue value, SectionId section, int level = 0) {
@@ -253,7 +248,7 @@ class RowPlanner {
     const bool rows = !axes_of(kernel_, AxisUse::row).empty();
     plan_.outer = extent_of(kernel_, axes_of(kernel_, AxisUse::outer));
     plan_.rows = kernel_.row_count();
-    plan_.by_partition = !kernel_.carried.empty() || !kernel_.epilogue.empty() || uses_part();
+    plan_.by_partition = walks_parts(kernel_);
     if (!rows) std::swap(plan_.outer, plan_.rows);  // each outer point is a row
     choose_vector();
     if (cuts_lanes()) {
@@ -265,15 +260,6 @@ class RowPlanner {
     const int arrays = live_arrays() * plan_.elements();
     const int resident = arrays <= kFewRegisters ? 1024 : arrays <= kSomeRegisters ? 512 : 1;
     plan_.resident_blocks = std::max(resident / plan_.block_threads(), 1);
-  }
-
-  bool uses_part() const {
-    bool part = false;
-    visit_nodes([&](const Node& node) {
-      const tile::Access* access = tile::access_of(node);
-      part = part || (access != nullptr && access->part_stride != 0);
-    });
-    return part && kernel_.partitions > 1;
   }
 
   bool has_reduction() const {
@@ -414,7 +400,7 @@ class RowPlanner {
       if (plan_.by_partition) limit_merge();
     }
     if (plan_.by_partition) {
-      if (!additive()) plan_.groups = std::max(1, 32 / plan_.threads);
+      if (!plan_.adds_up()) plan_.groups = std::max(1, 32 / plan_.threads);
       plan_.row_blocks = kernel_.partitions;
     } else {
       choose_repeats();

@@ -4,6 +4,7 @@
 // Kernels of any other kind (reductions that keep lanes, dots) are blocks_plan.h's.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -68,6 +69,11 @@ struct RowsPlan {
 
   bool crowded = false;  // no cut of a row leaves registers enough: better a block kernel, if that fits
 
+  /// Whether all that is carried only adds up, so that groups may each carry a share.
+  bool adds_up() const {
+    return std::all_of(carried.begin(), carried.end(),
+                       [](const CarriedPlan& value) { return value.additive.has_value(); });
+  }
   int elements() const { return vector * chunks; }
   int block_threads() const { return threads * groups; }
   /// Whether every element of every thread is a lane of the row.
