@@ -12,8 +12,7 @@ namespace rewire::codegen::cuda {
 /// other signs than letters and digits become '_'.
 std::vector<std::string> argument_names(const tile::Kernel& kernel);
 /// One identifier for each value: the word of the node that defines it and its number in print()'s text
-/// ("mean5" would be %5); a load takes the name of its argument. All
-/// distinct, from the arguments too.
+/// ("mul5" is %5); a load takes the name of its argument. All distinct, from the arguments too.
 std::vector<std::string> value_names(const tile::Kernel& kernel, const std::vector<std::string>& arguments);
 
 }  // namespace rewire::codegen::cuda

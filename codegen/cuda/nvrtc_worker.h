@@ -1,6 +1,6 @@
 // NVRTC in processes of their own: inside one process it compiles one text at a time, whatever the threads.
 // This is the worker's side and what it says over its socket; codegen/cuda/nvrtc_workers.h has the other
-// side. A worker is a program of its own, cli/nvrtc_worker, that does nothing but serve().
+// side. A worker is a program of its own, cli/nvrtc_worker, that does nothing but serve_nvrtc().
 //
 //   worker: Hello      first, once
 //   parent: a text     one at a time; the end of the stream ends the worker

@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "codegen/fuse/kernel_builder.h"
 #include "codegen/tile/attention.h"
 #include "ir/error.h"
 
@@ -45,9 +46,7 @@ std::vector<KernelLaunch> bind(const Program& program, std::vector<tile::Kernel>
       launch.buffers.push_back(buffer->second);
       argument.name = program.buffers[static_cast<std::size_t>(buffer->second)].name + "." + argument.name;
     }
-    std::string prefix;
-    for (char c : location) prefix += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
-    kernel.name = prefix.empty() ? kernel.name : prefix + "_" + kernel.name;
+    if (!location.empty()) kernel.name = kernel_identifier(location) + "_" + kernel.name;
     kernel.origin.insert(kernel.origin.begin(), "at " + location);
     launch.kernel = std::move(kernel);
     launches.push_back(std::move(launch));

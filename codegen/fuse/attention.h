@@ -10,7 +10,8 @@
 
 namespace rewire::codegen {
 
-/// operands: q [B, H, M, D], k, v [B, H, N, D]; results: o [B, H, M, D], l [B, H, M, 1]. All f32.
+/// operands: q [B, H, M, D], k, v [B, H, N, D]; results: o [B, H, M, D], l [B, H, M, 1]. All
+/// f32 or all bf16, but l, which is f32.
 std::vector<KernelLaunch> emit_attention(const Program& program, std::span<const View> operands,
                                          std::span<const View> results, double scale,
                                          const std::string& location, const WorkGrain& grain);

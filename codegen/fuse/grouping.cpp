@@ -24,10 +24,9 @@ Grouping::Grouping(Prepared prepared, const FuseOptions& options)
   definitions_ = f.definitions();
   uses_.resize(f.types.size());
   producer_.assign(f.types.size(), -1);
-  direct_users_.resize(f.types.size());
-  for (std::size_t i = 0; i < f.body.size(); ++i) {
-    for (Value operand : f.body[i].operands)
-      direct_users_[static_cast<std::size_t>(operand.id)].push_back(static_cast<int>(i));
+  direct_uses_.assign(f.types.size(), 0);
+  for (const Op& node : f.body) {
+    for (Value operand : node.operands) ++direct_uses_[static_cast<std::size_t>(operand.id)];
   }
   for (const auto& result : f.results) results_.insert(result.value.id);
   for (int i = static_cast<int>(f.body.size()) - 1; i >= 0; --i) process(i);

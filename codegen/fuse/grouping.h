@@ -129,7 +129,7 @@ class Grouping {
   bool fuse_, any_float_product_;
   std::int64_t lane_elements_;
   std::vector<std::int32_t> definitions_;
-  std::vector<std::vector<int>> direct_users_;  // by Value::id: body indices
+  std::vector<int> direct_uses_;  // by Value::id: how many operands it is, shape ops' among them
   std::vector<GroupNode> nodes_;
   std::vector<std::vector<int>> next_;  // by node: who must run later
   std::vector<int> merged_into_;        // by node: the node that took it in, or -1

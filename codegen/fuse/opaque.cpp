@@ -153,7 +153,7 @@ void Grouping::process_opaque(int index) {
 int Grouping::sole_definition(Value value, Opcode code) const {
   const std::int32_t at = definitions_[static_cast<std::size_t>(value.id)];
   const bool sole = at >= 0 && op(at).code == code && !is_result(value) &&
-                    direct_users_[static_cast<std::size_t>(value.id)].size() == 1;
+                    direct_uses_[static_cast<std::size_t>(value.id)] == 1;
   return sole ? at : -1;
 }
 

@@ -1,10 +1,11 @@
 // Before fusion: the few rewrites that make every op either fusible, a shape op that costs nothing, or a
 // call.
-//   f32(x of 16 bits)             -> one cast a reader, so that kernels read x and its f32 is never stored
-//   argmax(x)                     -> max, compare, index, max: fusible
-//   pad(a) + pad(b) + …           -> concat(a, b, …)            where the padded windows tile one axis (the
-//   VJP of slices) results and concat operands   -> a copy op where the value is not computed by an op of its
-//   own
+//
+//   equal views of one call's result -> one of them, which the call can then write
+//   f32(x of 16 bits)      -> one cast a reader, so that kernels read x and its f32 is never stored
+//   argmax(x)              -> max, compare, index, max: fusible
+//   pad(a) + pad(b) + …    -> concat(a, b, …), where the padded windows tile one axis (the VJP of slices)
+//   a result, or an operand of a concat, that no op of its own computes -> a copy op
 #pragma once
 
 #include <set>
@@ -16,8 +17,8 @@ namespace rewire::codegen {
 
 struct Prepared {
   ir::Module module;  // holds the function alone
-  std::vector<bool>
-      copy;  // by body index: a shape op that must be carried out (a copy kernel unless storage is forwarded)
+  /// By body index: a shape op that must be carried out (a copy kernel unless storage is forwarded).
+  std::vector<bool> copy;
 
   const ir::Function& function() const { return module.functions.front(); }
 };

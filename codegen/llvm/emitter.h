@@ -42,8 +42,8 @@ struct Environment {
   llvm::Instruction* before = nullptr;                     // code placed here runs once, before the loop
   llvm::Instruction* inside = nullptr;                     // code placed here runs first in every trip
   std::unordered_map<std::int32_t, llvm::Value*> scalars;  // by value
-  std::unordered_map<std::int32_t, std::vector<llvm::Value*>>
-      vectors;  // by value, one per vector of the chunk
+  /// By value, one per vector of the chunk.
+  std::unordered_map<std::int32_t, std::vector<llvm::Value*>> vectors;
   std::unordered_map<llvm::Value*, llvm::Value*> splats;
   std::unordered_map<const tile::Access*, llvm::Value*> addresses;
 };

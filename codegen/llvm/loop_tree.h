@@ -69,8 +69,8 @@ struct DotOperand {
 };
 struct DotPlan {
   DotOperand a, b;
-  std::int32_t packed =
-      -1;                   // slot with lanes (contract, vector axis) for the operand that must be transposed
+  /// Slot with lanes (contract, vector axis) for the operand that must be transposed.
+  std::int32_t packed = -1;
   bool swapped = false;     // the vector axis comes from a
   std::int32_t store = -1;  // the node that alone reads the result: the dot writes its memory itself
 };

@@ -28,8 +28,8 @@ class HostFailure {
 };
 
 /// The pointer tables of a program's launches, in one allocation on the device. A table in device memory, not
-/// in the launch's parameters: these end at 4 KB, which a model of a hundred parameters exceeds, and a
-/// kernel that reads pointers by their place serves a table of any length.
+/// in the launch's parameters: these end at 32,764 bytes (CUDA 12.1 and later), and their number would be
+/// part of the text, while a kernel that reads pointers by their place serves a table of any length.
 class PointerTables {
  public:
   /// Appends buffers, which become their addresses; where they begin, in bytes.

@@ -1,4 +1,4 @@
-// The one pool of compute threads. A job is a range [0, count) cut into pieces of fixed size; which thread
+// A pool of compute threads. A job is a range [0, count) cut into pieces of fixed size; which thread
 // takes which piece is left to chance, so nothing that is computed may depend on it (sums are cut by shape,
 // codegen/tile/tile.h).
 #pragma once

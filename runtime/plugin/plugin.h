@@ -34,8 +34,8 @@ using PluginHandle = std::shared_ptr<const Plugin>;
 
 struct PluginInfo {
   std::string name, version, doc, path, sha256;
-  std::vector<PluginParameterInfo>
-      parameters;  // the plugin's own, then the host's (sites, layers, scope, from_epoch, to_epoch)
+  /// The plugin's own, then the host's (sites, layers, scope, from_epoch, to_epoch).
+  std::vector<PluginParameterInfo> parameters;
 };
 
 /// Where plugins are looked for, first match wins: `extra` (--plugin-path), REWIRE_PLUGIN_PATH,

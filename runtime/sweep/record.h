@@ -15,8 +15,8 @@ struct PluginBuild {
 
 struct RunRecord {
   std::string recipe;  // the resolved recipe as TOML: what the run is
-  std::optional<std::vector<PluginBuild>>
-      plugins;  // in their order; a record of before they were kept: nothing
+  /// In their order; a record of before they were kept: nothing.
+  std::optional<std::vector<PluginBuild>> plugins;
   enum class Status { begun, finished, failed } status = Status::begun;
   std::string error;        // of a failed run
   double wall_seconds = 0;  // of all processes that worked on it, compiling and evaluations included
