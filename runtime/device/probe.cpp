@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <llvm/Config/llvm-config.h>
 #include <oneapi/dnnl/dnnl_version.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -53,7 +52,7 @@ ProcessorFacts probe_processor() {
   ProcessorFacts facts;
   facts.name = cpuinfo("model name");
   facts.cores = usable_cores();
-  facts.memory_bytes = static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
+  facts.memory_bytes = total_memory_bytes();
   const std::string flags = " " + cpuinfo("flags") + " ";
   for (const char* name : {"avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16"}) {
     if (flags.find(fmt::format(" {} ", name)) != std::string::npos) facts.instructions.emplace_back(name);

@@ -10,8 +10,8 @@ namespace rewire::runtime {
 struct ProcessorFacts {
   std::string name;                       // as the kernel spells it
   std::vector<std::string> instructions;  // of those that kernels are made for: avx2, fma, avx512f, …
-  int cores = 1;                          // that this process may run on
-  std::int64_t memory_bytes = 0;
+  int cores = 1;                          // that this process may use
+  std::int64_t memory_bytes = 0;          // likewise, if it were alone
 };
 ProcessorFacts probe_processor();
 

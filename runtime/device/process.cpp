@@ -3,11 +3,13 @@
 #include <malloc.h>
 #include <sched.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
 #include <string>
 
+#include "runtime/device/cgroup.h"
 #include "runtime/device/sanitized.h"
 
 namespace rewire::runtime {
@@ -27,19 +29,28 @@ std::optional<std::int64_t> heap_bytes() {
 #endif
 }
 
-int usable_cores() {
+int usable_cores(const std::string& root) {
   cpu_set_t set;
   CPU_ZERO(&set);
-  return ::sched_getaffinity(0, sizeof(set), &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+  const int cores = ::sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+  return std::max(1, std::min(cores, cgroup_limits(root).cores.value_or(cores)));
 }
 
-std::optional<std::int64_t> available_memory_bytes() {
-  std::ifstream file("/proc/meminfo");
+std::optional<std::int64_t> available_memory_bytes(const std::string& root) {
+  const std::optional<std::int64_t> left = cgroup_limits(root).memory_left;
+  std::ifstream file(root + "/proc/meminfo");
   for (std::string name; file >> name;) {
     std::int64_t kibibytes = 0;
-    if (name == "MemAvailable:" && file >> kibibytes) return std::int64_t{1024} * kibibytes;
+    if (name != "MemAvailable:" || !(file >> kibibytes)) continue;
+    const std::int64_t free = std::int64_t{1024} * kibibytes;
+    return std::min(free, left.value_or(free));
   }
-  return std::nullopt;
+  return left;
+}
+
+std::int64_t total_memory_bytes(const std::string& root) {
+  const auto machine = static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
+  return std::min(machine, cgroup_limits(root).memory_bytes.value_or(machine));
 }
 
 }  // namespace rewire::runtime

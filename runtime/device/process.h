@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 namespace rewire::runtime {
 
@@ -13,11 +14,15 @@ std::int64_t peak_memory_bytes();
 /// tell.
 std::optional<std::int64_t> heap_bytes();
 
-/// The cores that this process may run on; at least 1.
-int usable_cores();
+/// The cores that this process may use: those it may run on, or fewer where its control groups have a quota
+/// of CPU time (cgroup.h); at least 1. What is computed never depends on it. `root` stands for "/".
+int usable_cores(const std::string& root = "/");
 
-/// What processes can still take of the machine's memory, as the kernel estimates it, in bytes; nothing where
-/// it does not say.
-std::optional<std::int64_t> available_memory_bytes();
+/// What this process can still take of memory, as the kernel estimates it, in bytes: of the machine's, or
+/// less where its control groups have a limit. Nothing where neither is known.
+std::optional<std::int64_t> available_memory_bytes(const std::string& root = "/");
+
+/// The memory that this process could have if it were alone: the machine's, or its control groups' limit.
+std::int64_t total_memory_bytes(const std::string& root = "/");
 
 }  // namespace rewire::runtime

@@ -56,7 +56,7 @@ enum class Rounding : std::uint8_t { none, dtypes };
 std::unique_ptr<Engine> make_evaluator_engine(const ir::Module& module, Rounding rounding = Rounding::none);
 
 struct JitEngineOptions {
-  int threads = 0;              // 0: one a core
+  int threads = 0;              // 0: usable_cores() (device/process.h)
   std::string cache_directory;  // kernels on disk; "": none
   bool fuse = true;             // false: one kernel an op, for the differential tests
   bool optimise = true;         // false: LLVM compiles quickly, to slower code, for the same

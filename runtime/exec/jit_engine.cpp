@@ -6,13 +6,13 @@
 #include <limits>
 #include <map>
 #include <span>
-#include <thread>
 
 #include "codegen/cost.h"
 #include "codegen/llvm/jit.h"
 #include "codegen/program.h"
 #include "ir/error.h"
 #include "ir/passes/pass.h"
+#include "runtime/device/process.h"
 #include "runtime/exec/checks.h"
 #include "runtime/exec/engine.h"
 #include "runtime/exec/launch_times.h"
@@ -60,8 +60,7 @@ class CpuEngine final : public JitEngine {
       : module_(module),
         options_(options),
         training_(training_functions(module)),
-        threads_(options.threads > 0 ? options.threads
-                                     : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()))),
+        threads_(options.threads > 0 ? options.threads : usable_cores()),
         jit_({options.cache_directory, threads_, "", options.optimise}),
         pool_(threads_) {
     for (const ir::Parameter& parameter : module_.parameters)

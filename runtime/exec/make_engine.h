@@ -27,8 +27,8 @@ inline constexpr std::string_view kCudaEngine = "cuda";
 /// cuBLASLt.
 void require_engine(std::string_view name);
 /// UserError with the nearest match for an unknown name. The module must be verified. `threads` compute,
-/// where the engine has threads; 0: one a core. `choices`: a tuner's record, for what an engine itself takes
-/// from it. `overrides` are a GPU's: UserError for another engine.
+/// where the engine has threads; 0: usable_cores(). `choices`: a tuner's record, for what an engine itself
+/// takes from it. `overrides` are a GPU's: UserError for another engine.
 std::unique_ptr<Engine> make_engine(std::string_view name, const ir::Module& module, int threads = 0,
                                     const ChoiceRecord& choices = {},
                                     const std::vector<KernelOverride>& overrides = {});

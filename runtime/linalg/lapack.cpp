@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <thread>
 #include <vector>
 
 #include "ir/error.h"
+#include "runtime/device/process.h"
 #include "runtime/exec/thread_pool.h"
 
 namespace rewire::runtime {
@@ -94,9 +94,8 @@ void check(const MatrixBatch& batch, std::span<const double> a) {
 /// body(i) for every matrix of the batch.
 template <class Body>
 void for_each_matrix(const MatrixBatch& batch, int threads, Body body) {
-  const auto cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  ThreadPool pool(
-      std::min(threads > 0 ? threads : cores, static_cast<int>(std::max<std::size_t>(batch.count, 1))));
+  ThreadPool pool(std::min(threads > 0 ? threads : usable_cores(),
+                           static_cast<int>(std::max<std::size_t>(batch.count, 1))));
   pool.run(static_cast<std::int64_t>(batch.count), 1, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t i = begin; i < end; ++i) body(static_cast<std::size_t>(i));
   });

@@ -14,7 +14,7 @@ struct MatrixBatch {
 
 /// a = q r, with q [rows, cols] of orthonormal columns and r [cols, cols] upper triangular with a diagonal >=
 /// 0; so q of a standard normal matrix is uniformly distributed. UserError unless rows >= cols >= 1, all of
-/// `a` is finite, and LAPACK is installed. threads = 0: one a core.
+/// `a` is finite, and LAPACK is installed. threads = 0: usable_cores().
 void qr(const MatrixBatch& batch, std::span<const double> a, std::span<double> q, std::span<double> r,
         int threads = 0);
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
-#include <thread>
 
 #include "ir/philox.h"
+#include "runtime/device/process.h"
 #include "runtime/exec/thread_pool.h"
 #include "runtime/linalg/lapack.h"
 #include "runtime/plugin/host_call.h"
@@ -55,7 +55,7 @@ std::int32_t draw(rewire_call token, const char* stream, double* data, std::uint
         fmt::format("initialise.{}.{}", call.plugin().name(), required(stream, "stream's name"));
     const ir::PhiloxStream philox{call.seed(), 0, ir::stream_hash(name)};
     const auto pieces = static_cast<std::int64_t>(count) / kGrain + 1;
-    const auto cores = static_cast<std::int64_t>(std::max(1u, std::thread::hardware_concurrency()));
+    const auto cores = static_cast<std::int64_t>(usable_cores());
     ThreadPool pool(static_cast<int>(std::min(pieces, cores)));
     pool.run(static_cast<std::int64_t>(count), kGrain, [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t i = begin; i < end; ++i) data[i] = one(philox, static_cast<std::uint64_t>(i));

@@ -70,7 +70,7 @@ struct RecipeTrain {
   std::int64_t log_every = 50;     // steps from one line of metrics.jsonl to the next
   double checkpoint_every = 1;     // epochs; 0.25: four times an epoch
   std::int64_t keep = 2;           // checkpoints: the last ones
-  std::int64_t threads = 0;        // that compute; 0: one a core
+  std::int64_t threads = 0;        // that compute; 0: usable_cores()
 };
 
 /// [eval]

@@ -5,10 +5,10 @@
 #include <boost/math/special_functions/erf.hpp>
 #include <cmath>
 #include <numbers>
-#include <thread>
 
 #include "ir/error.h"
 #include "ir/philox.h"
+#include "runtime/device/process.h"
 #include "runtime/exec/thread_pool.h"
 
 namespace rewire::runtime {
@@ -93,7 +93,7 @@ HostTensor draw(ThreadPool& pool, const ir::Parameter& parameter, std::uint64_t 
 
 TensorMap initialise(const ir::Module& module, std::uint64_t seed) {
   if (seed > (1ULL << 53)) user_error("the seed is {}; it must not exceed 2^53", seed);
-  ThreadPool pool(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
+  ThreadPool pool(usable_cores());
   TensorMap state;
   for (const ir::Parameter& parameter : module.parameters) {
     HostTensor tensor = draw(pool, parameter, seed);
