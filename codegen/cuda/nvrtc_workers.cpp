@@ -251,15 +251,24 @@ class Workers {
  private:
   /// One more worker, with its first text.
   bool start() {
+    if (program_.empty()) {
+      do_without(
+          fmt::format("neither {} nor /proc/self/exe says where its program stands", kProgramVariable));
+      return false;
+    }
     auto worker = std::make_unique<Worker>(program_, request_.arch);
     if (!worker->started()) {
-      const std::string line = fmt::format("no NVRTC worker: {}: {}", program_, worker->problem());
-      std::getenv(kProgramVariable) == nullptr ? request_.debug(line) : request_.warn(line);
+      do_without(fmt::format("{}: {}", program_, worker->problem()));
       return false;
     }
     give_next(*worker);
     workers_.push_back(std::move(worker));
     return true;
+  }
+
+  void do_without(const std::string& why) const {
+    const std::string line = "no NVRTC worker: " + why;
+    std::getenv(kProgramVariable) == nullptr ? request_.debug(line) : request_.warn(line);
   }
 
   void give_next(Worker& worker) {
@@ -336,11 +345,12 @@ class Workers {
 
 }  // namespace
 
-std::string nvrtc_worker_program() {
+std::string nvrtc_worker_program(const std::string& self) {
   if (const char* chosen = std::getenv(kProgramVariable); chosen != nullptr) return chosen;
   std::error_code error;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return (self.parent_path().parent_path() / "libexec" / "rewire" / "nvrtc-worker").string();
+  const std::filesystem::path file = std::filesystem::read_symlink(self, error);
+  if (error) return {};
+  return (file.parent_path().parent_path() / "libexec" / "rewire" / "nvrtc-worker").string();
 }
 
 void compile_all(std::span<const CompileJob> jobs, const CompileRequest& request) {

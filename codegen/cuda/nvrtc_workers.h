@@ -33,7 +33,7 @@ struct CompileRequest {
 void compile_all(std::span<const CompileJob> jobs, const CompileRequest& request);
 
 /// The program of the workers: $REWIRE_NVRTC_WORKER, else ../libexec/rewire/nvrtc-worker from where this
-/// program's file stands.
-std::string nvrtc_worker_program();
+/// program's file stands, as the link `self` has it; "" where that cannot be read.
+std::string nvrtc_worker_program(const std::string& self = "/proc/self/exe");
 
 }  // namespace rewire::codegen::cuda

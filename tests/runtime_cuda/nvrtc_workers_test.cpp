@@ -15,6 +15,7 @@
 #include "tests/fake_cuda/use.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rewire::runtime {
 namespace {
@@ -148,10 +149,26 @@ TEST_CASE("without workers this process compiles") {
     CHECK(heard.warnings ==
           std::vector<std::string>{"no NVRTC worker: /nowhere/nvrtc-worker: No such file or directory"});
   }
+  {
+    const Variable program("REWIRE_NVRTC_WORKER", "");
+    const Heard heard = compile(kernels(4), 2);
+    CHECK(heard.answers == std::vector<int>(4, 1));
+    CHECK(heard.warnings == std::vector<std::string>{"no NVRTC worker: neither REWIRE_NVRTC_WORKER nor "
+                                                     "/proc/self/exe says where its program stands"});
+  }
   const Variable program("REWIRE_NVRTC_WORKER", "/bin/false");
   const Heard heard = compile(kernels(4), 3);
   CHECK(heard.answers == std::vector<int>(4, 1));
   CHECK(heard.warnings == std::vector<std::string>{"NVRTC worker /bin/false exited with 1"});
+}
+
+TEST_CASE("the workers' program stands beside this one, and nowhere where this one's place is not known") {
+  const test::TemporaryFolder folder;
+  std::filesystem::create_symlink("/opt/tools/bin/rewire", folder.path() / "exe");
+  CHECK(cuda::nvrtc_worker_program(folder.file("exe")) == "/opt/tools/libexec/rewire/nvrtc-worker");
+  CHECK(cuda::nvrtc_worker_program(folder.file("none")).empty());
+  const Variable program("REWIRE_NVRTC_WORKER", "/chosen/worker");
+  CHECK(cuda::nvrtc_worker_program(folder.file("none")) == "/chosen/worker");
 }
 
 TEST_CASE("an exception of the caller's ends the workers") {
