@@ -4,11 +4,13 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <fstream>
 #include <sstream>
@@ -28,6 +30,41 @@ namespace fs = std::filesystem;
 // A file of this much text compiles in about as long as the compiler takes to start and read the headers.
 constexpr std::size_t kFileBytes = std::size_t{96} << 10;
 constexpr std::size_t kMessageLines = 12;
+constexpr std::uintmax_t kFolderBytes = std::uintmax_t{512} << 20;
+constexpr const char* kLockName = "lock";
+
+fs::path made(const fs::path& folder) {
+  fs::create_directories(folder);
+  return folder;
+}
+
+void drop_oldest(const fs::path& folder, std::uintmax_t most_bytes) {
+  struct Kept {
+    fs::file_time_type used;
+    std::uintmax_t bytes = 0;
+    fs::path path;
+  };
+  std::vector<Kept> files;
+  std::uintmax_t bytes = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (!entry.is_regular_file() || entry.path().filename() == kLockName) continue;
+    files.push_back({entry.last_write_time(), entry.file_size(), entry.path()});
+    bytes += files.back().bytes;
+  }
+  std::ranges::sort(files, {}, &Kept::used);
+  for (auto file = files.begin(); file != files.end() && bytes > most_bytes; ++file) {
+    fs::remove(file->path);
+    bytes -= file->bytes;
+  }
+}
+
+/// False: another has a lock that this one cannot be held beside.
+bool lock_file(int file, int operation) {
+  while (::flock(file, operation) != 0) {
+    if (errno != EINTR) return false;
+  }
+  return true;
+}
 
 std::string read_text(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -73,6 +110,14 @@ std::string first_lines(const std::string& text) {
   return result;
 }
 
+/// That it was used now, and its source with it.
+void note_use(const fs::path& object) {
+  for (const fs::path& path : {object, fs::path(object).replace_extension(".cpp")}) {
+    std::error_code ignored;
+    fs::last_write_time(path, fs::file_time_type::clock::now(), ignored);
+  }
+}
+
 template <class Function>
 Function symbol(void* object, const std::string& name) {
   void* const found = ::dlsym(object, name.c_str());
@@ -87,9 +132,19 @@ std::uint64_t hash_text(std::string_view text, std::uint64_t state) {
   return state;
 }
 
+FolderUse::FolderUse(const fs::path& folder, std::uintmax_t most_bytes)
+    : lock_(::open((folder / kLockName).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
+  if (lock_ < 0) throw RuntimeFailure(fmt::format("cannot write in {}", folder.string()));
+  if (lock_file(lock_, LOCK_EX | LOCK_NB)) drop_oldest(folder, most_bytes);
+  lock_file(lock_, LOCK_SH);
+}
+
+FolderUse::~FolderUse() {
+  ::close(lock_);
+}
+
 HostCompiler::HostCompiler(fs::path folder, std::string_view prelude, const CompileOptions& options)
-    : folder_(std::move(folder)), prelude_(prelude), options_(options) {
-  fs::create_directories(folder_);
+    : folder_(made(folder)), use_(folder_, kFolderBytes), prelude_(prelude), options_(options) {
   for (const char* header : {"device.h", "interface.h"})
     headers_ += read_text(fs::path(REWIRE_SHIM_ROOT) / "tests/cuda_shim" / header);
 }
@@ -113,7 +168,10 @@ void HostCompiler::add(std::span<const KernelText> kernels) {
     for (std::int64_t i = begin; i < end; ++i) {
       const File& file = files[static_cast<std::size_t>(i)];
       const fs::path object = object_of(file);
-      if (fs::exists(object)) continue;
+      if (fs::exists(object)) {
+        note_use(object);
+        continue;
+      }
       compile(file, object);
       ++compiled;
     }

@@ -1,5 +1,6 @@
 // CUDA text to functions on the host: files of several kernels, through the system's C++ compiler, into
-// shared objects that stay in a folder under the hash of their text. A second run compiles nothing.
+// shared objects that stay in a folder under the hash of their text. A second run compiles nothing. What no
+// run has used for long is dropped when the folder has grown large.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +34,25 @@ struct CompileOptions {
   bool optimise = true;
 };
 
+/// That somebody uses a folder of compiled kernels. While one lives, in whichever process, no file is
+/// dropped.
+class FolderUse {
+ public:
+  /// Where nobody else uses the folder: drops the files that were used longest ago, as long as all together
+  /// have more than `most_bytes`. RuntimeFailure if there is no folder to write in.
+  FolderUse(const std::filesystem::path& folder, std::uintmax_t most_bytes);
+  ~FolderUse();
+  FolderUse(const FolderUse&) = delete;
+  FolderUse& operator=(const FolderUse&) = delete;
+
+ private:
+  int lock_ = -1;
+};
+
 class HostCompiler {
  public:
-  /// `prelude` stands before the kernels of every file. The folder is made if it is not there.
+  /// `prelude` stands before the kernels of every file. The folder is made if it is not there; at most
+  /// 512 MiB stay in it from one run to the next.
   HostCompiler(std::filesystem::path folder, std::string_view prelude, const CompileOptions& options = {});
   ~HostCompiler();
   HostCompiler(const HostCompiler&) = delete;
@@ -60,6 +77,7 @@ class HostCompiler {
   void load(const File& file, const std::filesystem::path& object);
 
   std::filesystem::path folder_;
+  FolderUse use_;
   std::string prelude_;
   CompileOptions options_;
   std::string headers_;  // the text of device.h and what it includes: part of every hash
