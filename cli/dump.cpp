@@ -127,9 +127,9 @@ std::string kernel_text(const codegen::KernelLaunch& launch, const Request& requ
 }
 
 /// UserError where no kernel has the name.
-void require_kernel(const std::string& name, const std::string& what, const std::vector<std::string>& names) {
+void require_kernel(const std::string& name, const std::vector<std::string>& names) {
   if (std::ranges::find(names, name) == names.end())
-    user_error("{} '{}'{}; --stage fused lists them", what, name, did_you_mean(name, names));
+    user_error("the step has no kernel '{}'{}; --stage fused lists them", name, did_you_mean(name, names));
 }
 
 /// Whether a member of the launch was asked for.
@@ -143,19 +143,17 @@ bool is_named(const codegen::KernelLaunch& launch, const Request& request) {
 // Kernels of one text are one piece of code: each is printed once, at its first launch.
 void print_kernels(const codegen::Program& program, const Request& request) {
   std::vector<const codegen::KernelLaunch*> launches;
-  std::vector<std::string> members, names;  // what can be printed, what can be given
+  std::vector<std::string> members;
   for (const codegen::Launch& launch : program.launches) {
     const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch);
     if (kernel == nullptr) continue;
     launches.push_back(kernel);
-    names.push_back(kernel->kernel.name);
     for (std::size_t member = 0; member < kernel->members(); ++member)
       members.push_back(kernel->member_name(member));
   }
   const std::vector<runtime::KernelOverride> overrides = runtime::read_kernel_overrides(request.overrides);
-  if (!request.kernel.empty()) require_kernel(request.kernel, "the step has no kernel", members);
-  for (const runtime::KernelOverride& given : overrides)
-    require_kernel(given.kernel, "--override-kernel: the step has no kernel", names);
+  if (!request.kernel.empty()) require_kernel(request.kernel, members);
+  for (const runtime::KernelOverride& given : overrides) runtime::overridden_launch(given, launches);
   std::set<std::string> seen;
   for (const codegen::KernelLaunch* launch : launches) {
     const std::string key =

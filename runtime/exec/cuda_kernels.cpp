@@ -67,17 +67,9 @@ void CudaKernels::replace(std::span<const KernelOverride> overrides,
                           std::span<const codegen::KernelLaunch* const> launches) {
   std::vector<Fresh> fresh;
   for (const KernelOverride& given : overrides) {
-    const auto found = std::ranges::find_if(
-        launches, [&](const codegen::KernelLaunch* launch) { return launch->kernel.name == given.kernel; });
-    if (found == launches.end()) {
-      std::vector<std::string> names;
-      for (const codegen::KernelLaunch* launch : launches) names.push_back(launch->kernel.name);
-      user_error(
-          "--override-kernel {}: there is no such kernel{}; rewire dump MODEL --stage cuda prints them all",
-          given.kernel, did_you_mean(given.kernel, names));
-    }
+    const codegen::KernelLaunch& launch = overridden_launch(given, launches);
     Fresh kernel{
-        codegen::cuda::text_key(**found), codegen::cuda::emit(**found, given.kernel, target_), {}, 0, &given};
+        codegen::cuda::text_key(launch), codegen::cuda::emit(launch, given.kernel, target_), {}, 0, &given};
     const auto twin = std::ranges::find(fresh, kernel.key, &Fresh::key);
     if (twin != fresh.end())
       user_error("--override-kernel {}: it is the same code as '{}', which has a file already", given.kernel,

@@ -102,6 +102,30 @@ TEST_CASE("an override that fits nothing, or does not compile, is one line and e
         "rewire: dump: --override-kernel is of --stage ptx\n");
 }
 
+TEST_CASE("a member of a table is refused with what the table goes by") {
+  const Workplace place;
+  const Words model = kModel + Words{"--set", "train.batch=3"};
+  const std::string all = rewire_command(Words{"dump", "--stage", "cuda"} + model).out;
+  const std::size_t list = all.find("//   ", all.find("// a table of ")) + 5, comma = all.find(',', list);
+  REQUIRE(comma < all.find('\n', list));
+  const std::string first = all.substr(list, comma - list);
+  const std::string second = all.substr(comma + 2, all.find_first_of(",\n", comma + 2) - comma - 2);
+  CAPTURE(first, second);
+  const std::string file = place.file("table.cu");
+  const std::string text = rewire_command(Words{"dump", "--stage", "cuda", "--kernel", second} + model).out;
+  // As it is dumped, and with the member's name put in.
+  for (const std::string& given : {text, replaced(text, first + "(", second + "(")}) {
+    write_text(file, given);
+    const Outcome outcome = on_fake(Words{"bench", "--steps", "1", "--quiet"} + model + kCuda +
+                                    Words{"--override-kernel", second + "=" + file});
+    CHECK(outcome.code == 2);
+    CHECK(outcome.err ==
+          "rewire: --override-kernel " + second +
+              ": it is a member of a table of launches, which goes by the name of its first: " + first +
+              "\n");
+  }
+}
+
 TEST_CASE("a run keeps the kernels it was given, and goes on with them") {
   const TemporaryFolder folder;
   const std::string run = folder.file("run"), file = folder.file("edited.cu");
