@@ -47,16 +47,6 @@ bool parse_bool(const ParameterSpec& parameter, std::string_view text) {
   refuse(parameter, text, "is no bool");
 }
 
-std::vector<std::string> split(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  while (true) {
-    const std::size_t end = text.find(separator);
-    parts.emplace_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
-}
-
 /// What a parameter of ABI 1.0 has; a newer minor's is larger.
 constexpr std::size_t kAbi10ParameterSize = offsetof(rewire_parameter, max) + sizeof(rewire_parameter::max);
 
@@ -77,7 +67,7 @@ ParameterSpec read_parameter(const rewire_parameter& c) {
   parameter.default_value = c.default_value;
   parameter.doc = c.doc;
   parameter.kind = c.kind;
-  if (c.kind == REWIRE_PARAMETER_ENUM) parameter.values = split(c.values, '|');
+  if (c.kind == REWIRE_PARAMETER_ENUM) parameter.values = enum_values(c.values);
   if (c.kind == REWIRE_PARAMETER_INT || c.kind == REWIRE_PARAMETER_FLOAT) parameter.bounds = c.bounds;
   parameter.min = c.min;
   parameter.max = c.max;
@@ -85,6 +75,16 @@ ParameterSpec read_parameter(const rewire_parameter& c) {
 }
 
 }  // namespace
+
+std::vector<std::string> enum_values(std::string_view text) {
+  std::vector<std::string> values;
+  while (true) {
+    const std::size_t end = text.find('|');
+    values.emplace_back(text.substr(0, end));
+    if (end == std::string_view::npos) return values;
+    text.remove_prefix(end + 1);
+  }
+}
 
 bool is_identifier(std::string_view text) {
   const auto lower = [](char c) { return c >= 'a' && c <= 'z'; };

@@ -16,6 +16,7 @@
 #include "runtime/device/process.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/plugin/filters.h"
+#include "runtime/plugin/schema.h"
 #include "runtime/train/check_point.h"
 #include "runtime/train/engine_check.h"
 #include "runtime/train/gradient_check.h"
@@ -61,16 +62,6 @@ std::string first_other_line(std::string_view a, std::string_view b) {
   std::string_view line = b.substr(before == std::string_view::npos ? 0 : before + 1);
   line = line.substr(0, line.find('\n'));
   return std::string(line.substr(std::min(line.find_first_not_of(' '), line.size())));
-}
-
-std::vector<std::string> split(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  while (true) {
-    const std::size_t end = text.find(separator);
-    parts.emplace_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
 }
 
 class Checker {
@@ -163,7 +154,7 @@ class Checker {
       if (Filters::is_filter(parameter.name)) continue;
       std::vector<std::string> values;
       if (parameter.type == "bool") values = {"true", "false"};
-      if (parameter.type == "enum") values = split(parameter.range, '|');
+      if (parameter.type == "enum") values = enum_values(parameter.range);
       for (const std::string& value : values) {
         ++tried;
         PluginSpec spec = spec_;
