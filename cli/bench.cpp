@@ -55,6 +55,7 @@ void declare(Request& request, Options& options) {
 
 struct Result {
   std::int64_t images = 0;  // a step
+  bool tf32 = false;
   double median_seconds = 0, fastest_seconds = 0;
   std::int64_t peak_bytes = 0;
   runtime::EngineReport engine;
@@ -106,6 +107,7 @@ std::vector<std::string> names_of(const std::vector<runtime::TimedProgram>& prog
 Result measure(const Request& request, const Network& network) {
   Bench bench = make_bench(request, network);
   const std::string name = engine_of(request.engine);
+  runtime::require_precision(name, bench.module);
   runtime::Tuner tuner = runtime::make_tuner(name, choice_options(request.choices));
   runtime::make_choices(bench.module, names_of(bench.programs), tuner);
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
@@ -117,6 +119,7 @@ Result measure(const Request& request, const Network& network) {
   std::vector<double> seconds = runtime::time_rounds(*engine, bench.programs, kWarmUp, request.steps);
   std::ranges::sort(seconds);
   Result result{bench.images,
+                network.recipe.train.tf32,
                 seconds[seconds.size() / 2],
                 seconds[0],
                 runtime::peak_memory_bytes(),
@@ -130,7 +133,8 @@ Result measure(const Request& request, const Network& network) {
   if (request.kernels) {
     engine.reset();  // its memory is wanted
     const bool narrow = network.recipe.train.dtype == "bf16";
-    result.ceilings = runtime::measure_ceilings(name, narrow ? ir::DType::bf16 : ir::DType::f32, threads);
+    result.ceilings =
+        runtime::measure_ceilings(name, narrow ? ir::DType::bf16 : ir::DType::f32, result.tf32, threads);
   }
   return result;
 }
@@ -200,6 +204,7 @@ void print_text(const Request& request, const Result& result) {
   fmt::print("{:<9} {:.2f} s: {} kernels, {} of them different, {} from the cache\n", "compile",
              result.engine.compile_seconds, result.engine.kernels, result.engine.unique_kernels,
              result.engine.cache_hits);
+  if (result.tf32) fmt::print("{:<9} of f32 by TF32\n", "products");
   for (const runtime::MadeChoice& choice : result.choices.made())
     fmt::print("{:<9} {}\n", "choice", describe(choice));
   if (result.ceilings) {
@@ -213,6 +218,7 @@ nlohmann::ordered_json to_json(const Request& request, const Result& result) {
   nlohmann::ordered_json json = {{"images_per_s", static_cast<double>(result.images) / result.median_seconds},
                                  {"step_ms", result.median_seconds * 1e3},
                                  {"fastest_step_ms", result.fastest_seconds * 1e3},
+                                 {"tf32", result.tf32},
                                  {"peak_mb", megabytes(result.peak_bytes)},
                                  {"arena_mb", megabytes(result.engine.arena_bytes)},
                                  {"state_mb", megabytes(result.engine.state_bytes)},

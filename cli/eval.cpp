@@ -77,6 +77,7 @@ void run(const Request& request) {
   if (epoch < 0) epoch = is_run ? recipe.train.epochs - 1 : 0;
   ir::Module module =
       runtime::make_eval_module(network_source(network), recipe.eval.batch, epoch, recipe.train.epochs);
+  runtime::require_precision(engine_name, module);
   runtime::Tuner tuner = runtime::make_tuner(engine_name, choices);
   runtime::make_choices(module, {"eval"}, tuner);
   const runtime::DataFeed data(recipe, runtime::Split::test, runtime::network_face(module));

@@ -136,7 +136,8 @@ Network resolve(const NetworkRequest& request) {
 
 runtime::NetworkSource network_source(const Network& network) {
   return {[&network](std::int64_t batch) { return original_module(network, batch); }, network.plugins,
-          static_cast<std::uint64_t>(network.recipe.seed), runtime::mixed_precision(network.recipe)};
+          static_cast<std::uint64_t>(network.recipe.seed), runtime::mixed_precision(network.recipe),
+          network.recipe.train.tf32};
 }
 
 ir::Module original_module(const Network& network, std::int64_t batch) {

@@ -41,7 +41,7 @@ runtime::NetworkSource network_source(const Network& network);
 ir::Module original_module(const Network& network, std::int64_t batch);
 /// The same after the plugins' rewrites.
 ir::Module rewritten_module(const Network& network, std::int64_t batch);
-/// The same in the precision that train.dtype asks for.
+/// The same in the precision that train.dtype and train.tf32 ask for.
 ir::Module computed_module(const Network& network, std::int64_t batch);
 
 /// The axes of one batch of images: 4 for the zoo's models, the argument's own for a .rir file.

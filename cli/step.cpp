@@ -47,8 +47,9 @@ void run(const Request& request) {
   const double steps_per_epoch =
       static_cast<double>(request.steps) / static_cast<double>(recipe.train.epochs);
   runtime::add_step_program(module, runtime::train_options(recipe, steps_per_epoch));
-  runtime::Tuner tuner =
-      runtime::make_tuner(engine_of(request.program.engine), choice_options(request.choices));
+  const std::string engine_name = engine_of(request.program.engine);
+  runtime::require_precision(engine_name, module);
+  runtime::Tuner tuner = runtime::make_tuner(engine_name, choice_options(request.choices));
   runtime::make_choices(module, {"step", "accumulate", "apply"}, tuner);
   const std::unique_ptr<runtime::Engine> engine =
       start_engine(network, module, request.program, tuner.record());

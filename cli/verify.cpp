@@ -8,6 +8,7 @@
 #include "cli/json.h"
 #include "cli/network.h"
 #include "ir/error.h"
+#include "ir/passes/mixed_precision.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/train/engine_check.h"
 #include "runtime/train/gradient_check.h"
@@ -86,7 +87,7 @@ void run(const Request& request) {
   const std::unique_ptr<runtime::Engine> compiled = runtime::make_engine(name, module);
   const std::unique_ptr<runtime::Engine> evaluator = runtime::make_engine("evaluator", module);
   std::unique_ptr<runtime::Engine> rounded;
-  if (runtime::has_narrow_values(module))
+  if (runtime::has_narrow_values(module) || ir::allows_tf32(module))
     rounded = runtime::make_evaluator_engine(module, runtime::Rounding::dtypes);
   const runtime::EngineCheck engine =
       runtime::check_engine(*compiled, *evaluator, module, weights, seed, rounded.get());

@@ -61,6 +61,7 @@ struct GemmLaunch {
   View a, b, c;
   View bias;                // buffer -1: none; shape [n]
   bool accumulate = false;  // add to what c holds
+  bool exact = false;       // never by TF32: an operand is a constant, as of a Fourier transform
   std::string location;
 };
 

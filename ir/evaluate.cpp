@@ -48,9 +48,26 @@ std::vector<std::size_t> last_uses(const Function& function) {
   return last;
 }
 
+bool is_product(const Op& op) {
+  return op.code == Opcode::matmul || op.code == Opcode::circulant_matmul ||
+         op.code == Opcode::circulant_matmul_grad;
+}
+
+Tensor rounded_to_tf32(Tensor tensor) {
+  if (tensor.type.dtype != DType::f32) return tensor;
+  for (double& x : tensor.data) x = round_to_tf32(x);
+  return tensor;
+}
+
 void run_op(const Function& function, const Op& op, std::vector<Tensor>& values, EvalState& state) {
   std::vector<const Tensor*> operands;
-  for (Value operand : op.operands) operands.push_back(&values[index(operand)]);
+  std::vector<Tensor> rounded;
+  if (state.round_to_tf32 && is_product(op)) {
+    for (Value operand : op.operands) rounded.push_back(rounded_to_tf32(values[index(operand)]));
+    for (const Tensor& operand : rounded) operands.push_back(&operand);
+  } else {
+    for (Value operand : op.operands) operands.push_back(&values[index(operand)]);
+  }
   std::vector<Tensor> results;
   for (Value result : op.results) results.emplace_back(function.type(result));
   EvalContext context{op, std::move(operands), results, state};

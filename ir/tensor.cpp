@@ -40,6 +40,10 @@ double round_to(DType dtype, double value) {
   return value;
 }
 
+double round_to_tf32(double value) {
+  return round_to_binary(value, 11, -126, 0x1.ffcp127);
+}
+
 bool holds(DType dtype, double value) {
   if (is_float(dtype)) return true;
   if (value != std::trunc(value)) return false;

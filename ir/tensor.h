@@ -29,11 +29,15 @@ struct EvalState {
   bool training = false;  // what is_training answers
   /// Round what each op computes to its dtype, as a backend that stores every value would.
   bool round = false;
+  /// And f32 operands of matrix products to TF32, where the module allows it.
+  bool round_to_tf32 = false;
 };
 
 /// Rounds a double to what `dtype` can hold (f32, bf16, f16: nearest even), for comparing with a backend's
 /// stored value.
 double round_to(DType dtype, double value);
+/// To TF32: f32 with 10 bits of mantissa.
+double round_to_tf32(double value);
 
 /// Whether a constant of `dtype` may have this value: a float dtype takes any, rounded where it is stored; an
 /// integer or truth value must be exact.

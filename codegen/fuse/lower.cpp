@@ -114,6 +114,10 @@ class Lowering {
     gemm.b = operand_view(node, 1);
     if (op.attributes.has("transpose_a") && op.attributes.get_bool("transpose_a")) swap_last(gemm.a);
     if (op.attributes.has("transpose_b") && op.attributes.get_bool("transpose_b")) swap_last(gemm.b);
+    const auto is_constant = [&](const View& view) {
+      return program_.buffers[static_cast<std::size_t>(view.buffer)].kind == BufferKind::constant;
+    };
+    gemm.exact = is_constant(gemm.a) || is_constant(gemm.b);
     gemm.c =
         storage_.view(node.epilogue >= 0 ? function().body[static_cast<std::size_t>(node.epilogue)].results[0]
                                          : op.results[0]);

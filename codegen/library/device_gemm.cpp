@@ -158,7 +158,7 @@ std::vector<DeviceGemmCall> device_gemm_calls(const Program& program, const Gemm
                 .c = {own.c(), axes.rows().c(), launch.c.strides[last], alignment(launch.c, 2)},
                 .dtype = type(launch.a),
                 .result = type(launch.c),
-                .tf32 = tf32 && type(launch.a) == ir::DType::f32,
+                .tf32 = tf32 && !launch.exact && type(launch.a) == ir::DType::f32,
                 .bias = launch.bias.buffer >= 0,
                 .accumulate = launch.accumulate};
   if (call.shape.bias) call.bias = launch.bias.offset * bytes(launch.bias);

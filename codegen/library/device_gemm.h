@@ -43,6 +43,7 @@ struct DeviceGemmCall {
 /// that they can; where c is a window (its rows are contiguous within an image alone), the longest of the two
 /// is the rows. What remains are as few batch axes as the strides allow, of which the longest is the
 /// library's own, and each index of the others is a call. Buffers are aligned to 64 bytes, a bias to 16.
+/// `tf32`: products of f32 may be of TF32.
 std::vector<DeviceGemmCall> device_gemm_calls(const Program& program, const GemmLaunch& launch, bool tf32);
 
 }  // namespace rewire::codegen

@@ -7,6 +7,7 @@
 #include "ir/builder.h"
 #include "ir/error.h"
 #include "ir/ops/circulant.h"
+#include "ir/passes/mixed_precision.h"
 
 namespace rewire::ir {
 namespace {
@@ -22,16 +23,16 @@ struct Product {
   CirculantSizes sizes;
   std::int64_t rows = 1;
   DType dtype = DType::f32;
-  bool correlation = false;
+  bool correlation = false, tf32 = false;
 
   std::string text(bool training) const {
-    return fmt::format("{} {} rows={} blocks={}x{} lags={} {} {}", kCirculant, correlation ? "corr" : "conv",
-                       rows, sizes.outputs, sizes.inputs, sizes.lags, dtype_name(dtype),
-                       training ? "training" : "forward");
+    return fmt::format("{} {} rows={} blocks={}x{} lags={} {}{} {}", kCirculant,
+                       correlation ? "corr" : "conv", rows, sizes.outputs, sizes.inputs, sizes.lags,
+                       dtype_name(dtype), tf32 ? " tf32" : "", training ? "training" : "forward");
   }
 };
 
-Product product_of(const Function& function, const Op& op) {
+Product product_of(const Module& module, const Function& function, const Op& op) {
   const TensorType& x = function.type(op.operands[0]);
   const Shape& lags = op.code == Opcode::circulant_matmul ? function.type(op.operands[1]).shape
                                                           : function.type(op.results[0]).shape;
@@ -39,7 +40,8 @@ Product product_of(const Function& function, const Op& op) {
   return {{lags[0], lags[1], lags[2]},
           std::min(rows, kTrialRows),
           x.dtype,
-          op.attributes.get_bool("correlation")};
+          op.attributes.get_bool("correlation"),
+          x.dtype == DType::f32 && allows_tf32(module)};
 }
 
 bool is_backward(const Op& op) {
@@ -52,6 +54,7 @@ Module circulant_trial(const Product& product, bool training, const std::string&
   const auto& [p, q, n] = product.sizes;
   Module module;
   module.name = "trial";
+  allow_tf32(module, product.tf32);
   Function& function = module.functions.emplace_back();
   function.name = "trial";
   Builder b(module, function);
@@ -83,7 +86,7 @@ void choose_lowerings(Module& module, PassContext& context) {
     const auto visit = [&](auto action) {
       for (Op& op : function.body) {
         if (!is_circulant(op) || op.attributes.get_string("lowering") != "auto") continue;
-        const Product product = product_of(function, op);
+        const Product product = product_of(module, function, op);
         action(op, product, trains[product.text(false)]);
       }
     };

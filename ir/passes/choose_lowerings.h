@@ -3,7 +3,7 @@
 // that share work: a circulant product, its transpose and the gradient of its lags read the same matrices
 // and transforms. The key of a circulant product:
 //
-//   circulant_matmul conv|corr rows=R blocks=PxQ lags=N f32 forward|training
+//   circulant_matmul conv|corr rows=R blocks=PxQ lags=N f32 [tf32] forward|training
 //
 // R rows are the rows of x, at most kTrialRows: from there on time is linear in them.
 #pragma once

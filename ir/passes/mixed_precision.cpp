@@ -4,14 +4,18 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ir/error.h"
 #include "ir/ops/op_info.h"
 #include "ir/passes/rewrite.h"
 
 namespace rewire::ir {
 namespace {
+
+constexpr std::string_view kTf32 = "tf32";
 
 class Narrowing {
  public:
@@ -131,6 +135,22 @@ class Narrowing {
 };
 
 }  // namespace
+
+bool allows_tf32(const Module& module) {
+  const Attribute* attribute = module.attributes.find(kTf32);
+  if (attribute == nullptr) return false;
+  const bool* allowed = std::get_if<bool>(attribute);
+  if (allowed == nullptr) user_error("module @{}: attribute '{}' must be true or false", module.name, kTf32);
+  return *allowed;
+}
+
+void allow_tf32(Module& module, bool allowed) {
+  if (allowed) {
+    module.attributes.set(kTf32, true);
+  } else {
+    module.attributes.erase(kTf32);
+  }
+}
 
 void mixed_precision(Module& module, Function& function, const MixedPrecision& options) {
   Narrowing(module, function, options).run();

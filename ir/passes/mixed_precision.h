@@ -29,4 +29,10 @@ struct MixedPrecision {
 /// Rewrites `function` of `module`, which is not differentiated yet; bf16, f16 and f64 values are left alone.
 void mixed_precision(Module& module, Function& function, const MixedPrecision& options);
 
+/// Whether products of the module's f32 matrices may round their operands to TF32, f32 with 10 bits of
+/// mantissa, and add in f32: what a GPU's tensor cores take of f32. It stands in the module's attribute
+/// "tf32", rewrites nothing, and holds for every program.
+bool allows_tf32(const Module& module);
+void allow_tf32(Module& module, bool allowed);
+
 }  // namespace rewire::ir

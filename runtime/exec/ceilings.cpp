@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "ir/builder.h"
+#include "ir/passes/mixed_precision.h"
 #include "ir/verify.h"
 #include "runtime/exec/make_engine.h"
 
@@ -46,9 +47,10 @@ ir::Module copy_of(std::int64_t elements) {
   return updating(std::move(module), "y", [](ir::Builder& b) { return b.add(b.param("x"), 1); });
 }
 
-ir::Module product_of(std::int64_t extent, DType dtype) {
+ir::Module product_of(std::int64_t extent, DType dtype, bool tf32) {
   ir::Module module;
   module.name = "product";
+  ir::allow_tf32(module, tf32);
   for (const char* name : {"a", "b", "c"}) add_state(module, name, {dtype, {extent, extent}});
   return updating(std::move(module), "c",
                   [](ir::Builder& b) { return b.matmul(b.param("a"), b.param("b")); });
@@ -85,7 +87,7 @@ LaunchTime main_launch(std::string_view engine_name, const ir::Module& module, i
 
 }  // namespace
 
-Ceilings measure_ceilings(std::string_view engine, DType products, int threads) {
+Ceilings measure_ceilings(std::string_view engine, DType products, bool tf32, int threads) {
   Ceilings ceilings;
   double expected = 0;
   for (std::size_t i = 0; i < kCopied.size() && expected < kLongest; ++i) {
@@ -97,7 +99,7 @@ Ceilings measure_ceilings(std::string_view engine, DType products, int threads) 
   expected = 0;
   for (std::size_t i = 0; i < kSquares.size() && expected < kLongest; ++i) {
     const LaunchTime time =
-        main_launch(engine, product_of(kSquares[i], products), threads, &LaunchTime::flops);
+        main_launch(engine, product_of(kSquares[i], products, tf32), threads, &LaunchTime::flops);
     ceilings.flops_per_second =
         std::max(ceilings.flops_per_second, static_cast<double>(time.flops) / time.seconds);
     const double growth = i + 1 < kSquares.size() ? static_cast<double>(kSquares[i + 1] / kSquares[i]) : 1;

@@ -9,6 +9,7 @@
 
 #include "codegen/cuda/nvrtc.h"
 #include "ir/error.h"
+#include "ir/passes/mixed_precision.h"
 #include "runtime/exec/checks.h"
 #include "runtime/exec/cuda_kernels.h"
 #include "runtime/exec/cuda_lowering.h"
@@ -71,7 +72,7 @@ class CudaEngine final : public JitEngine {
         context_(options.device),
         target_(target_of(context_.facts())),
         kernels_(target_, options.cache_directory, options.compile_processes),
-        libraries_(options.choices),
+        libraries_(ir::allows_tf32(module_), options.choices),
         state_(module_) {
     if (!options.overrides.empty()) replace_kernels();
     state_.clear(streams_.compute);

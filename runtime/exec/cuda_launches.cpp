@@ -72,7 +72,7 @@ class GemmCall final : public CudaLaunch {
         b_(launch.b.buffer),
         c_(launch.c.buffer),
         bias_(launch.bias.buffer),
-        calls_(codegen::device_gemm_calls(program, launch, kTf32)),
+        calls_(codegen::device_gemm_calls(program, launch, libraries.tf32())),
         gemm_(libraries.gemm(calls_.front().shape, launch.location)) {}
 
   std::int64_t workspace_bytes() const override { return gemm_.workspace_bytes(); }

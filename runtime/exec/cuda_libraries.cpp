@@ -11,7 +11,7 @@ using codegen::DeviceGemm;
 using codegen::DeviceGemmShape;
 using codegen::GemmAnswer;
 
-CudaLibraries::CudaLibraries(ChoiceRecord choices) : choices_(std::move(choices)) {}
+CudaLibraries::CudaLibraries(bool tf32, ChoiceRecord choices) : tf32_(tf32), choices_(std::move(choices)) {}
 
 const codegen::CublasLt& CudaLibraries::blas() {
   return blas_ ? *blas_ : blas_.emplace();

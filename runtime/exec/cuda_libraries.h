@@ -15,14 +15,14 @@ namespace rewire::runtime {
 
 /// What NVIDIA recommends for its newer devices.
 inline constexpr std::int64_t kGemmWorkspace = 32 << 20;
-/// Products of f32 are of f32.
-inline constexpr bool kTf32 = false;
 
 class CudaLibraries {
  public:
   /// `choices`: the algorithms that were chosen (gemm_choices.h). A product that has none there, or one that
-  /// cuBLASLt refuses here, takes the first of the heuristic.
-  explicit CudaLibraries(ChoiceRecord choices = {});
+  /// cuBLASLt refuses here, takes the first of the heuristic. `tf32`: products of f32 may be of TF32.
+  explicit CudaLibraries(bool tf32, ChoiceRecord choices = {});
+
+  bool tf32() const { return tf32_; }
 
   /// Whether cuBLASLt takes this product, and how.
   codegen::GemmAnswer answer(const codegen::DeviceGemmShape& shape);
@@ -36,6 +36,7 @@ class CudaLibraries {
   using Known = std::variant<codegen::DeviceGemm, std::string>;  // or why there is none
   const Known& known(const codegen::DeviceGemmShape& shape);
 
+  const bool tf32_;
   const ChoiceRecord choices_;
   std::optional<codegen::CublasLt> blas_;
   std::map<codegen::DeviceGemmShape, Known> gemms_;

@@ -15,7 +15,8 @@ codegen::Program lower_for_device(const ir::Module& module, const ir::Function& 
   const codegen::WorkGrain grain = codegen::cuda::work_grain(lowering.target);
   codegen::Program program = codegen::lower(single, single.functions.front(), {lowering.fuse, grain});
   codegen::fit_gemms(
-      program, [&](const codegen::DeviceGemmShape& shape) { return libraries.answer(shape); }, kTf32, grain);
+      program, [&](const codegen::DeviceGemmShape& shape) { return libraries.answer(shape); },
+      libraries.tf32(), grain);
   return program;
 }
 

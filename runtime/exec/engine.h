@@ -48,7 +48,8 @@ class Engine {
   std::map<Ticket, TensorMap> finished_;
 };
 
-/// none: every op in double precision; dtypes: what an op computes is rounded to its dtype.
+/// none: every op in double precision; dtypes: what an op computes is rounded to its dtype, and operands of
+/// products to TF32 where the module allows that.
 enum class Rounding : std::uint8_t { none, dtypes };
 
 /// The module must be verified. `training`: what is_training answers in each function is decided per function

@@ -3,6 +3,7 @@
 
 #include "ir/error.h"
 #include "ir/evaluate.h"
+#include "ir/passes/mixed_precision.h"
 #include "runtime/exec/checks.h"
 #include "runtime/exec/engine.h"
 
@@ -23,6 +24,7 @@ class EvaluatorEngine final : public Engine {
   EvaluatorEngine(const ir::Module& module, Rounding rounding)
       : module_(module), training_functions_(training_functions(module)) {
     state_.round = rounding == Rounding::dtypes;
+    state_.round_to_tf32 = state_.round && ir::allows_tf32(module);
     for (const ir::Parameter& parameter : module_.parameters) {
       state_.tensors.emplace(parameter.name, ir::Tensor(parameter.type));
     }

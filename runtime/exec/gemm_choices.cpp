@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 
+#include "ir/passes/mixed_precision.h"
 #include "runtime/device/cuda/device.h"
 #include "runtime/exec/checks.h"
 #include "runtime/exec/cuda_engine.h"
@@ -122,7 +123,8 @@ std::vector<DeviceGemmShape> products_of(const ir::Module& module, const std::ve
     for (const codegen::Launch& launch : program.launches) {
       const auto* gemm = std::get_if<codegen::GemmLaunch>(&launch);
       if (gemm == nullptr) continue;
-      const DeviceGemmShape shape = codegen::device_gemm_calls(program, *gemm, kTf32).front().shape;
+      const DeviceGemmShape shape =
+          codegen::device_gemm_calls(program, *gemm, libraries.tf32()).front().shape;
       if (libraries.answer(shape) != codegen::GemmAnswer::none && known.insert(shape).second)
         products.push_back(shape);
     }
@@ -135,7 +137,7 @@ std::vector<DeviceGemmShape> products_of(const ir::Module& module, const std::ve
 void choose_algorithms(const ir::Module& module, const std::vector<std::string>& functions, Tuner& tuner) {
   const cuda::Context context;
   const cuda::Stream stream;
-  CudaLibraries libraries;
+  CudaLibraries libraries(ir::allows_tf32(module));
   const std::vector<DeviceGemmShape> products =
       products_of(module, functions, target_of(context.facts()), libraries);
   const double before = tuner.seconds();

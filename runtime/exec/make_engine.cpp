@@ -7,6 +7,7 @@
 #include "codegen/library/cublas_lt.h"
 #include "codegen/llvm/jit.h"
 #include "ir/error.h"
+#include "ir/passes/mixed_precision.h"
 #include "runtime/device/cuda/device.h"
 #include "runtime/exec/cuda_engine.h"
 #include "runtime/exec/cuda_kernels.h"
@@ -143,11 +144,18 @@ void require_engine(std::string_view name) {
   if (const std::string problem = cuda_missing(); !problem.empty()) user_error("--device cuda: {}", problem);
 }
 
+void require_precision(std::string_view name, const ir::Module& module) {
+  const EngineRow& row = engine_row(name);
+  if (row.on_cpu && row.make != nullptr && ir::allows_tf32(module))
+    user_error("train.tf32 is true: that takes --device cuda, a CPU has no TF32; --set train.tf32=false");
+}
+
 std::unique_ptr<Engine> make_engine(std::string_view name, const ir::Module& module, int threads,
                                     const ChoiceRecord& choices,
                                     const std::vector<KernelOverride>& overrides) {
   const EngineRow& row = engine_row(name);
   refuse_overrides_on_cpu(row, overrides);
+  require_precision(name, module);
   if (row.make == nullptr) return make_evaluator_engine(module);
   return row.make(module, threads, choices, overrides);
 }
@@ -157,6 +165,7 @@ std::unique_ptr<JitEngine> make_compiling_engine(std::string_view name, const ir
                                                  const std::vector<KernelOverride>& overrides) {
   const EngineRow& row = engine_row(name);
   refuse_overrides_on_cpu(row, overrides);
+  require_precision(name, module);
   if (row.make == nullptr) user_error("the engine '{}' compiles nothing", name);
   return row.make(module, threads, choices, overrides);
 }

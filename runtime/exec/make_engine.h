@@ -26,9 +26,12 @@ inline constexpr std::string_view kCudaEngine = "cuda";
 /// UserError in one line if this machine lacks what the engine needs: "cuda" a driver, a device, NVRTC and
 /// cuBLASLt.
 void require_engine(std::string_view name);
-/// UserError with the nearest match for an unknown name. The module must be verified. `threads` compute,
-/// where the engine has threads; 0: usable_cores(). `choices`: a tuner's record, for what an engine itself
-/// takes from it. `overrides` are a GPU's: UserError for another engine.
+/// UserError where a module that allows TF32 is to be compiled for the CPU, which has none. The evaluator
+/// computes in double precision whatever a module allows.
+void require_precision(std::string_view name, const ir::Module& module);
+/// UserError with the nearest match for an unknown name, and as require_precision(). The module must be
+/// verified. `threads` compute, where the engine has threads; 0: usable_cores(). `choices`: a tuner's record,
+/// for what an engine itself takes from it. `overrides` are a GPU's: UserError for another engine.
 std::unique_ptr<Engine> make_engine(std::string_view name, const ir::Module& module, int threads = 0,
                                     const ChoiceRecord& choices = {},
                                     const std::vector<KernelOverride>& overrides = {});

@@ -85,6 +85,7 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
       {"train", "epochs", &train.epochs, {1, 1e9}},
       {"train", "dtype", &train.dtype, {}, {"f32", "bf16"}},
       {"train", "stream_dtype", &train.stream_dtype, {}, {"f32", "bf16"}},
+      {"train", "tf32", &train.tf32},
       {"train", "weights", &train.weights},
       {"train", "label_smoothing", &train.label_smoothing, kUnit},
       {"train", "clip_norm", &train.clip_norm, kNotNegative},

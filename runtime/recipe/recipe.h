@@ -62,6 +62,7 @@ struct RecipeTrain {
   std::int64_t epochs = 10;
   std::string dtype = "f32";         // f32 | bf16: of products; weights and the optimizer are f32
   std::string stream_dtype = "f32";  // f32 | bf16: of the residual stream, with dtype bf16
+  bool tf32 = false;                 // products of f32 round their operands to TF32, on a GPU
   std::string weights;               // safetensors to start from, over the fresh initialisation; "": none
   double label_smoothing = 0;
   double clip_norm = 0;  // 0: no clipping

@@ -10,6 +10,7 @@ namespace {
 
 constexpr double kGradientFloor = 1e-6;
 constexpr double kNarrowRounding = 0x1p-9;  // of bf16, half a unit in the last place
+constexpr double kTf32Rounding = 0x1p-10;   // a whole one
 
 double norm(const std::vector<double>& values) {
   double square = 0;
@@ -37,7 +38,12 @@ class Comparison {
  public:
   Comparison(Engine& engine, Engine& evaluator, const ir::Module& module, const TensorMap& weights,
              std::uint64_t seed, Engine* rounded)
-      : engine_(engine), evaluator_(evaluator), rounded_(rounded), module_(module), seed_(seed) {
+      : engine_(engine),
+        evaluator_(evaluator),
+        rounded_(rounded),
+        module_(module),
+        seed_(seed),
+        rounding_(has_narrow_values(module) ? kNarrowRounding : kTf32Rounding) {
     for (const auto& [name, tensor] : perturbed_state(module, weights, seed))
       state_.emplace(name, to_host(tensor));
   }
@@ -87,7 +93,7 @@ class Comparison {
     const HostTensor& expected = runs.expected.at(name);
     const double error = relative_error(runs.actual.at(name), expected, floor);
     if (rounded_ != nullptr)
-      tolerance += 2 * relative_error(runs.rounded.at(name), expected, floor) + kNarrowRounding;
+      tolerance += 2 * relative_error(runs.rounded.at(name), expected, floor) + rounding_;
     auto row = std::ranges::find(check_.rows, what, &EngineCheckRow::what);
     if (row == check_.rows.end())
       row = check_.rows.insert(row, EngineCheckRow{what, name, 0, error, tolerance});
@@ -104,6 +110,7 @@ class Comparison {
   Engine* rounded_;
   const ir::Module& module_;
   const std::uint64_t seed_;
+  const double rounding_;
   TensorMap state_;
   EngineCheck check_;
 };

@@ -5,6 +5,9 @@
 // evaluator with every value rounded to its dtype, is off by e; the engine may be off by twice that, for it
 // rounds in other places, and by one rounding of bf16, 2^-9, for a tensor where e is small by chance:
 //   error <= f32's tolerance + 2 e + 2^-9
+//
+// Likewise where products may be of TF32, with 2^-10: its last place, for a device may cut off where the
+// evaluator rounds.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +39,7 @@ struct EngineCheck {
 };
 
 /// `module` has `forward` and the program `grad` (add_grad_program), and all engines run it; their state is
-/// overwritten. `rounded` (Rounding::dtypes) is for a module with 16-bit values, nullptr without.
+/// overwritten. `rounded` (Rounding::dtypes) is for a module with 16-bit values or TF32, nullptr without.
 EngineCheck check_engine(Engine& engine, Engine& evaluator, const ir::Module& module,
                          const TensorMap& weights, std::uint64_t seed, Engine* rounded = nullptr);
 /// Whether a program of the module holds a bf16 or f16.

@@ -67,6 +67,7 @@ ir::Module rewritten_forward(const NetworkSource& source, std::int64_t batch, st
 ir::Module computed_forward(const NetworkSource& source, std::int64_t batch, std::int64_t epoch) {
   ir::Module module = rewritten_forward(source, batch, epoch);
   if (source.precision) ir::mixed_precision(module, module.function("forward"), *source.precision);
+  ir::allow_tf32(module, source.tf32);
   return module;
 }
 
@@ -85,6 +86,7 @@ RunPrograms make_run_programs(const NetworkSource& source, const TrainOptions& o
                               const RunShape& shape) {
   check_reached(source.plugins, shape.epochs);
   RunPrograms programs;
+  ir::allow_tf32(programs.module, source.tf32);
   for (const std::int64_t epoch : switch_epochs(source.plugins, shape.epochs)) {
     const Phase phase{epoch, epoch == 0 ? "" : fmt::format("_from_{}", epoch)};
     ir::Module training = computed_forward(source, shape.batch, epoch);

@@ -23,6 +23,7 @@ struct NetworkSource {
   std::vector<PluginHandle> plugins;
   std::uint64_t seed = 0;
   std::optional<ir::MixedPrecision> precision;  // nothing: f32 throughout
+  bool tf32 = false;                            // products of f32 may be of TF32
 };
 
 /// `forward` as the plugins that are on in `epoch` leave it.

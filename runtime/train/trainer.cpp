@@ -18,6 +18,7 @@ constexpr const char* kNetworkFile = "network.rir";
 
 /// All choices of all phases are made before the first step, so that a run that goes on has none to make.
 ChoiceRecord choose(RunPlan& plan, const TrainRequest& request, const ChoiceOptions& options) {
+  require_precision(request.engine, plan.programs.module);
   Tuner tuner = make_tuner(request.engine, options);
   make_choices(plan.programs.module, plan.programs.names(), tuner);
   return tuner.record();

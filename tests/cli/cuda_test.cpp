@@ -156,6 +156,36 @@ TEST_CASE("bench runs on a GPU, and doctor names what is there") {
   CHECK(lacks.at("toolkit").at("NVRTC").at("fault") == "");
 }
 
+TEST_CASE("train.tf32 is a GPU's: recorded and shown there, refused on a CPU before anything is written") {
+  const TemporaryFolder folder;
+  const Words tf32 = {"--set", "train.tf32=true"};
+  const Outcome trained =
+      on_fake(Words{"train"} + kRun + kCuda + tf32 +
+              Words{"--no-autotune", "--set", "train.epochs=1", "--out", folder.file("run")});
+  REQUIRE(trained.code == 0);
+  CHECK_THAT(read_text(folder.file("run/recipe.toml")), REWIRE_CATCH_CONTAINS("tf32 = true"));
+  CHECK_THAT(read_text(folder.file("run/choices.json")), REWIRE_CATCH_CONTAINS(" f32 tf32 "));
+  const Outcome bench = on_fake(Words{"bench", "--quiet", "--no-autotune", "--steps", "1", "--batch", "2"} +
+                                kModel + kCuda + tf32);
+  CHECK_THAT(bench.out, REWIRE_CATCH_CONTAINS("products  of f32 by TF32"));
+  const Outcome verified = on_fake(Words{"verify", "--quiet"} + kModel + kCuda + tf32);
+  CHECK(verified.err.empty());
+  CHECK(verified.code == 0);
+  for (const Words& command :
+       {Words{"train"} + kRun + tf32 + Words{"--out", folder.file("other")}, Words{"bench"} + kModel + tf32,
+        Words{"verify"} + kModel + tf32, Words{"eval", folder.file("run")}}) {
+    CAPTURE(command[0]);
+    const Outcome refused = rewire_command(command);
+    CHECK(refused.code == 2);
+    CHECK(
+        refused.err ==
+        "rewire: train.tf32 is true: that takes --device cuda, a CPU has no TF32; --set train.tf32=false\n");
+  }
+  CHECK_FALSE(fs::exists(folder.file("other")));
+  CHECK(rewire_command({"eval", folder.file("run"), "--set", "train.tf32=false", "--quiet"}).code == 0);
+  CHECK(rewire_command({"eval", folder.file("run"), "--engine", "evaluator", "--quiet"}).code == 0);
+}
+
 TEST_CASE("what a GPU lacks is one line and exit code 2, before a run folder is made") {
   const TemporaryFolder folder;
   for (const auto& [variable, value] : fake_cuda::environment()) {

@@ -5,6 +5,7 @@
 
 #include "ir/autodiff/autodiff.h"
 #include "ir/builder.h"
+#include "ir/passes/mixed_precision.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "tests/support/catch.h"
@@ -65,6 +66,23 @@ TEST_CASE("All products of one shape are one choice, told by sizes, dtype and wh
         std::vector<std::string>{"circulant_matmul conv rows=15 blocks=2x2 lags=6 f32 training"});
   CHECK(keys(products({100000}, DType::f64, false)) ==
         std::vector<std::string>{"circulant_matmul conv rows=4096 blocks=2x2 lags=6 f64 forward"});
+}
+
+TEST_CASE("Where products may be of TF32 the choice is another one, and so is its trial", "[ir][passes]") {
+  Module module = products({15}, DType::f32, false);
+  allow_tf32(module, true);
+  CHECK(keys(module) ==
+        std::vector<std::string>{"circulant_matmul conv rows=15 blocks=2x2 lags=6 f32 tf32 forward"});
+  Recorder recorder;
+  PassContext context;
+  context.chooser = &recorder;
+  choose_lowerings(module, context);
+  for (const std::string& candidate : recorder.asked[0].candidates)
+    CHECK(allows_tf32(recorder.asked[0].trial(candidate)));
+  Module wide = products({15}, DType::f64, false);
+  allow_tf32(wide, true);
+  CHECK(keys(wide) ==
+        std::vector<std::string>{"circulant_matmul conv rows=15 blocks=2x2 lags=6 f64 forward"});
 }
 
 TEST_CASE("Where there is one way, or nobody to ask, nothing is asked", "[ir][passes]") {
