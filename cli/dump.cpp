@@ -15,6 +15,7 @@
 #include "ir/error.h"
 #include "ir/passes/pass.h"
 #include "ir/text.h"
+#include "runtime/exec/fourier_choices.h"
 #include "runtime/exec/kernel_override.h"
 #include "runtime/exec/memory_plan.h"
 #include "runtime/train/program.h"
@@ -81,7 +82,8 @@ ir::Module step_module(const Request& request, const Network& network, ir::Modul
   ir::PassContext context;
   context.training = true;
   context.chooser = &tuner;
-  context.fourier_products = is_for_gpu(request);
+  if (is_for_gpu(request))
+    context.fourier = [&](const ir::FourierRows& rows) { return runtime::fourier_way(choices.given, rows); };
   if (request.print_after_all) {
     context.on_change = [](std::string_view pass, const std::string& text) {
       fmt::print(stderr, "// after {}\n{}", pass, text);

@@ -142,8 +142,10 @@ LaunchCost cost_of(const Program& program, const Launch& launch) {
   for (const auto* views : {&host.operands, &host.results}) {
     for (const View& view : *views) cost.bytes += view_bytes(program, view);
   }
-  if (host.op.code == ir::Opcode::rfft) cost.flops = fft_flops(host.operands[0].shape);
-  if (host.op.code == ir::Opcode::irfft) cost.flops = fft_flops(host.results[0].shape);
+  if (host.op.code == ir::Opcode::rfft || host.op.code == ir::Opcode::rfft_pairs)
+    cost.flops = fft_flops(host.operands[0].shape);
+  if (host.op.code == ir::Opcode::irfft || host.op.code == ir::Opcode::irfft_pairs)
+    cost.flops = fft_flops(host.results[0].shape);
   return cost;
 }
 

@@ -65,8 +65,8 @@ struct GemmLaunch {
   std::string location;
 };
 
-/// An op without a tile form, on dense buffers: Fourier transforms of f32 run in FFTW, others (sort,
-/// scatter_add) on the evaluator's own function.
+/// An op without a tile form, on dense buffers: Fourier transforms run in FFTW (rfft, irfft of f32) and in a
+/// device's library (rfft_pairs, irfft_pairs), others (sort, scatter_add) on the evaluator's own function.
 struct HostLaunch {
   ir::Op op;
   std::vector<View> operands, results;

@@ -61,7 +61,7 @@ for set in "$@"; do
       build bare floor_tests
       (
         unset REWIRE_REQUIRE_NVRTC
-        export REWIRE_CUDA_DRIVER=/nowhere REWIRE_NVRTC=/nowhere REWIRE_CUBLASLT=/nowhere
+        export REWIRE_CUDA_DRIVER=/nowhere REWIRE_NVRTC=/nowhere REWIRE_CUBLASLT=/nowhere REWIRE_CUFFT=/nowhere
         for folder in build/bare/tests/{ir,codegen,runtime}*; do check "${folder#build/}" --label-exclude slow; done
       )
       ;;

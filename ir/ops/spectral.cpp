@@ -1,8 +1,9 @@
 // The discrete Fourier transform of real rows and its inverse, straight from their sums. Of the n bins of a
 // real row the first n / 2 + 1 tell all; a spectrum [..., 2, n / 2 + 1] holds their real parts, then their
-// imaginary parts.
+// imaginary parts, and of pairs [..., n / 2 + 1, 2] both of each bin.
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "ir/error.h"
 #include "ir/ops/checks.h"
@@ -24,6 +25,59 @@ struct Circle {
   }
 };
 
+/// Where a spectrum has the parts of its bins.
+struct Places {
+  std::size_t bin, part;  // from one bin, from a real to its imaginary part
+};
+Places apart(std::size_t bins) {
+  return {1, bins};
+}
+constexpr Places kPairs{2, 1};
+
+void transform(const Tensor& x, const Places& at, Tensor& spectra) {
+  const auto n = static_cast<std::size_t>(x.type.shape.back());
+  const std::size_t bins = n / 2 + 1;
+  const Circle circle(x.type.shape.back());
+  for (std::size_t row = 0; row * n < x.data.size(); ++row) {
+    double* const spectrum = spectra.data.data() + row * 2 * bins;
+    for (std::size_t k = 0; k < bins; ++k) {
+      for (std::size_t s = 0; s < n; ++s) {
+        spectrum[k * at.bin] += x.data[row * n + s] * circle.cosine[k * s % n];
+        spectrum[k * at.bin + at.part] -= x.data[row * n + s] * circle.sine[k * s % n];
+      }
+    }
+  }
+}
+
+// divisor x[s] = sum over bins k of w_k (re_k cos(2 pi k s / n) - im_k sin(2 pi k s / n)), where w_k = 2
+// stands for the bin n - k as well; bin 0 and, of an even n, bin n / 2 stand for themselves, and their
+// imaginary parts for nothing.
+void invert(const Tensor& spectra, const Places& at, double divisor, Tensor& x) {
+  const auto n = static_cast<std::size_t>(x.type.shape.back());
+  const std::size_t bins = n / 2 + 1;
+  const Circle circle(x.type.shape.back());
+  for (std::size_t row = 0; row * n < x.data.size(); ++row) {
+    const double* const spectrum = spectra.data.data() + row * 2 * bins;
+    for (std::size_t s = 0; s < n; ++s) {
+      double total = spectrum[0];
+      for (std::size_t k = 1; k < bins; ++k) {
+        const bool alone = 2 * k == n;
+        const double re = spectrum[k * at.bin], im = spectrum[k * at.bin + at.part];
+        const double imaginary = alone ? 0 : im * circle.sine[k * s % n];
+        total += (alone ? 1 : 2) * (re * circle.cosine[k * s % n] - imaginary);
+      }
+      x.data[row * n + s] = total / divisor;
+    }
+  }
+}
+
+std::int64_t checked_length(const InferContext& context, std::int64_t bins) {
+  const std::int64_t length = context.attributes.get_int("length");
+  if (length < 1 || length / 2 + 1 != bins)
+    user_error("length {} has {} bins, not {}", length, length / 2 + 1, bins);
+  return length;
+}
+
 }  // namespace
 
 std::vector<TensorType> infer_rfft(const InferContext& context) {
@@ -37,57 +91,50 @@ std::vector<TensorType> infer_rfft(const InferContext& context) {
 }
 
 void eval_rfft(EvalContext& context) {
-  const Tensor& x = context.in(0);
-  std::vector<double>& y = context.out().data;
-  const auto n = static_cast<std::size_t>(x.type.shape.back());
-  const std::size_t bins = n / 2 + 1;
-  const Circle circle(x.type.shape.back());
-  for (std::size_t row = 0; row * n < x.data.size(); ++row) {
-    for (std::size_t k = 0; k < bins; ++k) {
-      for (std::size_t s = 0; s < n; ++s) {
-        y[row * 2 * bins + k] += x.data[row * n + s] * circle.cosine[k * s % n];
-        y[row * 2 * bins + bins + k] -= x.data[row * n + s] * circle.sine[k * s % n];
-      }
-    }
-  }
+  transform(context.in(0), apart(static_cast<std::size_t>(context.in(0).type.shape.back()) / 2 + 1),
+            context.out());
 }
 
 std::vector<TensorType> infer_irfft(const InferContext& context) {
   require_float(context, 0);
   TensorType type = context.operand(0);
-  const std::int64_t length = context.attributes.get_int("length");
   if (type.rank() < 2 || type.shape[type.shape.size() - 2] != 2) {
     user_error("the spectrum (operand 0) must be [..., 2, bins]: real parts, then imaginary parts");
   }
-  if (length < 1 || length / 2 + 1 != type.shape.back()) {
-    user_error("length {} has {} bins, not {}", length, length / 2 + 1, type.shape.back());
-  }
+  const std::int64_t length = checked_length(context, type.shape.back());
   type.shape.pop_back();
   type.shape.back() = length;
   return {type};
 }
 
-// x[s] = (1 / n) sum over bins k of w_k (re_k cos(2 pi k s / n) - im_k sin(2 pi k s / n)), where w_k = 2
-// stands for the bin n - k as well; bin 0 and, of an even n, bin n / 2 stand for themselves, and their
-// imaginary parts for nothing.
 void eval_irfft(EvalContext& context) {
-  const Tensor& x = context.in(0);
-  std::vector<double>& y = context.out().data;
-  const auto n = static_cast<std::size_t>(context.op.attributes.get_int("length"));
-  const std::size_t bins = n / 2 + 1;
-  const Circle circle(static_cast<std::int64_t>(n));
-  for (std::size_t row = 0; row * n < y.size(); ++row) {
-    const double* re = x.data.data() + row * 2 * bins;
-    for (std::size_t s = 0; s < n; ++s) {
-      double total = re[0];
-      for (std::size_t k = 1; k < bins; ++k) {
-        const bool alone = 2 * k == n;
-        const double imaginary = alone ? 0 : re[bins + k] * circle.sine[k * s % n];
-        total += (alone ? 1 : 2) * (re[k] * circle.cosine[k * s % n] - imaginary);
-      }
-      y[row * n + s] = total / static_cast<double>(n);
-    }
-  }
+  const std::int64_t length = context.op.attributes.get_int("length");
+  invert(context.in(0), apart(static_cast<std::size_t>(length) / 2 + 1), static_cast<double>(length),
+         context.out());
+}
+
+std::vector<TensorType> infer_rfft_pairs(const InferContext& context) {
+  TensorType type = infer_rfft(context)[0];
+  std::swap(type.shape[type.shape.size() - 2], type.shape.back());
+  return {type};
+}
+
+void eval_rfft_pairs(EvalContext& context) {
+  transform(context.in(0), kPairs, context.out());
+}
+
+std::vector<TensorType> infer_irfft_pairs(const InferContext& context) {
+  require_float(context, 0);
+  TensorType type = context.operand(0);
+  if (type.rank() < 2 || type.shape.back() != 2)
+    user_error("the spectrum (operand 0) must be [..., bins, 2]: each bin's real and imaginary part");
+  type.shape.pop_back();
+  type.shape.back() = checked_length(context, type.shape.back());
+  return {type};
+}
+
+void eval_irfft_pairs(EvalContext& context) {
+  invert(context.in(0), kPairs, 1, context.out());
 }
 
 }  // namespace rewire::ir

@@ -10,6 +10,7 @@
 
 #include "ir/choice.h"
 #include "ir/module.h"
+#include "ir/ops/fourier.h"
 
 namespace rewire::ir {
 
@@ -19,9 +20,10 @@ struct PassTime {
 };
 
 struct PassContext {
-  bool training = false;          // what is_training folds to
-  bool fourier_products = false;  // Fourier transforms become matrix products
-  Chooser* chooser = nullptr;     // answers what timing decides; nullptr: the cost model's favourites
+  bool training = false;       // what is_training folds to
+  Chooser* chooser = nullptr;  // answers what timing decides; nullptr: the cost model's favourites
+  /// How a backend computes these transforms; without it they stay ops.
+  std::function<FourierWay(const FourierRows&)> fourier;
   /// Called with the pass name and the printed module after each pass that changed it (--print-after-all).
   std::function<void(std::string_view pass, const std::string& text)> on_change;
   /// --time-passes: filled in order.

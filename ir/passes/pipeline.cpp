@@ -10,7 +10,7 @@
 #include "ir/passes/cse.h"
 #include "ir/passes/dce.h"
 #include "ir/passes/decompose.h"
-#include "ir/passes/fourier_products.h"
+#include "ir/passes/fourier.h"
 #include "ir/passes/pass.h"
 #include "ir/passes/recompute.h"
 #include "ir/passes/specialise_training.h"
@@ -34,7 +34,7 @@ constexpr Stage kStages[] = {
     // Composites and residual joins become small ops, so that all that follows sees through them.
     {"decompose", decompose},
     // Where a backend asks for it, Fourier transforms too.
-    {"fourier_products", fourier_products},
+    {"lower_fourier", lower_fourier},
     // What training does not need (dropout's draws) and what the gradients left unused goes, before work is
     // spent on it.
     {"dce", dce},

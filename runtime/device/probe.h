@@ -30,7 +30,7 @@ struct CudaFacts {
   std::string driver_fault;          // why there is no driver; "" if there is one
   int driver_version = 0;            // as cuDriverGetVersion says it: 13000 for 13.0
   std::vector<std::string> devices;  // "NVIDIA H100 80GB HBM3, sm_90, 132 multiprocessors, 79.1 GiB"
-  std::vector<CudaLibrary> toolkit;  // what --device cuda needs beside the driver
+  std::vector<CudaLibrary> toolkit;  // what --device cuda takes beside the driver
 };
 /// Opens the driver and the libraries as --device cuda does. Makes no context and loads no kernel.
 CudaFacts probe_cuda();

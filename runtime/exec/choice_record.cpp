@@ -7,6 +7,7 @@
 #include "codegen/library/cublas_lt.h"
 #include "ir/error.h"
 #include "ir/passes/choose_lowerings.h"
+#include "runtime/exec/fourier_choices.h"
 #include "runtime/io/files.h"
 
 namespace rewire::runtime {
@@ -24,10 +25,17 @@ void check(const MadeChoice& choice, const std::string& where) {
                  printable(choice.key));
     return;
   }
+  if (kind == kFourierChoice) {
+    if (!is_fourier_answer(choice.taken))
+      user_error("{}: '{}' is neither product nor cuFFT and its version, which '{}' has", where,
+                 printable(choice.taken), printable(choice.key));
+    return;
+  }
   const std::vector<std::string> candidates = ir::choice_candidates(kind);
   if (candidates.empty()) {
     std::vector<std::string> kinds = ir::choice_kinds();
     kinds.emplace_back(kGemmChoice);
+    kinds.emplace_back(kFourierChoice);
     user_error("{}: '{}' is no choice of this Rewire{}", where, printable(choice.key),
                did_you_mean(kind, kinds));
   }

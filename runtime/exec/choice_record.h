@@ -15,6 +15,8 @@ inline constexpr std::string_view kByTiming = "timing", kByModel = "model";
 
 /// The kind of the choices of a matrix product's algorithm; of others ir/passes/choose_lowerings.h tells.
 inline constexpr std::string_view kGemmChoice = "gemm";
+/// Of those of how a GPU transforms rows; fourier_choices.h tells.
+inline constexpr std::string_view kFourierChoice = "fourier";
 
 struct MadeChoice {
   std::string key, taken;

@@ -2,6 +2,7 @@
 // between. Each can be put on a stream that is being captured.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -14,6 +15,11 @@
 #include "runtime/exec/cuda_libraries.h"
 
 namespace rewire::runtime {
+
+/// Rounded up to what the driver's own allocations are aligned to.
+constexpr std::int64_t device_aligned(std::int64_t bytes) {
+  return (bytes + 255) / 256 * 256;
+}
 
 /// The first error of the host functions of a program, which cannot throw through the driver.
 class HostFailure {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "ir/error.h"
+#include "runtime/exec/fourier_choices.h"
 #include "runtime/log.h"
 
 namespace rewire::runtime {
@@ -47,6 +48,29 @@ const DeviceGemm& CudaLibraries::gemm(const DeviceGemmShape& shape, const std::s
   if (const auto* gemm = std::get_if<DeviceGemm>(&found)) return *gemm;
   const std::string& refusal = std::get<std::string>(found);
   throw RuntimeFailure(location.empty() ? refusal : fmt::format("{}: {}", location, refusal));
+}
+
+ir::FourierWay CudaLibraries::fourier(const ir::FourierRows& rows) {
+  const ir::FourierWay way = fourier_way(choices_, rows);
+  if (way != ir::FourierWay::pairs || fft(rows) != nullptr) return way;
+  return ir::has_fourier_product(rows) ? ir::FourierWay::product : ir::FourierWay::op;
+}
+
+const codegen::DeviceFft* CudaLibraries::fft(const ir::FourierRows& rows) {
+  if (const auto it = ffts_.find(rows); it != ffts_.end()) return it->second.get();
+  const auto none = [&](const std::string& why) {
+    write_log_once(LogLevel::warning, "cuFFT",
+                   fmt::format("{}; Fourier transforms without it are matrix products up to {} points, and "
+                               "the host's beyond",
+                               why, ir::kLongestFourierProduct));
+    return ffts_.emplace(rows, nullptr).first->second.get();
+  };
+  if (const std::optional<std::string> missing = codegen::cufft_missing()) return none(*missing);
+  try {
+    return ffts_.emplace(rows, std::make_unique<codegen::DeviceFft>(rows)).first->second.get();
+  } catch (const codegen::UnsupportedTransform& refusal) {
+    return none(refusal.what());
+  }
 }
 
 }  // namespace rewire::runtime

@@ -10,7 +10,7 @@ codegen::Program lower_for_device(const ir::Module& module, const ir::Function& 
   single.functions = {function};
   ir::PassContext context;
   context.training = lowering.training;
-  context.fourier_products = true;
+  context.fourier = [&](const ir::FourierRows& rows) { return libraries.fourier(rows); };
   ir::run_pipeline(single, context);
   const codegen::WorkGrain grain = codegen::cuda::work_grain(lowering.target);
   codegen::Program program = codegen::lower(single, single.functions.front(), {lowering.fuse, grain});

@@ -1,5 +1,5 @@
-// A function as launches for a GPU: passes, lowering with the device's own grain, and its products as
-// cuBLASLt takes them.
+// A function as launches for a GPU: passes, lowering with the device's own grain, its products as cuBLASLt
+// takes them and its Fourier transforms as products or as cuFFT takes them.
 #pragma once
 
 #include "codegen/cuda/emit.h"

@@ -18,11 +18,6 @@
 
 namespace rewire::runtime {
 
-/// Rounded up to what the driver's own allocations are aligned to.
-constexpr std::int64_t device_aligned(std::int64_t bytes) {
-  return (bytes + 255) / 256 * 256;
-}
-
 /// Buffers behind each other, by position among those of their kind.
 struct PackedBuffers {
   std::vector<const codegen::Buffer*> buffers;

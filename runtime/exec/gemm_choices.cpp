@@ -137,7 +137,7 @@ std::vector<DeviceGemmShape> products_of(const ir::Module& module, const std::ve
 void choose_algorithms(const ir::Module& module, const std::vector<std::string>& functions, Tuner& tuner) {
   const cuda::Context context;
   const cuda::Stream stream;
-  CudaLibraries libraries(ir::allows_tf32(module));
+  CudaLibraries libraries(ir::allows_tf32(module), tuner.record());
   const std::vector<DeviceGemmShape> products =
       products_of(module, functions, target_of(context.facts()), libraries);
   const double before = tuner.seconds();

@@ -15,7 +15,7 @@ namespace rewire::runtime {
 /// line in the log.
 inline constexpr double kGemmSeconds = 10;
 
-/// For the functions of these names, on device 0.
+/// For the functions of these names, on device 0, with their Fourier transforms as the tuner has chosen them.
 void choose_algorithms(const ir::Module& module, const std::vector<std::string>& functions, Tuner& tuner);
 
 }  // namespace rewire::runtime

@@ -11,6 +11,7 @@
 #include "runtime/device/cuda/device.h"
 #include "runtime/exec/cuda_engine.h"
 #include "runtime/exec/cuda_kernels.h"
+#include "runtime/exec/fourier_choices.h"
 #include "runtime/exec/gemm_choices.h"
 
 namespace rewire::runtime {
@@ -69,6 +70,9 @@ EngineFacts cuda_facts() {
 void choose_on_device(const ir::Module& module, const std::vector<std::string>& functions, Tuner& tuner) {
   require_engine(kCudaEngine);
   hold_context();
+  choose_transforms(module, functions, tuner, [](const ir::Module& trial, const ChoiceRecord& choices) {
+    return make_cuda(trial, 0, choices, {});
+  });
   choose_algorithms(module, functions, tuner);
 }
 

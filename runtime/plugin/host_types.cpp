@@ -22,11 +22,14 @@ static_assert(static_cast<int>(ir::InitKind::zeros) == REWIRE_INIT_ZEROS &&
 
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 40;  // the verifier's V9
 
-/// The op classes that plugins compute with. Not among them: what only autodiff emits (…_grad), a
-/// loss, and what takes the program's seed and step (rng_stream gives plugins their random numbers).
+/// The op classes that plugins compute with. Not among them: what only autodiff and passes emit (…_grad,
+/// …_pairs), a loss, and what takes the program's seed and step (rng_stream gives plugins their random
+/// numbers).
 bool open_to_plugins(const ir::OpInfo& info) {
-  constexpr std::array kClosed = {ir::Opcode::attention_grad, ir::Opcode::cross_entropy, ir::Opcode::dropout,
-                                  ir::Opcode::drop_path, ir::Opcode::circulant_matmul_grad};
+  constexpr std::array kClosed = {
+      ir::Opcode::attention_grad, ir::Opcode::cross_entropy,         ir::Opcode::dropout,
+      ir::Opcode::drop_path,      ir::Opcode::circulant_matmul_grad, ir::Opcode::rfft_pairs,
+      ir::Opcode::irfft_pairs};
   if (std::ranges::find(kClosed, info.code) != kClosed.end()) return false;
   switch (info.op_class) {
     case ir::OpClass::pointwise:

@@ -4,14 +4,15 @@
 #
 #   check.sh [FOLDER]        results: FOLDER/*.log, FOLDER/parity.json; default: results
 #
-# SEEDS bounds the cases of every op (4), PROGRAMS the random programs (160), JOBS the processes that compile (8).
+# SEEDS bounds the cases of every op (4), PROGRAMS the random programs (160), TRANSFORMS those of Fourier transforms by
+# cuFFT (48), JOBS the processes that compile (8).
 # What is missing (PyTorch, compute-sanitizer) is said and left out. Exit 1 if anything that ran failed.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:-results}
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
-seeds=${SEEDS:-4} programs=${PROGRAMS:-160} jobs=${JOBS:-8}
+seeds=${SEEDS:-4} programs=${PROGRAMS:-160} transforms=${TRANSFORMS:-48} jobs=${JOBS:-8}
 failed=0
 say() { printf 'check: %s\n' "$*"; }
 step() {  # step NAME COMMAND…: into NAME.log, its last line shown
@@ -35,6 +36,8 @@ step doctor "$here/bin/rewire" doctor
 cat "$out/doctor.log"
 step ops shards ops "$seeds"
 step programs shards programs "$programs"
+step transforms shards transforms "$transforms"
+step tf32 "$here/bin/rewire" verify vit_tiny_28 --set model.dim=48 --set model.depth=2 --set train.tf32=true --device cuda
 if python3 -c 'import torch, safetensors' 2>/dev/null; then
   step parity python3 "$here/bench/parity.py" --device cuda --out "$out/parity.json"
   cat "$out/parity.log"

@@ -22,7 +22,8 @@ struct Controls {
   /// When work runs: 0: as late as a caller's waiting allows; else drawn from this seed among all that could
   /// run.
   void (*order)(unsigned long seed);
-  /// Which products cuBLASLt has no algorithm for until the next reset, rules with a space between them:
+  /// Which products cuBLASLt has no algorithm for, and cuFFT no plan (fft: for none), until the next reset,
+  /// rules with a space between them:
   /// bias (with that epilogue), repeat (a batch stride of 0), batch (several at once), misaligned (16-bit
   /// columns that do not begin at multiples of 16 bytes), workspace (with less than 64 MiB of it), all.
   void (*refuse)(const char* rules);

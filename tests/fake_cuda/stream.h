@@ -1,4 +1,4 @@
-// The streams of the fake device. The libraries that put work on a stream (the fake cuBLASLt) stand
+// The streams of the fake device. The libraries that put work on a stream (the fake cuBLASLt and cuFFT) stand
 // on this header alone.
 #pragma once
 

@@ -359,6 +359,12 @@ TEST_CASE("Fourier transforms and circulant products") {
       [](Bench& t) {
         t.b.emit(Opcode::irfft, {t.f32_}, {{"length", std::int64_t{2}}});
       });
+  refuses(
+      "irfft_pairs: the spectrum (operand 0) must be [..., bins, 2]: each bin's real and imaginary part: "
+      "f32[2,3]",
+      [](Bench& t) {
+        t.b.emit(Opcode::irfft_pairs, {t.f23}, {{"length", std::int64_t{2}}});
+      });
   refuses("irfft: length 6 has 4 bins, not 3: f32[2,3]", [](Bench& t) {
     t.b.emit(Opcode::irfft, {t.f23}, {{"length", std::int64_t{6}}});
   });

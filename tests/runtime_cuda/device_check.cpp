@@ -3,6 +3,7 @@
 //
 //   device_check ops FIRST COUNT         seeds of every op's cases
 //   device_check programs FIRST COUNT    seeds of random programs, as jit_fuzz takes them
+//   device_check transforms FIRST COUNT  seeds of Fourier transforms by cuFFT, which must be there
 //
 // It runs where the libraries lead it: on a GPU (scripts/gpu/check.sh), or on the fake ones that CTest names.
 // Failures are printed with their seed; the exit code is 1.
@@ -13,10 +14,13 @@
 #include <string>
 #include <string_view>
 
+#include "codegen/library/cufft.h"
+#include "ir/error.h"
 #include "ir/evaluate.h"
 #include "ir/ops/op_info.h"
 #include "runtime/device/cuda/device.h"
 #include "runtime/exec/cuda_engine.h"
+#include "tests/runtime_cuda/transforms.h"
 #include "tests/support/accuracy.h"
 #include "tests/support/op_cases.h"
 #include "tests/support/program_fuzz.h"
@@ -48,11 +52,12 @@ bool same_bits(const ir::Tensor& a, const ir::Tensor& b) {
 
 /// Function "main"; throws if a second run differs from the first in a bit.
 DeviceRun run_on_device(const ir::Module& module, const std::vector<ir::Tensor>& inputs,
-                        const ir::EvalState& state, bool fuse) {
+                        const ir::EvalState& state, bool fuse, const runtime::ChoiceRecord& choices = {}) {
   ir::Module trained = module;
   if (state.training) trained.attributes.set("training", std::string("main"));
   runtime::CudaEngineOptions options;
   options.fuse = fuse;
+  options.choices = choices;
   options.check_memory = true;
   const auto engine = runtime::make_cuda_engine(trained, options);
   const ir::Function& function = module.function("main");
@@ -146,19 +151,57 @@ void check_programs(Report& report, const testing::FuzzRange& range) {
   }
 }
 
+/// Lengths on both sides of the longest product, smooth ones, primes and powers of two.
+testing::TransformCase transform_case(std::uint64_t seed) {
+  constexpr std::int64_t kLengths[] = {1,   2,    7,    96,   125,  192,  384,  509,
+                                       768, 1000, 1024, 1025, 1536, 2048, 2310, 3001};
+  const ir::PhiloxStream stream{seed, 0, ir::stream_hash("transforms")};
+  const auto below = [&](std::uint64_t i, std::size_t count) {
+    return static_cast<std::size_t>(stream.bits(i) % count);
+  };
+  return {1 + static_cast<std::int64_t>(below(0, 12)), kLengths[below(1, std::size(kLengths))],
+          below(2, 4) == 0 ? ir::DType::f64 : ir::DType::f32};
+}
+
+std::string check_transform(std::uint64_t seed) {
+  const testing::TransformCase of = transform_case(seed);
+  const ir::Module module = testing::transform_module(of);
+  const std::vector<ir::Tensor> inputs = testing::transform_inputs(module, seed);
+  ir::EvalState state;
+  const auto expected = ir::evaluate(module, module.function("main"), inputs, state);
+  const DeviceRun run = run_on_device(module, inputs, state, seed % 4 != 0, testing::all_by_cufft(module));
+  std::string faults;
+  for (std::size_t r = 0; r < expected.size(); ++r)
+    faults +=
+        off("length " + std::to_string(of.length) + ", " + module.function("main").results[r].name,
+            testing::scaled_error(expected[r], run.results[r], 0), of.dtype == ir::DType::f64 ? 1e-11 : 1e-5);
+  return faults;
+}
+
+void check_transforms(Report& report, const testing::FuzzRange& range) {
+  if (const auto missing = codegen::cufft_missing()) throw UserError(*missing);
+  for (std::uint64_t seed = range.first; seed < range.first + range.count; ++seed)
+    report.run("transforms", seed, [&] { return check_transform(seed); });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string_view what = argc > 1 ? argv[1] : "";
-  if (what != "ops" && what != "programs") {
-    std::fprintf(stderr, "device_check: ops or programs, then FIRST and COUNT of the seeds\n");
+  using Kind = void (*)(Report&, const testing::FuzzRange&);
+  const Kind kind = what == "ops"          ? check_ops
+                    : what == "programs"   ? check_programs
+                    : what == "transforms" ? check_transforms
+                                           : nullptr;
+  if (kind == nullptr) {
+    std::fprintf(stderr, "device_check: ops, programs or transforms, then FIRST and COUNT of the seeds\n");
     return 2;
   }
   try {
     const testing::FuzzRange range = testing::fuzz_range(argc - 1, argv + 1);
     const runtime::cuda::Context context;  // stays while engines come and go
     Report report;
-    what == "ops" ? check_ops(report, range) : check_programs(report, range);
+    kind(report, range);
     return report.finish(context.facts().name);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "device_check: %s\n", error.what());

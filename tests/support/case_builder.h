@@ -106,6 +106,7 @@ void residual_case(CaseBuilder& c, ir::Opcode code);
 
 void rfft_case(CaseBuilder& c, ir::Opcode code);
 void irfft_case(CaseBuilder& c, ir::Opcode code);
+void irfft_pairs_case(CaseBuilder& c, ir::Opcode code);
 void circulant_matmul_case(CaseBuilder& c, ir::Opcode code);
 void circulant_matmul_grad_case(CaseBuilder& c, ir::Opcode code);
 

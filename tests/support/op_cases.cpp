@@ -59,6 +59,8 @@ const std::map<Opcode, CaseGenerator>& generators() {
       {Opcode::constant, constant_case},
       {Opcode::rfft, rfft_case},
       {Opcode::irfft, irfft_case},
+      {Opcode::rfft_pairs, rfft_case},
+      {Opcode::irfft_pairs, irfft_pairs_case},
       {Opcode::random_uniform, random_case},
       {Opcode::random_normal, random_case},
       {Opcode::layer_norm, layer_norm_case},

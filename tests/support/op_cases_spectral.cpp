@@ -46,6 +46,18 @@ void irfft_case(CaseBuilder& c, Opcode code) {
   c.apply(code, {c.input(c.tensor(shape))}, {{"length", length}});
 }
 
+void irfft_pairs_case(CaseBuilder& c, Opcode code) {
+  const std::int64_t length = c.extent(100), bins = length / 2 + 1;
+  Shape shape = with_last(leading_axes(c), bins);
+  shape.push_back(2);
+  Tensor spectra = c.tensor(shape);
+  for (std::size_t pair = 0; 2 * pair < spectra.data.size(); ++pair) {
+    const auto bin = static_cast<std::int64_t>(pair) % bins;
+    if (bin == 0 || 2 * bin == length) spectra.data[2 * pair + 1] = 0;
+  }
+  c.apply(code, {c.input(std::move(spectra))}, {{"length", length}});
+}
+
 void circulant_matmul_case(CaseBuilder& c, Opcode code) {
   const CirculantCase op = circulant(c);
   const bool transpose = c.chance(0.5);

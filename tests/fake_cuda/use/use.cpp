@@ -9,7 +9,7 @@ namespace rewire::fake_cuda {
 
 std::vector<std::pair<std::string, std::string>> environment() {
   std::vector<std::pair<std::string, std::string>> variables;
-  for (const char* name : {"REWIRE_CUDA_DRIVER", "REWIRE_NVRTC", "REWIRE_CUBLASLT"})
+  for (const char* name : {"REWIRE_CUDA_DRIVER", "REWIRE_NVRTC", "REWIRE_CUBLASLT", "REWIRE_CUFFT"})
     variables.emplace_back(name, REWIRE_FAKE_CUDA_LIBRARY);
   return variables;
 }

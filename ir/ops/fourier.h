@@ -1,0 +1,33 @@
+// How a Fourier transform of real rows is computed. The op's own layout keeps real and imaginary parts apart,
+// [2, bins]; a device's library has them side by side, [bins, 2].
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+#include "ir/types.h"
+
+namespace rewire::ir {
+
+/// Rows that are transformed at once: rfft of rows of `length`, or irfft to such rows.
+struct FourierRows {
+  std::int64_t rows = 0, length = 0;
+  bool inverse = false;
+  DType dtype = DType::f32;
+  auto operator<=>(const FourierRows&) const = default;
+};
+
+enum class FourierWay : std::uint8_t {
+  op,       // as it is: rfft, irfft
+  product,  // a matrix product with constants
+  pairs,    // rfft_pairs, irfft_pairs: a library that interleaves real and imaginary parts
+};
+
+/// The constants of a product have about length^2 values.
+inline constexpr std::int64_t kLongestFourierProduct = 1024;
+
+constexpr bool has_fourier_product(const FourierRows& rows) {
+  return rows.length <= kLongestFourierProduct;
+}
+
+}  // namespace rewire::ir
