@@ -2,7 +2,7 @@
 """Training steps of `rewire` beside PyTorch's, in interleaved rounds, and beside the machine's ceilings.
 
     bench/run.py [--python PYTHON_WITH_TORCH] [--case MODEL:BATCH]… [--residual NAME]… [--rounds N] [--steps N] [--threads N]
-                 [--device cpu|cuda] [--dtype f32|bf16]
+                 [--device cpu|cuda] [--dtype f32|bf16] [--budget SECONDS]
 
 Writes bench/results/DATE-DEVICE.json and the same as a table in .md. bench/README.md says how it is measured.
 """
@@ -15,6 +15,7 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 import gpu_ceilings
@@ -74,17 +75,23 @@ class Rewire:
     def command(self, verb, *rest):
         return [str(self.options.rewire), verb, *self.network, *rest, "--log-level", "warning"]
 
-    def bench(self, steps, *rest):
+    def bench(self, steps, *rest, cache=None):
         where = ["--threads", str(self.options.threads)] if self.options.device == "cpu" else ["--device", "cuda"]
         command = self.command("bench", *where, "--steps", str(steps), *rest, "--json")
-        return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+        environment = dict(os.environ, XDG_CACHE_HOME=cache) if cache else None
+        return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment).stdout)
+
+    def start_up(self):
+        """Without timing any choice: what compiling takes with no cache and with all of it, and the process with two steps."""
+        with tempfile.TemporaryDirectory() as cache:
+            for state in ("cold", "warm"):
+                start = time.perf_counter()
+                result = self.bench(1, "--no-autotune", cache=cache)
+                self.about[f"{state}_process_s"] = time.perf_counter() - start
+                self.about[f"{state}_compile_s"] = result["compile_s"]
 
     def measure(self, steps):
-        start = time.perf_counter()
         result = self.bench(steps)
-        self.about.setdefault("first_compile_s", result["compile_s"])
-        self.about["later_compile_s"] = result["compile_s"]
-        self.about.setdefault("first_process_s", time.perf_counter() - start)
         peak = "peak_mb" if self.options.device == "cpu" else "device_mb"
         return {"step_ms": result["step_ms"], "peak_mb": result[peak]}
 
@@ -100,9 +107,9 @@ class Rewire:
         command = [str(self.options.ceilings), str(self.options.threads)]
         return json.loads(subprocess.run(command, check=True, input=self.step, stdout=subprocess.PIPE).stdout)
 
-    def launches_ms(self, steps):
-        """Every launch alone, its best time of `steps` runs, all added up."""
-        return sum(launch["ms"] for launch in self.bench(steps, "--profile")["profile"])
+    def launches(self, steps):
+        """Every launch alone, its best time of `steps` runs."""
+        return self.bench(steps, "--profile")["profile"]
 
     def close(self):
         pass
@@ -176,7 +183,9 @@ def take_turns(options, every, rounds, floors, launches):
                 rounds[contender].append(contender.measure(options.steps))
             for contender in own if floors else ():
                 floors[contender.residual].append(contender.floor())
-        launches.update({contender.residual: contender.launches_ms(options.steps) for contender in own})
+        launches.update({contender.residual: contender.launches(options.steps) for contender in own})
+        for contender in own:
+            contender.start_up()
     finally:
         for contender in every:
             contender.close()
@@ -193,13 +202,19 @@ def run_case(options, model, batch):
     every, rounds, floors, launches = [], {}, {}, {}
     # A card holds the peers of one residual at a time, and its times hardly scatter; on a CPU all take turns.
     for residuals in [[residual] for residual in options.residual] if options.device == "cuda" else [options.residual]:
+        if time.monotonic() > options.deadline:
+            left_out = f"{model}:{batch} {', '.join(residuals)}"
+            say(f"  left out for lack of time: {left_out}")
+            options.left_out.append(left_out)
+            continue
         group = contenders(options, model, shape, batch, residuals)
         every += group
         take_turns(options, group, rounds, floors, launches)
 
     # What the machine can do at its best; a round's own median stands in the round's ratio.
     best = {residual: min(each, key=lambda floor: floor["floor_ms"]) for residual, each in floors.items()}
-    result = {"model": model, "batch": batch, "shape": shape, "floors": best, "launches_ms": launches,
+    alone = {residual: sum(launch["ms"] for launch in each) for residual, each in launches.items()}
+    result = {"model": model, "batch": batch, "shape": shape, "floors": best, "launches_ms": alone,
               "contenders": [summary(c, rounds[c], batch) for c in every], "ratios": {}}
     ours = {c.residual: rounds[c] for c in every if c.name == "rewire"}
     for name in dict.fromkeys(contender.name for contender in every):
@@ -221,8 +236,21 @@ def run_case(options, model, batch):
         result["ratios"][f"rewire / floor, {residual}"] = statistics.median(r["step_ms"] for r in steps) / floor
         result["ratios"][f"rewire / floor, medians of one round, {residual}"] = statistics.median(
             r["step_ms"] / f["floor_median_ms"] for r, f in zip(steps, each))
-        result["ratios"][f"every launch alone, its best / floor, {residual}"] = launches[residual] / floor
+        result["ratios"][f"every launch alone, its best / floor, {residual}"] = alone[residual] / floor
+    if options.device == "cuda":
+        result["launches"] = launches
+        for residual, each in launches.items():
+            step = statistics.median(r["step_ms"] for r in ours[residual])
+            result["ratios"][f"between launches, share of the step, {residual}"] = 1 - alone[residual] / step
+            result["ratios"][f"row kernels / copy bandwidth, {residual}"] = row_kernels(each) / gpu_ceilings.copy_bandwidth()
     return result
+
+
+def row_kernels(launches):
+    """Bytes a second of all kernels together that compute no products and move 16 MB and more at a time."""
+    rows = [launch for launch in launches if not launch["name"].startswith("gemm") and "attention" not in launch["name"]
+            and launch["bytes"] / launch["launches"] >= 16e6]
+    return sum(launch["bytes"] for launch in rows) / max(sum(launch["ms"] for launch in rows) * 1e-3, 1e-12)
 
 
 def markdown(result):
@@ -267,10 +295,13 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--steps", type=int, default=10, help="a round")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--budget", type=float, default=float("inf"), metavar="SECONDS",
+                        help="on a GPU: begin no other model's or residual's comparison after so long")
     parser.add_argument("--out", type=pathlib.Path, default=HERE / "results", help="a folder")
     options = parser.parse_args()
     options.residual = options.residual or DEFAULT_RESIDUALS
 
+    options.deadline, options.left_out = time.monotonic() + options.budget, []
     options.busy = [busy_cores()]
     if options.device == "cpu" and options.busy[0] > 0.25:
         say(f"others keep {options.busy[0]:.1f} cores busy: no figure of this run is worth keeping")
@@ -286,6 +317,7 @@ def main():
     for model, batch in options.case or [("vit_tiny_28", 64), ("vit_s_cifar", 32)]:
         result["cases"].append(run_case(options, model, batch))
         result["busy_cores"] = [round(cores, 2) for cores in options.busy]
+        result["left_out"] = options.left_out
         path.write_text(json.dumps(result, indent=1) + "\n")  # each case as it is done: the next may not be
         path.with_suffix(".md").write_text(markdown(result))
     print(markdown(result))
