@@ -17,7 +17,7 @@ TEST_CASE("A ViT with any strategy, as CUDA text, computes and learns as in PyTo
         "vit_token_orthogonal_feature", "vit_avg_orthogonal_global", "vit_odd_orthogonal_tiny",
         "vit_odd_orthogonal_tiny_global", "vit_slim_augment", "vit_odd_augment", "vit_slim_skipless",
         "vit_odd_skipless", "vit_odd_skipless_attn", "vit_slim_decay_augment", "vit_odd_decay_orthogonal",
-        "vit_slim_orthogonal_attn_decay_mlp"}) {
+        "vit_slim_orthogonal_attn_decay_mlp", "vit_odd_skipless_augment"}) {
     const Golden golden = read_golden(name);
     Backend device = rewriting_evaluator(golden);
     device.dtype = ir::DType::f32;

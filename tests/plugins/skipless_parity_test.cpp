@@ -9,7 +9,7 @@ namespace {
 
 TEST_CASE("A ViT with the skipless plugin computes as in PyTorch") {
   const std::string model = GENERATE(as<std::string>{}, "slim", "odd");
-  const std::string option = GENERATE(as<std::string>{}, "skipless", "skipless_attn");
+  const std::string option = GENERATE(as<std::string>{}, "skipless", "skipless_attn", "skipless_mlp");
   const Golden golden = read_golden("vit_" + model + "_" + option);
   check_gradients(golden, rewriting_evaluator(golden), kExact);
 }

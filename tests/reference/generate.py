@@ -62,6 +62,8 @@ OPTIONS = {
     "decay_orthogonal": (["decay", "orthogonal"], {}),
     "skipless": (["skipless"], {}),
     "skipless_attn": (["skipless:sites=attn"], {}),
+    "skipless_mlp": (["skipless:sites=mlp"], {}),
+    "skipless_augment": (["skipless", "augment:blocks=B"], {}),
     "orthogonal_attn_decay_mlp": (["orthogonal:sites=attn", "decay:sites=mlp"], {}),
 }
 BLOCKS = {"slim": "4", "odd": "3"}  # augment's, which divide the width
