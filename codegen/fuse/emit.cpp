@@ -360,35 +360,50 @@ class Emitter {
                         view.shape[static_cast<std::size_t>(axis)]);
   }
 
-  // Inside the window the operand, outside the value: the address is clamped, then the value selected.
+  // Inside the window the operand, outside the value: along padded axes the address is clamped, then the
+  // value selected.
   Emitted emit_pad(int index) {
     const Op& op = op_at(index);
     const Source& source = group_.sources.at({index, 0});
     const View& view = storage_.view(source.root);
     const ir::Ints& low = op.attributes.get_ints("low");
-    Emitted inside = builder_.constant(1, DType::i1);
-    Emitted at = builder_.constant(0, DType::i64);
-    std::int64_t limit = 1;
+    const ir::Ints& high = op.attributes.get_ints("high");
+    const auto number = [&](std::int64_t value) {
+      return builder_.constant(static_cast<double>(value), DType::i64);
+    };
+    const auto is = [&](const Emitted& a, const char* direction, const Emitted& b) {
+      return builder_.pointwise(Opcode::compare, DType::i1, {a, b}, direction);
+    };
+    const auto both = [&](const Emitted& a, const Emitted& b) {
+      return builder_.pointwise(Opcode::logical_and, DType::i1, {a, b});
+    };
+    // One padded axis is a gather along it, whose index a load clamps itself; of several the steps add up.
+    const auto padded = [&](std::size_t d) { return low[d] != 0 || high[d] != 0; };
+    std::size_t axes = 0;
+    for (std::size_t d = 0; d < low.size(); ++d) axes += padded(d) ? 1 : 0;
+    Emitted inside = builder_.constant(1, DType::i1), at = number(0);
+    std::int64_t limit = 1, stride = 1;
+    Shape direct = view.strides;
     for (std::size_t d = 0; d < low.size(); ++d) {
+      if (!padded(d)) continue;
+      direct[d] = 0;
       Affine shifted = source.map[d];
       shifted.offset -= low[d];
       const Emitted i = builder_.index_value(shifted, DType::i64);
       const std::int64_t extent = view.shape[d];
-      inside = builder_.pointwise(Opcode::logical_and, DType::i1,
-                                  {inside, builder_.pointwise(Opcode::compare, DType::i1,
-                                                              {i, builder_.constant(0, DType::i64)}, "ge")});
-      inside = builder_.pointwise(
-          Opcode::logical_and, DType::i1,
-          {inside,
-           builder_.pointwise(Opcode::compare, DType::i1,
-                              {i, builder_.constant(static_cast<double>(extent), DType::i64)}, "lt")});
-      const Emitted step = builder_.pointwise(
-          Opcode::mul, DType::i64,
-          {clamp_index(i, extent), builder_.constant(static_cast<double>(view.strides[d]), DType::i64)});
+      const Emitted within = both(is(i, "ge", number(0)), is(i, "lt", number(extent)));
+      if (axes == 1) {
+        inside = within, at = i, limit = extent, stride = view.strides[d];
+        break;
+      }
+      inside = both(inside, within);
+      const Emitted step =
+          builder_.pointwise(Opcode::mul, DType::i64, {clamp_index(i, extent), number(view.strides[d])});
       at = builder_.pointwise(Opcode::add, DType::i64, {at, step});
       limit += (extent - 1) * view.strides[d];
     }
-    const Emitted loaded = indexed_load(source, {view.offset, {}}, at, 1, limit);
+    const Emitted loaded =
+        indexed_load(source, strided_index(source.map, view.offset, direct), at, stride, limit);
     const DType dtype = type(op.results[0]).dtype;
     const Emitted fill =
         builder_.constant(op.attributes.has("value") ? op.attributes.get_double("value") : 0.0, dtype);
