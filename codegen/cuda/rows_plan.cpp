@@ -259,7 +259,10 @@ class RowPlanner {
     choose_groups();
     const int arrays = live_arrays() * plan_.elements();
     const int resident = arrays <= kFewRegisters ? 1024 : arrays <= kSomeRegisters ? 512 : 1;
-    plan_.resident_blocks = std::max(resident / plan_.block_threads(), 1);
+    // No more than there are to run: a few blocks may have all registers.
+    const std::int64_t share = (plan_.blocks() + target_.multiprocessors - 1) / target_.multiprocessors;
+    plan_.resident_blocks =
+        static_cast<int>(std::clamp<std::int64_t>(resident / plan_.block_threads(), 1, share));
   }
 
   bool has_reduction() const {
