@@ -61,8 +61,8 @@ Expression BlockValues::loaded(const tile::Load& load) {
 }
 
 Expression BlockValues::drawn(const tile::Random& random) {
-  const Expression seed = read(random.seed), step = read(random.step);
-  return KernelText::drawn(random, seed, step, text_.element_index(random.element));
+  const std::string key = KernelText::draw_key(random, [&](tile::TileValue value) { return read(value); });
+  return KernelText::drawn(random, key, text_.element_index(random.element));
 }
 
 void BlockValues::write_store(const tile::Store& store, std::string when) {

@@ -177,10 +177,16 @@ Expression KernelText::loaded(const tile::Load& load, const std::string& index) 
   return {fmt::format("convert<{}>({})", computed, element)};
 }
 
-Expression KernelText::drawn(const tile::Random& random, const Expression& seed, const Expression& step,
-                             const std::string& element) {
-  return {fmt::format("{}(philox({}, {}, {:#x}ull, {}), {})", random.normal ? "normal" : "uniform", seed.text,
-                      step.text, random.stream, element, element)};
+std::string KernelText::draw_key(const tile::Random& random,
+                                 const std::function<Expression(tile::TileValue)>& read) {
+  const std::string seed = read(random.seed).text, step = read(random.step).text;
+  if (!random.stream_low) return fmt::format("{}, {}, {:#x}ull", seed, step, random.stream);
+  const std::string low = read(random.stream_low).text, high = read(random.stream_high).text;
+  return fmt::format("{}, {}, u64({}) | u64({}) << 32", seed, step, low, high);
+}
+
+Expression KernelText::drawn(const tile::Random& random, const std::string& key, const std::string& element) {
+  return {fmt::format("{}(philox({}, {}), {})", random.normal ? "normal" : "uniform", key, element, element)};
 }
 
 std::string KernelText::stored(const tile::Store& store, const Expression& value,

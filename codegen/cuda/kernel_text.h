@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <iterator>
 #include <string>
 #include <vector>
@@ -98,9 +99,11 @@ class KernelText {
   Expression immediate(const tile::Node& node) const;
   /// The element of a load at `index`, in the type that is computed in.
   Expression loaded(const tile::Load& load, const std::string& index) const;
+  /// "seed, step, stream": what all numbers of a node are drawn with. `read`: the expression of a scalar.
+  static std::string draw_key(const tile::Random& random,
+                              const std::function<Expression(tile::TileValue)>& read);
   /// A number of a stream's; `element`: which of them.
-  static Expression drawn(const tile::Random& random, const Expression& seed, const Expression& step,
-                          const std::string& element);
+  static Expression drawn(const tile::Random& random, const std::string& key, const std::string& element);
   /// "if (when) y[c0] = convert<bf16>(x);" for the element that the axes in scope stand for.
   std::string stored(const tile::Store& store, const Expression& value, const std::string& when) const;
   /// The condition under which one of the elements that would store the same does so: the first, of lanes

@@ -104,8 +104,8 @@ class LevelWriter {
   /// A block of four words serves four neighbours, where a row begins with a block.
   void write_row_of_draws(const tile::Random& random) {
     const bool contiguous = lane_pattern(kernel_, random.element) == LanePattern::contiguous;
-    const std::string key = fmt::format("{}, {}, {:#x}ull", values_.read(random.seed).text,
-                                        values_.read(random.step).text, random.stream);
+    const std::string key =
+        KernelText::draw_key(random, [&](tile::TileValue value) { return values_.read(value); });
     const std::string draw = random.normal ? "normal" : "uniform";
     const std::string& name = text_.name(random.result);
     if (contiguous && plan_.vector == 4 && aligned_lanes(kernel_, random.element, 0, 4) == 4) {

@@ -78,8 +78,8 @@ Expression RowValues::loaded(const tile::Load& load) {
 }
 
 Expression RowValues::drawn(const tile::Random& random, const std::string& element) {
-  const Expression seed = read(random.seed), step = read(random.step);
-  return KernelText::drawn(random, seed, step, element);
+  const std::string key = KernelText::draw_key(random, [&](tile::TileValue value) { return read(value); });
+  return KernelText::drawn(random, key, element);
 }
 
 std::string RowValues::gathered(const tile::Load& load) {

@@ -7,6 +7,7 @@
 #include "codegen/fuse/plain_kernels.h"
 #include "codegen/fuse/storage.h"
 #include "codegen/program.h"
+#include "codegen/shared_code.h"
 #include "codegen/tables.h"
 #include "ir/error.h"
 #include "ir/ops/op_info.h"
@@ -210,6 +211,7 @@ class Lowering {
 
 Program lower(const ir::Module& module, const ir::Function& function, const FuseOptions& options) {
   Program program = Lowering(module, function, options).run();
+  share_code(program);
   if (options.tables) merge_launches(program, options.grain);
   return program;
 }

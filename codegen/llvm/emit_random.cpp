@@ -54,7 +54,11 @@ Emitter::Words Emitter::philox(const tile::Random& random, Value* blocks) {
   Value* seed = in_lanes(read(random.seed, 0));
   Value* step = low(in_lanes(read(random.step, 0)));
   step = builder_.CreateAdd(step, builder_.CreateMul(high(blocks), constant(kHighBlockFactor)));
-  Words counter = {low(blocks), constant(random.stream & 0xffffffff), constant(random.stream >> 32), step};
+  const auto half = [&](tile::TileValue value, std::uint64_t known) -> Value* {
+    return value ? low(in_lanes(read(value, 0))) : constant(known);
+  };
+  Words counter = {low(blocks), half(random.stream_low, random.stream & 0xffffffff),
+                   half(random.stream_high, random.stream >> 32), step};
   std::array<Value*, 2> key = {low(seed), high(seed)};
   for (int round = 0; round < 10; ++round) {
     const auto [low0, high0] = multiply_words(counter[0], kMultipliers[0]);

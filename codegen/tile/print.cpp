@@ -11,7 +11,8 @@ namespace {
 
 class Printer {
  public:
-  Printer(const Kernel& kernel, bool with_names) : kernel_(kernel), with_names_(with_names) {}
+  Printer(const Kernel& kernel, bool with_names, Numbers numbers)
+      : kernel_(kernel), with_names_(with_names), hides_numbers_(numbers == Numbers::hidden) {}
 
   std::string print() {
     header();
@@ -147,7 +148,9 @@ class Printer {
     write("\n");
   }
 
-  void print_node(const Constant& n) { write("  {} = constant {}\n", typed(n.result), n.value); }
+  void print_node(const Constant& n) {
+    write("  {} = constant {}\n", typed(n.result), hides_numbers_ ? 0 : n.value);
+  }
 
   void print_node(const Index& n) {
     write("  {} = index {}\n", typed(n.result), axis_name(static_cast<std::size_t>(n.axis)));
@@ -168,23 +171,25 @@ class Printer {
   }
 
   void print_node(const Random& n) {
-    write("  {} = {} seed {}, step {}, stream {:#x}, element [{}]\n", typed(n.result),
-          n.normal ? "normal" : "uniform", value(n.seed), value(n.step), n.stream, index_text(n.element));
+    const std::string stream = n.stream_low ? value(n.stream_low) + " " + value(n.stream_high)
+                                            : fmt::format("{:#x}", hides_numbers_ ? 0 : n.stream);
+    write("  {} = {} seed {}, step {}, stream {}, element [{}]\n", typed(n.result),
+          n.normal ? "normal" : "uniform", value(n.seed), value(n.step), stream, index_text(n.element));
   }
 
   const Kernel& kernel_;
-  const bool with_names_;
+  const bool with_names_, hides_numbers_;
   std::string text_;
 };
 
 }  // namespace
 
 std::string print(const Kernel& kernel) {
-  return Printer(kernel, true).print();
+  return Printer(kernel, true, Numbers::shown).print();
 }
 
-std::string structure(const Kernel& kernel) {
-  return Printer(kernel, false).print();
+std::string structure(const Kernel& kernel, Numbers numbers) {
+  return Printer(kernel, false, numbers).print();
 }
 
 }  // namespace rewire::codegen::tile

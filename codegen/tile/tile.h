@@ -121,6 +121,8 @@ struct Random {
   TileValue seed, step;  // scalars i64
   std::uint64_t stream = 0;
   Access element;
+  // When valid: the stream's 32-bit halves, scalars i64, in its place.
+  TileValue stream_low = {}, stream_high = {};
 };
 
 using Node = std::variant<Load, Store, Pointwise, Constant, Index, Reduce, Dot, Random>;
@@ -167,9 +169,10 @@ struct Kernel {
 
 /// Readable text of a kernel: `rewire dump --stage tile`. Deterministic.
 std::string print(const Kernel& kernel);
+enum class Numbers : std::uint8_t { shown, hidden };
 /// The text that identifies its machine code: print() without names and provenance. Two kernels of one
-/// structure share code.
-std::string structure(const Kernel& kernel);
+/// structure share code. With numbers hidden: as if all constants and all random streams were the same.
+std::string structure(const Kernel& kernel, Numbers numbers = Numbers::shown);
 /// InternalError naming the node if a kernel breaks a rule above: values defined before use and once, lanes
 /// consistent, axes used right, accesses with one stride per axis, row indices only in the body, no row
 /// stride in prologue and epilogue.

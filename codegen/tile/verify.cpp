@@ -266,7 +266,8 @@ class Verifier {
   }
 
   void check(const Random& n) const {
-    for (TileValue value : {n.seed, n.step}) {
+    require(bool{n.stream_low} == bool{n.stream_high}, "half a stream");
+    for (TileValue value : operands_of(Node(n))) {
       require(info(value).dtype == ir::DType::i64 && info(value).lanes.empty(), "%{} is no i64 scalar",
               value.id);
     }

@@ -30,12 +30,10 @@ std::vector<TileValue> operands_of(const Node& node) {
                               return std::vector{n.a, n.b};
                             },
                             [](const Random& n) {
-                              return std::vector{n.seed, n.step};
+                              return std::vector{n.seed, n.step, n.stream_low, n.stream_high};
                             }},
                  node);
-  if (std::holds_alternative<Load>(node) || std::holds_alternative<Store>(node)) {
-    std::erase_if(operands, [](TileValue value) { return !value; });
-  }
+  if (access_of(node) != nullptr) std::erase_if(operands, [](TileValue value) { return !value; });
   return operands;
 }
 

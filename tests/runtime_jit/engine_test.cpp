@@ -21,9 +21,9 @@ using runtime::TensorMap;
 
 namespace {
 
-ir::Module small_vit(std::int64_t batch) {
+ir::Module small_vit(std::int64_t batch, int depth = 2) {
   models::ModelOptions options;
-  options.dim = 40, options.depth = 2, options.heads = 2, options.patch = 4, options.image = 12,
+  options.dim = 40, options.depth = depth, options.heads = 2, options.patch = 4, options.image = 12,
   options.channels = 3;
   options.drop_path = 0.2, options.dropout = 0.1;
   ir::Module module = models::build(options, batch);
@@ -54,6 +54,13 @@ std::map<std::string, std::vector<std::byte>> train(const ir::Module& module, in
 }
 
 }  // namespace
+
+TEST_CASE("a deeper network needs no more code, though each block draws its own numbers at its own rate") {
+  const auto unique = [](int depth) {
+    return runtime::make_jit_engine(small_vit(5, depth), {})->report().unique_kernels;
+  };
+  CHECK(unique(4) == unique(7));
+}
 
 TEST_CASE("training gives the same bits on one, two and three threads, and again") {
   const ir::Module module = small_vit(5);

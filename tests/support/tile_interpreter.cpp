@@ -198,8 +198,9 @@ class Interpreter {
   }
 
   void run_node(const Random& n) {
-    const ir::PhiloxStream stream{static_cast<std::uint64_t>(element(n.seed)),
-                                  static_cast<std::uint32_t>(element(n.step)), n.stream};
+    const auto word = [&](TileValue value) { return static_cast<std::uint64_t>(element(value)); };
+    const ir::PhiloxStream stream{word(n.seed), static_cast<std::uint32_t>(element(n.step)),
+                                  n.stream_low ? word(n.stream_low) | word(n.stream_high) << 32 : n.stream};
     fill(n.result, [&] {
       const auto index = static_cast<std::uint64_t>(address(n.element));
       return n.normal ? stream.normal(index) : stream.uniform(index);
