@@ -1,5 +1,5 @@
-// Every kernel of a matrix of models and strategies, the training step and the forward pass, compiled by
-// NVRTC for one architecture: none may spill, and what each takes is held against a table.
+// Every kernel of a matrix of models and strategies, the programs of a run, compiled by NVRTC for one
+// architecture: none may spill, and what each takes is held against a table.
 //
 //   cuda_matrix ARCH TABLE          compares; exit 1 with the lines that differ, 77 where there is no NVRTC
 //                                   (1 if REWIRE_REQUIRE_NVRTC is set)
@@ -44,34 +44,57 @@ constexpr int kSkipped = 77;
 constexpr std::size_t kBatch = 24;  // kernels of one compilation
 constexpr int kSmallBlocks = 89;    // an architecture with less shared memory
 constexpr std::size_t kLargest = 12;
-constexpr const char* kModels[] = {"vit_tiny_28", "vit_s_cifar", "vit_b16_224"};
-constexpr const char* kStrategies[] = {"none", "decay", "orthogonal", "augment", "skipless"};
-// In mixed precision, without a strategy: all kernels of the first, of the other attention alone.
-constexpr const char* kNarrowModels[] = {"vit_s_cifar", "vit_b16_224"};
+const std::vector<std::string> kStrategies = {"none", "decay", "orthogonal", "augment", "skipless"};
+
+/// Programs of one model: a step in one program and the forward pass, or what else a run may need.
+struct Case {
+  std::string label, model;
+  std::int64_t batch = 0;
+  bool narrow = false;  // in bf16
+  bool extras = false;  // accumulate, apply and eval; dropout, drop path, SGD, the rarer options
+  std::vector<std::string> strategies = kStrategies;
+};
+
+/// The last three are what a large GPU is for: their batches, their mixed precision.
+const std::vector<Case> kCases = {
+    {.label = "vit_tiny_28", .model = "vit_tiny_28", .batch = 32},
+    {.label = "vit_s_cifar", .model = "vit_s_cifar", .batch = 32},
+    {.label = "vit_b16_224", .model = "vit_b16_224", .batch = 32, .strategies = {"none", "augment"}},
+    {.label = "vit_tiny_28.extras",
+     .model = "vit_tiny_28",
+     .batch = 32,
+     .extras = true,
+     .strategies = {"none", "orthogonal:mode=global,probability=0.5", "decay:learnable=true",
+                    "augment:projection=dense"}},
+    {.label = "vit_s_cifar.bf16", .model = "vit_s_cifar", .batch = 1024, .narrow = true},
+    {.label = "vit_s16_224.bf16", .model = "vit_s16_224", .batch = 256, .narrow = true},
+    {.label = "vit_b16_224.bf16", .model = "vit_b16_224", .batch = 256, .narrow = true}};
 
 struct NamedKernel {
   std::string name, symbol, text;
   cuda::LaunchShape launch;
 };
 
-/// "step" or "forward" of a model with a strategy; `narrow`: in bf16.
-codegen::Program program_of(const std::string& model, const std::string& strategy, bool step, bool narrow,
+codegen::Program program_of(const Case& of, const std::string& strategy, const std::string& name,
                             const cuda::DeviceTarget& target) {
-  ir::Module module = models::build(models::zoo(model), 32);
+  models::ModelOptions model = models::zoo(of.model);
+  if (of.extras) model.dropout = 0.1, model.drop_path = 0.1;
+  ir::Module module = models::build(model, of.batch);
   if (strategy != "none")
     runtime::apply_plugins(module, {runtime::load_plugin(runtime::parse_plugin_spec(strategy), {})}, 0);
-  if (narrow) ir::mixed_precision(module, module.function("forward"), {});
-  if (step) {
+  if (of.narrow) ir::mixed_precision(module, module.function("forward"), {});
+  if (name != "forward") {
     runtime::TrainOptions options;
     options.clip_norm = 1;
     options.label_smoothing = 0.1;
+    if (of.extras) options.optimizer.name = "sgd", options.accumulate = 2;
     runtime::add_step_program(module, options);
+    runtime::add_eval_program(module);
   }
-  const std::string name = step ? "step" : "forward";
   std::erase_if(module.functions, [&](const ir::Function& function) { return function.name != name; });
   module.drop_unused_parameters();
   ir::PassContext context;
-  context.training = step;
+  context.training = name != "forward" && name != "eval";
   ir::run_pipeline(module, context);
   return codegen::lower(module, module.functions.front(), {true, cuda::work_grain(target)});
 }
@@ -79,30 +102,29 @@ codegen::Program program_of(const std::string& model, const std::string& strateg
 class Matrix {
  public:
   explicit Matrix(const cuda::DeviceTarget& target) : target_(target) {
-    for (const char* model : kModels) {
-      for (const char* strategy : kStrategies) add(model, strategy, false, "");
+    for (const Case& of : kCases) {
+      const std::vector<std::string> programs = of.extras
+                                                    ? std::vector<std::string>{"accumulate", "apply", "eval"}
+                                                    : std::vector<std::string>{"step", "forward"};
+      for (const std::string& strategy : of.strategies) {
+        for (const std::string& program : programs) add(of, strategy, program);
+      }
     }
-    for (const char* model : kNarrowModels)
-      add(model, "none", true, model == kNarrowModels[0] ? "" : "attention");
   }
   const std::vector<NamedKernel>& kernels() const { return kernels_; }
 
  private:
-  /// The kernels of both programs whose names hold `part`, as far as they are new.
-  void add(const std::string& model, const std::string& strategy, bool narrow, const std::string& part) {
-    for (const bool step : {true, false}) {
-      const codegen::Program program = program_of(model, strategy, step, narrow, target_);
-      for (const codegen::Launch& launch : program.launches) {
-        const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch);
-        if (kernel == nullptr || kernel->kernel.name.find(part) == std::string::npos) continue;
-        if (!known_.insert(cuda::text_key(*kernel)).second) continue;
-        const std::string symbol = fmt::format("kernel{}", kernels_.size());
-        cuda::KernelSource source = cuda::emit(*kernel, symbol, target_);
-        kernels_.push_back(
-            {fmt::format("{}{}/{}/{}/{}{}", model, narrow ? ".bf16" : "", strategy, step ? "step" : "forward",
-                         kernel->kernel.name, kernel->is_table() ? ".table" : ""),
-             symbol, std::move(source.text), source.launch});
-      }
+  /// The kernels of a program, as far as they are new.
+  void add(const Case& of, const std::string& strategy, const std::string& name) {
+    const codegen::Program program = program_of(of, strategy, name, target_);
+    for (const codegen::Launch& launch : program.launches) {
+      const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch);
+      if (kernel == nullptr || !known_.insert(cuda::text_key(*kernel)).second) continue;
+      const std::string symbol = fmt::format("kernel{}", kernels_.size());
+      cuda::KernelSource source = cuda::emit(*kernel, symbol, target_);
+      kernels_.push_back({fmt::format("{}/{}/{}/{}{}", of.label, strategy, name, kernel->kernel.name,
+                                      kernel->is_table() ? ".table" : ""),
+                          symbol, std::move(source.text), source.launch});
     }
   }
 
