@@ -3,10 +3,7 @@
 // text (codegen/library). An engine takes them from the record.
 #pragma once
 
-#include <string>
-#include <vector>
-
-#include "ir/module.h"
+#include "runtime/exec/device_programs.h"
 #include "runtime/exec/tuner.h"
 
 namespace rewire::runtime {
@@ -15,7 +12,6 @@ namespace rewire::runtime {
 /// line in the log.
 inline constexpr double kGemmSeconds = 10;
 
-/// For the functions of these names, on device 0, with their Fourier transforms as the tuner has chosen them.
-void choose_algorithms(const ir::Module& module, const std::vector<std::string>& functions, Tuner& tuner);
+void choose_algorithms(DevicePrograms& device, Tuner& tuner);
 
 }  // namespace rewire::runtime

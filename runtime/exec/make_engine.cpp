@@ -73,7 +73,8 @@ void choose_on_device(const ir::Module& module, const std::vector<std::string>& 
   choose_transforms(module, functions, tuner, [](const ir::Module& trial, const ChoiceRecord& choices) {
     return make_cuda(trial, 0, choices, {});
   });
-  choose_algorithms(module, functions, tuner);
+  DevicePrograms programs(module, functions, tuner.record());
+  choose_algorithms(programs, tuner);
 }
 
 struct EngineRow {

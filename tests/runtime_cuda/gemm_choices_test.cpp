@@ -69,7 +69,11 @@ TunerOptions options(const std::string& folder, double seconds_a_look = 0) {
   options.place = "here";
   auto time = std::make_shared<double>(0);
   options.clock = [time, seconds_a_look] { return *time += seconds_a_look; };
-  options.late_choices = choose_algorithms;
+  options.late_choices = [](const ir::Module& module, const std::vector<std::string>& functions,
+                            Tuner& tuner) {
+    DevicePrograms programs(module, functions);
+    choose_algorithms(programs, tuner);
+  };
   return options;
 }
 

@@ -1,0 +1,24 @@
+#include "runtime/exec/device_programs.h"
+
+#include <algorithm>
+
+#include "ir/passes/mixed_precision.h"
+#include "runtime/exec/checks.h"
+#include "runtime/exec/cuda_engine.h"
+#include "runtime/exec/cuda_lowering.h"
+
+namespace rewire::runtime {
+
+DevicePrograms::DevicePrograms(const ir::Module& module, const std::vector<std::string>& functions,
+                               const ChoiceRecord& choices)
+    : libraries(ir::allows_tf32(module), choices) {
+  const FunctionNames training = training_functions(module);
+  const codegen::cuda::DeviceTarget target = target_of(context.facts());
+  for (const ir::Function& function : module.functions) {
+    if (std::ranges::find(functions, function.name) == functions.end()) continue;
+    programs.push_back(lower_for_device(
+        module, function, {target, training.contains(function.name), /*fuse=*/true}, libraries));
+  }
+}
+
+}  // namespace rewire::runtime
