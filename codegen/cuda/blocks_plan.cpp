@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "codegen/cuda/blocks_arrays.h"
 #include "codegen/cuda/blocks_steps.h"
@@ -18,9 +19,12 @@ using tile::TileValue;
 
 constexpr int kAgainLimit = 4;  // ops of a value that is computed at each reader
 constexpr int kNever = 1000;
-constexpr std::int64_t kOtherRegisters = 60;    // of a thread, beside the elements of products
-constexpr std::int64_t kRegisters = 65536;      // of a multiprocessor
-constexpr std::int64_t kReservedShared = 1024;  // of a block, by the system
+constexpr std::int64_t kOtherRegisters = 60;                 // of a thread, beside the elements of products
+constexpr std::int64_t kRegisters = 65536;                   // of a multiprocessor
+constexpr std::int64_t kReservedShared = 1024;               // of a block, by the system
+constexpr std::int64_t kFewestWarps = 4, kMostWarps = 8;     // of a block with products on tensor cores
+constexpr int kFewestThreads = 64, kMostBlockThreads = 256;  // of one without
+constexpr int kResidentThreads = 2048;                       // of a multiprocessor
 
 class BlockPlanner {
  public:
@@ -28,7 +32,37 @@ class BlockPlanner {
     plan_.values.resize(kernel.values.size());
   }
 
-  std::optional<BlockPlan> plan() {
+  /// nullopt: too little shared memory, or the schedule is not for the kernel.
+  std::optional<BlockPlan> plan(const BlockSchedule* schedule) {
+    if (!prepare() || (schedule != nullptr && !takes(*schedule))) return std::nullopt;
+    take(schedule != nullptr ? *schedule : modelled());
+    plan_.by_partition = walks_parts(kernel_);
+    return std::move(plan_);
+  }
+
+  /// The cost model's first.
+  std::vector<BlockSchedule> schedules(std::size_t most) {
+    if (!prepare()) return {};
+    const BlockSchedule model = modelled();
+    std::vector<BlockSchedule> list = {model};
+    const auto add = [&](const BlockSchedule& next) {
+      if (list.size() < most && takes(next) && std::ranges::find(list, next) == list.end())
+        list.push_back(next);
+    };
+    if (products_.empty()) {
+      for (const int threads : {model.threads * 2, model.threads / 2}) {
+        if (threads >= kFewestThreads && threads <= kMostBlockThreads) add(of_threads(threads));
+      }
+      add(with_blocks(model, model.resident_blocks / 2));
+    } else {
+      add_tilings(model, add);
+    }
+    return list;
+  }
+
+ private:
+  /// Steps, homes and shared memory. False: the target has too little of it.
+  bool prepare() {
     find_definitions();
     while (true) {
       choose_narrow();
@@ -37,14 +71,12 @@ class BlockPlanner {
       choose_homes();
       place_values();
       if (plan_.shared_bytes <= target_.shared_bytes_per_block) break;
-      if (!unstage()) return std::nullopt;
+      if (!unstage()) return false;
     }
-    choose_widths();
-    plan_.by_partition = walks_parts(kernel_);
-    return std::move(plan_);
+    products_ = steps_of(StepKind::tensor_dot);
+    return true;
   }
 
- private:
   const tile::ValueInfo& info(TileValue value) const {
     return kernel_.values[static_cast<std::size_t>(value.id)];
   }
@@ -268,69 +300,149 @@ class BlockPlanner {
 
   /// Where there are products on tensor cores: as few warps as have their tiles done about as soon as any
   /// number of warps would, since what limits the warps of a multiprocessor is shared memory.
-  void choose_widths() {
-    const std::vector<BlockStep*> products = steps_of(StepKind::tensor_dot);
-    if (products.empty()) return choose_threads();
-    const auto time = [&](std::int64_t warps) {
-      std::int64_t total = 0;
-      for (BlockStep* step : products) total += choose_width(*step, warps);
-      return total;
-    };
-    std::int64_t best = time(8);
-    for (std::int64_t warps = 4; warps < 8; ++warps) best = std::min(best, time(warps));
-    std::int64_t warps = 4;
-    while (warps < 8 && time(warps) * 10 > best * 11) ++warps;
-    time(warps);
-    plan_.threads = static_cast<int>(warps * 32);
-    std::int64_t registers = 0;
-    for (const BlockStep* step : products) registers = std::max(registers, dots_of(*step) * 4 * step->width);
-    registers = std::min<std::int64_t>((registers + kOtherRegisters + 7) / 8 * 8, 255);
-    const std::int64_t blocks =
-        std::min(kRegisters / (registers * plan_.threads),
-                 (target_.shared_bytes_per_block + kReservedShared) / (plan_.shared_bytes + kReservedShared));
-    plan_.resident_blocks = static_cast<int>(std::clamp<std::int64_t>(blocks, 1, 2048 / plan_.threads));
+  BlockSchedule modelled() const {
+    if (products_.empty()) return of_threads(modelled_threads());
+    std::int64_t best = clocks_of(kFewestWarps);
+    for (std::int64_t warps = kFewestWarps; warps <= kMostWarps; ++warps)
+      best = std::min(best, clocks_of(warps));
+    std::int64_t warps = kFewestWarps;
+    while (warps < kMostWarps && clocks_of(warps) * 10 > best * 11) ++warps;
+    return of_warps(warps);
   }
 
-  /// The width of a warp's tiles with which a step takes least time; returns that, in clocks about.
-  std::int64_t choose_width(BlockStep& step, std::int64_t warps) const {
+  /// Other numbers of warps, the soonest done first, and the next width of the step that takes the most time.
+  template <class Add>
+  void add_tilings(const BlockSchedule& model, const Add& add) const {
+    std::vector<std::pair<std::int64_t, std::int64_t>> others;  // clocks, warps
+    for (std::int64_t warps = kFewestWarps; warps <= kMostWarps; ++warps) {
+      if (warps * 32 != model.threads) others.emplace_back(clocks_of(warps), warps);
+    }
+    std::ranges::sort(others);
+    add(of_warps(others[0].second));
+    add(with_next_width(model));
+    add(with_blocks(model, model.resident_blocks - 1));
+    for (const auto& [clocks, warps] : others) add(of_warps(warps));
+  }
+
+  BlockSchedule of_warps(std::int64_t warps) const {
+    BlockSchedule schedule{static_cast<int>(warps * 32), 1, {}};
+    for (const BlockStep* step : products_)
+      schedule.widths.push_back(static_cast<int>(widths_of(*step, warps).front().width));
+    schedule.resident_blocks = resident_of(schedule);
+    return schedule;
+  }
+
+  /// More registers for each thread of fewer blocks.
+  static BlockSchedule with_blocks(BlockSchedule schedule, int blocks) {
+    schedule.resident_blocks = blocks;
+    return schedule;
+  }
+
+  /// The model's itself where no step has another width.
+  BlockSchedule with_next_width(const BlockSchedule& model) const {
+    BlockSchedule schedule = model;
+    std::int64_t most = 0;
+    for (std::size_t i = 0; i < products_.size(); ++i) {
+      const std::vector<Width> widths = widths_of(*products_[i], model.threads / 32);
+      if (widths.size() < 2 || widths[0].clocks <= most) continue;
+      most = widths[0].clocks;
+      schedule.widths = model.widths;
+      schedule.widths[i] = static_cast<int>(widths[1].width);
+    }
+    schedule.resident_blocks = resident_of(schedule);
+    return schedule;
+  }
+
+  /// How many blocks both registers and shared memory have room for.
+  int resident_of(const BlockSchedule& schedule) const {
+    std::int64_t registers = 0;
+    for (std::size_t i = 0; i < products_.size(); ++i)
+      registers = std::max(registers, dots_of(*products_[i]) * 4 * schedule.widths[i]);
+    registers = std::min<std::int64_t>((registers + kOtherRegisters + 7) / 8 * 8, 255);
+    const std::int64_t blocks =
+        std::min(kRegisters / (registers * schedule.threads),
+                 (target_.shared_bytes_per_block + kReservedShared) / (plan_.shared_bytes + kReservedShared));
+    return static_cast<int>(std::clamp<std::int64_t>(blocks, 1, kResidentThreads / schedule.threads));
+  }
+
+  std::int64_t clocks_of(std::int64_t warps) const {
+    std::int64_t clocks = 0;
+    for (const BlockStep* step : products_) clocks += widths_of(*step, warps).front().clocks;
+    return clocks;
+  }
+
+  struct Width {
+    std::int64_t clocks = 0, width = 1;
+  };
+  /// Of a warp's tiles in a step, with the clocks about that they take; the fastest first.
+  std::vector<Width> widths_of(const BlockStep& step, std::int64_t warps) const {
     const std::int64_t down = parts_of(extent(step.row), 16), columns = parts_of(extent(step.column), 8);
-    const std::int64_t dots = dots_of(step);
-    // A row's threads exchange what they store in fours of 8 columns (store_tile).
-    const bool stores =
-        columns >= 4 && std::any_of(step.nodes.begin(), step.nodes.end(), [](const Node* node) {
-          return std::holds_alternative<tile::Store>(*node);
-        });
-    std::int64_t best = 0;
+    std::vector<Width> widths;
     for (std::int64_t width = 1; width <= columns; ++width) {
-      if (step.whole_rows ? width < columns : width > 4 && dots * 4 * width > 48) continue;
-      if (!step.whole_rows && stores && width % 4 != 0) continue;
+      if (!takes_width(step, width)) continue;
       std::int64_t tile = width * 24;  // what is done with its elements
       for (const Node* node : step.nodes) {
         if (const auto* dot = std::get_if<tile::Dot>(node))
           tile += parts_of(extent(dot->contract), 16) * (4 + 4 * parts_of(width, 2) + 2 * width);
       }
-      const std::int64_t time = parts_of(down * parts_of(columns, width), warps) * tile;
-      if (best > 0 && time >= best) continue;
-      best = time;
-      step.width = width;
+      widths.push_back({parts_of(down * parts_of(columns, width), warps) * tile, width});
     }
-    return best;
+    std::ranges::stable_sort(widths, {}, &Width::clocks);
+    return widths;
   }
 
-  void choose_threads() {
+  bool takes_width(const BlockStep& step, std::int64_t width) const {
+    const std::int64_t columns = parts_of(extent(step.column), 8);
+    if (width < 1 || width > columns) return false;
+    if (step.whole_rows) return width == columns;
+    // A row's threads exchange what they store in fours of 8 columns (store_tile).
+    const bool stores =
+        columns >= 4 && std::any_of(step.nodes.begin(), step.nodes.end(), [](const Node* node) {
+          return std::holds_alternative<tile::Store>(*node);
+        });
+    if (stores && width % 4 != 0) return false;
+    return width <= 4 || dots_of(step) * 4 * width <= 48;
+  }
+
+  int modelled_threads() const {
     std::int64_t points = 1;
     for (const BlockStep& step : steps_)
       points = std::max(points, extent_of(kernel_, step.lanes) * extent_of(kernel_, step.reduced));
-    plan_.threads = 64;
-    while (plan_.threads < 256 && points > std::int64_t{plan_.threads} * 2) plan_.threads *= 2;
-    // Products need several blocks to hide their waiting; long lists of sums need registers.
-    if (!steps_of(StepKind::dot).empty()) plan_.resident_blocks = std::max(512 / plan_.threads, 1);
+    int threads = kFewestThreads;
+    while (threads < kMostBlockThreads && points > std::int64_t{threads} * 2) threads *= 2;
+    return threads;
+  }
+
+  /// Products need several blocks to hide their waiting; long lists of sums need registers.
+  BlockSchedule of_threads(int threads) const {
+    const bool dots = std::any_of(steps_.begin(), steps_.end(),
+                                  [](const BlockStep& step) { return step.kind == StepKind::dot; });
+    return {threads, dots ? std::max(512 / threads, 1) : 1, {}};
+  }
+
+  /// Whether the kernel can be written so: what a recorded schedule must be.
+  bool takes(const BlockSchedule& schedule) const {
+    if (schedule.threads < 32 || schedule.threads > 1024 || schedule.threads % 32 != 0) return false;
+    if (schedule.resident_blocks < 1 || schedule.resident_blocks > kResidentThreads / schedule.threads)
+      return false;
+    if (schedule.widths.size() != products_.size()) return false;
+    for (std::size_t i = 0; i < products_.size(); ++i) {
+      if (!takes_width(*products_[i], schedule.widths[i])) return false;
+    }
+    return true;
+  }
+
+  void take(const BlockSchedule& schedule) {
+    plan_.threads = schedule.threads;
+    plan_.resident_blocks = schedule.resident_blocks;
+    for (std::size_t i = 0; i < products_.size(); ++i) products_[i]->width = schedule.widths[i];
   }
 
   const Kernel& kernel_;
   const DeviceTarget& target_;
   BlockPlan plan_;
   std::vector<BlockStep> steps_;
+  std::vector<BlockStep*> products_;       // of the plan, on tensor cores
   std::vector<int> known_at_, last_read_;  // by value: steps
   std::set<std::int32_t> staged_, unstaged_, narrow_;
   int body_begin_ = 0, body_end_ = -1;
@@ -338,8 +450,14 @@ class BlockPlanner {
 
 }  // namespace
 
-std::optional<BlockPlan> plan_block(const Kernel& kernel, const DeviceTarget& target) {
-  return BlockPlanner(kernel, target).plan();
+std::optional<BlockPlan> plan_block(const Kernel& kernel, const DeviceTarget& target,
+                                    const BlockSchedule* schedule) {
+  return BlockPlanner(kernel, target).plan(schedule);
+}
+
+std::vector<BlockSchedule> block_schedules(const Kernel& kernel, const DeviceTarget& target,
+                                           std::size_t most) {
+  return BlockPlanner(kernel, target).schedules(most);
 }
 
 }  // namespace rewire::codegen::cuda

@@ -3,6 +3,7 @@
 // shared memory. This is the form of attention, and of reductions that keep lanes.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -79,7 +80,12 @@ constexpr std::int64_t parts_of(std::int64_t count, std::int64_t size) {
   return (count + size - 1) / size;
 }
 
-/// nullopt where the target has too little shared memory.
-std::optional<BlockPlan> plan_block(const tile::Kernel& kernel, const DeviceTarget& target);
+/// By the cost model, or with this schedule. nullopt where the target has too little shared memory, or the
+/// schedule is not for the kernel.
+std::optional<BlockPlan> plan_block(const tile::Kernel& kernel, const DeviceTarget& target,
+                                    const BlockSchedule* schedule = nullptr);
+/// The cost model's, and after it those that may be faster, `most` in all; none where plan_block() has none.
+std::vector<BlockSchedule> block_schedules(const tile::Kernel& kernel, const DeviceTarget& target,
+                                           std::size_t most);
 
 }  // namespace rewire::codegen::cuda

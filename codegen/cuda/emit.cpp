@@ -40,26 +40,63 @@ WorkGrain work_grain(const DeviceTarget& target) {
 
 namespace {
 
-KernelSource write(const tile::Kernel& kernel, const EntryPoint& entry, const DeviceTarget& target) {
+/// Whether a kernel takes the form of rows (rows_plan.h); else it takes that of blocks.
+bool takes_rows(const tile::Kernel& kernel, const DeviceTarget& target) {
   const auto rows = plan_rows(kernel, target);
-  if (rows && !rows->crowded) return emit_rows(kernel, entry, *rows);
-  if (const auto block = plan_block(kernel, target)) return emit_block(kernel, entry, *block);
-  if (rows) return emit_rows(kernel, entry, *rows);
+  if (rows && !rows->crowded) return true;
+  if (plan_block(kernel, target)) return false;
+  if (rows) return true;
   internal_error("tile kernel {}: what it keeps on chip is more than the {} bytes of shared memory of sm_{}",
                  kernel.name, target.shared_bytes_per_block, target.arch);
 }
 
-}  // namespace
-
-KernelSource emit(const tile::Kernel& kernel, const std::string& symbol, const DeviceTarget& target) {
-  return write(kernel, {symbol, {}}, target);
+KernelSource write(const tile::Kernel& kernel, const EntryPoint& entry, const DeviceTarget& target,
+                   const Schedule* schedule) {
+  if (takes_rows(kernel, target)) {
+    const auto* rows = std::get_if<RowsSchedule>(schedule);
+    if (schedule == nullptr || rows != nullptr) {
+      if (const auto plan = plan_rows(kernel, target, rows)) return emit_rows(kernel, entry, *plan);
+    }
+  } else {
+    const auto* block = std::get_if<BlockSchedule>(schedule);
+    if (schedule == nullptr || block != nullptr) {
+      if (const auto plan = plan_block(kernel, target, block)) return emit_block(kernel, entry, *plan);
+    }
+  }
+  internal_error("tile kernel {}: the schedule '{}' is not for it on sm_{}", kernel.name,
+                 schedule_text(*schedule), target.arch);
 }
 
-KernelSource emit(const KernelLaunch& launch, const std::string& symbol, const DeviceTarget& target) {
+template <class One>
+std::vector<Schedule> as_schedules(const std::vector<One>& list) {
+  return {list.begin(), list.end()};
+}
+
+}  // namespace
+
+std::vector<Schedule> schedules(const tile::Kernel& kernel, const DeviceTarget& target, std::size_t most) {
+  return takes_rows(kernel, target) ? as_schedules(rows_schedules(kernel, target, most))
+                                    : as_schedules(block_schedules(kernel, target, most));
+}
+
+bool fits(const tile::Kernel& kernel, const Schedule& schedule, const DeviceTarget& target) {
+  const auto* rows = std::get_if<RowsSchedule>(&schedule);
+  if ((rows != nullptr) != takes_rows(kernel, target)) return false;
+  return rows != nullptr ? plan_rows(kernel, target, rows).has_value()
+                         : plan_block(kernel, target, &std::get<BlockSchedule>(schedule)).has_value();
+}
+
+KernelSource emit(const tile::Kernel& kernel, const std::string& symbol, const DeviceTarget& target,
+                  const Schedule* schedule) {
+  return write(kernel, {symbol, {}}, target, schedule);
+}
+
+KernelSource emit(const KernelLaunch& launch, const std::string& symbol, const DeviceTarget& target,
+                  const Schedule* schedule) {
   EntryPoint entry{symbol, {}};
   for (std::size_t member = 0; launch.is_table() && member < launch.members(); ++member)
     entry.members.push_back(launch.member_name(member));
-  return write(launch.kernel, entry, target);
+  return write(launch.kernel, entry, target, schedule);
 }
 
 std::string text_key(const KernelLaunch& launch) {

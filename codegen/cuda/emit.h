@@ -4,11 +4,13 @@
 // host.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "codegen/cuda/schedule.h"
 #include "codegen/program.h"
 #include "codegen/tile/tile.h"
 
@@ -43,16 +45,24 @@ struct KernelSource {
   LaunchShape launch;
 };
 
+/// The few schedules of a kernel that the cost model thinks best, its own first; one at least.
+std::vector<Schedule> schedules(const tile::Kernel& kernel, const DeviceTarget& target, std::size_t most);
+/// Whether the kernel can be written with this schedule for the target.
+bool fits(const tile::Kernel& kernel, const Schedule& schedule, const DeviceTarget& target);
+
 /// `extern "C" __global__ void SYMBOL(one pointer for each of kernel.arguments, in their order, to element
 /// 0)`, without the prelude. Every pointer is aligned to 16 bytes. The kernel must be verified; InternalError
-/// where it needs more shared memory than the target has.
-KernelSource emit(const tile::Kernel& kernel, const std::string& symbol, const DeviceTarget& target);
+/// where it needs more shared memory than the target has. `schedule`: nullptr is the cost model's;
+/// InternalError on one that does not fit.
+KernelSource emit(const tile::Kernel& kernel, const std::string& symbol, const DeviceTarget& target,
+                  const Schedule* schedule = nullptr);
 
 /// The same for a launch. A table's kernel is `SYMBOL(void* const* table)`: the pointers of its members, one
 /// member's arguments after the other's; blocks (x, y) do what block x does for member y alone. The number
 /// of members stands in a comment only.
-KernelSource emit(const KernelLaunch& launch, const std::string& symbol, const DeviceTarget& target);
-/// Launches with one key have one text, but for names and comments.
+KernelSource emit(const KernelLaunch& launch, const std::string& symbol, const DeviceTarget& target,
+                  const Schedule* schedule = nullptr);
+/// Launches with one key and one schedule have one text, but for names and comments.
 std::string text_key(const KernelLaunch& launch);
 
 /// The text that must stand once before any kernel: prelude.cuh.

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 #include <map>
 #include <numeric>
 
@@ -23,6 +22,13 @@ constexpr int kLiveRegisters = 96;                      // what a thread's array
 constexpr int kSideBySide = 64;                         // lanes that a group should span at least
 constexpr int kCrowded = 10000;                         // the cost from which on nothing fits
 constexpr int kFewRegisters = 20, kSomeRegisters = 64;  // of a thread's arrays
+constexpr int kLeastRegisters = 8;                      // so few that kMostResident threads have enough
+constexpr int kMostResident = 1536;                     // threads of a multiprocessor, on every architecture
+constexpr int kMostThreads = 1024;                      // of a block
+constexpr int kNear = 100;                              // a cut that costs more is not tried
+constexpr int kMostChunks = 4;                          // of lanes that are cut
+constexpr int kMostElements = 256;                      // of a thread, in any schedule but the model's
+constexpr int kMostRepeats = 64;
 constexpr int kRegistersPerBlock = 65536;
 constexpr int kWantedElements = 12;          // of a thread: enough loads in flight, few registers
 constexpr std::int64_t kMergeBytes = 49152;  // shared memory for the groups' carried values
@@ -35,8 +41,53 @@ class RowPlanner {
     plan_.homes.resize(kernel.values.size());
   }
 
-  std::optional<RowsPlan> plan() {
-    if (!is_row_kernel()) return std::nullopt;
+  /// nullopt: the kernel is of another kind, or the schedule is not for it.
+  std::optional<RowsPlan> plan(const RowsSchedule* schedule) {
+    if (!prepare()) return std::nullopt;
+    if (schedule != nullptr && !takes(*schedule)) return std::nullopt;
+    take(schedule != nullptr ? *schedule : modelled());
+    return std::move(plan_);
+  }
+
+  /// The cost model's first. Others keep to as many registers as it does.
+  std::vector<RowsSchedule> schedules(std::size_t most) {
+    if (!prepare()) return {};
+    const RowsSchedule model = modelled();
+    std::vector<RowsSchedule> list = {model};
+    const auto add = [&](const RowsSchedule& next) {
+      if (list.size() < most && has_room(next) && takes(next) && std::ranges::find(list, next) == list.end())
+        list.push_back(next);
+    };
+    const std::vector<Cut> all = cuts();
+    const auto add_cuts = [&](std::size_t count) {
+      const int worst = std::min(all[0].cost + kNear, kCrowded - 1);
+      for (std::size_t i = 1; i < all.size() && all[i].cost <= worst && count > 0; ++i) {
+        const std::size_t before = list.size();
+        add(completed(all[i], kBlockThreads));
+        count -= list.size() - before;
+      }
+    };
+    const auto add_with = [&](int RowsSchedule::*number, int value) {
+      RowsSchedule next = model;
+      next.*number = value;
+      add(next);
+    };
+    add_cuts(1);
+    if (shares_prologue() && std::int64_t{model.repeats} * model.groups < plan_.rows)
+      add_with(&RowsSchedule::repeats, 2 * model.repeats);
+    add(completed(all[0], kBlockThreads / 2));
+    add_cuts(1);
+    add(completed(all[0], kBlockThreads * 2));
+    add_with(&RowsSchedule::resident_blocks, std::max(kMostResident / model.block_threads(), 1));
+    if (shares_prologue()) add_with(&RowsSchedule::repeats, 1);
+    add_cuts(most);
+    return list;
+  }
+
+ private:
+  /// Levels, homes and extents. False: the kernel is of another kind.
+  bool prepare() {
+    if (!is_row_kernel()) return false;
     count_uses();
     plan_carried();
     plan_.prologue = level_section(kernel_.prologue, SectionId::prologue);
@@ -45,11 +96,10 @@ class RowPlanner {
     for (const tile::Carried& carried : kernel_.carried) known(carried.last, SectionId::epilogue);
     plan_.epilogue = level_section(kernel_.epilogue, SectionId::epilogue);
     choose_homes();
-    choose_grid();
-    return std::move(plan_);
+    measure();
+    return true;
   }
 
- private:
   const tile::ValueInfo& info(TileValue value) const {
     return kernel_.values[static_cast<std::size_t>(value.id)];
   }
@@ -244,25 +294,14 @@ class RowPlanner {
 
   // --- sizes
 
-  void choose_grid() {
+  void measure() {
     const bool rows = !axes_of(kernel_, AxisUse::row).empty();
     plan_.outer = extent_of(kernel_, axes_of(kernel_, AxisUse::outer));
     plan_.rows = kernel_.row_count();
     plan_.by_partition = walks_parts(kernel_);
     if (!rows) std::swap(plan_.outer, plan_.rows);  // each outer point is a row
-    choose_vector();
-    if (cuts_lanes()) {
-      cut_lanes();
-    } else {
-      hold_row();
-    }
-    choose_groups();
-    const int arrays = live_arrays() * plan_.elements();
-    const int resident = arrays <= kFewRegisters ? 1024 : arrays <= kSomeRegisters ? 512 : 1;
-    // No more than there are to run: a few blocks may have all registers.
-    const std::int64_t share = (plan_.blocks() + target_.multiprocessors - 1) / target_.multiprocessors;
-    plan_.resident_blocks =
-        static_cast<int>(std::clamp<std::int64_t>(resident / plan_.block_threads(), 1, share));
+    widest_ = widest_vector();
+    live_ = live_arrays();
   }
 
   bool has_reduction() const {
@@ -292,7 +331,7 @@ class RowPlanner {
   bool cuts_lanes() const { return !has_reduction() && !must_be_one_block(); }
 
   /// 16 bytes of the narrowest dtype that is read or written row by row.
-  void choose_vector() {
+  int widest_vector() const {
     std::int64_t bytes = 16;
     visit_nodes([&](const Node& node) {
       const tile::Access* access = tile::access_of(node);
@@ -302,7 +341,7 @@ class RowPlanner {
       bytes = std::min(bytes, static_cast<std::int64_t>(ir::dtype_bytes(dtype)));
     });
     const std::int64_t most = bytes == 16 ? 1 : std::min<std::int64_t>(16 / bytes, 8);
-    plan_.vector = static_cast<int>(std::gcd(plan_.lanes, most));
+    return static_cast<int>(std::gcd(plan_.lanes, most));
   }
 
   /// Arrays alive at once, in registers an element.
@@ -331,8 +370,6 @@ class RowPlanner {
     return live;
   }
 
-  std::int64_t vectors() const { return plan_.lanes / plan_.vector; }
-
   /// Percent of the elements of `threads` threads with `chunks` vectors each that are no lanes.
   int waste(int threads, int chunks, int vector) const {
     const std::int64_t span = std::int64_t{threads} * chunks * vector;
@@ -340,101 +377,188 @@ class RowPlanner {
     return static_cast<int>(100 - 100 * plan_.lanes / (spans * span));
   }
 
-  /// A group's threads, for rows that stay whole: part of a warp, or where that takes too many registers, a
-  /// block. Where nothing fits, what comes nearest.
-  void hold_row() {
-    const int widest = plan_.vector, live = std::max(live_arrays(), 1);
+  /// How the lanes of a row lie in a group's threads.
+  struct Cut {
+    int vector = 1, threads = 1, chunks = 1;
+    int cost = 0;
+  };
+
+  /// The best first; kCrowded and more: it takes too many registers.
+  std::vector<Cut> cuts() const {
+    std::vector<Cut> list = cuts_lanes() ? cuts_of_lanes() : cuts_of_rows();
+    std::ranges::stable_sort(list, {}, &Cut::cost);
+    return list;
+  }
+
+  /// For rows that stay whole: part of a warp, or where that takes too many registers, a block.
+  std::vector<Cut> cuts_of_rows() const {
+    const int live = std::max(live_, 1);
     const int wanted = std::min(kWantedElements, std::max(kLiveRegisters / live, 1));
-    int best = std::numeric_limits<int>::max();
+    std::vector<Cut> list;
     const auto consider = [&](int threads, int vector) {
       const auto chunks = static_cast<int>((plan_.lanes / vector + threads - 1) / threads);
       const int elements = chunks * vector;
       const int allowed = std::min(255, kRegistersPerBlock / std::max(threads, kBlockThreads)) * 3 / 4 - 32;
       int cost = 4 * waste(threads, chunks, vector) + 3 * std::abs(elements - wanted) +
-                 8 * std::countr_zero(static_cast<unsigned>(widest / vector));
+                 8 * std::countr_zero(static_cast<unsigned>(widest_ / vector));
       if (threads > 32) cost += 60;
       if (elements * live > std::min(kLiveRegisters, allowed)) cost = kCrowded + elements * live - allowed;
-      if (cost >= best) return;
-      best = cost;
-      plan_.threads = threads;
-      plan_.chunks = chunks;
-      plan_.vector = vector;
+      list.push_back({vector, threads, chunks, cost});
     };
-    for (int vector = widest; vector >= 1; vector /= 2) {
+    for (int vector = widest_; vector >= 1; vector /= 2) {
       for (int threads = 1; threads <= 32; threads *= 2) consider(threads, vector);
-      for (int threads = 64; threads <= 1024; threads += 32) consider(threads, vector);
+      for (int threads = 64; threads <= kMostThreads; threads += 32) consider(threads, vector);
     }
-    plan_.crowded = best >= kCrowded;
+    return list;
   }
 
-  /// A group's threads and elements, for lanes that need nothing of each other.
-  void cut_lanes() {
-    const int live = std::max(live_arrays(), 1);
-    while (plan_.vector > 1 && plan_.vector * live > kLiveRegisters) plan_.vector /= 2;
-    const int budget = std::max(kLiveRegisters / live, plan_.vector);
-    const int most = plan_.by_partition ? 32 : kBlockThreads;
-    const std::int64_t all = plan_.rows * plan_.outer * vectors();
+  /// For lanes that need nothing of each other.
+  std::vector<Cut> cuts_of_lanes() const {
+    const int live = std::max(live_, 1);
+    int vector = widest_;
+    while (vector > 1 && vector * live > kLiveRegisters) vector /= 2;
+    const int budget = std::max(kLiveRegisters / live, vector);
+    const std::int64_t all = plan_.rows * plan_.outer * (plan_.lanes / vector);
     const std::int64_t filled = all / (std::int64_t{target_.multiprocessors} * 1024);
-    int best = -1;
-    for (int threads = 1; threads <= most; threads *= 2) {
-      for (int chunks = 1; chunks <= 4 && chunks * plan_.vector <= budget; ++chunks) {
-        if (chunks > 1 && chunks > filled) continue;      // more threads first
-        const int side_by_side = threads * plan_.vector;  // lanes that neighbours load at once
+    std::vector<Cut> list;
+    for (int threads = 1; threads <= most_threads_of_lanes(); threads *= 2) {
+      for (int chunks = 1; chunks <= kMostChunks && chunks * vector <= budget; ++chunks) {
+        if (chunks > 1 && chunks > filled) continue;  // more threads first
+        const int side_by_side = threads * vector;    // lanes that neighbours load at once
         const bool cut_short = side_by_side < kSideBySide && side_by_side * chunks < plan_.lanes;
-        const int cost = 4 * waste(threads, chunks, plan_.vector) + (4 - chunks) * 5 +
+        const int cost = 4 * waste(threads, chunks, vector) + (kMostChunks - chunks) * 5 +
                          3 * kSideBySide / std::min(side_by_side, kSideBySide) + (cut_short ? 100 : 0);
-        if (best >= 0 && cost >= best) continue;
-        best = cost;
-        plan_.threads = threads;
-        plan_.chunks = chunks;
+        list.push_back({vector, threads, chunks, cost});
       }
     }
-    const std::int64_t span = std::int64_t{plan_.threads} * plan_.chunks;
-    plan_.lane_blocks = (vectors() + span - 1) / span;
+    return list;
+  }
+  int most_threads_of_lanes() const { return plan_.by_partition ? 32 : kBlockThreads; }
+
+  // --- schedules
+
+  RowsSchedule modelled() {
+    const Cut best = cuts().front();
+    plan_.crowded = best.cost >= kCrowded;
+    return completed(best, kBlockThreads);
   }
 
-  void choose_groups() {
+  RowsSchedule completed(const Cut& cut, int block_threads) const {
+    RowsSchedule schedule{cut.vector, cut.threads, cut.chunks, 1, 1, 1};
+    schedule.groups = groups_of(schedule, block_threads);
+    schedule.repeats = repeats_of(schedule);
+    const int arrays = live_ * schedule.elements();
+    const int resident = arrays <= kFewRegisters ? 1024 : arrays <= kSomeRegisters ? 512 : 1;
+    // No more than there are to run: a few blocks may have all registers.
+    const std::int64_t blocks = plan_.outer * row_blocks_of(schedule) * lane_blocks_of(schedule);
+    const std::int64_t share = (blocks + target_.multiprocessors - 1) / target_.multiprocessors;
+    schedule.resident_blocks =
+        static_cast<int>(std::clamp<std::int64_t>(resident / schedule.block_threads(), 1, share));
+    return schedule;
+  }
+
+  /// Rows that are walked by groups: all, or a part's.
+  int groups_of(const RowsSchedule& schedule, int block_threads) const {
+    if (schedule.threads > 32 && !cuts_lanes()) return 1;
+    if (plan_.by_partition && !plan_.adds_up()) return std::max(1, 32 / schedule.threads);
     const std::int64_t walked = plan_.by_partition ? kernel_.rows_per_partition() : plan_.rows;
-    if (plan_.threads > 32 && !cuts_lanes()) {
-      plan_.groups = 1;
-    } else {
-      plan_.groups = std::max(kBlockThreads / plan_.threads, 1);
-      while (plan_.groups * plan_.threads > 32 && plan_.groups / 2 >= walked) plan_.groups /= 2;
-      if (plan_.by_partition) limit_merge();
-    }
-    if (plan_.by_partition) {
-      if (!plan_.adds_up()) plan_.groups = std::max(1, 32 / plan_.threads);
-      plan_.row_blocks = kernel_.partitions;
-    } else {
-      choose_repeats();
-    }
+    RowsSchedule next = schedule;
+    next.groups = std::max(block_threads / next.threads, 1);
+    while (next.block_threads() > 32 && next.groups / 2 >= walked) next.groups /= 2;
+    while (plan_.by_partition && !merges_in_room(next)) next.groups /= 2;
+    return next.groups;
   }
 
-  void limit_merge() {
-    const auto bytes = [&] { return std::int64_t{plan_.block_threads()} * plan_.elements() * 8; };
-    while (bytes() > kMergeBytes && plan_.block_threads() > 64 && plan_.groups > 1) plan_.groups /= 2;
+  /// Whether shared memory holds what groups have carried, to be added up.
+  static bool merges_in_room(const RowsSchedule& schedule) {
+    const std::int64_t bytes = std::int64_t{schedule.block_threads()} * schedule.elements() * 8;
+    return bytes <= kMergeBytes || schedule.block_threads() <= 64 || schedule.groups == 1;
   }
 
-  /// Rows that share what the prologue loaded, as long as every multiprocessor has blocks to choose from.
-  void choose_repeats() {
-    const bool shares = std::any_of(plan_.homes.begin(), plan_.homes.end(), [](const ValueHome& own) {
-      return own.array && own.section == SectionId::prologue;
-    });
-    if (must_be_one_block()) {
-      plan_.repeats = static_cast<int>((plan_.rows + plan_.groups - 1) / plan_.groups);
-    } else if (shares && !axes_of(kernel_, AxisUse::row).empty()) {
-      const std::int64_t blocks =
-          plan_.outer * (plan_.rows + plan_.groups - 1) / plan_.groups * plan_.lane_blocks;
-      plan_.repeats = static_cast<int>(
-          std::clamp<std::int64_t>(blocks / (std::int64_t{target_.multiprocessors} * 8), 1, 8));
+  std::int64_t lane_blocks_of(const RowsSchedule& schedule) const {
+    if (!cuts_lanes()) return 1;
+    const std::int64_t span = std::int64_t{schedule.threads} * schedule.chunks;
+    return (plan_.lanes / schedule.vector + span - 1) / span;
+  }
+
+  std::int64_t row_blocks_of(const RowsSchedule& schedule) const {
+    const std::int64_t step = std::int64_t{schedule.groups} * schedule.repeats;
+    return plan_.by_partition ? kernel_.partitions : (plan_.rows + step - 1) / step;
+  }
+
+  /// Whether rows share what the prologue loaded, so that a group may walk several.
+  bool shares_prologue() const {
+    return !plan_.by_partition && !must_be_one_block() && !axes_of(kernel_, AxisUse::row).empty() &&
+           std::any_of(plan_.homes.begin(), plan_.homes.end(),
+                       [](const ValueHome& own) { return own.array && own.section == SectionId::prologue; });
+  }
+
+  /// As long as every multiprocessor has blocks to choose from.
+  int repeats_of(const RowsSchedule& schedule) const {
+    if (plan_.by_partition) return 1;
+    if (must_be_one_block()) return static_cast<int>((plan_.rows + schedule.groups - 1) / schedule.groups);
+    if (!shares_prologue()) return 1;
+    const std::int64_t blocks =
+        plan_.outer * (plan_.rows + schedule.groups - 1) / schedule.groups * lane_blocks_of(schedule);
+    return static_cast<int>(
+        std::clamp<std::int64_t>(blocks / (std::int64_t{target_.multiprocessors} * 8), 1, 8));
+  }
+
+  /// Whether registers suffice for the threads of a multiprocessor by the same measure as the model's.
+  bool has_room(const RowsSchedule& schedule) const {
+    const int arrays = live_ * schedule.elements();
+    const int most = arrays <= kLeastRegisters  ? kMostResident
+                     : arrays <= kFewRegisters  ? 1024
+                     : arrays <= kSomeRegisters ? 512
+                                                : kBlockThreads;
+    return schedule.resident_blocks * schedule.block_threads() <= most;
+  }
+
+  /// Whether the kernel can be written so: what a recorded schedule must be.
+  bool takes(const RowsSchedule& schedule) {
+    for (const int number : {schedule.vector, schedule.threads, schedule.chunks, schedule.groups,
+                             schedule.repeats, schedule.resident_blocks}) {
+      if (number < 1) return false;
     }
-    const std::int64_t step = std::int64_t{plan_.groups} * plan_.repeats;
-    plan_.row_blocks = (plan_.rows + step - 1) / step;
+    return takes_lanes(schedule) && takes_groups(schedule) && takes_repeats(schedule) &&
+           (schedule.elements() <= kMostElements || schedule == modelled());
+  }
+
+  bool takes_lanes(const RowsSchedule& schedule) const {
+    const std::int64_t span = std::int64_t{schedule.threads} * schedule.vector;
+    if (widest_ % schedule.vector != 0 || (schedule.chunks - 1) * span >= plan_.lanes) return false;
+    const bool power = std::has_single_bit(static_cast<unsigned>(schedule.threads));
+    if (cuts_lanes()) return power && schedule.threads <= most_threads_of_lanes();
+    if (schedule.chunks * span < plan_.lanes) return false;
+    return schedule.threads <= 32 ? power : schedule.threads % 32 == 0 && schedule.threads <= kMostThreads;
+  }
+
+  bool takes_groups(const RowsSchedule& schedule) const {
+    const std::int64_t threads = std::int64_t{schedule.threads} * schedule.groups;
+    if (threads % 32 != 0 || threads > kMostThreads) return false;
+    if (schedule.resident_blocks > 1 && schedule.resident_blocks * threads > kMostResident) return false;
+    if (schedule.threads > 32 && !cuts_lanes()) return schedule.groups == 1;
+    if (!plan_.by_partition) return true;
+    if (!plan_.adds_up()) return schedule.groups == std::max(1, 32 / schedule.threads);
+    return merges_in_room(schedule);
+  }
+
+  bool takes_repeats(const RowsSchedule& schedule) const {
+    if (plan_.by_partition || must_be_one_block()) return schedule.repeats == repeats_of(schedule);
+    return schedule.repeats <= kMostRepeats;
+  }
+
+  void take(const RowsSchedule& schedule) {
+    static_cast<RowsSchedule&>(plan_) = schedule;
+    plan_.lane_blocks = lane_blocks_of(schedule);
+    plan_.row_blocks = row_blocks_of(schedule);
   }
 
   const Kernel& kernel_;
   const DeviceTarget& target_;
   RowsPlan plan_;
+  int widest_ = 1;                               // the most neighbours of a thread
+  int live_ = 0;                                 // arrays alive at once
   std::map<std::int32_t, int> loaded_, stored_;  // by argument: the levels of what must stay in order
   std::map<std::int32_t, std::vector<Reader>> readers_;
   std::map<std::int32_t, bool> immediates_;
@@ -468,8 +592,13 @@ int aligned_lanes(const Kernel& kernel, const tile::Access& access, std::int64_t
   return static_cast<int>(divisor);
 }
 
-std::optional<RowsPlan> plan_rows(const Kernel& kernel, const DeviceTarget& target) {
-  return RowPlanner(kernel, target).plan();
+std::optional<RowsPlan> plan_rows(const Kernel& kernel, const DeviceTarget& target,
+                                  const RowsSchedule* schedule) {
+  return RowPlanner(kernel, target).plan(schedule);
+}
+
+std::vector<RowsSchedule> rows_schedules(const Kernel& kernel, const DeviceTarget& target, std::size_t most) {
+  return RowPlanner(kernel, target).schedules(most);
 }
 
 }  // namespace rewire::codegen::cuda

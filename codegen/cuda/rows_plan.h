@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -51,7 +52,8 @@ struct CarriedPlan {
   tile::TileValue added;
 };
 
-struct RowsPlan {
+/// The numbers of its schedule, and what follows from the kernel.
+struct RowsPlan : RowsSchedule {
   std::vector<std::int32_t> lane_axes;
   std::int64_t lanes = 1;
   Section prologue, body, epilogue;
@@ -59,12 +61,6 @@ struct RowsPlan {
   std::vector<CarriedPlan> carried;
   bool by_partition = false;  // a block is one partition; else rows are independent
 
-  int vector = 1;           // neighbours of a thread
-  int threads = 1;          // of a group; a power of two up to 32, or the whole block
-  int chunks = 1;           // of `threads x vector` lanes, in registers
-  int groups = 32;          // of a block
-  int resident_blocks = 1;  // of a multiprocessor: what registers must suffice for
-  int repeats = 1;          // rows that a group walks, unless by partition
   std::int64_t lane_blocks = 1, row_blocks = 1, outer = 1, rows = 1;
 
   bool crowded = false;  // no cut of a row leaves registers enough: better a block kernel, if that fits
@@ -74,8 +70,6 @@ struct RowsPlan {
     return std::all_of(carried.begin(), carried.end(),
                        [](const CarriedPlan& value) { return value.additive.has_value(); });
   }
-  int elements() const { return vector * chunks; }
-  int block_threads() const { return threads * groups; }
   /// Whether every element of every thread is a lane of the row.
   bool is_full() const { return lanes % (std::int64_t{elements()} * threads) == 0; }
   bool is_block_row() const { return threads > 32 && groups == 1; }
@@ -83,8 +77,13 @@ struct RowsPlan {
   const ValueHome& home(tile::TileValue value) const { return homes[static_cast<std::size_t>(value.id)]; }
 };
 
-/// nullopt: the kernel is of another kind.
-std::optional<RowsPlan> plan_rows(const tile::Kernel& kernel, const DeviceTarget& target);
+/// By the cost model, or with this schedule. nullopt: the kernel is of another kind, or the schedule is not
+/// for it.
+std::optional<RowsPlan> plan_rows(const tile::Kernel& kernel, const DeviceTarget& target,
+                                  const RowsSchedule* schedule = nullptr);
+/// The cost model's, and after it those that may be faster, `most` in all. The kernel is of this kind.
+std::vector<RowsSchedule> rows_schedules(const tile::Kernel& kernel, const DeviceTarget& target,
+                                         std::size_t most);
 
 LanePattern lane_pattern(const tile::Kernel& kernel, const tile::Access& access);
 /// The most neighbours, a power of two up to `most`, at which the row of an access always begins.

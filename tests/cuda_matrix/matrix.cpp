@@ -4,6 +4,8 @@
 //   cuda_matrix ARCH TABLE          compares; exit 1 with the lines that differ, 77 where there is no NVRTC
 //                                   (1 if REWIRE_REQUIRE_NVRTC is set)
 //   cuda_matrix ARCH TABLE --write  writes the table anew
+//   cuda_matrix ARCH --schedules N  every Nth of the other schedules that kernels of one model may be timed
+//                                   with, in f32 and bf16: none may spill
 //
 // Of sm_89, whose blocks have less shared memory, those kernels alone that take the most of it.
 // A kernel appears once, under the first program that launches it, and once more where it is that of a
@@ -44,6 +46,7 @@ constexpr int kSkipped = 77;
 constexpr std::size_t kBatch = 24;  // kernels of one compilation
 constexpr int kSmallBlocks = 89;    // an architecture with less shared memory
 constexpr std::size_t kLargest = 12;
+constexpr std::size_t kSchedules = 6;  // of a kernel, as tile_choices has them
 const std::vector<std::string> kStrategies = {"none", "decay", "orthogonal", "augment", "skipless"};
 
 /// Programs of one model: a step in one program and the forward pass, or what else a run may need.
@@ -111,6 +114,24 @@ class Matrix {
       }
     }
   }
+  /// The schedules of a step's kernels but for the model's, every `stride`th.
+  Matrix(const cuda::DeviceTarget& target, std::size_t stride) : target_(target) {
+    std::size_t count = 0;
+    for (const bool narrow : {false, true}) {
+      const Case of{.label = "", .model = "vit_s_cifar", .batch = 32, .narrow = narrow};
+      const codegen::Program program = program_of(of, "none", "step", target_);
+      for (const codegen::Launch& launch : program.launches) {
+        const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch);
+        if (kernel == nullptr || !known_.insert(cuda::text_key(*kernel)).second) continue;
+        const std::vector<cuda::Schedule> schedules = cuda::schedules(kernel->kernel, target_, kSchedules);
+        for (std::size_t i = 1; i < schedules.size(); ++i) {
+          if (count++ % stride == 0)
+            add(*kernel, fmt::format("{}, {}", kernel->kernel.name, cuda::schedule_text(schedules[i])),
+                &schedules[i]);
+        }
+      }
+    }
+  }
   const std::vector<NamedKernel>& kernels() const { return kernels_; }
 
  private:
@@ -120,12 +141,16 @@ class Matrix {
     for (const codegen::Launch& launch : program.launches) {
       const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch);
       if (kernel == nullptr || !known_.insert(cuda::text_key(*kernel)).second) continue;
-      const std::string symbol = fmt::format("kernel{}", kernels_.size());
-      cuda::KernelSource source = cuda::emit(*kernel, symbol, target_);
-      kernels_.push_back({fmt::format("{}/{}/{}/{}{}", of.label, strategy, name, kernel->kernel.name,
-                                      kernel->is_table() ? ".table" : ""),
-                          symbol, std::move(source.text), source.launch});
+      add(*kernel, fmt::format("{}/{}/{}/{}{}", of.label, strategy, name, kernel->kernel.name,
+                               kernel->is_table() ? ".table" : ""));
     }
+  }
+
+  void add(const codegen::KernelLaunch& kernel, const std::string& name,
+           const cuda::Schedule* schedule = nullptr) {
+    const std::string symbol = fmt::format("kernel{}", kernels_.size());
+    cuda::KernelSource source = cuda::emit(kernel, symbol, target_, schedule);
+    kernels_.push_back({name, symbol, std::move(source.text), source.launch});
   }
 
   cuda::DeviceTarget target_;
@@ -182,12 +207,22 @@ bool report_missing(const std::vector<std::string>& was, const std::vector<std::
   return any;
 }
 
+/// Whether a kernel spills; says so.
+bool spills(const NamedKernel& kernel, const cuda::KernelResources& taken) {
+  if (taken.spill_bytes > 0) std::printf("%s spills %d bytes\n", kernel.name.c_str(), taken.spill_bytes);
+  return taken.spill_bytes > 0;
+}
+
+int run_schedules(int arch, std::size_t stride) {
+  const std::vector<NamedKernel> kernels = Matrix(cuda::device_target(arch), stride).kernels();
+  const auto resources = compile(kernels, arch);
+  bool failed = kernels.empty();
+  for (const NamedKernel& kernel : kernels) failed = spills(kernel, resources.at(kernel.symbol)) || failed;
+  std::printf("%zu schedules\n", kernels.size());
+  return failed ? 1 : 0;
+}
+
 int run(int arch, const std::string& path, bool write) {
-  if (const auto missing = cuda::nvrtc_missing()) {
-    const bool required = std::getenv("REWIRE_REQUIRE_NVRTC") != nullptr;
-    std::printf("%s: %s\n", required ? "REWIRE_REQUIRE_NVRTC is set" : "skipped", missing->c_str());
-    return required ? 1 : kSkipped;
-  }
   std::vector<NamedKernel> kernels = Matrix(cuda::device_target(arch)).kernels();
   if (arch == kSmallBlocks) keep_largest(kernels, kLargest);
   const auto resources = compile(kernels, arch);
@@ -197,10 +232,7 @@ int run(int arch, const std::string& path, bool write) {
   bool failed = false;
   for (const NamedKernel& kernel : kernels) {
     const cuda::KernelResources& taken = resources.at(kernel.symbol);
-    if (taken.spill_bytes > 0) {
-      std::printf("%s spills %d bytes\n", kernel.name.c_str(), taken.spill_bytes);
-      failed = true;
-    }
+    failed = spills(kernel, taken) || failed;
     table.push_back(fmt::format("{} {} {} {}", kernel.name, kernel.launch.threads,
                                 kernel.launch.shared_bytes + taken.shared_bytes, taken.registers));
   }
@@ -226,10 +258,17 @@ int run(int arch, const std::string& path, bool write) {
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::fprintf(stderr, "cuda_matrix ARCH TABLE [--write]\n");
+    std::fprintf(stderr, "cuda_matrix ARCH TABLE [--write], cuda_matrix ARCH --schedules N\n");
     return 2;
   }
   try {
+    if (const auto missing = cuda::nvrtc_missing()) {
+      const bool required = std::getenv("REWIRE_REQUIRE_NVRTC") != nullptr;
+      std::printf("%s: %s\n", required ? "REWIRE_REQUIRE_NVRTC is set" : "skipped", missing->c_str());
+      return required ? 1 : kSkipped;
+    }
+    if (argc == 4 && std::string(argv[2]) == "--schedules")
+      return run_schedules(std::stoi(argv[1]), std::stoul(argv[3]));
     return run(std::stoi(argv[1]), argv[2], argc > 3 && std::string(argv[3]) == "--write");
   } catch (const std::exception& error) {
     std::fprintf(stderr, "cuda_matrix: %s\n", error.what());

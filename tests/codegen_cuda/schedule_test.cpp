@@ -1,0 +1,158 @@
+// Schedules as data: their text and back, the few that a kernel may take, and which are refused.
+#include "codegen/cuda/schedule.h"
+
+#include <algorithm>
+#include <set>
+
+#include "codegen/cuda/emit.h"
+#include "codegen/tile/attention.h"
+#include "ir/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/random_tile.h"
+#include "tests/support/tile_builder.h"
+
+namespace rewire::test {
+namespace {
+
+using namespace codegen::cuda;  // NOLINT: the subject of this file
+using ir::DType;
+
+constexpr std::size_t kMost = 6;
+
+/// y = x - mean of its row of `lanes`.
+codegen::tile::Kernel centred_rows(std::int64_t rows, std::int64_t lanes) {
+  TileBuilder t("centred");
+  const auto r = t.row("r", rows);
+  const auto c = t.lane("c", lanes);
+  const auto x = t.input("x"), y = t.output("y");
+  t.body();
+  const auto row = t.load(x, {{r, lanes}, {c, 1}});
+  const auto mean = t.op(ir::Opcode::div, {t.sum(row, {c}), t.constant(static_cast<double>(lanes))});
+  t.store(y, t.op(ir::Opcode::sub, {row, mean}), {{r, lanes}, {c, 1}});
+  return t.finish();
+}
+
+/// Attention of 65 tokens and 40 channels in bf16, on tensor cores.
+codegen::tile::Kernel attention(bool backward) {
+  codegen::tile::AttentionShape shape;
+  shape.batch = 2, shape.heads = 3, shape.queries = shape.keys = 65, shape.width = 40;
+  shape.dtype = DType::bf16;
+  shape.narrow = true;
+  const codegen::tile::AttentionView view{0, 3 * 65 * 40, 65 * 40, 40, 1};
+  shape.q = shape.k = shape.v = shape.output = shape.d_output = shape.dq = shape.dk = shape.dv = view;
+  shape.lse = {0, 3 * 65, 65, 1, 0};
+  return backward ? codegen::tile::attention_backward(shape).front()
+                  : codegen::tile::attention_forward(shape).front();
+}
+
+std::string text_of(const codegen::tile::Kernel& kernel, const Schedule* schedule, int arch = 90) {
+  return emit(kernel, "k", device_target(arch), schedule).text;
+}
+
+TEST_CASE("a schedule is one line of text, read back to the letter or not at all") {
+  const Schedule rows = RowsSchedule{4, 32, 3, 8, 2, 5};
+  const Schedule block = BlockSchedule{160, 3, {4, 9}}, plain = BlockSchedule{64, 1, {}};
+  CHECK(schedule_text(rows) == "rows: vector 4, threads 32, chunks 3, groups 8, repeats 2, resident 5");
+  CHECK(schedule_text(block) == "block: threads 160, resident 3, widths 4 9");
+  CHECK(schedule_text(plain) == "block: threads 64, resident 1");
+  for (const Schedule& schedule : {rows, block, plain}) {
+    const std::string text = schedule_text(schedule);
+    REQUIRE(parse_schedule(text));
+    CHECK(*parse_schedule(text) == schedule);
+    for (std::size_t i = 0; i < text.size(); ++i) {  // a letter left out, doubled, or changed for a sign
+      CAPTURE(text, i);
+      std::string without = text, twice = text, other = text;
+      without.erase(i, 1);
+      twice.insert(i, 1, text[i]);
+      other[i] = '-';
+      for (const std::string& damaged : {without, twice, other}) {
+        const auto parsed = parse_schedule(damaged);
+        CHECK((!parsed || schedule_text(*parsed) == damaged));
+        CHECK((!parsed || *parsed != schedule));
+      }
+    }
+  }
+  for (const char* text :
+       {"", "rows", "rows:", "block: threads 064, resident 1", "block: threads 64, resident 1 ",
+        "block: threads 64, resident 1, widths", "block: threads 1234567, resident 1",
+        "rows: vector 4, threads 32, chunks 3, groups 8, repeats 2, resident 5, widths 1"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_schedule(text));
+  }
+}
+
+TEST_CASE("a kernel's first schedule is the cost model's, and the others are few, distinct and fit it") {
+  std::size_t several = 0;
+  std::vector<codegen::tile::Kernel> kernels = {attention(false), attention(true), centred_rows(3200, 192)};
+  for (std::uint64_t seed = 1; seed <= 80; ++seed) kernels.push_back(random_kernel(seed));
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    for (const int arch : {80, 89, 90}) {
+      const codegen::tile::Kernel& kernel = kernels[i];
+      INFO("kernel " << i << " (the random ones from 3 on, seeds from 1) for sm_" << arch);
+      const std::vector<Schedule> list = schedules(kernel, device_target(arch), kMost);
+      REQUIRE_FALSE(list.empty());
+      CHECK(list.size() <= kMost);
+      CHECK(list == schedules(kernel, device_target(arch), kMost));
+      CHECK(text_of(kernel, nullptr, arch) == text_of(kernel, &list[0], arch));
+      std::set<std::string> texts;
+      for (const Schedule& schedule : list) {
+        CAPTURE(schedule_text(schedule));
+        CHECK(fits(kernel, schedule, device_target(arch)));
+        CHECK(texts.insert(text_of(kernel, &schedule, arch)).second);  // so that no cache mistakes them
+      }
+      several += list.size() > 1;
+    }
+  }
+  CHECK(several > 100);
+}
+
+TEST_CASE("rows of a usual width may be cut in several ways, and attention too") {
+  CHECK(schedules(centred_rows(3200, 192), device_target(90), kMost).size() == kMost);
+  CHECK(schedules(centred_rows(3200, 192), device_target(90), 2).size() == 2);
+  CHECK(schedules(attention(false), device_target(90), kMost).size() >= 3);
+  CHECK(schedules(attention(true), device_target(90), kMost).size() >= 3);
+}
+
+TEST_CASE("what does not fit a kernel is refused") {
+  const codegen::tile::Kernel rows = centred_rows(3200, 192), other = centred_rows(3200, 200);
+  const DeviceTarget target = device_target(90);
+  const auto good = std::get<RowsSchedule>(schedules(rows, target, 1)[0]);
+  const auto with = [&](int RowsSchedule::*number, int value) {
+    RowsSchedule changed = good;
+    changed.*number = value;
+    return Schedule(changed);
+  };
+  CHECK(fits(rows, good, target));
+  CHECK_FALSE(fits(rows, BlockSchedule{}, target));
+  for (const Schedule& schedule :
+       {with(&RowsSchedule::vector, 3), with(&RowsSchedule::vector, 8), with(&RowsSchedule::threads, 0),
+        with(&RowsSchedule::threads, 48), with(&RowsSchedule::threads, 2048),
+        with(&RowsSchedule::chunks, good.chunks + 1), with(&RowsSchedule::chunks, good.chunks - 1),
+        with(&RowsSchedule::groups, 0), with(&RowsSchedule::groups, 999999), with(&RowsSchedule::repeats, 0),
+        with(&RowsSchedule::repeats, 999999), with(&RowsSchedule::resident_blocks, 0),
+        with(&RowsSchedule::resident_blocks, 99)}) {
+    CAPTURE(schedule_text(schedule));
+    CHECK_FALSE(fits(rows, schedule, target));
+    CHECK_THROWS_AS(emit(rows, "k", target, &schedule), InternalError);
+  }
+  const Schedule elsewhere = RowsSchedule{4, 16, 3, 16, 1, 1};  // 192 lanes, and not 200
+  CHECK(fits(rows, elsewhere, target));
+  CHECK_FALSE(fits(other, elsewhere, target));
+
+  const codegen::tile::Kernel heads = attention(false);
+  const auto tiles = std::get<BlockSchedule>(schedules(heads, target, 1)[0]);
+  REQUIRE(tiles.widths.size() == 2);
+  CHECK(fits(heads, tiles, target));
+  CHECK_FALSE(fits(heads, good, target));
+  for (const BlockSchedule& schedule :
+       {BlockSchedule{100, 1, tiles.widths}, BlockSchedule{0, 1, tiles.widths},
+        BlockSchedule{128, 99, tiles.widths}, BlockSchedule{128, 1, {}},
+        BlockSchedule{128, 1, {tiles.widths[0] - 1, tiles.widths[1]}},
+        BlockSchedule{128, 1, {tiles.widths[0], 100}}, BlockSchedule{128, 1, {tiles.widths[0], 0}}}) {
+    CAPTURE(schedule_text(schedule));
+    CHECK_FALSE(fits(heads, schedule, target));
+  }
+}
+
+}  // namespace
+}  // namespace rewire::test
