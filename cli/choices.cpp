@@ -36,10 +36,19 @@ std::string describe_gemm(const runtime::MadeChoice& choice) {
                             choice.seconds[0].second * 1e3);
 }
 
+/// Of a kernel's schedules: times of microseconds, what was taken first.
+std::string describe_schedule(const runtime::MadeChoice& choice) {
+  std::string text = fmt::format("{}: {}, by {}", choice.key, choice.taken, choice.by);
+  for (const auto& [schedule, seconds] : choice.seconds)
+    text += fmt::format("\n{:9}   {:.4f} ms {}", "", seconds * 1e3, schedule);
+  return text;
+}
+
 }  // namespace
 
 std::string describe(const runtime::MadeChoice& choice) {
   if (choice.key.starts_with(runtime::kGemmChoice)) return describe_gemm(choice);
+  if (choice.key.starts_with(runtime::kTileChoice)) return describe_schedule(choice);
   std::string text = fmt::format("{}: {}, by {}", choice.key, choice.taken, choice.by);
   for (std::size_t i = 0; i < choice.seconds.size(); ++i) {
     const auto& [candidate, seconds] = choice.seconds[i];

@@ -19,7 +19,7 @@ void declare_choices(ChoiceRequest& request, Options& options);
 /// Reads the file. UserError on one that is none.
 runtime::ChoiceOptions choice_options(const ChoiceRequest& request);
 
-/// One line a choice: what was taken, by what, and the times of the candidates.
+/// What was taken, by what, and the times of the candidates: one line, and one more a schedule of a kernel.
 std::string describe(const runtime::MadeChoice& choice);
 
 }  // namespace rewire::cli

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "codegen/cuda/schedule.h"
 #include "codegen/library/cublas_lt.h"
 #include "ir/error.h"
 #include "ir/passes/choose_lowerings.h"
@@ -31,11 +32,18 @@ void check(const MadeChoice& choice, const std::string& where) {
                  printable(choice.taken), printable(choice.key));
     return;
   }
+  if (kind == kTileChoice) {
+    if (!codegen::cuda::parse_schedule(choice.taken))
+      user_error("{}: '{}' is no schedule of a kernel's, which '{}' has", where, printable(choice.taken),
+                 printable(choice.key));
+    return;
+  }
   const std::vector<std::string> candidates = ir::choice_candidates(kind);
   if (candidates.empty()) {
     std::vector<std::string> kinds = ir::choice_kinds();
     kinds.emplace_back(kGemmChoice);
     kinds.emplace_back(kFourierChoice);
+    kinds.emplace_back(kTileChoice);
     user_error("{}: '{}' is no choice of this Rewire{}", where, printable(choice.key),
                did_you_mean(kind, kinds));
   }

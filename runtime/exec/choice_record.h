@@ -13,8 +13,9 @@ namespace rewire::runtime {
 /// How a choice was made: by the clock here, or by the cost model (asked to, or no time was left for it).
 inline constexpr std::string_view kByTiming = "timing", kByModel = "model";
 
-/// The kind of the choices of a matrix product's algorithm; of others ir/passes/choose_lowerings.h tells.
-inline constexpr std::string_view kGemmChoice = "gemm";
+/// The kinds of the choices of a matrix product's algorithm and of a kernel's schedule; of others
+/// ir/passes/choose_lowerings.h tells.
+inline constexpr std::string_view kGemmChoice = "gemm", kTileChoice = "tile";
 /// Of those of how a GPU transforms rows; fourier_choices.h tells.
 inline constexpr std::string_view kFourierChoice = "fourier";
 

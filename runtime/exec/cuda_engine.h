@@ -28,7 +28,9 @@ struct CudaEngineOptions {
   std::string cache_directory;  // machine code on disk; "": none
   int compile_processes = 1;    // that compile kernels; 1: this one
   bool fuse = true;             // false: one kernel an op, for the differential tests
-  ChoiceRecord choices;  // the algorithms of matrix products; of those that are not in it, cuBLASLt's first
+  /// The algorithms of matrix products and the schedules of kernels; of those that are not in it, cuBLASLt's
+  /// first and the cost model's.
+  ChoiceRecord choices;
   std::vector<KernelOverride> overrides;
   /// Fills arena, inputs and results with NaN before every run, checks the gaps behind every buffer after it,
   /// and so waits for each run.

@@ -41,23 +41,78 @@ class Waiting {
   int processes_;
 };
 
+std::string extents(const codegen::tile::Kernel& kernel, codegen::tile::AxisUse use) {
+  std::string text;
+  for (const codegen::tile::Axis& axis : kernel.axes) {
+    if (axis.use == use) text += fmt::format("{}{}", text.empty() ? "" : "x", axis.extent);
+  }
+  return text;
+}
+
+/// Launches that share code.
+std::string load_key(const CudaKernels::Scheduled& scheduled) {
+  std::string key = codegen::cuda::text_key(*scheduled.launch);
+  if (scheduled.schedule) key += '\n' + codegen::cuda::schedule_text(*scheduled.schedule);
+  return key;
+}
+
 }  // namespace
 
+std::string schedule_key(const codegen::KernelLaunch& launch, const codegen::cuda::DeviceTarget& target) {
+  using codegen::tile::AxisUse;
+  std::string key = fmt::format("{} sm_{}", kTileChoice, target.arch);
+  for (const auto& [use, word] : {std::pair{AxisUse::outer, "outer"}, std::pair{AxisUse::row, "rows"},
+                                  std::pair{AxisUse::lane, "lanes"}}) {
+    const std::string text = extents(launch.kernel, use);
+    if (!text.empty()) key += fmt::format(" {} {}", word, text);
+  }
+  if (launch.kernel.partitions > 1) key += fmt::format(" parts {}", launch.kernel.partitions);
+  if (launch.is_table()) key += fmt::format(" members {}", launch.members());
+  return key + ' ' + codegen::hash_text(codegen::cuda::text_key(launch));
+}
+
 CudaKernels::CudaKernels(const codegen::cuda::DeviceTarget& target, const std::string& cache_directory,
-                         int processes)
+                         int processes, ChoiceRecord choices)
     : target_(target),
       processes_(processes),
       identity_(fmt::format("{}, prelude {}\n", codegen::cuda::cubin_identity(target.arch),
-                            codegen::hash_text(codegen::cuda::prelude()))) {
+                            codegen::hash_text(codegen::cuda::prelude()))),
+      choices_(std::move(choices)) {
   if (!cache_directory.empty()) cache_.emplace(cache_directory);
 }
 
+std::optional<codegen::cuda::Schedule> CudaKernels::recorded(const codegen::KernelLaunch& launch,
+                                                             const std::string& key) const {
+  const MadeChoice* choice = choices_.find(key);
+  if (choice == nullptr) return std::nullopt;
+  std::optional<codegen::cuda::Schedule> schedule = codegen::cuda::parse_schedule(choice->taken);
+  if (schedule && codegen::cuda::fits(launch.kernel, *schedule, target_)) return schedule;
+  write_log(LogLevel::warning,
+            fmt::format("'{}', chosen for '{}', does not fit kernel '{}' here: the cost model's schedule is "
+                        "taken",
+                        choice->taken, choice->key, launch.kernel.name));
+  return std::nullopt;
+}
+
+CudaKernels::Scheduled CudaKernels::chosen(const codegen::KernelLaunch& launch) {
+  if (replaced_.contains(codegen::cuda::text_key(launch))) return {&launch, std::nullopt};
+  const std::string key = schedule_key(launch, target_);
+  const auto known = chosen_.find(key);
+  if (known != chosen_.end()) return {&launch, known->second};
+  return {&launch, chosen_.emplace(key, recorded(launch, key)).first->second};
+}
+
 std::vector<CudaKernel> CudaKernels::load(std::span<const codegen::KernelLaunch* const> launches) {
+  std::vector<Scheduled> scheduled;
+  for (const codegen::KernelLaunch* launch : launches) scheduled.push_back(chosen(*launch));
+  return load(scheduled);
+}
+
+std::vector<CudaKernel> CudaKernels::load(std::span<const Scheduled> launches) {
   std::vector<Fresh> fresh = fresh_of(launches);
   load_all(fresh);
   std::vector<CudaKernel> ready;
-  for (const codegen::KernelLaunch* launch : launches)
-    ready.push_back(loaded_.at(codegen::cuda::text_key(*launch)).kernel);
+  for (const Scheduled& launch : launches) ready.push_back(loaded_.at(load_key(launch)).kernel);
   statistics_.kernels += static_cast<int>(launches.size());
   statistics_.unique = static_cast<int>(loaded_.size());
   return ready;
@@ -76,6 +131,7 @@ void CudaKernels::replace(std::span<const KernelOverride> overrides,
                  twin->given->kernel);
     require_same_launch(given, kernel.source.text);
     kernel.source.text = override_text(given);
+    replaced_.insert(kernel.key);
     fresh.push_back(std::move(kernel));
     write_log(LogLevel::info, fmt::format("kernel '{}' comes from {}", given.kernel, given.file));
   }
@@ -88,15 +144,19 @@ void CudaKernels::load_all(std::vector<Fresh>& fresh) {
   for (const Fresh& kernel : fresh) loaded_.emplace(kernel.key, load(kernel));
 }
 
-std::vector<CudaKernels::Fresh> CudaKernels::fresh_of(
-    std::span<const codegen::KernelLaunch* const> launches) const {
+std::vector<CudaKernels::Fresh> CudaKernels::fresh_of(std::span<const Scheduled> launches) const {
   std::vector<Fresh> fresh;
   std::set<std::string> seen;
-  for (const codegen::KernelLaunch* launch : launches) {
-    std::string key = codegen::cuda::text_key(*launch);
+  for (const Scheduled& scheduled : launches) {
+    std::string key = load_key(scheduled);
     if (loaded_.contains(key) || !seen.insert(key).second) continue;
+    const auto& [launch, schedule] = scheduled;
     fresh.push_back(
-        {std::move(key), codegen::cuda::emit(*launch, launch->kernel.name, target_), {}, 0, nullptr});
+        {std::move(key),
+         codegen::cuda::emit(*launch, launch->kernel.name, target_, schedule ? &*schedule : nullptr),
+         {},
+         0,
+         nullptr});
   }
   return fresh;
 }
@@ -154,14 +214,15 @@ CudaKernels::Loaded CudaKernels::load(const Fresh& fresh) const {
   cuda::Module module(fresh.cubin, fmt::format("of '{}'", fresh.source.symbol));
   void* const function = module.function(fresh.source.symbol, launch.shared_bytes);
   return {std::move(module),
-          {fresh.source.symbol, function, {launch.blocks, launch.threads, launch.shared_bytes}},
-          fresh.spill_bytes};
+          {fresh.source.symbol,
+           function,
+           {launch.blocks, launch.threads, launch.shared_bytes},
+           fresh.spill_bytes}};
 }
 
-KernelUse CudaKernels::use(const codegen::KernelLaunch& launch) const {
-  const Loaded& loaded = loaded_.at(codegen::cuda::text_key(launch));
-  return {cuda::registers_of(loaded.kernel.function, loaded.kernel.name), loaded.spill_bytes,
-          loaded.kernel.grid.shared_bytes};
+KernelUse CudaKernels::use(const codegen::KernelLaunch& launch) {
+  const CudaKernel& kernel = loaded_.at(load_key(chosen(launch))).kernel;
+  return {cuda::registers_of(kernel.function, kernel.name), kernel.spill_bytes, kernel.grid.shared_bytes};
 }
 
 int compile_processes() {

@@ -13,6 +13,7 @@
 #include "runtime/exec/cuda_kernels.h"
 #include "runtime/exec/fourier_choices.h"
 #include "runtime/exec/gemm_choices.h"
+#include "runtime/exec/tile_choices.h"
 
 namespace rewire::runtime {
 namespace {
@@ -75,6 +76,7 @@ void choose_on_device(const ir::Module& module, const std::vector<std::string>& 
   });
   DevicePrograms programs(module, functions, tuner.record());
   choose_algorithms(programs, tuner);
+  choose_schedules(programs, {kernel_cache_directory(), compile_processes()}, tuner);
 }
 
 struct EngineRow {

@@ -56,19 +56,29 @@ MadeChoice Tuner::make(const TimedChoice& choice) {
   }
   const MadeChoice modelled{choice.key, choice.candidates.front(), std::string(kByModel), {}};
   if (!options_.time || choice.candidates.size() == 1) return modelled;
-  const auto load = [&]() -> std::optional<MadeChoice> {
-    std::optional<MadeChoice> kept = cache_.load(choice.key);
-    return kept && choice.accepts(kept->taken) ? kept : std::nullopt;
-  };
-  if (std::optional<MadeChoice> kept = load()) return *kept;
+  if (const std::optional<MadeChoice> found = kept(choice)) return *found;
   const std::unique_ptr<ChoiceCache::Lock> lock = cache_.lock();
   if (lock == nullptr) return modelled;
-  if (std::optional<MadeChoice> kept = load()) return *kept;  // by whom we waited for
+  if (const std::optional<MadeChoice> found = kept(choice)) return *found;  // by whom we waited for
   const double start = now();
   MadeChoice made = time(choice);
   seconds_ += now() - start;
+  if (made.by == kByModel && !choice.keep_untimed) return made;
   // An answer that cannot be kept would be another one the next time.
   return cache_.store(made) ? made : modelled;
+}
+
+/// What this machine's cache has, if it can be taken.
+std::optional<MadeChoice> Tuner::kept(const TimedChoice& choice) const {
+  std::optional<MadeChoice> found = cache_.load(choice.key);
+  return found && choice.accepts(found->taken) ? found : std::nullopt;
+}
+
+bool Tuner::must_time(const TimedChoice& choice) const {
+  if (!options_.time || options_.cache_directory.empty()) return false;
+  if (choice.candidates.size() == 1 || record_.find(choice.key) != nullptr) return false;
+  const MadeChoice* given = options_.given.find(choice.key);
+  return (given == nullptr || !choice.accepts(given->taken)) && !kept(choice);
 }
 
 /// Each candidate in an engine of its own.

@@ -5,7 +5,9 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/choice.h"
@@ -46,6 +48,9 @@ struct TimedChoice {
   std::function<bool(const std::string& answer)> accepts;
   std::function<std::vector<Racer>()> racers;
   double budget_seconds = 0;  // of running them; nothing is timed without
+  /// Whether the cost model's answer, where the time was over, is this machine's for good. If not, it is this
+  /// process's, and the next one asks again.
+  bool keep_untimed = true;
 };
 
 class Tuner final : public ir::Chooser {
@@ -55,6 +60,12 @@ class Tuner final : public ir::Chooser {
   /// UserError if a recorded answer is none of the candidates.
   std::string choose(const ir::Choice& choice) override;
   std::string choose(const TimedChoice& choice);
+
+  /// Whether the clock would be asked: it is allowed to, answers can be kept, and none that can be taken was
+  /// recorded, given or kept.
+  bool must_time(const TimedChoice& choice) const;
+  /// Whether an answer of an earlier run was given.
+  bool is_given(std::string_view key) const { return options_.given.find(key) != nullptr; }
 
   /// What was asked, in order.
   const ChoiceRecord& record() const { return record_; }
@@ -73,6 +84,7 @@ class Tuner final : public ir::Chooser {
  private:
   std::vector<Racer> racers(const ir::Choice& choice) const;
   MadeChoice make(const TimedChoice& choice);
+  std::optional<MadeChoice> kept(const TimedChoice& choice) const;
   MadeChoice time(const TimedChoice& choice);
   double now() const;
 

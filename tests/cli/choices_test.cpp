@@ -140,6 +140,8 @@ TEST_CASE("A file of choices that is wrong is refused before anything is made") 
         file +
             ": 'dens' is none of dense, split2, split4, split8, fft, which 'circulant_matmul rows=16' has "
             "(did you mean 'dense'?)\n");
+  CHECK(refusal(R"([{"key": "tile sm_90 rows 5", "taken": "rows: vector 4"}])") ==
+        file + ": 'rows: vector 4' is no schedule of a kernel's, which 'tile sm_90 rows 5' has\n");
   CHECK(refusal("[{\"key\": \"" + kKey + "\", \"taken\": \"split8\"}]") ==
         "rewire: the recorded choice of '" + kKey + "' is 'split8', which cannot be here: it is one of " +
             "dense, split2, split4, fft\n");

@@ -47,6 +47,7 @@ void check_same_tensors(const std::string& path, const std::string& expected, do
 }
 
 const Words kCuda = {"--device", "cuda"};
+const Words kUntimed = {"--no-autotune"};  // on the fake device, whose times say nothing
 
 TEST_CASE("run, grad, step and verify on a GPU give what they give on the CPU") {
   const Workplace place;
@@ -68,7 +69,7 @@ TEST_CASE("run, grad, step and verify on a GPU give what they give on the CPU") 
         Approx(Json::parse(cpu_loss).at("loss").get<double>()));
   check_same_tensors(place.file("gpu_grad.safetensors"), place.file("cpu_grad.safetensors"), 1e-4);
   // AdamW takes a gradient that is zero but for rounding (a key's bias) for one like any other: SGD does not.
-  both(Words{"step"} + kModel +
+  both(Words{"step"} + kModel + kUntimed +
            Words{"--set", "optimizer.name=sgd", "--weights", place.file("w.safetensors"), "--input",
                  place.file("xs.npy"), "--labels", place.file("ys.npy"), "--steps", "2"},
        "_step.safetensors");
@@ -78,11 +79,12 @@ TEST_CASE("run, grad, step and verify on a GPU give what they give on the CPU") 
   CHECK(verified.code == 0);
 }
 
-const Words kRun = kModel + Words{"--set", "data.format=synthetic", "--set",  "data.count=83",
-                                  "--set", "train.batch=8",         "--set",  "train.epochs=2",
-                                  "--set", "train.log_every=4",     "--set",  "train.checkpoint_every=0.5",
-                                  "--set", "train.keep=10",         "--set",  "eval.batch=50",
-                                  "--set", "model.dropout=0.1",     "--quiet"};
+const Words kRun =
+    kModel + Words{"--set", "data.format=synthetic", "--set",         "data.count=83",
+                   "--set", "train.batch=8",         "--set",         "train.epochs=2",
+                   "--set", "train.log_every=4",     "--set",         "train.checkpoint_every=0.5",
+                   "--set", "train.keep=10",         "--set",         "eval.batch=50",
+                   "--set", "model.dropout=0.1",     "--no-autotune", "--quiet"};
 
 TEST_CASE("training on a GPU resumes to the same bits, in whichever order its streams run") {
   const TemporaryFolder folder;
@@ -119,7 +121,8 @@ TEST_CASE("training on a GPU resumes to the same bits, in whichever order its st
 
 TEST_CASE("bench --kernels on a GPU says what each kernel takes, also of kernels from the cache") {
   const TemporaryFolder cache;
-  const Words bench = Words{"bench", "--kernels", "--quiet", "--steps", "1", "--batch", "2"} + kModel + kCuda;
+  const Words bench =
+      Words{"bench", "--kernels", "--quiet", "--steps", "1", "--batch", "2"} + kModel + kUntimed + kCuda;
   for (int run = 0; run < 2; ++run) {
     const Outcome outcome = on_fake(bench + Words{"--json"}, {"XDG_CACHE_HOME=" + cache.file("cache")});
     REQUIRE(outcome.code == 0);
@@ -142,8 +145,8 @@ TEST_CASE("bench --kernels on a GPU says what each kernel takes, also of kernels
 }
 
 TEST_CASE("bench runs on a GPU, and doctor names what is there") {
-  const Outcome bench =
-      on_fake(Words{"bench", "--json", "--quiet", "--steps", "1", "--batch", "2"} + kModel + kCuda);
+  const Outcome bench = on_fake(Words{"bench", "--json", "--quiet", "--steps", "1", "--batch", "2"} + kModel +
+                                kUntimed + kCuda);
   REQUIRE(bench.code == 0);
   CHECK(Json::parse(bench.out).at("unique_kernels") > 0);
   const Outcome doctor = on_fake({"doctor"});
@@ -202,7 +205,8 @@ TEST_CASE("what a GPU lacks is one line and exit code 2, before a run folder is 
     CHECK(std::ranges::count(refused.err, '\n') == 1);
     CHECK_FALSE(fs::exists(folder.file("run")));
   }
-  const Outcome no_device = on_fake(Words{"bench"} + kModel + kCuda, {"REWIRE_FAKE_CUDA_FAIL=cuInit:1:100"});
+  const Outcome no_device =
+      on_fake(Words{"bench"} + kModel + kUntimed + kCuda, {"REWIRE_FAKE_CUDA_FAIL=cuInit:1:100"});
   CHECK(no_device.code == 2);
   CHECK_THAT(no_device.err,
              REWIRE_CATCH_CONTAINS("finds no device it can use: cuInit: CUDA_ERROR_NO_DEVICE"));
@@ -264,7 +268,7 @@ TEST_CASE("a call that fails ends training with its name and exit code 1") {
 
 TEST_CASE("kernels are compiled by worker processes, and a kernel that brings them down is named") {
   const TemporaryFolder cache;
-  const Words bench = Words{"bench", "--json", "--steps", "1", "--batch", "2"} + kModel + kCuda;
+  const Words bench = Words{"bench", "--json", "--steps", "1", "--batch", "2"} + kModel + kUntimed + kCuda;
   const Outcome down = on_fake(
       bench, {"XDG_CACHE_HOME=" + cache.file("down"), "REWIRE_FAKE_CUDA_FAIL=nvrtcCompileProgram:1:-6"});
   CHECK(down.code == 1);
