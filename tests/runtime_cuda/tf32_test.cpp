@@ -7,6 +7,7 @@
 #include "ir/passes/mixed_precision.h"
 #include "ir/verify.h"
 #include "runtime/exec/cuda_engine.h"
+#include "runtime/exec/device_programs.h"
 #include "runtime/exec/gemm_choices.h"
 #include "tests/fake_cuda/use.h"
 #include "tests/support/accuracy.h"
@@ -79,7 +80,11 @@ TEST_CASE("a product by TF32 is a choice of its own, and a profile says what it 
     CAPTURE(tf32);
     TunerOptions options;
     options.time = false;
-    options.late_choices = choose_algorithms;
+    options.late_choices = [](const ir::Module& of, const std::vector<std::string>& functions,
+                              Tuner& chooser) {
+      DevicePrograms programs(of, functions);
+      choose_algorithms(programs, chooser);
+    };
     Tuner tuner(options);
     ir::Module module = example(tf32);
     make_choices(module, {"products"}, tuner);
