@@ -132,11 +132,28 @@ std::string gemm_name(const GemmLaunch& gemm) {
                      gemm.accumulate ? " + c" : "");
 }
 
+/// Two products forward; five for the gradient, which makes the first one again.
+LaunchCost attention_cost(const Program& program, const AttentionLaunch& attention) {
+  LaunchCost cost;
+  for (const View* view : attention.reads()) cost.bytes += view_bytes(program, *view);
+  for (const View* view : attention.writes()) cost.bytes += view_bytes(program, *view);
+  cost.flops = (attention.gradient ? 10 : 4) * ir::element_count(attention.q.shape) * attention.k.shape[2];
+  return cost;
+}
+
+std::string attention_name(const AttentionLaunch& attention) {
+  const ir::Shape& q = attention.q.shape;
+  return fmt::format("attention {} {}x{}x{}x{}x{}", attention.gradient ? "gradient" : "forward", q[0], q[1],
+                     q[2], attention.k.shape[2], q[3]);
+}
+
 }  // namespace
 
 LaunchCost cost_of(const Program& program, const Launch& launch) {
   if (const auto* kernel = std::get_if<KernelLaunch>(&launch)) return kernel_cost(program, *kernel);
   if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) return gemm_cost(program, *gemm);
+  if (const auto* attention = std::get_if<AttentionLaunch>(&launch))
+    return attention_cost(program, *attention);
   const auto& host = std::get<HostLaunch>(launch);
   LaunchCost cost;
   for (const auto* views : {&host.operands, &host.results}) {
@@ -154,6 +171,7 @@ std::string short_name(const Launch& launch) {
     return kernel->is_table() ? fmt::format("{}, a table of {}", kernel->kernel.name, kernel->members())
                               : kernel->kernel.name;
   if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) return gemm_name(*gemm);
+  if (const auto* attention = std::get_if<AttentionLaunch>(&launch)) return attention_name(*attention);
   return std::string(ir::op_info(std::get<HostLaunch>(launch).op.code).name);
 }
 

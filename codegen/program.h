@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -72,7 +73,26 @@ struct HostLaunch {
   std::vector<View> operands, results;
 };
 
-using Launch = std::variant<KernelLaunch, GemmLaunch, HostLaunch>;
+/// Attention, or its gradient, by a device's library (library/device_attention.h): q [B, H, M, D], k and v
+/// [B, H, N, D], lse [B, H, M, 1]; the others are like what their names say. Forward writes output and lse,
+/// the gradient reads them and d_output.
+struct AttentionLaunch {
+  bool gradient = false;
+  double scale = 1;
+  View q, k, v, output, lse;
+  View d_output, dq, dk, dv;  // of the gradient alone
+  std::string location;
+
+  std::vector<const View*> reads() const {
+    return gradient ? std::vector<const View*>{&q, &k, &v, &output, &lse, &d_output}
+                    : std::vector<const View*>{&q, &k, &v};
+  }
+  std::vector<const View*> writes() const {
+    return gradient ? std::vector<const View*>{&dq, &dk, &dv} : std::vector<const View*>{&output, &lse};
+  }
+};
+
+using Launch = std::variant<KernelLaunch, GemmLaunch, HostLaunch, AttentionLaunch>;
 
 /// Why a group of ops became one kernel: `rewire dump --stage fused`.
 struct GroupReport {
@@ -107,6 +127,8 @@ struct FuseOptions {
   bool fuse = true;  // false: one kernel an op, for the differential tests
   WorkGrain grain = {};
   bool tables = true;  // false: every kernel has a launch of its own
+  /// Whether the device's library computes this attention in place of our kernels; empty: it computes none.
+  std::function<bool(const Program&, const AttentionLaunch&)> attention = {};
 };
 
 /// The function must be simplified and decomposed (ir::run_pipeline). InternalError on an op that has no

@@ -35,6 +35,9 @@ std::vector<Use> uses_of(const Launch& launch) {
     add(gemm->b.buffer, kReads);
     add(gemm->bias.buffer, kReads);
     add(gemm->c.buffer, gemm->accumulate ? kReads | kWrites : kWrites);
+  } else if (const auto* attention = std::get_if<AttentionLaunch>(&launch)) {
+    for (const View* view : attention->reads()) add(view->buffer, kReads);
+    for (const View* view : attention->writes()) add(view->buffer, kWrites);
   } else {
     const auto& host = std::get<HostLaunch>(launch);
     for (const View& view : host.operands) add(view.buffer, kReads);

@@ -25,7 +25,8 @@ class Lowering {
   Lowering(const ir::Module& module, const ir::Function& function, const FuseOptions& options)
       : grouping_(prepare(module, function), options),
         storage_(grouping_, module, program_),
-        grain_(options.grain) {
+        grain_(options.grain),
+        library_computes_(options.attention) {
     program_.name = function.name;
   }
 
@@ -100,10 +101,31 @@ class Lowering {
     for (std::size_t k = 0; k < op.operands.size(); ++k) operands.push_back(operand_view(node, k));
     for (Value result : op.results) results.push_back(storage_.view(result));
     const double scale = op.attributes.get_double("scale");
+    AttentionLaunch call = attention_launch(op, operands, results, scale);
+    if (library_computes_ && library_computes_(program_, call)) {
+      program_.launches.push_back(std::move(call));
+      return;
+    }
     auto launches = op.code == Opcode::attention
                         ? emit_attention(program_, operands, results, scale, op.location, grain_)
                         : emit_attention_grad(program_, operands, results, scale, op.location, grain_);
     for (KernelLaunch& launch : launches) program_.launches.push_back(std::move(launch));
+  }
+
+  static AttentionLaunch attention_launch(const Op& op, const std::vector<View>& operands,
+                                          const std::vector<View>& results, double scale) {
+    AttentionLaunch call;
+    call.gradient = op.code == Opcode::attention_grad;
+    call.scale = scale;
+    call.location = op.location;
+    call.q = operands[0], call.k = operands[1], call.v = operands[2];
+    if (call.gradient) {
+      call.output = operands[3], call.lse = operands[4], call.d_output = operands[5];
+      call.dq = results[0], call.dk = results[1], call.dv = results[2];
+    } else {
+      call.output = results[0], call.lse = results[1];
+    }
+    return call;
   }
 
   // c [batch…, m, n] = a [batch…, m, k] b [batch…, k, n]; leading axes become rows of a where b serves them
@@ -205,6 +227,7 @@ class Lowering {
   Grouping grouping_;
   Storage storage_;
   const WorkGrain grain_;
+  const std::function<bool(const Program&, const AttentionLaunch&)>& library_computes_;
 };
 
 }  // namespace

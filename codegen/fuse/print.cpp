@@ -87,6 +87,11 @@ std::string print(const Program& program) {
       for (const View& view : host->results) text += " -> " + view_text(program, view);
       for (const View& view : host->operands) text += ", " + view_text(program, view);
       text += "\n";
+    } else if (const auto* attention = std::get_if<AttentionLaunch>(&launch)) {
+      text += attention->gradient ? "  attention_grad" : "  attention";
+      for (const View* view : attention->writes()) text += " -> " + view_text(program, *view);
+      for (const View* view : attention->reads()) text += ", " + view_text(program, *view);
+      text += fmt::format("  // {}\n", attention->location);
     }
   }
   return text;

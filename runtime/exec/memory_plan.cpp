@@ -56,6 +56,9 @@ BufferUse buffers_of(const codegen::Launch& launch) {
     if (gemm->bias.buffer >= 0) use.reads.push_back(gemm->bias.buffer);
     if (gemm->accumulate) use.reads.push_back(gemm->c.buffer);
     use.writes = {gemm->c.buffer};
+  } else if (const auto* attention = std::get_if<codegen::AttentionLaunch>(&launch)) {
+    for (const codegen::View* view : attention->reads()) use.reads.push_back(view->buffer);
+    for (const codegen::View* view : attention->writes()) use.writes.push_back(view->buffer);
   } else {
     const auto& host = std::get<codegen::HostLaunch>(launch);
     for (const codegen::View& view : host.operands) use.reads.push_back(view.buffer);
