@@ -62,6 +62,7 @@ for set in "$@"; do
       (
         unset REWIRE_REQUIRE_NVRTC
         export REWIRE_CUDA_DRIVER=/nowhere REWIRE_NVRTC=/nowhere REWIRE_CUBLASLT=/nowhere REWIRE_CUFFT=/nowhere
+        export REWIRE_CUDNN=/nowhere
         # A folder's tests alone know no target of another's.
         printf '%s\n' build/bare/tests/{ir,codegen,runtime}*/ | xargs -P "$jobs" -I{} \
           ctest --test-dir {} --output-on-failure --no-tests=error --label-exclude slow

@@ -1,0 +1,58 @@
+#include "codegen/library/cudnn_functions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "ir/error.h"
+
+namespace rewire::codegen::cudnn {
+
+Functions::Functions() {
+  file.find(version, "cudnnGetVersion");
+  file.find(status_name, "cudnnGetErrorString");
+  file.find(last_error, "cudnnGetLastErrorString");
+  file.find(create, "cudnnCreate");
+  file.find(destroy, "cudnnDestroy");
+  file.find(set_stream, "cudnnSetStream");
+  file.find(create_descriptor, "cudnnBackendCreateDescriptor");
+  file.find(destroy_descriptor, "cudnnBackendDestroyDescriptor");
+  file.find(finalize, "cudnnBackendFinalize");
+  file.find(set_attribute, "cudnnBackendSetAttribute");
+  file.find(get_attribute, "cudnnBackendGetAttribute");
+  file.find(execute, "cudnnBackendExecute");
+}
+
+const Functions& any_functions() {
+  static const Functions functions;
+  return functions;
+}
+
+const Functions& usable_functions() {
+  const Functions& functions = any_functions();
+  functions.file.require();
+  return functions;
+}
+
+std::string words(Status status) {
+  constexpr std::size_t kMost = 240;
+  const Functions& functions = any_functions();
+  std::array<char, 1024> text{};
+  functions.last_error(text.data(), text.size() - 1);
+  std::string said(text.data());
+  std::ranges::replace(said, '\n', ' ');
+  if (said.size() > kMost) said = said.substr(0, kMost) + "…";
+  return said.empty() ? functions.status_name(status)
+                      : fmt::format("{} ({})", functions.status_name(status), said);
+}
+
+void check(Status status, const char* call, const std::string& what) {
+  if (status != 0) throw RuntimeFailure(fmt::format("{} for {}: {}", call, what, words(status)));
+}
+
+bool is_refusal(Status status) {
+  return status / 1000 == 3;
+}
+
+}  // namespace rewire::codegen::cudnn

@@ -1,0 +1,140 @@
+// cuDNN's backend API: its functions, types and numbers, declared from its documentation. For the files
+// cudnn_* alone.
+//
+// Everything is a descriptor: created of a kind, given attributes (a name, a type, a count, an array),
+// finalized once, and from then on read or named by others.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "codegen/cuda/shared_library.h"
+
+namespace rewire::codegen::cudnn {
+
+using Handle = void*;
+using Descriptor = void*;
+using Status = int;  // 0: success; 3000 to 3999: it does not do that
+
+enum Kind : std::int32_t {
+  kPointwise = 0,
+  kEngine = 2,
+  kEngineConfig = 3,
+  kHeuristic = 4,
+  kPlan = 5,
+  kKnobChoice = 7,
+  kPointwiseOperation = 13,
+  kGraph = 15,
+  kVariantPack = 16,
+  kTensor = 17,
+  kMatmul = 18,
+  kMatmulOperation = 19,
+  kReduction = 21,
+  kReductionOperation = 22,
+  kReshapeOperation = 31,
+  kDeviceProperties = 38
+};
+
+enum Attribute : std::int32_t {
+  kPointwiseMode = 0,
+  kPointwisePrecision = 1,
+  kHeuristicMode = 200,
+  kHeuristicGraph = 201,
+  kHeuristicResults = 202,
+  kHeuristicDevice = 204,
+  kConfigEngine = 300,
+  kConfigKnobs = 302,
+  kConfigWorkspace = 303,
+  kPlanHandle = 400,
+  kPlanConfig = 401,
+  kPlanWorkspace = 402,
+  kPlanDevice = 407,
+  kKnobType = 600,
+  kKnobValue = 601,
+  kPointwiseDescriptor = 750,
+  kPointwiseX = 751,
+  kPointwiseB = 752,
+  kPointwiseY = 753,
+  kGraphHandle = 800,
+  kGraphOperations = 801,
+  kTensorAlignment = 900,
+  kTensorType = 901,
+  kTensorDimensions = 902,
+  kTensorStrides = 903,
+  kTensorId = 906,
+  kTensorVirtual = 907,
+  kTensorByValue = 908,
+  kPackIds = 1000,
+  kPackPointers = 1001,
+  kPackWorkspace = 1003,
+  kEngineIndex = 1301,
+  kMatmulPrecision = 1500,
+  kMatmulA = 1520,
+  kMatmulB = 1521,
+  kMatmulC = 1522,
+  kMatmulDescriptor = 1523,
+  kReductionOperator = 1600,
+  kReductionPrecision = 1601,
+  kReductionX = 1610,
+  kReductionY = 1611,
+  kReductionDescriptor = 1612,
+  kReshapeX = 2200,
+  kReshapeY = 2201,
+  kDeviceText = 2702
+};
+
+/// What an attribute's array holds.
+enum Type : std::int32_t {
+  kHandleType = 0,
+  kDataTypeType = 1,
+  kBooleanType = 2,  // bool
+  kInt64Type = 3,
+  kPointerType = 6,
+  kHeuristicModeType = 8,
+  kKnobTypeType = 9,
+  kPointwiseModeType = 14,
+  kDescriptorType = 15,
+  kReductionOperatorType = 18,
+  kCharType = 24
+};
+
+enum DataType : std::int32_t { kF32 = 0, kBf16 = 9 };
+enum PointwiseMode : std::int32_t { kAdd = 0, kMul = 1, kDiv = 6, kSub = 9, kExp = 13, kLog = 15 };
+enum ReductionOperator : std::int32_t { kSum = 0, kMaximum = 3 };
+enum HeuristicMode : std::int32_t { kModeA = 3 };  // the most accurate, by its documentation
+
+struct Functions {
+  cuda::SharedLibrary file{{"cuDNN (libcudnn.so.9)", "REWIRE_CUDNN", {"libcudnn.so.9"}}};
+
+  std::size_t (*version)();  // 91900: 9.19.0
+  const char* (*status_name)(Status);
+  void (*last_error)(char* text, std::size_t bytes);
+  Status (*create)(Handle*);
+  Status (*destroy)(Handle);
+  Status (*set_stream)(Handle, void* stream);
+  Status (*create_descriptor)(std::int32_t kind, Descriptor*);
+  Status (*destroy_descriptor)(Descriptor);
+  Status (*finalize)(Descriptor);
+  Status (*set_attribute)(Descriptor, std::int32_t attribute, std::int32_t type, std::int64_t count,
+                          const void* array);
+  Status (*get_attribute)(Descriptor, std::int32_t attribute, std::int32_t type, std::int64_t most,
+                          std::int64_t* count, void* array);
+  Status (*execute)(Handle, Descriptor plan, Descriptor variant_pack);
+
+  Functions();
+};
+
+/// Found or not.
+const Functions& any_functions();
+/// UserError if the library is missing.
+const Functions& usable_functions();
+
+/// "CUDNN_STATUS_BAD_PARAM (what cuDNN says of the last failure of this thread)", in one line.
+std::string words(Status status);
+/// RuntimeFailure that names the call and what it was for, unless all is well.
+void check(Status status, const char* call, const std::string& what);
+/// cuDNN says that it does not compute this, at least not so, not here or not in this version.
+bool is_refusal(Status status);
+
+}  // namespace rewire::codegen::cudnn
