@@ -25,7 +25,9 @@ struct Controls {
   /// Which products cuBLASLt has no algorithm for, and cuFFT no plan (fft: for none), until the next reset,
   /// rules with a space between them:
   /// bias (with that epilogue), repeat (a batch stride of 0), batch (several at once), misaligned (16-bit
-  /// columns that do not begin at multiples of 16 bytes), workspace (with less than 64 MiB of it), all.
+  /// columns that do not begin at multiples of 16 bytes), workspace (with less than 64 MiB of it), all. And
+  /// what cuDNN refuses: attention (its graph), attention_gradient (that of a gradient), attention_engine
+  /// (its heuristic knows none), attention_plan (that of any engine).
   void (*refuse)(const char* rules);
 };
 
