@@ -6,6 +6,7 @@
 
 #include "codegen/cuda/schedule.h"
 #include "codegen/library/cublas_lt.h"
+#include "codegen/library/cudnn_attention.h"
 #include "ir/error.h"
 #include "ir/passes/choose_lowerings.h"
 #include "runtime/exec/fourier_choices.h"
@@ -38,12 +39,19 @@ void check(const MadeChoice& choice, const std::string& where) {
                  printable(choice.key));
     return;
   }
+  if (kind == kAttentionChoice) {
+    if (choice.taken != kOwnKernels && !codegen::is_engine_text(choice.taken))
+      user_error("{}: '{}' is neither '{}' nor an engine of cuDNN's, which '{}' has", where,
+                 printable(choice.taken), kOwnKernels, printable(choice.key));
+    return;
+  }
   const std::vector<std::string> candidates = ir::choice_candidates(kind);
   if (candidates.empty()) {
     std::vector<std::string> kinds = ir::choice_kinds();
     kinds.emplace_back(kGemmChoice);
     kinds.emplace_back(kFourierChoice);
     kinds.emplace_back(kTileChoice);
+    kinds.emplace_back(kAttentionChoice);
     user_error("{}: '{}' is no choice of this Rewire{}", where, printable(choice.key),
                did_you_mean(kind, kinds));
   }

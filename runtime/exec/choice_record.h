@@ -18,6 +18,8 @@ inline constexpr std::string_view kByTiming = "timing", kByModel = "model";
 inline constexpr std::string_view kGemmChoice = "gemm", kTileChoice = "tile";
 /// Of those of how a GPU transforms rows; fourier_choices.h tells.
 inline constexpr std::string_view kFourierChoice = "fourier";
+/// Of what computes attention, and the answer that is no engine of cuDNN's.
+inline constexpr std::string_view kAttentionChoice = "attention", kOwnKernels = "ours";
 
 struct MadeChoice {
   std::string key, taken;

@@ -15,6 +15,7 @@
 namespace rewire::runtime {
 namespace {
 
+using codegen::AttentionLaunch;
 using codegen::GemmLaunch;
 using codegen::HostLaunch;
 using codegen::KernelLaunch;
@@ -165,6 +166,38 @@ bool is_read_behind(const Program& program, std::size_t launch, std::int32_t buf
                      });
 }
 
+/// Attention, or its gradient, by the engine of cuDNN's that was chosen for it.
+class AttentionCall final : public CudaLaunch {
+ public:
+  AttentionCall(const Program& program, const AttentionLaunch& launch, CudaLibraries& libraries)
+      : launch_(launch),
+        shape_(device_attention(program, launch).value()),
+        call_(*libraries.attention(shape_)) {}
+
+  std::int64_t workspace_bytes() const override { return call_.workspace_bytes(); }
+  bool is_library_call() const override { return true; }
+  std::string label() const override {
+    return fmt::format("{}, {}", codegen::full_name(shape_), call_.chosen());
+  }
+  void enqueue(const std::vector<Address>& buffers, Address workspace, const Stream& stream) const override {
+    const auto at = [&](const codegen::View& view, std::int64_t element_bytes) -> void* {
+      if (view.buffer < 0) return nullptr;
+      return reinterpret_cast<void*>(buffers[static_cast<std::size_t>(view.buffer)] +
+                                     static_cast<Address>(view.offset * element_bytes));
+    };
+    constexpr std::int64_t kBf16 = 2, kF32 = 4;  // bytes
+    call_.run({at(launch_.q, kBf16), at(launch_.k, kBf16), at(launch_.v, kBf16), at(launch_.output, kBf16),
+               at(launch_.lse, kF32), at(launch_.d_output, kBf16), at(launch_.dq, kBf16),
+               at(launch_.dk, kBf16), at(launch_.dv, kBf16)},
+              reinterpret_cast<void*>(workspace), stream.handle());
+  }
+
+ private:
+  AttentionLaunch launch_;
+  codegen::DeviceAttentionShape shape_;
+  const codegen::CudnnAttention& call_;
+};
+
 /// Out to pinned memory, the evaluator's function, and back: all buffers that the op touches, whole.
 class OpCall final : public CudaLaunch {
  public:
@@ -264,6 +297,8 @@ std::vector<std::unique_ptr<CudaLaunch>> make_cuda_launches(const Program& progr
       }
     } else if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
       launches.push_back(std::make_unique<GemmCall>(program, *gemm, libraries));
+    } else if (const auto* attention = std::get_if<AttentionLaunch>(&launch)) {
+      launches.push_back(std::make_unique<AttentionCall>(program, *attention, libraries));
     } else {
       const auto& host = std::get<HostLaunch>(launch);
       const std::optional<ir::FourierRows> rows = fourier_rows(program, host);

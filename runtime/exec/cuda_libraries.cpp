@@ -3,16 +3,20 @@
 #include <utility>
 
 #include "ir/error.h"
+#include "runtime/device/cuda/device.h"
 #include "runtime/exec/fourier_choices.h"
 #include "runtime/log.h"
 
 namespace rewire::runtime {
 
+using codegen::CudnnAttention;
+using codegen::DeviceAttentionShape;
 using codegen::DeviceGemm;
 using codegen::DeviceGemmShape;
 using codegen::GemmAnswer;
 
-CudaLibraries::CudaLibraries(bool tf32, ChoiceRecord choices) : tf32_(tf32), choices_(std::move(choices)) {}
+CudaLibraries::CudaLibraries(bool tf32, ChoiceRecord choices, int device)
+    : tf32_(tf32), device_(device), choices_(std::move(choices)) {}
 
 const codegen::CublasLt& CudaLibraries::blas() {
   return blas_ ? *blas_ : blas_.emplace();
@@ -71,6 +75,34 @@ const codegen::DeviceFft* CudaLibraries::fft(const ir::FourierRows& rows) {
   } catch (const codegen::UnsupportedTransform& refusal) {
     return none(refusal.what());
   }
+}
+
+CudnnAttention CudaLibraries::engines(const DeviceAttentionShape& shape) {
+  if (!dnn_) dnn_.emplace();
+  return {*dnn_, cuda::device_facts(device_).arch, shape, kAttentionWorkspace};
+}
+
+std::optional<CudnnAttention> CudaLibraries::chosen_engine(const DeviceAttentionShape& shape) {
+  const MadeChoice* choice = choices_.find(codegen::full_name(shape));
+  if (choice == nullptr || choice->taken == kOwnKernels) return std::nullopt;
+  std::string why = "cuDNN has no such engine here";
+  try {
+    CudnnAttention attention = engines(shape);
+    if (attention.choose(choice->taken)) return attention;
+  } catch (const UserError& missing) {
+    why = missing.what();
+  } catch (const RuntimeFailure& failure) {
+    why = failure.what();
+  }
+  write_log(LogLevel::warning, fmt::format("'{}', chosen for '{}', is not taken, our kernels are: {}",
+                                           choice->taken, choice->key, why));
+  return std::nullopt;
+}
+
+const CudnnAttention* CudaLibraries::attention(const DeviceAttentionShape& shape) {
+  auto known = attentions_.find(shape);
+  if (known == attentions_.end()) known = attentions_.emplace(shape, chosen_engine(shape)).first;
+  return known->second ? &*known->second : nullptr;
 }
 
 }  // namespace rewire::runtime

@@ -13,7 +13,13 @@ codegen::Program lower_for_device(const ir::Module& module, const ir::Function& 
   context.fourier = [&](const ir::FourierRows& rows) { return libraries.fourier(rows); };
   ir::run_pipeline(single, context);
   const codegen::WorkGrain grain = codegen::cuda::work_grain(lowering.target);
-  codegen::Program program = codegen::lower(single, single.functions.front(), {lowering.fuse, grain});
+  codegen::FuseOptions options{lowering.fuse, grain};
+  options.attention = [&](const codegen::Program& program, const codegen::AttentionLaunch& launch) {
+    const auto shape = codegen::device_attention(program, launch);
+    if (shape && lowering.on_attention) lowering.on_attention(*shape);
+    return shape && libraries.attention(*shape) != nullptr;
+  };
+  codegen::Program program = codegen::lower(single, single.functions.front(), options);
   codegen::fit_gemms(
       program, [&](const codegen::DeviceGemmShape& shape) { return libraries.answer(shape); },
       libraries.tf32(), grain);

@@ -1,6 +1,9 @@
 // A function as launches for a GPU: passes, lowering with the device's own grain, its products as cuBLASLt
-// takes them and its Fourier transforms as products or as cuFFT takes them.
+// takes them, its Fourier transforms as products or as cuFFT takes them, and its attention by whom it was
+// chosen to be.
 #pragma once
+
+#include <functional>
 
 #include "codegen/cuda/emit.h"
 #include "codegen/program.h"
@@ -13,6 +16,8 @@ struct DeviceLowering {
   codegen::cuda::DeviceTarget target;
   bool training = false;  // what is_training answers
   bool fuse = true;       // false: one kernel an op
+  /// Told of each attention that cuDNN may be asked for; empty: nobody wants to know.
+  std::function<void(const codegen::DeviceAttentionShape&)> on_attention = {};
 };
 
 codegen::Program lower_for_device(const ir::Module& module, const ir::Function& function,

@@ -14,10 +14,14 @@ DevicePrograms::DevicePrograms(const ir::Module& module, const std::vector<std::
     : libraries(ir::allows_tf32(module), choices) {
   const FunctionNames training = training_functions(module);
   const codegen::cuda::DeviceTarget target = target_of(context.facts());
+  const auto on_attention = [this](const codegen::DeviceAttentionShape& shape) {
+    if (std::ranges::find(attention, shape) == attention.end()) attention.push_back(shape);
+  };
   for (const ir::Function& function : module.functions) {
     if (std::ranges::find(functions, function.name) == functions.end()) continue;
-    programs.push_back(lower_for_device(
-        module, function, {target, training.contains(function.name), /*fuse=*/true}, libraries));
+    programs.push_back(
+        lower_for_device(module, function,
+                         {target, training.contains(function.name), /*fuse=*/true, on_attention}, libraries));
   }
 }
 

@@ -1,5 +1,5 @@
-// A command's functions lowered for a device: what choices are made over (gemm_choices.h, tile_choices.h),
-// with the stream that times them.
+// A command's functions lowered for a device: what choices are made over (attention_choices.h,
+// gemm_choices.h, tile_choices.h), with the stream that times them.
 #pragma once
 
 #include <string>
@@ -17,6 +17,7 @@ struct DevicePrograms {
   cuda::Stream stream;
   CudaLibraries libraries;
   std::vector<codegen::Program> programs;
+  std::vector<codegen::DeviceAttentionShape> attention;  // what cuDNN may be asked for, each once
 
   /// The functions of these names, in the module's order, on device 0, with what `choices` say of how they
   /// are lowered.

@@ -5,10 +5,12 @@
 
 #include "codegen/cuda/nvrtc.h"
 #include "codegen/library/cublas_lt.h"
+#include "codegen/library/cudnn_attention.h"
 #include "codegen/llvm/jit.h"
 #include "ir/error.h"
 #include "ir/passes/mixed_precision.h"
 #include "runtime/device/cuda/device.h"
+#include "runtime/exec/attention_choices.h"
 #include "runtime/exec/cuda_engine.h"
 #include "runtime/exec/cuda_kernels.h"
 #include "runtime/exec/fourier_choices.h"
@@ -62,10 +64,12 @@ EngineFacts cuda_facts() {
   require_engine(kCudaEngine);
   int version = 0;
   cuda::driver().version("", &version);
-  return {describe(cuda::device_facts(0)),
-          {{"driver", fmt::format("{}.{}", version / 1000, version % 1000 / 10)},
-           {"NVRTC", codegen::cuda::nvrtc_version()},
-           {"cuBLASLt", codegen::CublasLt::version()}}};
+  EngineFacts facts{describe(cuda::device_facts(0)),
+                    {{"driver", fmt::format("{}.{}", version / 1000, version % 1000 / 10)},
+                     {"NVRTC", codegen::cuda::nvrtc_version()},
+                     {"cuBLASLt", codegen::CublasLt::version()}}};
+  if (!codegen::cudnn_missing()) facts.libraries.push_back({"cuDNN", codegen::Cudnn::version()});
+  return facts;
 }
 
 void choose_on_device(const ir::Module& module, const std::vector<std::string>& functions, Tuner& tuner) {
@@ -75,6 +79,7 @@ void choose_on_device(const ir::Module& module, const std::vector<std::string>& 
     return make_cuda(trial, 0, choices, {});
   });
   DevicePrograms programs(module, functions, tuner.record());
+  choose_attention(programs, tuner);
   choose_algorithms(programs, tuner);
   choose_schedules(programs, {kernel_cache_directory(), compile_processes()}, tuner);
 }

@@ -55,7 +55,7 @@ MadeChoice Tuner::make(const TimedChoice& choice) {
                           choice.key, given->taken));
   }
   const MadeChoice modelled{choice.key, choice.candidates.front(), std::string(kByModel), {}};
-  if (!options_.time || choice.candidates.size() == 1) return modelled;
+  if (!options_.time || (choice.candidates.size() == 1 && !choice.more)) return modelled;
   if (const std::optional<MadeChoice> found = kept(choice)) return *found;
   const std::unique_ptr<ChoiceCache::Lock> lock = cache_.lock();
   if (lock == nullptr) return modelled;
@@ -100,10 +100,12 @@ std::vector<Racer> Tuner::racers(const ir::Choice& choice) const {
   return list;
 }
 
-MadeChoice Tuner::time(const TimedChoice& choice) {
+MadeChoice Tuner::time(TimedChoice choice) {
   MadeChoice made{choice.key, choice.candidates.front(), std::string(kByModel), {}};
   std::vector<Racer> racing;
   if (choice.budget_seconds > 0) {
+    if (choice.more) choice.more(choice.candidates, choice.labels);
+    if (choice.candidates.size() == 1) return made;
     ++timed_;
     racing = choice.racers();
   }

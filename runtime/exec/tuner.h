@@ -51,6 +51,9 @@ struct TimedChoice {
   /// Whether the cost model's answer, where the time was over, is this machine's for good. If not, it is this
   /// process's, and the next one asks again.
   bool keep_untimed = true;
+  /// Appends candidates and labels, before the clock decides and not otherwise: those of a library that is
+  /// opened for nothing else. Where it has none to add, the first candidate is taken.
+  std::function<void(std::vector<std::string>& candidates, std::vector<std::string>& labels)> more = {};
 };
 
 class Tuner final : public ir::Chooser {
@@ -85,7 +88,7 @@ class Tuner final : public ir::Chooser {
   std::vector<Racer> racers(const ir::Choice& choice) const;
   MadeChoice make(const TimedChoice& choice);
   std::optional<MadeChoice> kept(const TimedChoice& choice) const;
-  MadeChoice time(const TimedChoice& choice);
+  MadeChoice time(TimedChoice choice);
   double now() const;
 
   TunerOptions options_;

@@ -11,5 +11,11 @@ out=${1:-results}
 shift || true
 [ $# -gt 0 ] || set -- --budget "${BUDGET:-360}" --case vit_s_cifar:1024 --case vit_s16_224:256 --case vit_b16_224:256 --residual plain --residual decay --residual orthogonal --residual augment \
   --residual skipless --mode eager --mode compile --mode max-autotune
+# cuDNN comes with PyTorch where the toolkit has none.
+if [ -z "${REWIRE_CUDNN:-}" ] && ! compgen -G '/usr/local/cuda*/lib*/libcudnn.so.9' >/dev/null; then
+  cudnn=$(python3 -c 'import nvidia.cudnn as c; print(list(c.__path__)[0])' 2>/dev/null || true)/lib/libcudnn.so.9
+  if [ -e "$cudnn" ]; then export REWIRE_CUDNN=$cudnn; fi
+fi
+
 exec python3 "$here/bench/run.py" --rewire "$here/bin/rewire" --python python3 --device cuda --dtype bf16 --rounds 5 \
   --steps 20 --out "$out" "$@"

@@ -31,6 +31,12 @@ shards() {  # shards KIND COUNT: so many seeds, shared by $jobs processes
   return "$status"
 }
 
+# cuDNN comes with PyTorch where the toolkit has none.
+if [ -z "${REWIRE_CUDNN:-}" ] && ! compgen -G '/usr/local/cuda*/lib*/libcudnn.so.9' >/dev/null; then
+  cudnn=$(python3 -c 'import nvidia.cudnn as c; print(list(c.__path__)[0])' 2>/dev/null || true)/lib/libcudnn.so.9
+  if [ -e "$cudnn" ]; then export REWIRE_CUDNN=$cudnn; fi
+fi
+
 say "commit $(cat "$here/commit"), $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -n 1 || true)"
 step doctor "$here/bin/rewire" doctor
 cat "$out/doctor.log"
@@ -38,6 +44,7 @@ step ops shards ops "$seeds"
 step programs shards programs "$programs"
 step transforms shards transforms "$transforms"
 step tf32 "$here/bin/rewire" verify vit_tiny_28 --set model.dim=48 --set model.depth=2 --set train.tf32=true --device cuda
+step attention "$here/bin/device_check" attention 0 16
 if python3 -c 'import torch, safetensors' 2>/dev/null; then
   step parity python3 "$here/bench/parity.py" --device cuda --out "$out/parity.json"
   cat "$out/parity.log"

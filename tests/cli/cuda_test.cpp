@@ -158,6 +158,7 @@ TEST_CASE("bench runs on a GPU, and doctor names what is there") {
   CHECK(lacks.at("devices").empty());
   CHECK(lacks.at("toolkit").at("NVRTC").at("fault") == "");
   CHECK(lacks.at("toolkit").at("cuFFT").at("fault") == "");
+  CHECK(lacks.at("toolkit").at("cuDNN").at("fault") == "");
   CHECK_THAT(on_fake({"doctor"}, {"REWIRE_CUFFT=/nowhere/libcufft.so"}).out,
              REWIRE_CATCH_CONTAINS("cuFFT      REWIRE_CUFFT is '/nowhere/libcufft.so'"));
 }
@@ -192,10 +193,39 @@ TEST_CASE("train.tf32 is a GPU's: recorded and shown there, refused on a CPU bef
   CHECK(rewire_command({"eval", folder.file("run"), "--engine", "evaluator", "--quiet"}).code == 0);
 }
 
+TEST_CASE("attention of bf16 is a choice on a GPU; without cuDNN, or without timing, it is our kernels'") {
+  const TemporaryFolder cache;
+  const Words bench = {
+      "bench", "vit_tiny_28",     "--json",       "--quiet", "--steps",       "1",     "--batch",
+      "2",     "--set",           "model.dim=16", "--set",   "model.depth=1", "--set", "model.heads=2",
+      "--set", "train.dtype=bf16"};
+  const auto taken = [&](const Words& more, const std::string& variable) {
+    const Outcome outcome =
+        on_fake(bench + kCuda + more, {"XDG_CACHE_HOME=" + cache.file("cache"), variable});
+    CHECK(outcome.err.empty());
+    REQUIRE(outcome.code == 0);
+    const Json result = Json::parse(outcome.out);  // outlives the loop over it
+    std::vector<std::string> answers;
+    for (const Json& choice : result.at("choices")) {
+      if (choice.at("key").get<std::string>().starts_with("attention "))
+        answers.push_back(choice.at("taken"));
+    }
+    return answers;
+  };
+  const std::vector<std::string> ours = {"ours", "ours"};  // forward and gradient
+  CHECK(taken({"--no-autotune"}, "REWIRE_FAKE_CUDA_ORDER=0") == ours);
+  CHECK(taken({}, "REWIRE_CUDNN=/nowhere/libcudnn.so.9") == ours);
+  const std::vector<std::string> timed = taken({}, "REWIRE_FAKE_CUDA_ORDER=0");
+  REQUIRE(timed.size() == 2);
+  for (const std::string& answer : timed)
+    CHECK((answer == "ours" || answer.starts_with("cuDNN 9.99.0 engine ")));
+}
+
 TEST_CASE("what a GPU lacks is one line and exit code 2, before a run folder is made") {
   const TemporaryFolder folder;
   for (const auto& [variable, value] : fake_cuda::environment()) {
     if (variable == "REWIRE_CUFFT") continue;  // is missed by long transforms alone
+    if (variable == "REWIRE_CUDNN") continue;  // nothing stands or falls with it
     CAPTURE(variable);
     const Outcome refused = on_fake(Words{"train"} + kRun + kCuda + Words{"--out", folder.file("run")},
                                     {variable + "=/nowhere/lib.so"});

@@ -4,13 +4,18 @@
 //   device_check ops FIRST COUNT         seeds of every op's cases
 //   device_check programs FIRST COUNT    seeds of random programs, as jit_fuzz takes them
 //   device_check transforms FIRST COUNT  seeds of Fourier transforms by cuFFT, which must be there
+//   device_check attention FIRST COUNT   heads of the zoo's sizes by each engine of cuDNN's, where cuDNN is
+//   there
 //
 // It runs where the libraries lead it: on a GPU (scripts/gpu/check.sh), or on the fake ones that CTest names.
 // Failures are printed with their seed; the exit code is 1.
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,8 +25,11 @@
 #include "ir/ops/op_info.h"
 #include "runtime/device/cuda/device.h"
 #include "runtime/exec/cuda_engine.h"
+#include "runtime/exec/cuda_lowering.h"
 #include "tests/runtime_cuda/transforms.h"
 #include "tests/support/accuracy.h"
+#include "tests/support/attention_module.h"
+#include "tests/support/bf16_tensors.h"
 #include "tests/support/op_cases.h"
 #include "tests/support/program_fuzz.h"
 
@@ -59,6 +67,7 @@ DeviceRun run_on_device(const ir::Module& module, const std::vector<ir::Tensor>&
   options.fuse = fuse;
   options.choices = choices;
   options.check_memory = true;
+  options.choices = choices;
   const auto engine = runtime::make_cuda_engine(trained, options);
   const ir::Function& function = module.function("main");
   runtime::TensorMap arguments;
@@ -184,6 +193,75 @@ void check_transforms(Report& report, const testing::FuzzRange& range) {
     report.run("transforms", seed, [&] { return check_transform(seed); });
 }
 
+codegen::Program lowered(const ir::Module& module, runtime::CudaLibraries& libraries,
+                         const std::function<void(const codegen::DeviceAttentionShape&)>& on_attention = {}) {
+  const auto target = runtime::target_of(runtime::cuda::device_facts(0));
+  return runtime::lower_for_device(module, module.function("main"), {target, false, true, on_attention},
+                                   libraries);
+}
+
+/// Both passes by the engine of this rank in cuDNN's order; nullopt: neither has so many.
+std::optional<runtime::ChoiceRecord> by_engine(const ir::Module& module, std::size_t rank) {
+  runtime::CudaLibraries libraries(/*tf32=*/false);
+  runtime::ChoiceRecord record;
+  bool any = false;
+  lowered(module, libraries, [&](const codegen::DeviceAttentionShape& shape) {
+    std::vector<std::string> engines;
+    try {
+      engines = libraries.engines(shape).engines();
+    } catch (const codegen::UnsupportedAttention& refusal) {
+      std::printf("%s\n", refusal.what());
+      return;
+    }
+    any = any || rank < engines.size();
+    record.add({codegen::full_name(shape),
+                engines[std::min(rank, engines.size() - 1)],
+                std::string(runtime::kByTiming),
+                {}});
+  });
+  return any ? std::optional(record) : std::nullopt;
+}
+
+testing::AttentionHeads zoo_heads(std::uint64_t seed) {
+  constexpr std::array<std::int64_t, 4> kTokens = {50, 65, 197, 257}, kWidths = {64, 32, 80, 48};
+  const std::int64_t tokens = kTokens[seed % 4], batch = static_cast<std::int64_t>(1 + seed % 3);
+  return {batch, 3, tokens, tokens, kWidths[seed / 4 % 4]};
+}
+
+std::string check_attention(const testing::AttentionHeads& heads, std::uint64_t seed, std::size_t rank,
+                            bool& more) {
+  const ir::Module module = testing::attention_module(heads, 0.125, ir::DType::bf16);
+  const std::optional<runtime::ChoiceRecord> record = by_engine(module, rank);
+  more = record.has_value();
+  if (!more) return {};
+  runtime::CudaLibraries libraries(/*tf32=*/false, *record);
+  const codegen::Program program = lowered(module, libraries);
+  const auto calls = std::ranges::count_if(program.launches, [](const codegen::Launch& launch) {
+    return std::holds_alternative<codegen::AttentionLaunch>(launch);
+  });
+  if (static_cast<std::size_t>(calls) != record->made().size()) return "cuDNN makes no plan of its engine";
+  const std::vector<ir::Tensor> inputs = testing::bf16_arguments(module.function("main"), seed);
+  ir::EvalState state;
+  const auto expected = ir::evaluate(module, module.function("main"), inputs, state);
+  const DeviceRun run = run_on_device(module, inputs, {}, true, *record);
+  std::string faults;
+  for (std::size_t r = 0; r < expected.size(); ++r)
+    faults += off("result " + std::to_string(r), testing::scaled_error(expected[r], run.results[r], 0), 2e-2);
+  for (const runtime::MadeChoice& choice : record->made())
+    std::printf("%s: %s\n", choice.key.c_str(), choice.taken.c_str());
+  return faults;
+}
+
+void check_attentions(Report& report, const testing::FuzzRange& range) {
+  constexpr std::size_t kMostEngines = 6;
+  for (std::uint64_t seed = range.first; seed < range.first + range.count; ++seed) {
+    bool more = true;
+    for (std::size_t rank = 0; rank < kMostEngines && more; ++rank)
+      report.run("attention, engine " + std::to_string(rank), seed,
+                 [&] { return check_attention(zoo_heads(seed), seed, rank, more); });
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -192,14 +270,20 @@ int main(int argc, char** argv) {
   const Kind kind = what == "ops"          ? check_ops
                     : what == "programs"   ? check_programs
                     : what == "transforms" ? check_transforms
+                    : what == "attention"  ? check_attentions
                                            : nullptr;
   if (kind == nullptr) {
-    std::fprintf(stderr, "device_check: ops, programs or transforms, then FIRST and COUNT of the seeds\n");
+    std::fprintf(stderr,
+                 "device_check: ops, programs, transforms or attention, then FIRST and COUNT of the seeds\n");
     return 2;
   }
   try {
     const testing::FuzzRange range = testing::fuzz_range(argc - 1, argv + 1);
     const runtime::cuda::Context context;  // stays while engines come and go
+    if (const auto missing = codegen::cudnn_missing(); missing && what == "attention") {
+      std::printf("attention by cuDNN: not run, %s\n", missing->c_str());
+      return 0;
+    }
     Report report;
     kind(report, range);
     return report.finish(context.facts().name);

@@ -9,7 +9,8 @@ namespace rewire::fake_cuda {
 
 std::vector<std::pair<std::string, std::string>> environment() {
   std::vector<std::pair<std::string, std::string>> variables;
-  for (const char* name : {"REWIRE_CUDA_DRIVER", "REWIRE_NVRTC", "REWIRE_CUBLASLT", "REWIRE_CUFFT"})
+  for (const char* name :
+       {"REWIRE_CUDA_DRIVER", "REWIRE_NVRTC", "REWIRE_CUBLASLT", "REWIRE_CUFFT", "REWIRE_CUDNN"})
     variables.emplace_back(name, REWIRE_FAKE_CUDA_LIBRARY);
   return variables;
 }

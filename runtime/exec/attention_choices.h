@@ -1,0 +1,18 @@
+// Who computes each attention of a module's programs, and each gradient of one: our kernels, or an engine of
+// cuDNN's. Chosen once a shape, as a tuner chooses, by timing on this device; ours unless cuDNN gains 3 %.
+// The key is the shape's full name, the answer kOwnKernels or the engine's text (codegen/library). An engine
+// takes them from the record.
+#pragma once
+
+#include "runtime/exec/device_programs.h"
+#include "runtime/exec/tuner.h"
+
+namespace rewire::runtime {
+
+/// Seconds that candidates of all shapes may run together; what is left then is ours, with a line in the log.
+inline constexpr double kAttentionSeconds = 4;
+
+/// On the device of the current context. Where cuDNN is missing, refuses or fails, ours is taken.
+void choose_attention(DevicePrograms& device, Tuner& tuner);
+
+}  // namespace rewire::runtime
