@@ -42,7 +42,7 @@ constexpr const char* kCentre = R"(// centre_100x192
 //   sub at norm
 // reads 38.4 kB, writes 40.7 kB, 57.7 kflop; 3 blocks of 256 threads, 12.3 kB shared
 // 16 threads a row, 12 elements each; 16 groups walk a part's rows in turn and add up at the end, in their order
-extern "C" __global__ void __launch_bounds__(256, 2) centre(
+extern "C" __global__ void __launch_bounds__(256, 1) centre(
     const bf16* __restrict__ x,
     bf16* __restrict__ y,
     float* __restrict__ y_partials) {
@@ -99,7 +99,7 @@ constexpr const char* kScaled = R"(// scaled
 // rows (r 7)  lanes (c 12)
 // reads 369 B, writes 336 B, 84 flop; 1 block of 32 threads
 // 4 threads a row, 4 elements each; 8 rows a block
-extern "C" __global__ void __launch_bounds__(32, 32) scaled(
+extern "C" __global__ void __launch_bounds__(32, 1) scaled(
     const bool* __restrict__ flag,
     const float* __restrict__ x,
     const float* __restrict__ table,
@@ -164,7 +164,7 @@ REWIRE_DEVICE void scaled_member(
 )";
 
 constexpr const char* kTableFoot =
-    R"(extern "C" __global__ void __launch_bounds__(32, 32) scaled(void* const* __restrict__ table) {
+    R"(extern "C" __global__ void __launch_bounds__(32, 1) scaled(void* const* __restrict__ table) {
   void* const* const member = table + 5 * blockIdx.y;
   scaled_member(
       static_cast<const bool*>(member[0]),
@@ -191,7 +191,7 @@ TEST_CASE("a table's kernel finds the pointers of a block's member, and is else 
   CHECK(emit(launch, "scaled", device_target(90)).text == kScaled);
   launch.others = {{"blocks_0_scaled", {5, 1, 2, 3, 6}}, {"blocks_1_scaled", {7, 1, 2, 3, 8}}};
   const std::string alone = kScaled,
-                    entry = "extern \"C\" __global__ void __launch_bounds__(32, 32) scaled(\n";
+                    entry = "extern \"C\" __global__ void __launch_bounds__(32, 1) scaled(\n";
   const std::size_t at = alone.find(entry);
   REQUIRE(at != std::string::npos);
   const KernelSource source = emit(launch, "scaled", device_target(90));
