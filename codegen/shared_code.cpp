@@ -201,7 +201,8 @@ void share_code(Program& program) {
   };
   // Buffers are named in the order of the launches.
   std::map<std::size_t, std::vector<bool>> taken;
-  for (auto& [size, candidates] : sizes) {
+  for (auto& of_one_size : sizes) {
+    std::vector<Candidate>& candidates = of_one_size.second;
     const bool alike = std::all_of(candidates.begin(), candidates.end(), [&](const Candidate& candidate) {
       return candidate.numbers == candidates[0].numbers;
     });
