@@ -71,6 +71,8 @@ typedef struct rewire_value {
   uint32_t call;
 } rewire_value;
 
+/* dtypes: floats of 64, 32 and 16 bits (bf16: f32's range; f16: IEEE half), signed integers, bytes, truth
+ * values. */
 enum { REWIRE_F64, REWIRE_F32, REWIRE_BF16, REWIRE_F16, REWIRE_I64, REWIRE_I32, REWIRE_U8, REWIRE_I1 };
 #define REWIRE_MAX_RANK 8
 
@@ -118,14 +120,14 @@ typedef struct rewire_op {
 typedef struct rewire_join {
   uint32_t size;
   int32_t batch_axis, token_axis, channel_axis; /* of stream and branch */
-  int64_t block, stage;
-  int64_t join_index, join_count; /* over all joins of the scope, whatever the user's filters */
-  int64_t heads;                  /* 0 where there are none */
-  const char* name;               /* "blocks.3.attn"; "decoder_blocks.3.attn" */
-  const char* site;               /* "attn", "mlp", "conv" */
-  const char* scope;              /* "encoder", "decoder" */
-  const char* last_weight;        /* the weight that ends the branch */
-  const char* shortcut_owner;     /* the plugin that claimed the slot; "" while unclaimed */
+  int64_t block, stage;                         /* from 0; stage 0 where a network has none */
+  int64_t join_index, join_count;               /* over all joins of the scope, whatever the user's filters */
+  int64_t heads;                                /* 0 where there are none */
+  const char* name;                             /* "blocks.3.attn"; "decoder_blocks.3.attn" */
+  const char* site;                             /* "attn", "mlp", "conv" */
+  const char* scope;                            /* "encoder", "decoder" */
+  const char* last_weight;                      /* the weight that ends the branch */
+  const char* shortcut_owner;                   /* the plugin that claimed the slot; "" while unclaimed */
   const char* branch_owner;
   rewire_value stream;      /* x, before the join */
   rewire_value branch;      /* f, the branch's output after drop path */
@@ -144,11 +146,11 @@ typedef struct rewire_weight {
   uint32_t size;
   int32_t trainable; /* 0 or 1 */
   int32_t decay;     /* in the weight-decay group: 0 or 1 */
-  uint32_t reserved;
-  int64_t block;    /* -1 outside the blocks */
-  const char* name; /* "blocks.3.attn.qkv.weight" */
-  const char* role; /* "norm", "qkv", "proj", "fc1", "fc2", "conv", "layer_scale", ... */
-  const char* site; /* "" outside a branch */
+  uint32_t reserved; /* 0 */
+  int64_t block;     /* -1 outside the blocks */
+  const char* name;  /* "blocks.3.attn.qkv.weight" */
+  const char* role;  /* "norm", "qkv", "proj", "fc1", "fc2", "conv", "layer_scale", ... */
+  const char* site;  /* "" outside a branch */
   rewire_type type;
 } rewire_weight;
 
@@ -166,13 +168,14 @@ enum {
 typedef struct rewire_new_weight {
   const char* name;
   const rewire_type* type;
-  uint32_t init;
-  int32_t trainable;
-  int32_t decay;
-  uint32_t reserved;
-  double a, b;
+  uint32_t init;     /* REWIRE_INIT_… */
+  int32_t trainable; /* 0 or 1 */
+  int32_t decay;     /* 1: in the weight-decay group */
+  uint32_t reserved; /* 0 */
+  double a, b;       /* what `init` says */
 } rewire_new_weight;
 
+/* Levels of a message in the user's log, which shows information and warnings unless it is told otherwise. */
 enum { REWIRE_LOG_DEBUG, REWIRE_LOG_INFO, REWIRE_LOG_WARNING };
 
 /* The host's functions. [R]: in rewrite only, [I]: in initialise only, else in both. `join` counts from 0
@@ -182,7 +185,8 @@ typedef struct rewire_host {
   uint32_t size;
   uint32_t abi;
 
-  /* The parameters in force, parsed and validated against the schema. */
+  /* The parameters in force, parsed and validated against the schema; 0 on failure: a name that the schema
+   * has not, or another kind. error() tells a 0 that is meant. */
   int32_t (*get_bool)(rewire_call, const char* name);
   int64_t (*get_int)(rewire_call, const char* name);
   double (*get_float)(rewire_call, const char* name);
@@ -204,11 +208,13 @@ typedef struct rewire_host {
 
   /* Values. New ops stand right before the join; they may use what stands before them. [R] */
   int32_t (*type)(rewire_call, rewire_value value, rewire_type* out);
+  /* result_count is what rewire_ops.txt has; results holds as many. */
   int32_t (*emit)(rewire_call, uint32_t join, const rewire_op* op, rewire_value* results,
                   uint32_t result_count);
   rewire_value (*is_training)(rewire_call, uint32_t join); /* i1 scalar */
   /* Uniform in [0, 1), new numbers every step; a stream of its own, named after join, plugin and `name`. */
   rewire_value (*rng_stream)(rewire_call, uint32_t join, const char* name, const rewire_type* type);
+  /* A weight as a value: a new one; any of the module. */
   rewire_value (*add_weight)(rewire_call, uint32_t join, const rewire_new_weight* weight);
   rewire_value (*weight_value)(rewire_call, uint32_t join, const char* full_name);
 
@@ -244,11 +250,11 @@ typedef struct rewire_host {
 } rewire_host;
 
 enum {
-  REWIRE_PARAMETER_BOOL,
-  REWIRE_PARAMETER_INT,
-  REWIRE_PARAMETER_FLOAT,
-  REWIRE_PARAMETER_ENUM,
-  REWIRE_PARAMETER_STR
+  REWIRE_PARAMETER_BOOL,  /* true or false */
+  REWIRE_PARAMETER_INT,   /* 64 bits, with bounds */
+  REWIRE_PARAMETER_FLOAT, /* a double, with bounds */
+  REWIRE_PARAMETER_ENUM,  /* one of `values` */
+  REWIRE_PARAMETER_STR    /* any text */
 };
 #define REWIRE_MIN 1u          /* min is a bound */
 #define REWIRE_MAX 2u          /* max is a bound */

@@ -38,6 +38,8 @@ class Error : public std::runtime_error {
 /// Shapes (outermost extent first, each at least 1) and lists of axes.
 using Ints = std::vector<std::int64_t>;
 
+/// Element types: floats of 64, 32 and 16 bits (bf16 with f32's range, f16 with more precision), signed
+/// integers, bytes, truth values.
 enum class DType : std::uint32_t {
   f64 = REWIRE_F64,
   f32 = REWIRE_F32,
@@ -141,8 +143,8 @@ inline rewire_attribute to_c(const Attribute& attribute) {
 
 }  // namespace detail
 
-/// A tensor value. It remembers the latest join that went into it: what is computed from it stands right
-/// before that join, after all that it reads.
+/// A tensor value, or none, which converts to false. It remembers the latest join that went into it: what is
+/// computed from it stands right before that join, after all that it reads. A copy is the same tensor.
 class Value {
  public:
   Value() = default;
@@ -150,6 +152,7 @@ class Value {
       : context_(context), join_(join), handle_(handle) {}
   explicit operator bool() const { return handle_.call != 0; }
 
+  /// Dtype and shape; throws where there is no value.
   Type type() const {
     rewire_type type;
     if (!*this) context_.fail();
@@ -159,6 +162,7 @@ class Value {
   Ints shape() const { return type().shape; }
   DType dtype() const { return type().dtype; }
 
+  // What emit() hands to the host: the call it belongs to, the join it stands at, the host's own name for it.
   detail::Context context() const { return context_; }
   std::uint32_t join() const { return join_; }
   rewire_value handle() const { return handle_; }
@@ -203,7 +207,9 @@ inline std::vector<Value> emit(Context context, std::uint32_t join, const char* 
 // --- Ops: any op of the boundary by name, the usual ones as functions
 // -----------------------------------------
 
-/// The first result of the op. At least one operand; Join::emit serves ops that have none.
+/// The first result of the op, by the name and with the attributes that rewire_ops.txt has; `type` where it
+/// says "typed". At least one operand; Join::emit serves ops that have none. Error, with the host's words,
+/// for operands or attributes that do not fit.
 inline Value emit(const char* op, std::initializer_list<Value> operands,
                   std::initializer_list<Attribute> attributes = {}, const std::optional<Type>& type = {}) {
   std::uint32_t join = 0;
@@ -218,6 +224,7 @@ inline Value constant_like(const Value& x, double value) {
   return detail::emit(x.context(), x.join(), "constant", {}, attributes, Type{x.dtype(), {}}, 1).front();
 }
 
+// Pointwise: operands broadcast as NumPy's do and have one dtype; a number takes that of the value beside it.
 // clang-format off
 inline Value operator-(const Value& x) { return emit("neg", {x}); }
 inline Value operator+(const Value& a, const Value& b) { return emit("add", {a, b}); }
@@ -241,16 +248,21 @@ inline Value rsqrt(const Value& x) { return emit("rsqrt", {x}); }
 inline Value tanh(const Value& x) { return emit("tanh", {x}); }
 inline Value erf(const Value& x) { return emit("erf", {x}); }
 inline Value sigmoid(const Value& x) { return emit("sigmoid", {x}); }
+/// The exact form, by erf; emit("gelu", {x}, {{"approximate", "tanh"}}) is the other.
 inline Value gelu(const Value& x) { return emit("gelu", {x}); }
 inline Value silu(const Value& x) { return emit("silu", {x}); }
+/// x; no gradient goes back through it.
 inline Value stop_gradient(const Value& x) { return emit("stop_gradient", {x}); }
+// At a tie each operand gets half the gradient.
 inline Value maximum(const Value& a, const Value& b) { return emit("maximum", {a, b}); }
 inline Value minimum(const Value& a, const Value& b) { return emit("minimum", {a, b}); }
+/// a > 0, or b a whole number.
 inline Value pow(const Value& a, const Value& b) { return emit("pow", {a, b}); }
-/// direction: lt le gt ge eq ne
+/// An i1 tensor. direction: lt le gt ge eq ne.
 inline Value compare(const char* direction, const Value& a, const Value& b) {
   return emit("compare", {a, b}, {{"direction", direction}});
 }
+/// Where `condition` (i1) holds if_true, else if_false.
 inline Value select(const Value& condition, const Value& if_true, const Value& if_false) {
   return emit("select", {condition, if_true, if_false});
 }
@@ -268,7 +280,8 @@ inline Value at_least_f32(const Value& x) {
   return dtype == DType::bf16 || dtype == DType::f16 ? cast(x, DType::f32) : x;
 }
 
-// Reductions keep their axes with extent 1; a negative axis counts from the end.
+// Reductions keep their axes with extent 1; a negative axis counts from the end. Of max, ties share the
+// gradient evenly.
 inline Value sum(const Value& x, const Ints& axes) {
   return emit("sum", {x}, {{"axes", axes}});
 }
@@ -285,9 +298,11 @@ inline Value mean(const Value& x, const Ints& axes) {
   return total / (elements(x) / elements(total));
 }
 
+/// exp(x - max) over its sum along the axis; the shape of x.
 inline Value softmax(const Value& x, std::int64_t axis) {
   return emit("softmax", {x}, {{"axis", axis}});
 }
+/// The same elements in row-major order; `shape` has as many.
 inline Value reshape(const Value& x, const Ints& shape) {
   return emit("reshape", {x}, {}, Type{x.dtype(), shape});
 }
@@ -304,7 +319,8 @@ inline Value slice(const Value& x, std::int64_t axis, std::int64_t start, std::i
   limits.at(i) = limit;
   return emit("slice", {x}, {{"starts", starts}, {"limits", limits}});
 }
-/// [..., m, k] times [..., k, n]; transpose_x: stored with its last two axes swapped.
+/// [..., m, k] times [..., k, n] is [..., m, n]; leading axes are equal, or b has rank 2 and serves them all.
+/// transpose_a, transpose_b: stored with its last two axes swapped.
 inline Value matmul(const Value& a, const Value& b, bool transpose_a = false, bool transpose_b = false) {
   return emit("matmul", {a, b}, {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
 }
@@ -312,18 +328,22 @@ inline Value matmul(const Value& a, const Value& b, bool transpose_a = false, bo
 // --- Joins and weights
 // --------------------------------------------------------------------------------------
 
-/// How a new weight begins: drawn from the seed and the weight's name.
+/// How a new weight begins: drawn from the seed and the weight's name. Made by its functions.
 struct Init {
-  std::uint32_t kind = REWIRE_INIT_ZEROS;
+  std::uint32_t kind = REWIRE_INIT_ZEROS;  // REWIRE_INIT_…, which says what a and b are
   double a = 0;
   double b = 0;
 
   static Init zeros() { return {}; }
   static Init ones() { return {REWIRE_INIT_ONES, 0, 0}; }
   static Init constant(double value) { return {REWIRE_INIT_CONSTANT, value, 0}; }
+  /// Mean 0.
   static Init normal(double std) { return {REWIRE_INIT_NORMAL, std, 0}; }
+  /// Mean 0, nothing beyond -cut and cut, which are in the weight's units, not in deviations.
   static Init trunc_normal(double std, double cut) { return {REWIRE_INIT_TRUNC_NORMAL, std, cut}; }
+  /// In [low, high).
   static Init uniform(double low, double high) { return {REWIRE_INIT_UNIFORM, low, high}; }
+  /// In +-sqrt(6 / (fan in + fan out)) (Glorot and Bengio, 2010); the fans are the last two axes, out by in.
   static Init xavier_uniform() { return {REWIRE_INIT_XAVIER_UNIFORM, 0, 0}; }
 };
 
@@ -336,8 +356,8 @@ struct Weight {
   std::string role;         // "norm", "qkv", "proj", "fc1", "fc2", "conv", ...
   std::string site;         // of the branch that it belongs to; "" outside
   std::int64_t block = -1;  // -1 outside the blocks
-  bool trainable = false;
-  bool decay = false;
+  bool trainable = false;   // an optimizer changes it
+  bool decay = false;       // in the weight-decay group
   Type type;
 
   explicit Weight(const rewire_weight& weight)
@@ -349,6 +369,7 @@ struct Weight {
         decay(weight.decay != 0),
         type(detail::from_c(weight.type)) {}
 
+  /// How many numbers it has: the product of its extents.
   std::size_t elements() const {
     std::size_t count = 1;
     for (std::int64_t extent : type.shape) count *= static_cast<std::size_t>(extent);
@@ -437,7 +458,8 @@ class Join {
     return result;
   }
 
-  // Setting or clearing a slot claims it; a path claims nothing.
+  // Setting or clearing a slot claims it: Error where another plugin has. A path claims nothing. Each takes a
+  // value of the stream's type.
   void set_shortcut(const Value& v) const { set(context_.host->set_shortcut, v); }
   void clear_shortcut() const { context_.check(context_.host->clear_shortcut(context_.call, index_)); }
   void set_branch(const Value& v) const { set(context_.host->set_branch, v); }
@@ -448,15 +470,16 @@ class Join {
              std::initializer_list<Attribute> attributes = {}, const std::optional<Type>& type = {}) const {
     return detail::emit(context_, index_, op, operands, attributes, type, 1).front();
   }
+  /// v everywhere.
   Value constant(double v, const Type& type) const { return emit("constant", {}, {{"value", v}}, type); }
-  /// i1 scalar.
+  /// i1 scalar: whether this is a step of training; evaluation and inference: no.
   Value is_training() const { return take(context_.host->is_training(context_.call, index_)); }
   /// Uniform in [0, 1), new numbers every step, one stream a (join, plugin, name).
   Value rng_stream(const char* stream_name, const Type& type) const {
     const rewire_type c_type = detail::to_c(type);
     return take(context_.host->rng_stream(context_.call, index_, stream_name, &c_type));
   }
-  /// Adds "blocks.3.join_attn.<name>".
+  /// Adds "blocks.3.join_attn.<name>", of this type, and gives its value.
   Value add_weight(const char* weight_name, const Type& type, Init init, Group group) const {
     const rewire_type c_type = detail::to_c(type);
     rewire_new_weight weight{};
@@ -515,6 +538,7 @@ class Call {
  public:
   Call(const rewire_host* host, rewire_call call) : context_{host, call} {}
 
+  // A parameter that the schema has, of that kind; Error for a name or kind that it has not.
   bool get_bool(const char* name) const {
     return context_.checked(context_.host->get_bool(context_.call, name)) != 0;
   }
@@ -528,8 +552,10 @@ class Call {
   std::string get_text(const char* name) const {
     return context_.checked(context_.host->get_text(context_.call, name));
   }
+  /// The run's.
   std::uint64_t seed() const { return context_.checked(context_.host->seed(context_.call)); }
 
+  /// The joins that pass the user's filters, in the order of the network.
   std::vector<Join> joins() const {
     const std::uint32_t count = context_.checked(context_.host->join_count(context_.call));
     std::vector<Join> result;
@@ -537,6 +563,8 @@ class Call {
     return result;
   }
 
+  /// Of each matrix, rows >= cols: q [rows, cols] with orthonormal columns, r [cols, cols] upper triangular
+  /// with a diagonal >= 0.
   Qr qr(std::span<const double> a, std::size_t count, std::size_t rows, std::size_t cols) const {
     if (a.size() != count * rows * cols)
       throw std::logic_error("qr: the matrices' sizes do not fit their numbers");
@@ -545,6 +573,8 @@ class Call {
         context_.host->qr(context_.call, count, rows, cols, a.data(), result.q.data(), result.r.data()));
     return result;
   }
+  /// Of each matrix, k = min(rows, cols): u [rows, k], its columns' largest entries > 0; s [k], descending;
+  /// vt [k, cols].
   Svd svd(std::span<const double> a, std::size_t count, std::size_t rows, std::size_t cols) const {
     if (a.size() != count * rows * cols)
       throw std::logic_error("svd: the matrices' sizes do not fit their numbers");
@@ -556,7 +586,8 @@ class Call {
     return result;
   }
 
-  /// Of each matrix u [rows, largest], s [largest], vt [largest, cols].
+  /// The first `largest` triples alone, several times as fast where they are few: of each matrix u [rows,
+  /// largest], s [largest], vt [largest, cols].
   Svd svd_of_largest(std::span<const double> a, std::size_t count, std::size_t rows, std::size_t cols,
                      std::size_t largest) const {
     if (a.size() != count * rows * cols || largest > std::min(rows, cols))
@@ -568,6 +599,7 @@ class Call {
     return result;
   }
 
+  /// A line of the user's log, after the plugin's name. level: REWIRE_LOG_DEBUG, _INFO or _WARNING.
   void log(std::uint32_t level, const std::string& message) const {
     context_.host->log(context_.call, level, message.c_str());
   }
@@ -599,14 +631,17 @@ class Initialise : public Call {
     }
     return result;
   }
+  /// Its values, row-major, as doubles whatever its dtype.
   std::vector<double> read(const Weight& weight) const {
     std::vector<double> data(weight.elements());
     context_.check(context_.host->read_weight(context_.call, weight.name.c_str(), data.data(), data.size()));
     return data;
   }
+  /// The same the other way; `data` has one number an element.
   void write(const Weight& weight, std::span<const double> data) const {
     context_.check(context_.host->write_weight(context_.call, weight.name.c_str(), data.data(), data.size()));
   }
+  // Functions of the seed, the plugin's name, `stream` and the index alone.
   /// Uniform in [0, 1).
   std::vector<double> uniform(const std::string& stream, std::size_t count) const {
     return draw(context_.host->draw_uniform, stream, count);
@@ -657,7 +692,7 @@ constexpr rewire_parameter float_parameter(const char* name, const char* default
                                            Bounds bounds = {}) {
   return {name, default_value, doc, nullptr, REWIRE_PARAMETER_FLOAT, bounds.flags, bounds.min, bounds.max};
 }
-/// values: "feature|global"
+/// values, one of which it takes: "feature|global"
 constexpr rewire_parameter enum_parameter(const char* name, const char* default_value, const char* values,
                                           const char* doc) {
   return {name, default_value, doc, values, REWIRE_PARAMETER_ENUM, 0, 0, 0};
@@ -665,6 +700,7 @@ constexpr rewire_parameter enum_parameter(const char* name, const char* default_
 constexpr rewire_parameter text_parameter(const char* name, const char* default_value, const char* doc) {
   return {name, default_value, doc, nullptr, REWIRE_PARAMETER_STR, 0, 0, 0};
 }
+/// The schema of a plugin that has none.
 inline constexpr std::span<const rewire_parameter> kNoParameters;
 
 namespace detail {
