@@ -82,8 +82,7 @@ struct KernelCompiler::Impl {
 
   LoopProgram program(const tile::Kernel& kernel) const {
     tile::verify(kernel);
-    const int width = kernel.schedule.vector_width > 0 ? kernel.schedule.vector_width : target.vector_width;
-    return build_loop_program(kernel, width);
+    return build_loop_program(kernel, target.vector_width);
   }
 
   CpuTarget target;

@@ -406,10 +406,7 @@ class Planner {
       for (const Step& inner : step.loop->body) {
         if (!inner.loop) cost += node_cost(program_, at(inner.node));
       }
-      step.loop->unroll = program_.kernel.schedule.unroll > 0 ? program_.kernel.schedule.unroll
-                          : cost <= kLightWork                ? 4
-                          : cost <= kMediumWork               ? 2
-                                                              : 1;
+      step.loop->unroll = cost <= kLightWork ? 4 : cost <= kMediumWork ? 2 : 1;
     }
   }
 

@@ -64,11 +64,6 @@ class Printer {
     } else {
       order_of_axes();
     }
-    const Schedule& schedule = kernel_.schedule;
-    if (schedule.vector_width || schedule.unroll || schedule.warps || schedule.rows_per_block) {
-      write("  schedule vector_width {} unroll {} warps {} rows_per_block {}\n", schedule.vector_width,
-            schedule.unroll, schedule.warps, schedule.rows_per_block);
-    }
     for (std::size_t i = 0; i < kernel_.arguments.size(); ++i) {
       const Argument& argument = kernel_.arguments[i];
       write("  {} {} {}\n",

@@ -142,14 +142,6 @@ struct Argument {
   ArgumentUse use = ArgumentUse::read;
 };
 
-/// Data beside the program: how the printers cut it. Zero: the printer's default.
-struct Schedule {
-  std::int32_t vector_width = 0;  // lanes of a vector
-  std::int32_t unroll = 0;        // vectors in flight along the vector axis
-  std::int32_t warps = 0;         // GPU
-  std::int32_t rows_per_block = 0;
-};
-
 struct Kernel {
   std::string name;                 // readable, unique in its program: "join_norm_3200x192"
   std::vector<std::string> origin;  // provenance lines: the IR ops it fuses, "%12 residual blocks.3.attn"
@@ -159,7 +151,6 @@ struct Kernel {
   std::vector<ValueInfo> values;
   std::vector<Node> prologue, body, epilogue;
   std::vector<Carried> carried;
-  Schedule schedule;
 
   std::int64_t instances() const;  // product of the outer extents x partitions
   std::int64_t row_count() const;  // product of the row extents; 1 without row axes

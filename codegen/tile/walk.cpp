@@ -12,10 +12,6 @@ TileValue result_of(const Node& node) {
       node);
 }
 
-void set_result(Node& node, TileValue value) {
-  std::visit(Overloaded{[](Store&) {}, [&](auto& other) { other.result = value; }}, node);
-}
-
 std::vector<TileValue> operands_of(const Node& node) {
   std::vector<TileValue> operands =
       std::visit(Overloaded{[](const Load& n) { return std::vector{n.index}; },

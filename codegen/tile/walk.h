@@ -19,7 +19,6 @@ Overloaded(Functions...) -> Overloaded<Functions...>;
 
 /// Invalid for a Store.
 TileValue result_of(const Node& node);
-void set_result(Node& node, TileValue value);
 /// In order; a gather's index, a store's predicate and the halves of a stream included when valid.
 std::vector<TileValue> operands_of(const Node& node);
 /// Load, Store and Random have one.

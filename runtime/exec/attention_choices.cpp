@@ -24,8 +24,6 @@ using cuda::Address;
 
 constexpr std::size_t kTimedEngines = 2;  // of cuDNN's that are timed: the heuristic's first
 constexpr const char* kToTimeAttention = "to time attention";
-/// A byte of which every type makes numbers that are neither 0 nor large.
-constexpr unsigned char kNumbers = 0x3C;
 
 /// The program of one attention over buffers of its own, in the order of AttentionMemory, and our kernels.
 class Trial {
@@ -79,7 +77,7 @@ class AttentionBench {
         timer_(stream, kToTimeAttention, 1 + kTimedEngines) {
     for (const codegen::Buffer& buffer : trial_.program().buffers) {
       memory_.emplace_back(buffer.type.bytes(), kToTimeAttention);
-      stream_.fill(memory_.back().address(), kNumbers, memory_.back().bytes(), kToTimeAttention);
+      stream_.fill(memory_.back().address(), kTimedByte, memory_.back().bytes(), kToTimeAttention);
     }
     std::vector<const codegen::KernelLaunch*> list;
     for (const codegen::KernelLaunch& launch : trial_.launches()) list.push_back(&launch);

@@ -11,6 +11,10 @@
 
 namespace rewire::runtime {
 
+/// The byte of which memory is made that work is timed on: as a number of any floating type neither 0 nor
+/// large.
+inline constexpr unsigned char kTimedByte = 0x3C;
+
 class GraphTimer {
  public:
   /// For so many works, each known by its number. `purpose`, for messages: "to time matrix products". The

@@ -17,8 +17,6 @@ using codegen::DeviceGemm;
 using codegen::DeviceGemmShape;
 
 constexpr int kCandidates = 8;
-/// A byte of which every type makes numbers that are neither 0 nor large.
-constexpr unsigned char kNumbers = 0x3C;
 
 /// The bytes from the first to the last element of a matrix of every batch.
 std::int64_t bytes_of(const DeviceGemmShape& shape, const DeviceGemmShape::Matrix& matrix, std::int64_t rows,
@@ -46,7 +44,7 @@ class GemmBench {
     }
     workspace_ = cuda::DeviceMemory(workspace, kMemory);
     for (const cuda::DeviceMemory* memory : {&a_, &b_, &c_, &bias_})
-      stream.fill(memory->address(), kNumbers, memory->bytes(), kPurpose);
+      stream.fill(memory->address(), kTimedByte, memory->bytes(), kPurpose);
   }
 
   /// Seconds a product.

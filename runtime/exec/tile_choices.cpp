@@ -27,8 +27,7 @@ using cuda::Address;
 constexpr std::size_t kSchedules = 6;      // of a kernel
 constexpr double kShare = 0.002;           // of what a program's kernels cost: less is not worth asking
 constexpr double kOperationsOfAByte = 20;  // that a GPU computes while it moves one
-// Bytes of which memory is made: floats near 0.01, whole numbers of like bytes, truth values that hold.
-constexpr unsigned char kFloats = 0x3C, kWholeNumbers = 0x01;
+constexpr unsigned char kWholeNumbers = 0x01;  // whole numbers of like bytes, truth values that hold
 constexpr const char* kKernelMemory = "timing kernels";
 constexpr const char* kKernelPurpose = "to time kernels";
 
@@ -79,7 +78,7 @@ class TileBench {
 
   void fill(const Place& place) const {
     stream_.fill(memory_.address() + static_cast<Address>(place.offset),
-                 place.floats ? kFloats : kWholeNumbers, place.bytes, kKernelPurpose);
+                 place.floats ? kTimedByte : kWholeNumbers, place.bytes, kKernelPurpose);
   }
 
   /// A table's kernel takes the address of its members' pointers.

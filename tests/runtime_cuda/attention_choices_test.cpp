@@ -11,7 +11,7 @@
 #include "ir/error.h"
 #include "runtime/exec/cuda_engine.h"
 #include "runtime/exec/gemm_choices.h"
-#include "tests/fake_cuda/use.h"
+#include "tests/runtime_cuda/fake_run.h"
 #include "tests/support/accuracy.h"
 #include "tests/support/attention_module.h"
 #include "tests/support/bf16_tensors.h"
@@ -25,19 +25,6 @@ using Heads = testing::AttentionHeads;
 
 constexpr const char* kFirst = "cuDNN 9.99.0 engine 1, knobs 24=7";
 constexpr const char* kSecond = "cuDNN 9.99.0 engine 2, knobs";
-
-const fake_cuda::Controls& fake() {
-  return fake_cuda::use();
-}
-
-class Clean {
- public:
-  Clean() { fake().reset(); }
-  ~Clean() {
-    CHECK(std::string(fake().live()).empty());
-    CHECK(std::string(fake().faults()).empty());
-  }
-};
 
 ir::Module example(const Heads& heads, ir::DType dtype = ir::DType::bf16) {
   return testing::attention_module(heads, 0.3, dtype);
@@ -97,12 +84,6 @@ TensorMap results(const ir::Module& module, const ChoiceRecord& choices) {
   engine_options.choices = choices;
   engine_options.check_memory = true;
   return make_cuda_engine(module, engine_options)->run("main", inputs_of(module));
-}
-
-bool same_bits(const TensorMap& a, const TensorMap& b) {
-  return std::ranges::equal(a, b, [](const auto& x, const auto& y) {
-    return std::ranges::equal(x.second.bytes(), y.second.bytes());
-  });
 }
 
 void check_against_evaluator(const ir::Module& module, const TensorMap& actual) {

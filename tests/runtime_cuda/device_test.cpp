@@ -10,7 +10,7 @@
 #include "codegen/cuda/emit.h"
 #include "codegen/cuda/nvrtc.h"
 #include "ir/error.h"
-#include "tests/fake_cuda/use.h"
+#include "tests/runtime_cuda/fake_run.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 
@@ -52,19 +52,8 @@ float at(const PinnedMemory& memory, std::size_t index) {
   return value;
 }
 
-/// A test begins with nothing counted and ends with nothing wrong.
-class Clean {
- public:
-  Clean() { fake_cuda::use().reset(); }
-  ~Clean() {
-    fake_cuda::use().order(0);
-    CHECK(std::string(fake_cuda::use().live()).empty());
-  }
-  static std::string faults() { return fake_cuda::use().faults(); }
-};
-
 TEST_CASE("a device tells what kernels are made for") {
-  const Clean clean;
+  const NothingLost lost_nothing;
   REQUIRE_FALSE(driver_missing());
   CHECK(device_count() == 1);
   const DeviceFacts facts = device_facts(0);
@@ -80,8 +69,8 @@ TEST_CASE("a device tells what kernels are made for") {
 
 TEST_CASE("work on a stream runs in order, and not before somebody waits") {
   for (const unsigned long order : {0UL, 1UL, 2UL, 3UL}) {
-    const Clean clean;
-    fake_cuda::use().order(order);
+    const NothingLost lost_nothing;
+    fake().order(order);
     const Context context;
     const Module module = load();
     const Stream stream;
@@ -94,14 +83,14 @@ TEST_CASE("work on a stream runs in order, and not before somebody waits") {
     if (order == 0) CHECK(at(out, 7) == 7);
     stream.synchronise("after the test");
     CHECK(at(out, 7) == 14);
-    CHECK(Clean::faults().empty());
+    CHECK(std::string(fake().faults()).empty());
   }
 }
 
 TEST_CASE("a stream waits for an event of another") {
   for (const unsigned long order : {0UL, 1UL, 2UL, 3UL, 4UL}) {
-    const Clean clean;
-    fake_cuda::use().order(order);
+    const NothingLost lost_nothing;
+    fake().order(order);
     const Context context;
     const Stream first, second;
     const Event copied, untouched;
@@ -122,7 +111,7 @@ TEST_CASE("a stream waits for an event of another") {
 }
 
 TEST_CASE("a graph runs what was captured, in that order, at each launch and not before") {
-  const Clean clean;
+  const NothingLost lost_nothing;
   const Context context;
   const Module module = load();
   const Stream stream;
@@ -136,19 +125,19 @@ TEST_CASE("a graph runs what was captured, in that order, at each launch and not
     stream.copy(x.address(), z.address(), kBytes, "of z");
   });
   stream.synchronise("");
-  CHECK(std::string(fake_cuda::use().trace()) == "stream 1: copy to the device 128\n");
+  CHECK(std::string(fake().trace()) == "stream 1: copy to the device 128\n");
   for (int run = 0; run < 2; ++run) graph.launch(stream, "of the test");
   stream.copy_out(out.bytes().data(), x.address(), kBytes, "of x");
   stream.synchronise("");
   CHECK(at(out, 3) == 2 * 32 * (2 * 31 * 16));
   const std::string once = "stream 1: twice\nstream 1: sum\nstream 1: copy 128\n";
-  CHECK(std::string(fake_cuda::use().trace()) ==
+  CHECK(std::string(fake().trace()) ==
         "stream 1: copy to the device 128\n" + once + once + "stream 1: copy to the host 128\n");
-  CHECK(Clean::faults().empty());
+  CHECK(std::string(fake().faults()).empty());
 }
 
 TEST_CASE("waiting and allocating while a stream is captured are errors, and end the capture") {
-  const Clean clean;
+  const NothingLost lost_nothing;
   const Context context;
   const Stream stream;
   CHECK(test::message_of<RuntimeFailure>(
@@ -168,14 +157,14 @@ TEST_CASE("waiting and allocating while a stream is captured are errors, and end
 }
 
 TEST_CASE("an error has the call's name, the driver's words, what it was for and a way out") {
-  const Clean clean;
+  const NothingLost lost_nothing;
   const Context context;
   CHECK(test::message_of<RuntimeFailure>(
             [] { const DeviceMemory much(std::int64_t{6} << 30, "the arena of program 'step'"); }) ==
         "cuMemAlloc of 6.44 GB for the arena of program 'step': CUDA_ERROR_OUT_OF_MEMORY (out of memory); "
         "use a smaller "
         "train.batch, or end what else uses the device");
-  fake_cuda::use().fail("cuStreamCreate", 2, 12345);
+  fake().fail("cuStreamCreate", 2, 12345);
   const Stream stream;
   CHECK(test::message_of<RuntimeFailure>([] { const Stream other; }) == "cuStreamCreate: error 12345");
   const Module module = load();
@@ -186,7 +175,7 @@ TEST_CASE("an error has the call's name, the driver's words, what it was for and
 }
 
 TEST_CASE("the fake finds memory and streams that are gone") {
-  const Clean clean;
+  const NothingLost lost_nothing;
   const Context context;
   const Stream stream;
   const PinnedMemory in = counted();
@@ -197,33 +186,33 @@ TEST_CASE("the fake finds memory and streams that are gone") {
   }
   stream.copy_in(gone, in.bytes().data(), kBytes, "of x");
   CHECK_THROWS_AS(stream.synchronise(""), RuntimeFailure);
-  CHECK(Clean::faults() ==
+  CHECK(std::string(fake().faults()) ==
         "copy to the device: 128 bytes do not lie within one living allocation of device memory\n");
   // As after a crash of a kernel, nothing works any more.
   CHECK_THROWS_AS(DeviceMemory(12, "y"), RuntimeFailure);
-  fake_cuda::use().reset();
+  fake().reset();
   CHECK(driver().free.status(gone) == 1);
   CHECK(driver().destroy_stream.status(&gone) == 400);
-  CHECK(Clean::faults() ==
+  CHECK(std::string(fake().faults()) ==
         "cuMemFree_v2: no allocation begins at this address\ncuStreamDestroy_v2: no such stream, or it was "
         "destroyed\n");
 }
 
 TEST_CASE("the fake names what outlives the context") {
-  fake_cuda::use().reset();
+  fake().reset();
   Address address = 0;
   {
     const Context context;
     driver().allocate("", &address, 12);
   }
-  CHECK(std::string(fake_cuda::use().faults()) ==
+  CHECK(std::string(fake().faults()) ==
         "cuDevicePrimaryCtxRelease_v2: still there: 12 bytes of device memory\n\n");
   const Context context;
   driver().free("", address);
 }
 
 TEST_CASE("memory is NaN until it is written") {
-  const Clean clean;
+  const NothingLost lost_nothing;
   const Context context;
   const Stream stream;
   const DeviceMemory x(kBytes, "x");

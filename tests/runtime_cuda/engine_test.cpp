@@ -11,7 +11,7 @@
 #include "ir/error.h"
 #include "ir/philox.h"
 #include "ir/verify.h"
-#include "tests/fake_cuda/use.h"
+#include "tests/runtime_cuda/fake_run.h"
 #include "tests/support/accuracy.h"
 #include "tests/support/catch.h"
 #include "tests/support/host_noise.h"
@@ -89,27 +89,6 @@ void check_equal(const TensorMap& expected, const TensorMap& actual) {
   }
 }
 
-bool same_bits(const TensorMap& a, const TensorMap& b) {
-  return std::ranges::equal(a, b, [](const auto& x, const auto& y) {
-    return x.first == y.first && std::ranges::equal(x.second.bytes(), y.second.bytes());
-  });
-}
-
-/// A test begins with nothing counted and ends with nothing allocated and nothing wrong.
-class Clean {
- public:
-  Clean() {
-    fake().reset();
-    fake().order(0);
-  }
-  ~Clean() {
-    fake().order(0);
-    CHECK(std::string(fake().live()).empty());
-    CHECK(std::string(fake().faults()).empty());
-  }
-  static const fake_cuda::Controls& fake() { return fake_cuda::use(); }
-};
-
 std::vector<std::string> lines(const char* text) {
   std::istringstream stream(text);
   std::vector<std::string> list;
@@ -140,7 +119,7 @@ TEST_CASE("programs over one state agree with the evaluator, in any order of wha
     for (const bool check_memory : {false, true}) {
       CAPTURE(order, check_memory);
       const Clean clean;
-      Clean::fake().order(order);
+      fake().order(order);
       CudaEngineOptions options;
       options.check_memory = check_memory;
       const std::vector<TensorMap> actual = all_runs(*make_cuda_engine(module, options));
@@ -163,7 +142,7 @@ TEST_CASE("runs that nobody has waited for give what they would have given one b
   for (const unsigned long order : {0UL, 1UL, 2UL, 3UL, 4UL}) {
     CAPTURE(order);
     const Clean clean;
-    Clean::fake().order(order);
+    fake().order(order);
     const auto engine = make_cuda_engine(module);
     evaluator->write_state("weight", testing::noise({20}, 5));
     evaluator->write_state("count", HostTensor({DType::i64, {}}));
@@ -191,19 +170,19 @@ TEST_CASE("a function is captured once, and each run replays its launches in the
   const auto engine = make_cuda_engine(module);
   engine->prepare("large");
   engine->prepare("small");
-  CHECK(Clean::fake().calls("cuGraphLaunch") == 0);
+  CHECK(fake().calls("cuGraphLaunch") == 0);
   for (std::uint64_t run = 0; run < 3; ++run) {
     engine->run("small", inputs_of(7, run));
     engine->run("large", inputs_of(301, run));
   }
-  CHECK(Clean::fake().calls("cuStreamBeginCapture_v2") == 2);
-  CHECK(Clean::fake().calls("cuGraphInstantiateWithFlags") == 2);
-  CHECK(Clean::fake().calls("cuGraphLaunch") == 6);
-  const long launches = Clean::fake().calls("cuLaunchKernel");
+  CHECK(fake().calls("cuStreamBeginCapture_v2") == 2);
+  CHECK(fake().calls("cuGraphInstantiateWithFlags") == 2);
+  CHECK(fake().calls("cuGraphLaunch") == 6);
+  const long launches = fake().calls("cuLaunchKernel");
   engine->run("small", inputs_of(7, 9));
-  CHECK(Clean::fake().calls("cuLaunchKernel") == launches);
+  CHECK(fake().calls("cuLaunchKernel") == launches);
   // Seven runs of two functions that are alike but for their rows.
-  const std::vector<std::string> trace = lines(Clean::fake().trace());
+  const std::vector<std::string> trace = lines(fake().trace());
   std::vector<std::string> kernels;
   for (const std::string& line : trace) {
     if (line.find("copy") == std::string::npos && line.find("set") == std::string::npos)
@@ -264,14 +243,14 @@ TEST_CASE("kernels over many weights are one launch each, also where the arena h
   for (const unsigned long order : {0UL, 1UL, 2UL}) {
     CAPTURE(order);
     const Clean clean;
-    Clean::fake().order(order);
+    fake().order(order);
     CudaEngineOptions options;
     options.check_memory = order > 0;
     const auto engine = make_cuda_engine(module, options);
     check_equal(expected, state(*engine));
-    CHECK(Clean::fake().calls("cuStreamBeginCapture_v2") == 3);  // "small" twice, "large" once
+    CHECK(fake().calls("cuStreamBeginCapture_v2") == 3);  // "small" twice, "large" once
     // Sums of parts, their sum, the update, or fewer.
-    CHECK(Clean::fake().calls("cuLaunchKernel") <= 3 * 3);
+    CHECK(fake().calls("cuLaunchKernel") <= 3 * 3);
     for (const LaunchTime& time : engine->profile("small", inputs(700, 1), 1)) {
       CAPTURE(time.name);
       CHECK(time.launches == 1);
@@ -314,7 +293,7 @@ TEST_CASE("kernels of one structure are compiled once, and not again by another 
     const EngineReport report = engine->report();
     CHECK(report.kernels > report.unique_kernels / 2);
     CHECK(report.cache_hits == (run == 0 ? 0 : report.unique_kernels));
-    CHECK(Clean::fake().calls("nvrtcCompileProgram") == (run == 0 ? report.unique_kernels : 0));
+    CHECK(fake().calls("nvrtcCompileProgram") == (run == 0 ? report.unique_kernels : 0));
     CHECK(report.state_bytes == 512);
     CHECK(report.arena_bytes > 0);
     if (run == 0)
@@ -327,8 +306,8 @@ TEST_CASE("kernels of one structure are compiled once, and not again by another 
 /// The calls made so far, and how often.
 std::map<std::string, long> calls_so_far() {
   std::map<std::string, long> counts;
-  for (const std::string& call : lines(Clean::fake().called()))
-    counts[call] = Clean::fake().calls(call.c_str());
+  for (const std::string& call : lines(fake().called()))
+    counts[call] = fake().calls(call.c_str());
   return counts;
 }
 
@@ -355,8 +334,8 @@ void whole_life(const ir::Module& module, const std::function<void()>& before_en
 
 /// What it throws if the `nth` call of `call` fails; "": nothing.
 std::string message_when_failing(const ir::Module& module, const std::string& call, long nth) {
-  Clean::fake().reset();
-  Clean::fake().fail(call.c_str(), nth, 999);
+  fake().reset();
+  fake().fail(call.c_str(), nth, 999);
   try {
     whole_life(module, [] {});
   } catch (const std::exception& error) {
@@ -386,11 +365,11 @@ TEST_CASE(
       CHECK(message.empty() == gives_back);
       if (!gives_back) CHECK_THAT(message, REWIRE_CATCH_CONTAINS(name));
       CHECK(message.find('\n') == std::string::npos);
-      CHECK(std::string(Clean::fake().live()).empty());
-      CHECK(std::string(Clean::fake().faults()).empty());
+      CHECK(std::string(fake().live()).empty());
+      CHECK(std::string(fake().faults()).empty());
     }
   }
-  Clean::fake().reset();
+  fake().reset();
 }
 
 TEST_CASE("wrong names and types are refused as by the other engines") {

@@ -12,7 +12,7 @@
 #include "runtime/device/cuda/device.h"
 #include "runtime/exec/cuda_engine.h"
 #include "runtime/exec/fourier_choices.h"
-#include "tests/fake_cuda/use.h"
+#include "tests/runtime_cuda/fake_run.h"
 #include "tests/runtime_cuda/transforms.h"
 #include "tests/support/accuracy.h"
 #include "tests/support/catch.h"
@@ -27,24 +27,6 @@ using ir::FourierRows;
 using ir::Opcode;
 using ir::Value;
 using testing::TransformCase;
-
-const fake_cuda::Controls& fake() {
-  return fake_cuda::use();
-}
-
-/// A test begins with nothing counted and ends with nothing allocated and nothing wrong.
-class Clean {
- public:
-  Clean() {
-    fake().reset();
-    fake().order(0);
-  }
-  ~Clean() {
-    fake().order(0);
-    CHECK(std::string(fake().live()).empty());
-    CHECK(std::string(fake().faults()).empty());
-  }
-};
 
 TensorMap run(const ir::Module& module, const std::vector<ir::Tensor>& inputs, const ChoiceRecord& choices) {
   CudaEngineOptions options;
@@ -69,12 +51,6 @@ void check_against_evaluator(const ir::Module& module, const std::vector<ir::Ten
     const double tolerance = expected[i].type.dtype == DType::f64 ? 1e-11 : 5e-6;
     CHECK(testing::scaled_error(expected[i], to_double(actual.at(name)), 0) <= tolerance);
   }
-}
-
-bool same_bits(const TensorMap& a, const TensorMap& b) {
-  return std::ranges::equal(a, b, [](const auto& x, const auto& y) {
-    return x.first == y.first && std::ranges::equal(x.second.bytes(), y.second.bytes());
-  });
 }
 
 /// What plans were run since the last reset, in that order.

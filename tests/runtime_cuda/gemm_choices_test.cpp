@@ -12,7 +12,7 @@
 #include "ir/verify.h"
 #include "runtime/device/cuda/device.h"
 #include "runtime/exec/cuda_engine.h"
-#include "tests/fake_cuda/use.h"
+#include "tests/runtime_cuda/fake_run.h"
 #include "tests/support/catch.h"
 #include "tests/support/host_noise.h"
 #include "tests/support/temporary_folder.h"
@@ -56,12 +56,6 @@ TensorMap results(const ir::Module& module, const ChoiceRecord& choices) {
   return make_cuda_engine(module, options)->run("one", inputs());
 }
 
-bool same_bits(const TensorMap& a, const TensorMap& b) {
-  return std::ranges::equal(a, b, [](const auto& x, const auto& y) {
-    return std::ranges::equal(x.second.bytes(), y.second.bytes());
-  });
-}
-
 /// A clock on which each look at it takes a while.
 TunerOptions options(const std::string& folder, double seconds_a_look = 0) {
   TunerOptions options;
@@ -81,14 +75,6 @@ ChoiceRecord choose(const ir::Module& module, Tuner& tuner) {
   ir::Module asked = module;
   make_choices(asked, {"one", "two"}, tuner);
   return tuner.record();
-}
-
-/// Without the times, which a file rounds.
-std::vector<std::string> answers(const ChoiceRecord& record) {
-  std::vector<std::string> list;
-  for (const MadeChoice& choice : record.made())
-    list.push_back(choice.key + " by " + choice.by + ": " + choice.taken);
-  return list;
 }
 
 /// The record with each answer as `edit` has it.
@@ -114,15 +100,6 @@ ChoiceRecord all_by(const ChoiceRecord& record, std::size_t rank) {
   return edited(record, [&](std::string& answer) { answer = other; });
 }
 
-class Clean {
- public:
-  Clean() { fake_cuda::use().reset(); }
-  ~Clean() {
-    CHECK(std::string(fake_cuda::use().live()).empty());
-    CHECK(std::string(fake_cuda::use().faults()).empty());
-  }
-};
-
 TEST_CASE("Each shape of all programs is timed once, and the answers stand in the record and in the cache") {
   const Clean clean;
   const test::TemporaryFolder folder;
@@ -143,11 +120,11 @@ TEST_CASE("Each shape of all programs is timed once, and the answers stand in th
       CHECK(seconds < 10);
     }
   }
-  fake_cuda::use().reset();
+  fake().reset();
   Tuner second(options(folder.file("cache")));
   CHECK(answers(choose(module, second)) == answers(record));
   CHECK(second.timed() == 0);
-  CHECK(fake_cuda::use().calls("cublasLtMatmul") == 0);
+  CHECK(fake().calls("cublasLtMatmul") == 0);
 }
 
 TEST_CASE("A recorded algorithm is what the engine runs, to the same bits") {

@@ -11,7 +11,7 @@
 #include "ir/tensor.h"
 #include "runtime/device/cuda/device.h"
 #include "runtime/host_tensor.h"
-#include "tests/fake_cuda/use.h"
+#include "tests/runtime_cuda/fake_run.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 
@@ -114,7 +114,7 @@ double epsilon(DType dtype) {
 
 TEST_CASE("matrices in any layout multiply") {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
-    fake_cuda::use().reset();
+    fake().reset();
     std::mt19937_64 random(seed);
     const DeviceGemmShape shape = random_shape(random);
     CAPTURE(seed, codegen::short_name(shape), ir::dtype_name(shape.dtype));
@@ -158,9 +158,9 @@ TEST_CASE("matrices in any layout multiply") {
     for (std::size_t i = 0; i < after.size(); ++i) {
       if (!written[i] && after[i] != before[i]) FAIL_CHECK("wrote to the gap at " << i);
     }
-    CHECK(std::string(fake_cuda::use().faults()).empty());
+    CHECK(std::string(fake().faults()).empty());
   }
-  CHECK(std::string(fake_cuda::use().live()).empty());
+  CHECK(std::string(fake().live()).empty());
 }
 
 TEST_CASE("TF32 rounds its operands, f32 does not") {
@@ -183,7 +183,7 @@ TEST_CASE("TF32 rounds its operands, f32 does not") {
 }
 
 TEST_CASE("a captured product runs when its graph does") {
-  fake_cuda::use().reset();
+  fake().reset();
   const DeviceGemmShape shape{.m = 4, .n = 3, .k = 2, .a = {0, 2, 1}, .b = {0, 3, 1, 4}, .c = {0, 3, 1, 4}};
   std::mt19937_64 random(2);
   const Context context;
@@ -218,25 +218,25 @@ TEST_CASE("an error of every call names the call, and nothing is lost") {
     gemm.run(pointer(a.address()), pointer(b.address()), pointer(c.address()), pointer(bias.address()),
              pointer(workspace.address()), stream.handle());
   };
-  fake_cuda::use().reset();
+  fake().reset();
   run();
   std::vector<std::string> calls;
   for (const char* call : {"cublasLtCreate", "cublasLtMatmulDescCreate", "cublasLtMatmulDescSetAttribute",
                            "cublasLtMatrixLayoutCreate", "cublasLtMatrixLayoutSetAttribute",
                            "cublasLtMatmulPreferenceCreate", "cublasLtMatmulPreferenceSetAttribute",
                            "cublasLtMatmulAlgoGetHeuristic", "cublasLtMatmulAlgoCheck", "cublasLtMatmul"}) {
-    const long times = fake_cuda::use().calls(call);
+    const long times = fake().calls(call);
     CHECK(times > 0);
     for (long nth = 1; nth <= times; ++nth) {
       CAPTURE(call, nth);
-      fake_cuda::use().reset();
-      fake_cuda::use().fail(call, nth, 14);
+      fake().reset();
+      fake().fail(call, nth, 14);
       const std::string message = test::message_of<RuntimeFailure>(run);
       CHECK(message.starts_with(std::string(call) + " for "));
       CHECK(message.find("CUBLAS_STATUS of the fake library") != std::string::npos);
-      CHECK(std::string(fake_cuda::use().live()).empty());
+      CHECK(std::string(fake().live()).empty());
     }
-    fake_cuda::use().reset();
+    fake().reset();
     run();
   }
 }
@@ -271,7 +271,7 @@ TEST_CASE("a launch is a call for each index before the innermost batch axis") {
 }
 
 TEST_CASE("an algorithm is told in text that any process can take it from") {
-  fake_cuda::use().reset();
+  fake().reset();
   const DeviceGemmShape shape{.m = 4, .n = 3, .k = 6, .a = {0, 6, 1}, .b = {0, 3, 1, 4}, .c = {0, 3, 1, 4}};
   const Context context;
   const CublasLt library;

@@ -7,7 +7,7 @@
 #include "runtime/exec/cuda_engine.h"
 #include "runtime/train/initialise.h"
 #include "runtime/train/program.h"
-#include "tests/fake_cuda/use.h"
+#include "tests/runtime_cuda/fake_run.h"
 #include "tests/support/accuracy.h"
 #include "tests/support/catch.h"
 #include "tests/support/host_noise.h"
@@ -18,18 +18,8 @@ namespace {
 
 using Bits = std::map<std::string, std::vector<std::byte>>;
 
-class Clean {
- public:
-  Clean() { fake_cuda::use().reset(); }
-  ~Clean() {
-    fake_cuda::use().order(0);
-    CHECK(std::string(fake_cuda::use().live()).empty());
-    CHECK(std::string(fake_cuda::use().faults()).empty());
-  }
-};
-
 std::unique_ptr<JitEngine> checked_engine(const ir::Module& module) {
-  fake_cuda::use();
+  fake();
   CudaEngineOptions options;
   options.check_memory = true;
   return make_cuda_engine(module, options);
@@ -109,7 +99,7 @@ TEST_CASE(
   for (const unsigned long order : {0UL, 1UL, 2UL}) {
     CAPTURE(order);
     const Clean clean;
-    fake_cuda::use().order(order);
+    fake().order(order);
     const auto engine = order == 0 ? checked_engine(module) : make_cuda_engine(module);
     start(*engine, module);
     std::vector<Engine::Ticket> tickets;

@@ -11,7 +11,7 @@
 #include "ir/error.h"
 #include "ir/verify.h"
 #include "runtime/exec/cuda_engine.h"
-#include "tests/fake_cuda/use.h"
+#include "tests/runtime_cuda/fake_run.h"
 #include "tests/support/accuracy.h"
 #include "tests/support/catch.h"
 #include "tests/support/host_noise.h"
@@ -206,7 +206,6 @@ std::unique_ptr<JitEngine> checked_engine(const ir::Module& module) {
 }
 
 TEST_CASE("a product that cuBLASLt refuses is put another way, to the same results") {
-  const fake_cuda::Controls& fake = fake_cuda::use();
   struct Refusal {
     const char* rules;
     long calls;  // of the two products, in the run that warms up and in the graph's capture
@@ -220,8 +219,8 @@ TEST_CASE("a product that cuBLASLt refuses is put another way, to the same resul
           Refusal{"bias misaligned", 4}, Refusal{"repeat", 4}, Refusal{"batch", 12},
           Refusal{"batch bias misaligned workspace", 12}}) {
       CAPTURE(ir::dtype_name(dtype), refusal.rules);
-      fake.reset();
-      fake.refuse(refusal.rules);
+      fake().reset();
+      fake().refuse(refusal.rules);
       {
         const auto engine = checked_engine(module);
         const TensorMap actual = run_embed(*engine, dtype);
@@ -229,19 +228,19 @@ TEST_CASE("a product that cuBLASLt refuses is put another way, to the same resul
           CAPTURE(name);
           CHECK(testing::scaled_error(to_double(tensor), to_double(actual.at(name)), 0) <= tolerance);
         }
-        CHECK(fake.calls("cublasLtMatmul") == refusal.calls);
-        CHECK(fake.calls("cuLaunchHostFunc") == 0);  // no type goes to the host
+        CHECK(fake().calls("cublasLtMatmul") == refusal.calls);
+        CHECK(fake().calls("cuLaunchHostFunc") == 0);  // no type goes to the host
       }
-      CHECK(std::string(fake.faults()).empty());
-      CHECK(std::string(fake.live()).empty());
+      CHECK(std::string(fake().faults()).empty());
+      CHECK(std::string(fake().live()).empty());
     }
   }
-  fake.reset();
+  fake().reset();
 }
 
 TEST_CASE("a product that no way is left for is named in one line: the op, sizes, types, layout and status") {
-  fake_cuda::use().reset();
-  fake_cuda::use().refuse("all");
+  fake().reset();
+  fake().refuse("all");
   const ir::Module module = patches(DType::bf16);
   const std::string message =
       test::message_of<RuntimeFailure>([&] { make_cuda_engine(module)->prepare("embed"); });
@@ -250,7 +249,7 @@ TEST_CASE("a product that no way is left for is named in one line: the op, sizes
   CHECK(message.find("gemm 3x5x12x7 bf16 + bias a=") != std::string::npos);
   CHECK(message.find("CUBLAS_STATUS_NOT_SUPPORTED") != std::string::npos);
   CHECK(message.find('\n') == std::string::npos);
-  fake_cuda::use().reset();
+  fake().reset();
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include "runtime/exec/cuda_engine.h"
 #include "runtime/exec/device_programs.h"
 #include "runtime/exec/gemm_choices.h"
-#include "tests/fake_cuda/use.h"
+#include "tests/runtime_cuda/fake_run.h"
 #include "tests/support/accuracy.h"
 #include "tests/support/catch.h"
 #include "tests/support/host_noise.h"
@@ -53,7 +53,7 @@ double error(const TensorMap& actual, const TensorMap& expected, const std::stri
 }
 
 TEST_CASE("a module that allows TF32 has its f32 products rounded to it, and nothing else") {
-  fake_cuda::use().reset();
+  fake().reset();
   const TensorMap exact = make_evaluator_engine(example(true))->run("products", inputs());
   const TensorMap rounded = make_evaluator_engine(example(true), Rounding::dtypes)->run("products", inputs());
   const TensorMap wide = make_cuda_engine(example(false))->run("products", inputs());
@@ -70,12 +70,12 @@ TEST_CASE("a module that allows TF32 has its f32 products rounded to it, and not
     CHECK(error(narrow, exact, name) < 2e-6);
   }
   CHECK(std::ranges::equal(narrow.at("narrow").bytes(), wide.at("narrow").bytes()));
-  CHECK(std::string(fake_cuda::use().faults()).empty());
-  CHECK(std::string(fake_cuda::use().live()).empty());
+  CHECK(std::string(fake().faults()).empty());
+  CHECK(std::string(fake().live()).empty());
 }
 
 TEST_CASE("a product by TF32 is a choice of its own, and a profile says what it is") {
-  fake_cuda::use().reset();
+  fake().reset();
   for (const bool tf32 : {false, true}) {
     CAPTURE(tf32);
     TunerOptions options;

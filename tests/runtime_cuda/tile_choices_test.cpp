@@ -12,7 +12,7 @@
 #include "ir/verify.h"
 #include "runtime/exec/cuda_engine.h"
 #include "runtime/exec/cuda_kernels.h"
-#include "tests/fake_cuda/use.h"
+#include "tests/runtime_cuda/fake_run.h"
 #include "tests/support/accuracy.h"
 #include "tests/support/catch.h"
 #include "tests/support/host_noise.h"
@@ -89,21 +89,6 @@ TensorMap run(const ChoiceRecord& choices, const std::string& folder = "") {
   return results;
 }
 
-bool same_bits(const TensorMap& a, const TensorMap& b) {
-  return std::ranges::equal(a, b, [](const auto& x, const auto& y) {
-    return std::ranges::equal(x.second.bytes(), y.second.bytes());
-  });
-}
-
-/// In some order, without the times, which a file rounds.
-std::vector<std::string> answers(const ChoiceRecord& record) {
-  std::vector<std::string> list;
-  for (const MadeChoice& choice : record.made())
-    list.push_back(choice.key + " by " + choice.by + ": " + choice.taken);
-  std::ranges::sort(list);
-  return list;
-}
-
 /// Every kernel by the cost model's candidate of this place.
 ChoiceRecord all_by(std::size_t rank) {
   const DevicePrograms device(example(), {"one", "two"});
@@ -122,15 +107,6 @@ ChoiceRecord all_by(std::size_t rank) {
   }
   return made;
 }
-
-class Clean {
- public:
-  Clean() { fake_cuda::use().reset(); }
-  ~Clean() {
-    CHECK(std::string(fake_cuda::use().live()).empty());
-    CHECK(std::string(fake_cuda::use().faults()).empty());
-  }
-};
 
 TEST_CASE("Each kernel of all programs is timed once, and the answer stands in the record and in the cache") {
   const Clean clean;
@@ -154,15 +130,15 @@ TEST_CASE("Each kernel of all programs is timed once, and the answer stands in t
   }
   // What is computed in place while it is timed (a weight times 1.5, again and again) stays a number.
   const TensorMap results = run(record, folder.file("cache"));
-  CHECK(fake_cuda::use().calls("nvrtcCompileProgram") > 2);
+  CHECK(fake().calls("nvrtcCompileProgram") > 2);
 
-  fake_cuda::use().reset();
+  fake().reset();
   Tuner second(options(folder.file("cache")));
   CHECK(answers(choose(second)) == answers(record));
   CHECK(second.timed() == 0);
-  CHECK(fake_cuda::use().calls("cuLaunchKernel") == 0);
+  CHECK(fake().calls("cuLaunchKernel") == 0);
   CHECK(same_bits(run(record, folder.file("cache")), results));
-  CHECK(fake_cuda::use().calls("nvrtcCompileProgram") == 0);  // not even the engine: the candidates are kept
+  CHECK(fake().calls("nvrtcCompileProgram") == 0);  // not even the engine: the candidates are kept
 }
 
 TEST_CASE("A recorded schedule is what the engine compiles, and a tuner that is given it times nothing") {
@@ -175,16 +151,16 @@ TEST_CASE("A recorded schedule is what the engine compiles, and a tuner that is 
   CHECK(testing::scaled_error(to_double(expected.at("y")), to_double(results.at("y")), 0) <= 1e-6);
   CHECK(same_bits(run(other), results));
   // Other schedules are other texts to the cache of machine code.
-  fake_cuda::use().reset();
+  fake().reset();
   run(model, folder.file("cache"));
-  CHECK(fake_cuda::use().calls("nvrtcCompileProgram") == 2);
-  fake_cuda::use().reset();
+  CHECK(fake().calls("nvrtcCompileProgram") == 2);
+  fake().reset();
   TunerOptions given = options(folder.file("empty"));
   given.given = other;
   Tuner replay(given);
   CHECK(answers(choose(replay)) == answers(other));
   CHECK(replay.timed() == 0);
-  CHECK(fake_cuda::use().calls("cuLaunchKernel") == 0);
+  CHECK(fake().calls("cuLaunchKernel") == 0);
 }
 
 TEST_CASE("Without the clock nothing is compiled or launched, and the model's answers stand in the record") {
@@ -196,8 +172,8 @@ TEST_CASE("Without the clock nothing is compiled or launched, and the model's an
   const ChoiceRecord record = choose(tuner);
   CHECK(record.made().size() == 2);
   for (const MadeChoice& choice : record.made()) CHECK(choice.by == kByModel);
-  CHECK(fake_cuda::use().calls("nvrtcCompileProgram") == 0);
-  CHECK(fake_cuda::use().calls("cuLaunchKernel") == 0);
+  CHECK(fake().calls("nvrtcCompileProgram") == 0);
+  CHECK(fake().calls("cuLaunchKernel") == 0);
   CHECK(same_bits(run(record), run({})));
 }
 
@@ -253,11 +229,11 @@ TEST_CASE("A call that fails while kernels are timed is named, and leaves nothin
     CAPTURE(call);
     const test::TemporaryFolder folder;
     Tuner tuner(options(folder.file("cache")));
-    fake_cuda::use().reset();
-    fake_cuda::use().fail(call, 1, 2);
+    fake().reset();
+    fake().fail(call, 1, 2);
     CHECK_THAT(test::message_of<RuntimeFailure>([&] { choose(tuner); }), REWIRE_CATCH_CONTAINS(words));
   }
-  fake_cuda::use().fail("", 0, 0);
+  fake().fail("", 0, 0);
 }
 
 }  // namespace
