@@ -20,6 +20,16 @@ using test::module;
 
 namespace {
 
+/// The extents of a kernel's axes of one use, outermost first.
+std::vector<std::int64_t> extents(const Program& program, std::size_t launch, codegen::tile::AxisUse use) {
+  std::vector<std::int64_t> list;
+  for (const codegen::tile::Axis& axis :
+       std::get<codegen::KernelLaunch>(program.launches.at(launch)).kernel.axes) {
+    if (axis.use == use) list.push_back(axis.extent);
+  }
+  return list;
+}
+
 bool reads_at_an_index(const codegen::tile::Node& node) {
   const auto* load = std::get_if<codegen::tile::Load>(&node);
   return load != nullptr && static_cast<bool>(load->index);
@@ -331,4 +341,45 @@ TEST_CASE("a call writes its part of a concat in place only if those who write a
   CHECK(kernels(program("exp %a", "")) == 2);         // each where it belongs
   CHECK(kernels(program("matmul %a, %w", "")) == 2);  // q; and a copy of the product
   CHECK(kernels(program("exp %a", read)) == 3);       // p for the product, and a copy of it
+}
+
+TEST_CASE("a long axis alone is cut into rows, where a divisor makes rows that are worth it") {
+  using codegen::tile::AxisUse;
+  struct Case {
+    std::int64_t extent;
+    std::vector<std::int64_t> rows, lanes;
+  };
+  for (const auto& [extent, rows, lanes] :
+       {Case{4096, {}, {4096}}, Case{4098, {2}, {2049}}, Case{12288, {3}, {4096}},
+        Case{64 * 4099, {4099}, {64}}, Case{63 * 4099, {63 * 4099}, {}}, Case{8209, {}, {8209}}}) {
+    CAPTURE(extent);
+    const Program program = fuse(module(fmt::format(R"(
+    func @main(%x: f32[{0}]) -> (y: f32[{0}]) {{
+      %y = exp %x : f32[{0}]
+      return y = %y
+    }})",
+                                                    extent)));
+    REQUIRE(kernels(program) == 1);
+    CHECK(extents(program, 0, AxisUse::row) == rows);
+    CHECK(extents(program, 0, AxisUse::lane) == lanes);
+    CHECK(extents(program, 0, AxisUse::outer).empty());
+  }
+}
+
+TEST_CASE("column sums read whole rows as long as their accumulators stay near") {
+  using codegen::tile::AxisUse;
+  for (const std::int64_t last : {64, 65}) {
+    CAPTURE(last);
+    const Program program = fuse(module(fmt::format(R"(
+    func @main(%x: f32[40,64,{0}]) -> (s: f32[1,64,{0}]) {{
+      %y = exp %x : f32[40,64,{0}]
+      %s = sum %y {{axes = [0]}} : f32[1,64,{0}]
+      return s = %s
+    }})",
+                                                    last)));
+    REQUIRE(kernels(program) >= 1);
+    std::int64_t side_by_side = 1;
+    for (const std::int64_t extent : extents(program, 0, AxisUse::lane)) side_by_side *= extent;
+    CHECK(side_by_side == (last == 64 ? 64 * 64 : 65));
+  }
 }
