@@ -1,0 +1,140 @@
+// What a person trains on and sees: image files as data sets come, and the line that moves on a terminal.
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <stdexcept>
+#include <thread>
+
+#include "tests/cli/fixture.h"
+#include "tests/runtime_data/idx_files.h"
+#include "tests/support/catch.h"
+
+namespace rewire::test {
+namespace {
+
+constexpr std::uint32_t kSide = 28;
+
+/// Stripes, seven pixels wide, under noise: upright in class 0, level in class 1.
+void write_images(const TemporaryFolder& folder, const std::string& split, std::uint32_t count, bool packed) {
+  std::mt19937 random(count);
+  std::string images = idx_header({count, kSide, kSide}), labels = idx_header({count});
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::uint32_t label = random() % 2;
+    labels += static_cast<char>(label);
+    for (std::uint32_t pixel = 0; pixel < kSide * kSide; ++pixel) {
+      const std::uint32_t across = label == 0 ? pixel % kSide : pixel / kSide;
+      images += static_cast<char>((across % 14 < 7 ? 120 : 20) + random() % 100);
+    }
+  }
+  const std::string end = packed ? ".gz" : "";
+  write_text(folder.file(split + "-images-idx3-ubyte" + end), packed ? gzip(images) : images);
+  write_text(folder.file(split + "-labels-idx1-ubyte" + end), packed ? gzip(labels) : labels);
+}
+
+TEST_CASE("IDX files, plain and packed, are trained on and evaluated") {
+  const TemporaryFolder data, folder;
+  write_images(data, "train", 320, false);
+  write_images(data, "t10k", 75, true);
+  const std::string run = folder.file("run");
+  const Words options = {"--set",  "data.format=idx",
+                         "--set",  "data.path=" + data.path().string(),
+                         "--set",  "transforms.crop_padding=1",
+                         "--set",  "train.batch=16",
+                         "--set",  "train.epochs=3",
+                         "--set",  "optimizer.lr=0.01",
+                         "--set",  "eval.batch=40",
+                         "--quiet"};
+  const Outcome trained = rewire_command(Words{"train"} + kModel + options + Words{"--out", run});
+  REQUIRE(trained.err.empty());
+  CHECK(trained.code == 0);
+  const Outcome evaluated = rewire_command({"eval", run, "--json", "--quiet"});
+  REQUIRE(evaluated.code == 0);
+  const nlohmann::json result = nlohmann::json::parse(evaluated.out);
+  CAPTURE(evaluated.out);
+  CHECK(result.at("images") == 75);
+  CHECK(result.at("top1") >= 0.95);  // half would be chance
+}
+
+/// A terminal, and all that was written on it.
+class Terminal {
+ public:
+  explicit Terminal(unsigned short columns) : master_(::posix_openpt(O_RDWR | O_NOCTTY)) {
+    const winsize size{24, columns, 0, 0};
+    if (master_ < 0 || ::grantpt(master_) != 0 || ::unlockpt(master_) != 0 ||
+        ::fcntl(master_, F_SETFL, O_NONBLOCK) != 0 || ::ioctl(master_, TIOCSWINSZ, &size) != 0)
+      throw std::runtime_error("cannot open a terminal");
+    name_ = ::ptsname(master_);
+  }
+  ~Terminal() { ::close(master_); }
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+  const std::string& name() const { return name_; }
+  const std::string& text() const { return text_; }
+
+  /// Takes what has been written since.
+  void read() {
+    char buffer[4096];
+    for (ssize_t count; (count = ::read(master_, buffer, sizeof buffer)) > 0;)
+      text_.append(buffer, static_cast<std::size_t>(count));
+  }
+
+ private:
+  int master_;
+  std::string name_, text_;
+};
+
+/// The states of the moving line.
+std::vector<std::string> moving(const std::string& text) {
+  const std::string clear = "\r\x1b[K";
+  std::vector<std::string> states;
+  for (std::size_t at = text.find(clear); at != std::string::npos;) {
+    const std::size_t begin = at + clear.size();
+    at = text.find(clear, begin);
+    if (at != std::string::npos) states.push_back(text.substr(begin, at - begin));
+  }
+  return states;
+}
+
+TEST_CASE("On a terminal one line moves, says how long it takes and leaves the others whole") {
+  for (const unsigned short columns : {30, 120}) {
+    CAPTURE(columns);
+    const TemporaryFolder folder;
+    Terminal terminal(columns);
+    const Words options = {"--set", "data.format=synthetic", "--set", "data.count=2400",
+                           "--set", "train.batch=4",         "--set", "train.epochs=6",
+                           "--set", "eval.batch=200",        "--set", "train.log_every=1"};
+    RunningCommand command(Words{"train"} + kModel + options + Words{"--out", folder.file("run")}, {}, "",
+                           terminal.name());
+    while (command.running()) {
+      terminal.read();
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    terminal.read();
+    CHECK(command.wait().code == 0);
+    const std::string& text = terminal.text();
+    CAPTURE(text);
+    int steps = 0;
+    for (const std::string& line : moving(text)) {
+      if (line.find("  step ") == std::string::npos) continue;
+      ++steps;
+      CAPTURE(line);
+      CHECK(line.size() < columns);
+      if (columns == 120) {
+        CHECK_THAT(line, REWIRE_CATCH_CONTAINS("/600  loss ") && REWIRE_CATCH_CONTAINS(" images/s  0:0"));
+        CHECK(line.ends_with(" left"));
+      }
+    }
+    CHECK(steps > 0);
+    CHECK_THAT(text, REWIRE_CATCH_CONTAINS("\r\x1b[Kepoch 6/6  loss "));
+    CHECK(text.ends_with("\r\n"));
+  }
+}
+
+}  // namespace
+}  // namespace rewire::test
