@@ -5,6 +5,7 @@
 
 #include "codegen/cuda/blocks.h"
 #include "codegen/cuda/rows.h"
+#include "codegen/cuda/transposes.h"
 #include "ir/error.h"
 
 namespace rewire::codegen::cuda {
@@ -40,7 +41,8 @@ WorkGrain work_grain(const DeviceTarget& target) {
 
 namespace {
 
-/// Whether a kernel takes the form of rows (rows_plan.h); else it takes that of blocks.
+/// Whether a kernel that does not transpose takes the form of rows (rows_plan.h); else it takes that of
+/// blocks.
 bool takes_rows(const tile::Kernel& kernel, const DeviceTarget& target) {
   const auto rows = plan_rows(kernel, target);
   if (rows && !rows->crowded) return true;
@@ -52,12 +54,17 @@ bool takes_rows(const tile::Kernel& kernel, const DeviceTarget& target) {
 
 KernelSource write(const tile::Kernel& kernel, const EntryPoint& entry, const DeviceTarget& target,
                    const Schedule* schedule) {
-  if (takes_rows(kernel, target)) {
+  const auto* transpose = std::get_if<TransposeSchedule>(schedule);
+  if (schedule == nullptr || transpose != nullptr) {
+    if (const auto plan = plan_transpose(kernel, target, transpose))
+      return emit_transpose(kernel, entry, *plan);
+  }
+  if (transpose == nullptr && takes_rows(kernel, target)) {
     const auto* rows = std::get_if<RowsSchedule>(schedule);
     if (schedule == nullptr || rows != nullptr) {
       if (const auto plan = plan_rows(kernel, target, rows)) return emit_rows(kernel, entry, *plan);
     }
-  } else {
+  } else if (transpose == nullptr) {
     const auto* block = std::get_if<BlockSchedule>(schedule);
     if (schedule == nullptr || block != nullptr) {
       if (const auto plan = plan_block(kernel, target, block)) return emit_block(kernel, entry, *plan);
@@ -72,14 +79,26 @@ std::vector<Schedule> as_schedules(const std::vector<One>& list) {
   return {list.begin(), list.end()};
 }
 
+/// Those of kernels that transpose may be of either form: the model's first, and some of each behind it.
+std::vector<Schedule> with_rows(std::vector<Schedule> list, const std::vector<RowsSchedule>& rows,
+                                std::size_t most) {
+  if (!rows.empty() && list.size() == most && most > 1) list.pop_back();
+  for (std::size_t i = 0; i < rows.size() && list.size() < most; ++i) list.emplace_back(rows[i]);
+  return list;
+}
+
 }  // namespace
 
 std::vector<Schedule> schedules(const tile::Kernel& kernel, const DeviceTarget& target, std::size_t most) {
+  const std::vector<Schedule> transposes = as_schedules(transpose_schedules(kernel, target, most));
+  if (!transposes.empty()) return with_rows(transposes, rows_schedules(kernel, target, most), most);
   return takes_rows(kernel, target) ? as_schedules(rows_schedules(kernel, target, most))
                                     : as_schedules(block_schedules(kernel, target, most));
 }
 
 bool fits(const tile::Kernel& kernel, const Schedule& schedule, const DeviceTarget& target) {
+  if (const auto* transpose = std::get_if<TransposeSchedule>(&schedule))
+    return plan_transpose(kernel, target, transpose).has_value();
   const auto* rows = std::get_if<RowsSchedule>(&schedule);
   if ((rows != nullptr) != takes_rows(kernel, target)) return false;
   return rows != nullptr ? plan_rows(kernel, target, rows).has_value()

@@ -2,6 +2,7 @@
 // evaluator: maximum and minimum pass NaN on, a float becomes an integer toward zero within its range.
 #pragma once
 
+#include <cstddef>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -36,6 +37,9 @@ enum class Binding : std::uint8_t {
   sign,
   value
 };
+
+/// Text that is read once stands where it is read; if it is longer, it gets a name.
+inline constexpr std::size_t kLongestInline = 60;
 
 /// C++ text.
 struct Expression {

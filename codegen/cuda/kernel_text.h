@@ -1,5 +1,5 @@
-// What both forms of a kernel (rows.h, blocks.h) are written with: lines of text, the kernel's names, its
-// addresses, the comment at its head.
+// What all forms of a kernel (rows.h, transposes.h, blocks.h) are written with: lines of text, the kernel's
+// names, its addresses, the comment at its head.
 #pragma once
 
 #include <fmt/format.h>

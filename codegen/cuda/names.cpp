@@ -24,17 +24,17 @@ std::size_t common_dots(const std::string& a, const std::string& b) {
 /// Words of C++, of the prelude and of every kernel that a name of the IR may spell.
 bool is_taken(const std::string& name) {
   static const std::set<std::string> words = {
-      "auto",     "bool",    "break",    "case",    "char",     "class",    "const",   "continue", "default",
-      "delete",   "do",      "double",   "else",    "enum",     "explicit", "extern",  "false",    "float",
-      "for",      "friend",  "goto",     "if",      "inline",   "int",      "long",    "mutable",  "new",
-      "operator", "private", "public",   "return",  "register", "short",    "signed",  "sizeof",   "static",
-      "struct",   "switch",  "template", "this",    "true",     "try",      "typedef", "union",    "using",
-      "virtual",  "void",    "while",    "bf16",    "f16",      "load",     "store",   "normal",   "uniform",
-      "philox",   "convert", "L",        "thread",  "group",    "row",      "lane",    "e",        "i",
-      "j",        "k",       "part",     "active",  "shared",   "maximum",  "minimum", "exp",      "log",
-      "sin",      "cos",     "tanh",     "erf",     "sqrt",     "pow",      "floor",   "sigmoid",  "first",
-      "end",      "base",    "outer",    "at",      "with",     "words",    "element", "dot",      "clamped",
-      "tile",     "down",    "right",    "multiply"};
+      "auto",     "bool",    "break",    "case",     "char",     "class",    "const",   "continue", "default",
+      "delete",   "do",      "double",   "else",     "enum",     "explicit", "extern",  "false",    "float",
+      "for",      "friend",  "goto",     "if",       "inline",   "int",      "long",    "mutable",  "new",
+      "operator", "private", "public",   "return",   "register", "short",    "signed",  "sizeof",   "static",
+      "struct",   "switch",  "template", "this",     "true",     "try",      "typedef", "union",    "using",
+      "virtual",  "void",    "while",    "bf16",     "f16",      "load",     "store",   "normal",   "uniform",
+      "philox",   "convert", "L",        "thread",   "group",    "row",      "lane",    "e",        "i",
+      "j",        "k",       "part",     "active",   "shared",   "maximum",  "minimum", "exp",      "log",
+      "sin",      "cos",     "tanh",     "erf",      "sqrt",     "pow",      "floor",   "sigmoid",  "first",
+      "end",      "base",    "outer",    "at",       "with",     "words",    "element", "dot",      "clamped",
+      "tile",     "down",    "right",    "multiply", "packet",   "P"};
   return words.contains(name);
 }
 

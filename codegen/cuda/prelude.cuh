@@ -304,6 +304,16 @@ struct alignas(sizeof(T) * kCount) Packet {
   T lane[kCount];
 };
 
+// `kPacket` neighbours in one access, which the address must be aligned to.
+template <int kPacket, class M>
+REWIRE_DEVICE Packet<M, kPacket> packet_at(const M* from) {
+  return *reinterpret_cast<const Packet<M, kPacket>*>(from);
+}
+template <int kPacket, class M>
+REWIRE_DEVICE void put_packet(M* to, const Packet<M, kPacket>& packet) {
+  *reinterpret_cast<Packet<M, kPacket>*>(to) = packet;
+}
+
 // How the elements of a row lie in the threads that share it: chunk by chunk, kVector neighbours a thread.
 //   element e of thread t is lane ((e / kVector) kThreads + t) kVector + e % kVector
 // Where a row is cut over blocks, `kHeld` is the number of chunks a thread holds, and the thread's number counts

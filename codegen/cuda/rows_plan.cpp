@@ -23,8 +23,6 @@ constexpr int kSideBySide = 64;                         // lanes that a group sh
 constexpr int kCrowded = 10000;                         // the cost from which on nothing fits
 constexpr int kFewRegisters = 20, kSomeRegisters = 64;  // of a thread's arrays
 constexpr int kLeastRegisters = 8;                      // so few that kMostResident threads have enough
-constexpr int kMostResident = 1536;                     // threads of a multiprocessor, on every architecture
-constexpr int kMostThreads = 1024;                      // of a block
 constexpr int kNear = 100;                              // a cut that costs more is not tried
 constexpr int kMostChunks = 4;                          // of lanes that are cut
 constexpr int kMostElements = 256;                      // of a thread, in any schedule but the model's

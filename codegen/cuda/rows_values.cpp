@@ -11,8 +11,6 @@ using tile::AxisUse;
 using tile::Node;
 using tile::TileValue;
 
-constexpr std::size_t kLongestInline = 60;  // a longer expression gets a name
-
 }  // namespace
 
 RowValues::RowValues(const RowsPlan& plan, const KernelText& text, Lines& lines)

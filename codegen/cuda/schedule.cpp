@@ -34,6 +34,9 @@ std::string schedule_text(const Schedule& schedule) {
     return fmt::format("rows: vector {}, threads {}, chunks {}, groups {}, repeats {}, resident {}",
                        rows->vector, rows->threads, rows->chunks, rows->groups, rows->repeats,
                        rows->resident_blocks);
+  if (const auto* transpose = std::get_if<TransposeSchedule>(&schedule))
+    return fmt::format("transpose: threads {}, resident {}, tile {}", transpose->threads,
+                       transpose->resident_blocks, fmt::join(transpose->tile, " "));
   const auto& block = std::get<BlockSchedule>(schedule);
   return fmt::format("block: threads {}, resident {}{}{}", block.threads, block.resident_blocks,
                      block.widths.empty() ? "" : ", widths ", fmt::join(block.widths, " "));
@@ -46,6 +49,8 @@ std::optional<Schedule> parse_schedule(std::string_view text) {
     schedule = RowsSchedule{n[0], n[1], n[2], n[3], n[4], n[5]};
   } else if (text.starts_with("block:") && n.size() >= 2) {
     schedule = BlockSchedule{n[0], n[1], {n.begin() + 2, n.end()}};
+  } else if (text.starts_with("transpose:") && n.size() >= 3) {
+    schedule = TransposeSchedule{n[0], n[1], {n.begin() + 2, n.end()}};
   } else {
     return std::nullopt;
   }

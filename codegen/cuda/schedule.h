@@ -12,6 +12,9 @@
 
 namespace rewire::codegen::cuda {
 
+/// Threads of a block, and of all blocks of a multiprocessor: what every architecture allows.
+inline constexpr int kMostThreads = 1024, kMostResident = 1536;
+
 /// Of a row kernel (rows_plan.h).
 struct RowsSchedule {
   int vector = 1;           // neighbours of a thread
@@ -35,10 +38,19 @@ struct BlockSchedule {
   bool operator==(const BlockSchedule&) const = default;
 };
 
-using Schedule = std::variant<RowsSchedule, BlockSchedule>;
+/// Of a kernel that transposes (transposes_plan.h).
+struct TransposeSchedule {
+  int threads = 256;
+  int resident_blocks = 1;
+  std::vector<int> tile;  // of a block: points along each axis of the kernel
+
+  bool operator==(const TransposeSchedule&) const = default;
+};
+
+using Schedule = std::variant<RowsSchedule, BlockSchedule, TransposeSchedule>;
 
 /// "rows: vector 4, threads 32, chunks 2, groups 8, repeats 1, resident 4", "block: threads 160, resident 3,
-/// widths 4 9".
+/// widths 4 9", "transpose: threads 256, resident 4, tile 1 32 32".
 std::string schedule_text(const Schedule& schedule);
 /// nullopt: no text of schedule_text()'s, to the letter. Whether it fits a kernel is emit.h's to say.
 std::optional<Schedule> parse_schedule(std::string_view text);

@@ -55,7 +55,9 @@ TEST_CASE("a schedule is one line of text, read back to the letter or not at all
   CHECK(schedule_text(rows) == "rows: vector 4, threads 32, chunks 3, groups 8, repeats 2, resident 5");
   CHECK(schedule_text(block) == "block: threads 160, resident 3, widths 4 9");
   CHECK(schedule_text(plain) == "block: threads 64, resident 1");
-  for (const Schedule& schedule : {rows, block, plain}) {
+  const Schedule transpose = TransposeSchedule{256, 4, {1, 32, 64}};
+  CHECK(schedule_text(transpose) == "transpose: threads 256, resident 4, tile 1 32 64");
+  for (const Schedule& schedule : {rows, block, plain, transpose}) {
     const std::string text = schedule_text(schedule);
     REQUIRE(parse_schedule(text));
     CHECK(*parse_schedule(text) == schedule);
@@ -75,6 +77,7 @@ TEST_CASE("a schedule is one line of text, read back to the letter or not at all
   for (const char* text :
        {"", "rows", "rows:", "block: threads 064, resident 1", "block: threads 64, resident 1 ",
         "block: threads 64, resident 1, widths", "block: threads 1234567, resident 1",
+        "transpose: threads 64, resident 1, tile", "transpose: threads 64, resident 1, tile 1 ",
         "rows: vector 4, threads 32, chunks 3, groups 8, repeats 2, resident 5, widths 1"}) {
     CAPTURE(text);
     CHECK_FALSE(parse_schedule(text));

@@ -53,6 +53,11 @@ std::vector<Schedule> with_a_drawn_one(const ScheduledKernel& one, std::vector<S
       codegen::cuda::BlockSchedule next{32 * pick(16), 1, block->widths};
       for (int& width : next.widths) width = pick(2) == 1 ? width : pick(12);
       schedule = next;
+    } else if (const auto* transpose = std::get_if<codegen::cuda::TransposeSchedule>(&list[0])) {
+      codegen::cuda::TransposeSchedule next{32 * pick(16), 1, transpose->tile};
+      for (std::size_t axis = 0; axis < next.tile.size(); ++axis)
+        next.tile[axis] = pick(std::min(2 * next.tile[axis], static_cast<int>(one.kernel.axes[axis].extent)));
+      schedule = next;
     } else {
       const auto& rows = std::get<codegen::cuda::RowsSchedule>(list[0]);
       schedule = codegen::cuda::RowsSchedule{power(3),
