@@ -128,23 +128,113 @@ Doubles singular_values(std::span<const double> a, std::size_t d) {
   return s;
 }
 
+struct Moments {
+  double sum = 0, squares = 0, count = 0;
+  void add(double x) { sum += x, squares += x * x, ++count; }
+  double mean() const { return sum / count; }
+  double deviation() const { return std::sqrt(squares / count - mean() * mean()); }
+};
+
+/// W_V and W_O of a block of width d.
+struct ValuePath {
+  Doubles w_v, w_o;
+};
+ValuePath value_path(const Fresh& fresh, int block, std::size_t d) {
+  const std::string prefix = "blocks." + std::to_string(block) + ".attn.";
+  const Doubles qkv = fresh(prefix + "qkv.weight"), proj = fresh(prefix + "proj.weight");
+  return {transposed(std::span(qkv).subspan(2 * d * d), d), transposed(proj, d)};
+}
+
 TEST_CASE("W_V W_O is scale squared times an orthogonal matrix, another in every block") {
+  const auto check = [](std::size_t d, std::int64_t blocks, const std::string& spec, double scale) {
+    CAPTURE(d, spec);
+    // Two heads, also in the widths of a ViT-S and a ViT-B: each takes a decomposition of W_Q W_K^T.
+    const Fresh fresh(vit(static_cast<std::int64_t>(d), 2, blocks), spec);
+    std::set<Doubles> products;
+    for (int block = 0; block < blocks; ++block) {
+      const ValuePath path = value_path(fresh, block, d);
+      const Doubles product = times_transposed(path.w_v, transposed(path.w_o, d), d);
+      const Doubles s = singular_values(product, d);
+      CHECK(s.front() / s.back() == Approx(1).epsilon(0).margin(1e-4));
+      CHECK(s.front() == Approx(scale * scale).epsilon(1e-4));
+      CHECK(products.insert(product).second);
+    }
+  };
+  for (const std::size_t d : {std::size_t{18}, std::size_t{64}, std::size_t{384}}) {
+    check(d, 2, "skipless:sites=attn", 3);
+  }
+  check(768, 1, "skipless:sites=attn", 3);
+  check(18, 2, "skipless:sites=attn,scale=0.5", 0.5);
+}
+
+double inner_product(std::span<const double> a, std::span<const double> b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+// For U and V uniform and independent, U V and U^T V are uniform: their trace has mean 0 and variance 1,
+// whatever d. Were W_O the transpose of W_V, the trace of W_V W_O would be c^2 d; were W_O W_V itself, that
+// of W_V^T W_O.
+TEST_CASE("W_V and W_O are independent of each other, and of those of the next block") {
+  constexpr int kBlocks = 16;
+  constexpr double kSquared = 9;  // scale squared
   for (const std::size_t d : {std::size_t{18}, std::size_t{64}}) {
-    for (const double scale : {3.0, 0.5}) {
-      CAPTURE(d, scale);
-      const Fresh fresh(vit(static_cast<std::int64_t>(d), 2, 2),
-                        scale == 3 ? "skipless" : "skipless:scale=0.5");
-      Doubles products[2];
-      for (int block = 0; block < 2; ++block) {
-        const std::string prefix = "blocks." + std::to_string(block) + ".attn.";
-        const Doubles qkv = fresh(prefix + "qkv.weight"), proj = fresh(prefix + "proj.weight");
-        const Doubles w_v = transposed(std::span(qkv).subspan(2 * d * d), d);
-        products[block] = times_transposed(w_v, proj, d);  // W_O is the transpose of proj
-        const Doubles s = singular_values(products[block], d);
-        CHECK(s.front() / s.back() == Approx(1).epsilon(0).margin(1e-4));
-        CHECK(s.front() == Approx(scale * scale).epsilon(1e-4));
-      }
-      CHECK(products[0] != products[1]);
+    const Fresh fresh(vit(static_cast<std::int64_t>(d), 2, kBlocks), "skipless:sites=attn");
+    Moments with_o, with_transposed, with_next;
+    double size = 0;
+    for (int block = 0; block < kBlocks; ++block) {
+      CAPTURE(d, block);
+      const ValuePath path = value_path(fresh, block, d);
+      const double trace = inner_product(path.w_v, transposed(path.w_o, d)) / kSquared;
+      size += std::abs(trace) / static_cast<double>(d) / kBlocks;
+      with_o.add(trace);
+      with_transposed.add(inner_product(path.w_v, path.w_o) / kSquared);
+      with_next.add(inner_product(path.w_v, value_path(fresh, (block + 1) % kBlocks, d).w_v) / kSquared);
+    }
+    CHECK(size < 2 / static_cast<double>(d));  // 0.8 / d on average
+    for (const Moments& moments : {with_o, with_transposed, with_next}) {
+      CAPTURE(d, moments.mean(), moments.squares / kBlocks);
+      CHECK(std::abs(moments.mean()) < 4 / std::sqrt(kBlocks));
+      CHECK(std::abs(moments.squares / kBlocks - 1) < 4 * std::sqrt(2.0 / kBlocks));
+    }
+  }
+}
+
+// With one head the approximation is of full rank: W_Q W_K^T is M itself, entry by entry.
+TEST_CASE("The noise in W_Q W_K^T has variance 1 / d, and the shape that noise= says") {
+  constexpr std::size_t d = 64, n = d * d;
+  for (const bool uniform : {false, true}) {
+    CAPTURE(uniform);
+    const Fresh fresh(vit(d, 1, 2), std::string("skipless:alpha=2,beta=0.6,sites=attn,noise=") +
+                                        (uniform ? "uniform" : "normal"));
+    Doubles z;  // of both blocks
+    for (const char* block : {"0", "1"}) {
+      const Doubles qkv = fresh(std::string("blocks.") + block + ".attn.qkv.weight");
+      const Doubles w_q = transposed(std::span(qkv).first(n), d),
+                    w_k = transposed(std::span(qkv).subspan(n, n), d);
+      const Doubles m = times_transposed(w_q, w_k, d);
+      for (std::size_t i = 0; i < n; ++i) z.push_back((m[i] - (i % (d + 1) == 0 ? 0.6 : 0)) / 2);
+    }
+    const double count = static_cast<double>(z.size()), variance = 1.0 / d;
+    double mean = 0, square = 0, fourth = 0, most = 0;
+    for (const double entry : z) {
+      mean += entry / count, square += entry * entry / count, fourth += std::pow(entry, 4) / count;
+      most = std::max(most, std::abs(entry));
+    }
+    // Of 8192 draws: 4 standard deviations of each mean. The fourth moment over the squared variance is 3 for
+    // normal numbers (with E z^8 = 105), 9/5 for uniform ones (E z^8 = 9).
+    const double kurtosis = uniform ? 1.8 : 3, eighth = uniform ? 9 : 105;
+    CHECK(std::abs(mean) < 4 * std::sqrt(variance / count));
+    CHECK(square == Approx(variance).epsilon(4 * std::sqrt((kurtosis - 1) / count)));
+    CHECK(fourth == Approx(kurtosis * variance * variance)
+                        .epsilon(4 * std::sqrt((eighth / kurtosis / kurtosis - 1) / count)));
+    const double edge = std::sqrt(3.0 / d);
+    if (uniform) {
+      CHECK(most < edge * (1 + 1e-5));
+      CHECK(most > edge * (1 - 1e-2));
+    } else {
+      CHECK(most > 1.5 * edge);
     }
   }
 }
@@ -172,13 +262,6 @@ Doubles normed_tokens(std::size_t d) {
   }
   return tokens;
 }
-
-struct Moments {
-  double sum = 0, squares = 0, count = 0;
-  void add(double x) { sum += x, squares += x * x, ++count; }
-  double mean() const { return sum / count; }
-  double deviation() const { return std::sqrt(squares / count - mean() * mean()); }
-};
 
 Attention attention_of(const models::ModelOptions& options, const std::string& spec) {
   const Fresh fresh(options, spec);
