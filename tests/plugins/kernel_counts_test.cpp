@@ -1,0 +1,110 @@
+// What a training step is made of with each strategy, as it is lowered for the CPU: launches, kernels, pieces
+// of code. The table that is committed is what docs/strategies.md speaks of; a change of lowering shows as
+// its diff.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <variant>
+
+#include "codegen/program.h"
+#include "codegen/tile/tile.h"
+#include "ir/passes/pass.h"
+#include "models/model.h"
+#include "runtime/train/program.h"
+#include "tests/plugins/strategy.h"
+#include "tests/support/catch.h"
+
+namespace rewire::test {
+namespace {
+
+struct Counts {
+  std::size_t launches = 0;  // kernels (a table of several is one), products, ops of the host
+  std::size_t kernels = 0;   // each member of a table for itself
+  std::size_t tables = 0;
+  std::size_t products = 0;  // GEMMs
+  std::size_t host = 0;      // ops of the host: Fourier transforms, gathers, …
+  std::size_t codes = 0;     // kernels of different code: what is compiled
+};
+
+codegen::Program step_of(const std::string& pool, const std::vector<std::string>& plugins) {
+  models::ModelOptions options = models::zoo("vit_tiny_28");
+  options.pool = pool;
+  ir::Module module = rewritten(models::build(options, 64), plugins);
+  runtime::add_step_program(module, {});
+  std::erase_if(module.functions, [](const ir::Function& function) { return function.name != "step"; });
+  ir::PassContext context;
+  context.training = true;
+  ir::run_pipeline(module, context);
+  return codegen::lower(module, module.function("step"));
+}
+
+Counts counts_of(const codegen::Program& program) {
+  Counts counts;
+  counts.launches = program.launches.size();
+  std::set<std::string> codes;
+  for (const codegen::Launch& launch : program.launches) {
+    counts.products += std::holds_alternative<codegen::GemmLaunch>(launch);
+    counts.host += std::holds_alternative<codegen::HostLaunch>(launch);
+    if (const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch)) {
+      counts.kernels += kernel->members();
+      counts.tables += kernel->is_table();
+      codes.insert(codegen::tile::structure(kernel->kernel));
+    }
+  }
+  counts.codes = codes.size();
+  return counts;
+}
+
+std::string table() {
+  struct Row {
+    std::string pool;
+    std::vector<std::string> plugins;
+  };
+  const std::vector<Row> rows = {{"token", {}},
+                                 {"token", {"decay"}},
+                                 {"token", {"decay:learnable=true"}},
+                                 {"token", {"orthogonal"}},
+                                 {"token", {"orthogonal:mode=global"}},
+                                 {"token", {"orthogonal:probability=0.5"}},
+                                 {"token", {"augment"}},
+                                 {"token", {"skipless"}},
+                                 {"token", {"decay", "orthogonal"}},
+                                 {"avg", {}},
+                                 {"avg", {"decay"}},
+                                 {"avg", {"orthogonal"}},
+                                 {"avg", {"skipless"}}};
+  std::string text =
+      "A training step of vit_tiny_28, batch 64, AdamW, as it is lowered for the CPU: "
+      "tests/plugins/kernel_counts_test.cpp.\n"
+      "launches = kernels (several of one code may be a table, one launch), products, ops of the host;\n"
+      "kernels = each member of a table for itself; codes = kernels of different code, which is what is "
+      "compiled.\n\n";
+  text += fmt::format("{:<8}{:<28}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}\n", "pool", "plugins", "launches", "kernels",
+                      "codes", "tables", "products", "host");
+  for (const Row& row : rows) {
+    const Counts c = counts_of(step_of(row.pool, row.plugins));
+    text += fmt::format("{:<8}{:<28}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}\n", row.pool,
+                        row.plugins.empty() ? "none" : fmt::format("{}", fmt::join(row.plugins, " + ")),
+                        c.launches, c.kernels, c.codes, c.tables, c.products, c.host);
+  }
+  return text;
+}
+
+TEST_CASE("A step has as many launches, kernels and codes as the table says") {
+  const std::filesystem::path golden = REWIRE_KERNEL_COUNTS;
+  std::ostringstream want;
+  want << std::ifstream(golden).rdbuf();
+  const std::string got = table();
+  const std::string fresh = std::filesystem::absolute(golden.filename()).string();
+  if (got != want.str()) std::ofstream(fresh) << got;
+  INFO("the table is now\n"
+       << got << "and stands in " << fresh << "; where that is meant, copy it to " << golden.string());
+  const bool same = got == want.str();
+  CHECK(same);
+}
+
+}  // namespace
+}  // namespace rewire::test
