@@ -67,6 +67,7 @@ class Case {
       plugins.push_back(spec.substr(0, spec.find(':')));
       model = model + Words{"--plugin", spec};
     }
+    if (facts.contains("seed")) model = model + Words{"--set", "seed=" + facts.at("seed").dump()};
     model = model + Words{"--quiet"};
     runtime::write_safetensors(file("w.safetensors"), below(golden.tensors, "weight"));
     runtime::write_npy(file("xs.npy"), golden.tensors.at("images"));

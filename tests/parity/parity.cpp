@@ -154,6 +154,7 @@ Golden read_golden(const std::string& name) {
   golden.name = name;
   golden.model = model_options(facts.at("model"));
   golden.plugins = facts.at("plugins").get<std::vector<std::string>>();
+  golden.seed = facts.value("seed", std::int64_t{0});
   golden.tensors = std::move(file.tensors);
   golden.steps = golden.tensors.at("labels").type().shape.at(0);
   golden.batch = golden.tensors.at("labels").type().shape.at(1);
@@ -176,6 +177,7 @@ std::unique_ptr<runtime::Engine> start_engine(const Golden& golden, const Backen
     } else {
       ir::Tensor initial(p.type);
       if (p.init.kind == ir::InitKind::ones) std::fill(initial.data.begin(), initial.data.end(), 1.0);
+      if (p.name == "rng.seed") initial.data = {static_cast<double>(golden.seed)};
       engine->write_state(p.name, runtime::to_host(initial));
     }
   }

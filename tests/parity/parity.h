@@ -22,6 +22,7 @@ struct Golden {
   models::ModelOptions model;
   std::vector<std::string> plugins;  // their specs, in order
   std::int64_t batch = 0, steps = 0;
+  std::int64_t seed = 0;  // of what is drawn at random
   std::map<std::string, runtime::TrainOptions> runs;
   runtime::TensorMap tensors;
 };

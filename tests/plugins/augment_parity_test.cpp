@@ -9,16 +9,9 @@
 namespace rewire::parity {
 namespace {
 
-/// The compiling engine in f32, with the golden's plugins and one way to compute circulant products.
+/// The compiling engine with one way to compute circulant products.
 Backend compiled(const Golden& golden, const std::string& lowering) {
-  Backend backend = rewriting_evaluator(golden);
-  backend.dtype = ir::DType::f32;
-  backend.make_engine = [](const ir::Module& module) -> std::unique_ptr<runtime::Engine> {
-    runtime::JitEngineOptions options;
-    options.threads = 2;
-    options.check_memory = true;
-    return runtime::make_jit_engine(module, options);
-  };
+  Backend backend = compiled(golden);
   backend.rewrite = [rewrite = backend.rewrite, lowering](ir::Module& module) {
     rewrite(module);
     for (ir::Op& op : module.function("forward").body) {
@@ -27,8 +20,6 @@ Backend compiled(const Golden& golden, const std::string& lowering) {
   };
   return backend;
 }
-
-constexpr Tolerance kSingle{1e-5, 1e-4, 1e-4, 1e-3};
 
 TEST_CASE("A ViT with the augment plugin computes and learns as in PyTorch, with every option") {
   const std::string model = GENERATE(as<std::string>{}, "slim", "odd");

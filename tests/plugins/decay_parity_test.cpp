@@ -12,7 +12,7 @@ TEST_CASE("A ViT with the decay plugin computes and learns as in PyTorch, with e
   const std::string model = GENERATE(as<std::string>{}, "slim", "odd");
   const std::string option =
       GENERATE(as<std::string>{}, "decay", "decay_paper_literal", "decay_per_block", "decay_constant",
-               "decay_learnable", "decay_learnable_undecayed", "decay_both", "decay_branch");
+               "decay_learnable", "decay_learnable_undecayed", "decay_both", "decay_branch", "decay_twice");
   const Golden golden = read_golden("vit_" + model + "_" + option);
   check_gradients(golden, rewriting_evaluator(golden), kExact);
   CHECK(golden.runs.contains("adamw") == (option.find("learnable") != std::string::npos));

@@ -8,16 +8,15 @@
 namespace rewire::parity {
 namespace {
 
-constexpr Tolerance kSingle{1e-5, 1e-4, 1e-4, 1e-3};
-
 TEST_CASE("A ViT with any strategy, as CUDA text, computes and learns as in PyTorch") {
   cuda_shim::HostCompiler compiler(cuda_shim::kernel_folder(), codegen::cuda::prelude());
   for (const char* name :
        {"vit_slim_decay", "vit_odd_decay", "vit_odd_decay_both", "vit_slim_decay_learnable",
         "vit_token_orthogonal_feature", "vit_avg_orthogonal_global", "vit_odd_orthogonal_tiny",
-        "vit_odd_orthogonal_tiny_global", "vit_slim_augment", "vit_odd_augment", "vit_slim_skipless",
-        "vit_odd_skipless", "vit_odd_skipless_attn", "vit_slim_decay_augment", "vit_odd_decay_orthogonal",
-        "vit_slim_orthogonal_attn_decay_mlp", "vit_odd_skipless_augment"}) {
+        "vit_odd_orthogonal_tiny_global", "vit_odd_orthogonal_probability", "vit_slim_augment",
+        "vit_odd_augment", "vit_slim_skipless", "vit_odd_skipless", "vit_odd_skipless_attn",
+        "vit_slim_decay_augment", "vit_odd_decay_orthogonal", "vit_slim_orthogonal_attn_decay_mlp",
+        "vit_odd_skipless_augment"}) {
     const Golden golden = read_golden(name);
     Backend device = rewriting_evaluator(golden);
     device.dtype = ir::DType::f32;

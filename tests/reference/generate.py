@@ -40,6 +40,11 @@ OPTIONS = {
     "orthogonal_tiny": (["orthogonal"], {}),
     "orthogonal_tiny_global": (["orthogonal:mode=global"], {}),
     "orthogonal_tiny_eps": (["orthogonal:eps=1e-5"], {}),
+    # A random number a block and step decides: evaluation is plain below one half, orthogonal from there on.
+    "orthogonal_probability": (["orthogonal:probability=0.4"], RUNS),
+    "orthogonal_probability_mlp": (["orthogonal:mode=global,probability=0.7,sites=mlp"], RUNS),
+    "orthogonal_layers": (["orthogonal:layers=1"], {}),
+    "orthogonal_twice": (["orthogonal:sites=attn,layers=0-1", "orthogonal:mode=global,eps=0.5,sites=mlp,layers=0"], {}),
     "decay": (["decay"], {}),
     "decay_paper_literal": (["decay:alpha_min=0.5,schedule=paper_literal"], {}),
     "decay_per_block": (["decay:alpha_min=0.3,schedule=per_block"], {}),
@@ -60,12 +65,14 @@ OPTIONS = {
     "augment_none": (["augment:paths=0"], {}),
     "decay_augment": (["decay", "augment:blocks=B"], {}),
     "decay_orthogonal": (["decay", "orthogonal"], {}),
+    "decay_twice": (["decay:sites=attn", "decay:schedule=constant,alpha_min=0.3,sites=mlp,layers=1"], {}),
     "skipless": (["skipless"], {}),
     "skipless_attn": (["skipless:sites=attn"], {}),
     "skipless_mlp": (["skipless:sites=mlp"], {}),
     "skipless_augment": (["skipless", "augment:blocks=B"], {}),
     "orthogonal_attn_decay_mlp": (["orthogonal:sites=attn", "decay:sites=mlp"], {}),
 }
+SEED = 0x2_0000_0022  # of what is drawn at random; both of its words count
 BLOCKS = {"slim": "4", "odd": "3"}  # augment's, which divide the width
 CASES += [(model, name, [spec.replace("=B", "=" + BLOCKS[model]) for spec in specs], runs)
           for model in BLOCKS for name, (specs, runs) in OPTIONS.items()]
@@ -112,12 +119,14 @@ def make_scheduler(optimizer, o):
     return SequentialLR(optimizer, [warmup, cosine], [o["warmup_steps"]])
 
 
-def train(model, images, labels, o):
+def train(model, images, labels, o, seed):
     """One update a batch; the losses, gradient norms before clipping, and learning rates."""
     optimizer = make_optimizer(model, o)
     scheduler = make_scheduler(optimizer, o)
     losses, norms, rates = [], [], []
-    for x, y in zip(images, labels):
+    model.train()
+    for step, (x, y) in enumerate(zip(images, labels)):
+        model.draw(seed, step)
         optimizer.zero_grad()
         loss = F.cross_entropy(model(x), y, label_smoothing=o.get("label_smoothing", 0.0))
         loss.backward()
@@ -130,6 +139,7 @@ def train(model, images, labels, o):
 
 
 def make_case(name, plugins, runs, stream_scale):
+    seed = SEED if any("probability" in spec for spec in plugins) else 0
     options = MODELS[name]
     generator = torch.Generator().manual_seed(20240607)
     model = VisionTransformer(**options, plugins=plugins).double()
@@ -141,9 +151,10 @@ def make_case(name, plugins, runs, stream_scale):
     if not plugins:
         check_against_timm(model, options, images[0], labels[0])
 
+    logits = model.eval()(images[0])
+    model.train().draw(seed, 0)
     model.zero_grad()
-    logits = model(images[0])
-    loss = F.cross_entropy(logits, labels[0])
+    loss = F.cross_entropy(model(images[0]), labels[0])
     loss.backward()
     tensors = {"images": images.float(), "labels": labels, "logits": logits.detach(), "loss": loss.detach()}
     for key, p in model.named_parameters():
@@ -151,11 +162,14 @@ def make_case(name, plugins, runs, stream_scale):
         tensors["gradient/" + key] = p.grad.clone()
     for run, o in runs.items():
         model.load_state_dict(weights)
-        losses, norms, rates = train(model, images, labels, o)
+        losses, norms, rates = train(model, images, labels, o, seed)
         tensors.update({f"{run}/losses": losses, f"{run}/norms": norms, f"{run}/rates": rates})
         for key, p in model.named_parameters():
             tensors[f"{run}/weight/{key}"] = p.detach().float()
     case = {"model": options, "plugins": plugins, "runs": runs, "torch": torch.__version__}
+    if seed:
+        case["seed"] = seed
+        tensors["drawn"] = torch.tensor([(model.draw(seed, step), model.drawn())[1] for step in range(STEPS)])
     # One key: safetensors writes several in random order, and the files would differ from run to run.
     return {key: value.contiguous().clone() for key, value in tensors.items()}, {"case": json.dumps(case)}
 

@@ -19,6 +19,32 @@ class Place:
     D: int
     d: int
     site: str  # attn, mlp
+    first: str = "attn"  # the first site of the block that a strategy is asked to change
+
+
+def philox4x32_10(counter, key):
+    """Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011: four words of 32 bits from four and two."""
+    for _ in range(10):
+        first, second = 0xD2511F53 * counter[0], 0xCD9E8D57 * counter[2]
+        counter = [second >> 32 ^ counter[1] ^ key[0], second & 0xFFFFFFFF,
+                   first >> 32 ^ counter[3] ^ key[1], first & 0xFFFFFFFF]
+        key = [(key[0] + 0x9E3779B9) & 0xFFFFFFFF, (key[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    return counter
+
+
+# The generators' published test vectors (Random123, kat_vectors).
+assert philox4x32_10([0] * 4, [0] * 2) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
+assert philox4x32_10([0xFFFFFFFF] * 4, [0xFFFFFFFF] * 2) == [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]
+
+
+def drawn_number(seed, step, stream):
+    """The first number in [0, 1) of a named stream in a step: the key is the seed, the counter (block of four elements,
+    FNV-1a hash of the name, step); the number is the upper 24 bits of the first word."""
+    name = 14695981039346656037
+    for byte in stream.encode():
+        name = (name ^ byte) * 1099511628211 & 0xFFFFFFFFFFFFFFFF
+    words = philox4x32_10([0, name & 0xFFFFFFFF, name >> 32, step], [seed & 0xFFFFFFFF, seed >> 32])
+    return (words[0] >> 8) * 2.0**-24
 
 
 class Join(nn.Module):
@@ -30,27 +56,46 @@ class Join(nn.Module):
         self.shortcut = lambda x: x
         self.branch = lambda x, f: f
         self.paths = lambda x, u: 0
+        self.seed = self.step = 0  # of what is drawn
         for spec in specs:
             name, _, values = spec.partition(":")
             values = dict(value.split("=") for value in values.split(",") if value)
             layers = values.pop("layers", None)
-            chosen = place.site in values.pop("sites", place.site).split("+")
-            if chosen and (layers is None or str(place.b) in layers.split("+")):
-                STRATEGIES[name](self, place, **values)
+            sites = values.pop("sites", "attn+mlp").split("+")
+            if place.site in sites and (layers is None or place.b in blocks_of(layers)):
+                # The join of the block that the plugin sees first.
+                first = next(site for site in ("attn", "mlp") if site in sites)
+                STRATEGIES[name](self, dataclasses.replace(place, first=first), **values)
 
     def forward(self, x, f, u):
         return self.shortcut(x) + self.branch(x, f) + self.paths(x, u)
 
 
-def orthogonal(join, place, mode="feature", eps="1e-6"):
+def blocks_of(layers):
+    """The block numbers of "0+2-3"."""
+    ranges = [(item.split("-") * 2)[:2] for item in layers.split("+")]
+    return {block for first, last in ranges for block in range(int(first), int(last) + 1)}
+
+
+def orthogonal(join, place, mode="feature", eps="1e-6", probability="1"):
     """f minus its projection on x: f - s x, s = <x, f> / (|x|^2 + eps), the inner products token by token (feature)
-    or one a sample, over tokens and channels (global)."""
-    axes, eps = {"feature": (-1,), "global": (1, 2)}[mode], float(eps)
+    or one a sample, over tokens and channels (global). In training a block does so with `probability`, by one draw a
+    step that its joins share; in evaluation where that is at least one half."""
+    axes, eps, probability = {"feature": (-1,), "global": (1, 2)}[mode], float(eps), float(probability)
+    stream = f"blocks.{place.b}.join_{place.first}.orthogonal.draw"
+
+    def is_orthogonal():
+        if join.training:
+            return probability == 1 or drawn_number(join.seed, join.step, stream) < probability
+        return probability >= 0.5
 
     def branch(x, f):
+        if not is_orthogonal():
+            return f
         return f - (x * f).sum(axes, keepdim=True) / ((x * x).sum(axes, keepdim=True) + eps) * x
 
     join.branch = branch
+    join.is_orthogonal = is_orthogonal
 
 
 def decay(join, place, alpha_min="0.6", schedule="endpoint", learnable="false", decay_alpha="true",
@@ -173,6 +218,17 @@ class VisionTransformer(nn.Module):
                                         for i, site in enumerate(("attn", "mlp")))) for b in range(depth)])
         self.norm = nn.LayerNorm(dim, eps=1e-6)
         self.head = nn.Linear(dim, classes)
+
+    def draw(self, seed, step):
+        """What is drawn from now on is drawn for this training step."""
+        for module in self.modules():
+            if isinstance(module, Join):
+                module.seed, module.step = seed, step
+
+    def drawn(self):
+        """Which blocks are orthogonal, by the draw: 1 or 0, -1 where a block has no such join."""
+        joins = [[getattr(join, "is_orthogonal", None) for join in (b.join_attn, b.join_mlp)] for b in self.blocks]
+        return [next((int(draw()) for draw in block if draw), -1) for block in joins]
 
     def forward(self, image):
         x = self.patch_embed(image)
