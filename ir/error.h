@@ -48,4 +48,8 @@ std::string nearest_match(std::string_view name, const std::vector<std::string>&
 /// " (did you mean 'lr'?)", or "" when nothing is close: appended to "unknown …" messages everywhere.
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates);
 
+/// Text of others (a plugin's, a library's) fit for a one-line message: control characters as spaces, cut
+/// after 2000 bytes, between two characters of UTF-8.
+std::string one_line(std::string_view message);
+
 }  // namespace rewire

@@ -8,7 +8,6 @@
 namespace rewire::ir {
 namespace {
 
-constexpr std::size_t kMaxMessage = 2000;
 constexpr std::size_t kMaxLineShown = 160;
 
 bool is_letter(char c) {
@@ -33,13 +32,6 @@ int hex_digit(char c) {
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
   return -1;
-}
-
-std::string one_line(std::string_view message) {
-  std::string line(message.substr(0, kMaxMessage));
-  std::replace_if(line.begin(), line.end(), is_control, ' ');
-  if (message.size() > kMaxMessage) line += " …";
-  return line;
 }
 
 std::string describe_character(char c) {

@@ -64,7 +64,7 @@ void HostCall::run(std::int32_t (*function)(const rewire_host*, rewire_call)) {
 void HostCall::fail(std::string_view message) {
   if (failed_) return;
   failed_ = true;
-  error_ = message;
+  error_ = one_line(message);
 }
 
 void HostCall::refuse(std::string_view message) {

@@ -46,7 +46,7 @@ void log(rewire_call token, std::uint32_t level, const char* message) {
   guarded_status(token, [&](HostCall& call) {
     const std::uint32_t known = std::min<std::uint32_t>(level, REWIRE_LOG_WARNING);
     write_log(static_cast<LogLevel>(known),
-              fmt::format("plugin {}: {}", call.plugin().name(), required(message, "message")));
+              fmt::format("plugin {}: {}", call.plugin().name(), one_line(required(message, "message"))));
   });
 }
 

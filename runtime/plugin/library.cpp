@@ -86,8 +86,9 @@ std::shared_ptr<Library> read_library(const fs::path& path, boost::dll::shared_l
           sha256_hex(bytes),         {}};
   for (const ParameterSpec& parameter : library->schema) info.parameters.push_back(parameter.info());
   for (PluginParameterInfo& filter : Filters::infos()) info.parameters.push_back(std::move(filter));
-  write_log(LogLevel::info, fmt::format("plugin {} {} from {}, sha256 {}, built by {}", info.name,
-                                        info.version, info.path, info.sha256, library->descriptor->build_id));
+  write_log(LogLevel::info,
+            fmt::format("plugin {} {} from {}, sha256 {}, built by {}", info.name, one_line(info.version),
+                        info.path, info.sha256, one_line(library->descriptor->build_id)));
   return library;
 }
 
@@ -143,7 +144,7 @@ std::shared_ptr<const Library> open_library(const std::string& path) {
     }
     return known;
   } catch (const UserError& e) {
-    user_error("cannot load plugin '{}': {}", path, e.what());
+    user_error("cannot load plugin '{}': {}", path, one_line(e.what()));
   }
 }
 

@@ -107,7 +107,7 @@ PluginHandle load_plugin(const PluginSpec& spec, const std::vector<std::string>&
   try {
     return std::make_shared<const Plugin>(std::move(library), spec);
   } catch (const UserError& e) {
-    user_error("plugin '{}': {}", name, e.what());
+    user_error("plugin '{}': {}", name, one_line(e.what()));
   }
 }
 

@@ -122,6 +122,12 @@ TEST_CASE("A descriptor that is none, or half of one, is refused") {
   CHECK_THAT(load_error("no_rewrite"), REWIRE_CATCH_CONTAINS("lacks a version"));
 }
 
+TEST_CASE("What a descriptor says in several lines is one line") {
+  CHECK_THAT(load_error("name_of_lines"), REWIRE_CATCH_CONTAINS("its name 'two lines' is none"));
+  CHECK_THAT(load_error("build_of_lines"),
+             REWIRE_CATCH_CONTAINS("it was built (two lines) for plugin ABI 2.0"));
+}
+
 TEST_CASE("A schema that contradicts itself is refused") {
   CHECK_THAT(
       load_error("bad_default"),

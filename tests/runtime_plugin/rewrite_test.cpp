@@ -320,6 +320,11 @@ TEST_CASE("A wrong act of a plugin is one line that names it, and leaves the mod
   CHECK(rewrite_error({load("misbehave", "act=none")}) == "(nothing was thrown)");
 }
 
+TEST_CASE("What a plugin says in several lines is one line") {
+  CHECK(rewrite_error({load("misbehave", "act=throw_lines")}) == "plugin 'misbehave': a b   c");
+  CHECK(rewrite_error({load("misbehave", "act=raw_lines")}) == "plugin 'misbehave': it threw: raw lines");
+}
+
 TEST_CASE("A handle kept from an earlier call is refused") {
   const std::string gone = "handles die when the call returns";
   rewritten(residual_net({}), {load("misbehave", "act=keep_value")});
