@@ -214,9 +214,68 @@ TEST_CASE("A file that is no plugin, one of another ABI, one that throws and wro
   refused(plugin_file("newer_major"), "for plugin ABI 2.0, this rewire speaks 1.2");
   refused(plugin_file("misbehave") + ":act=throw", "plugin 'misbehave': this model is not to its taste");
   refused(plugin_file("gain") + ":facto=3", "it has no parameter 'facto' (did you mean 'factor'?)");
-  refused(plugin_file("gain") + ":layers=7", "7");
   refused("no_such_plugin_anywhere", "no_such_plugin_anywhere");
   refused("gain:", "is no key=value");
+}
+
+TEST_CASE("A plugin's fault is the same one line whatever the command, and nothing is written") {
+  const Workplace work;
+  const std::string one =
+      work.file("one.npy");  // an image: the batch that init and train judge a network with
+  runtime::write_npy(one, floats({1, 1, 28, 28}));
+  const std::size_t entries = work.entries();
+  const auto refused = [&](const std::string& plugin, const std::string& message, const Words& more = {}) {
+    CAPTURE(plugin);
+    // Where no plugins of the user stand in the way.
+    const auto refusal_of = [&](const Words& command) {
+      check_refusal(RunningCommand(command + kModel + Words{"--quiet", "--plugin", plugin} + more,
+                                   {"XDG_DATA_HOME=" + work.file("none"), "REWIRE_PLUGIN_PATH="})
+                        .wait(),
+                    message);
+    };
+    refusal_of({"dump", "--stage", "rewritten", "--set", "train.batch=1"});
+    refusal_of({"init", "--output", work.file("new.safetensors"), "--set", "train.batch=1"});
+    refusal_of(
+        {"run", "--weights", work.file("w.safetensors"), "--input", one, "--output", work.file("out.npy")});
+    refusal_of(
+        {"train", "--set", "data.format=synthetic", "--set", "train.batch=1", "--out", work.file("run")});
+    CHECK(work.entries() == entries);
+  };
+  const std::string gain = plugin_file("gain"), misbehave = plugin_file("misbehave");
+  refused(gain + ":factor=11", "plugin 'gain': factor=11 is out of range: it takes a float 0 to 10");
+  refused(gain + ":power=0", "plugin 'gain': power=0 is out of range: it takes an int >= 1");
+  refused(gain + ":slot=brunch",
+          "plugin 'gain': slot=brunch is unknown: it takes one of "
+          "branch|shortcut|path|cleared|untouched|facts (did you mean 'branch'?)");
+  refused(gain + ":layers=7", "plugin 'gain': layers=7: the last block is 0");
+  refused(gain + ":layers=one",
+          "plugin 'gain': layers=one: 'one' is no block or range of blocks, such as 3 or 4-5");
+  refused(misbehave + ":act=wrong_shape",
+          "plugin 'misbehave': it gave the branch of blocks.0.attn the type f32[1,5,1]; the stream's is "
+          "f32[1,5,8] and must stay");
+  refused(misbehave + ":act=throw_lines", "plugin 'misbehave': a b   c");
+  refused(misbehave + ":act=raw_lines", "plugin 'misbehave': it threw: raw lines");
+  const std::string folder = REWIRE_FIXTURES;
+  refused("gian",
+          "there is no plugin 'gian' (did you mean 'gain'?); looked for gian.so in " + folder + ", " +
+              work.file("none") + "/rewire/plugins, " + REWIRE_PLUGIN_FOLDER,
+          {"--plugin-path", folder});
+  if (std::filesystem::exists(REWIRE_PLUGIN_FOLDER "/augment.so")) {
+    refused("augment:blocks=3",
+            "plugin 'augment': blocks=3 does not divide the width 8 of blocks.0.attn: use a divisor, such "
+            "as 2 or 4");
+    refused(
+        "augment:blocks=16",
+        "plugin 'augment': blocks=16 does not divide the width 8 of blocks.0.attn: use a divisor, such as 8");
+  }
+}
+
+TEST_CASE("What a plugin logs in several lines is one line") {
+  const Outcome outcome = rewire_command(Words{"dump"} + kModel +
+                                         Words{"--stage", "rewritten", "--log-level", "warning", "--plugin",
+                                               plugin_file("misbehave") + ":act=log_lines"});
+  CHECK(outcome.err == "rewire: warning: plugin misbehave: a b\n");
+  CHECK(outcome.code == 0);
 }
 
 TEST_CASE("What a plugin would be refused for in a later epoch is refused at once") {
