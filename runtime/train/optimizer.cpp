@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "ir/error.h"
 
@@ -32,15 +33,29 @@ bool decays(Builder& b, const Trainable& w, const OptimizerOptions& o) {
 
 void adamw(Builder& b, const std::vector<Trainable>& trainables, Value lr, Value step, Value finite,
            const OptimizerOptions& o) {
-  Value t = b.add(b.cast(step, DType::f64), 1);
-  auto correction = [&](double beta) {  // 1 - beta^t
-    return b.sub(b.constant_like(t, 1), b.binary(Opcode::pow, b.constant_like(t, beta), t));
-  };
-  Value one = b.constant_like(lr, 1);
+  const Value one = b.constant_like(lr, 1);
   const Value decay = b.cast(b.sub(one, b.mul(lr, o.weight_decay)), DType::f32);
-  const Value rate = b.cast(b.div(lr, correction(o.beta1)), DType::f32);
-  const Value scale = b.cast(b.div(one, b.unary(Opcode::sqrt, correction(o.beta2))), DType::f32);
+  struct Corrected {
+    Value rate, scale;  // lr / (1 - b1^t), 1 / sqrt(1 - b2^t)
+  };
+  std::map<std::int32_t, Corrected> by_updates;
+  const auto corrected = [&](Value updates) -> const Corrected& {
+    const auto found = by_updates.find(updates.id);
+    if (found != by_updates.end()) return found->second;
+    const Value t = b.add(b.cast(updates, DType::f64), 1);
+    const auto correction = [&](double beta) {  // 1 - beta^t
+      return b.sub(b.constant_like(t, 1), b.binary(Opcode::pow, b.constant_like(t, beta), t));
+    };
+    const Value rate = b.cast(b.div(lr, correction(o.beta1)), DType::f32);
+    const Value scale = b.cast(b.div(one, b.unary(Opcode::sqrt, correction(o.beta2))), DType::f32);
+    return by_updates.emplace(updates.id, Corrected{rate, scale}).first->second;
+  };
+  corrected(step);
   for (const Trainable& w : trainables) {
+    if (w.updates) corrected(w.updates);
+  }
+  for (const Trainable& w : trainables) {
+    const auto& [rate, scale] = corrected(w.updates ? w.updates : step);
     b.set_location("optimizer." + w.name);
     Value m = moment(b, "adamw.exp_avg", w);
     Value v = moment(b, "adamw.exp_avg_sq", w);
@@ -83,7 +98,8 @@ Value moment(Builder& b, const std::string& family, const Trainable& w) {
 }
 
 bool is_optimizer_state(std::string_view parameter) {
-  return parameter == "optimizer.step" || parameter.starts_with("adamw.") || parameter.starts_with("sgd.");
+  return parameter.starts_with("optimizer.step") || parameter.starts_with("adamw.") ||
+         parameter.starts_with("sgd.");
 }
 
 void check_optimizer(const OptimizerOptions& o) {

@@ -16,6 +16,7 @@ struct Trainable {
   std::string name;
   ir::Value value;
   ir::Value gradient;
+  ir::Value updates = {};  // i64[], those that it has had; none: as many as the optimizer
 };
 
 /// State of the parameter's shape, zero at the start: adds "<family>.<parameter>" to the module and reads it.
@@ -30,7 +31,8 @@ void check_optimizer(const OptimizerOptions& options);
 /// Emits new values and their `update`s, predicated on `finite` (i1[]), of every parameter and of its
 /// moments, which it adds to the module. `lr` is f64[]; `step` is i64[], the updates done before this one.
 ///
-/// adamw (Loshchilov & Hutter, ICLR 2019; PyTorch's form), t = step + 1, bias corrections in f64:
+/// adamw (Loshchilov & Hutter, ICLR 2019; PyTorch's form), t = step + 1 (or the parameter's own `updates` +
+/// 1), bias corrections in f64:
 ///   m' = b1 m + (1 - b1) g,  v' = b2 v + (1 - b2) g^2
 ///   w' = (1 - lr wd) w - lr / (1 - b1^t) m' / (sqrt(v') / sqrt(1 - b2^t) + eps)
 /// sgd (PyTorch's form, dampening 0; the buffer starts at 0, so the first step sets it to g):

@@ -3,6 +3,7 @@
 #include "runtime/train/program.h"
 
 #include <map>
+#include <set>
 #include <unordered_set>
 
 #include "ir/autodiff/autodiff.h"
@@ -111,27 +112,13 @@ BatchValues feed(Program& program) {
   return batch;
 }
 
-/// The trainable parameters that forward reads, in the module's order. Others belong to another phase and
-/// stay as they are.
-std::vector<std::string> trainables_of(const ir::Module& module) {
-  std::unordered_set<std::string_view> read;
-  for (const ir::Op& op : module.function("forward").body) {
-    if (op.code == Opcode::param) read.insert(op.attributes.get_string("name"));
-  }
-  std::vector<std::string> names;
-  for (const ir::Parameter& p : module.parameters) {
-    if (p.trainable && read.contains(p.name)) names.push_back(p.name);
-  }
-  return names;
-}
-
 struct Gradients {
   Value loss;
   BatchValues batch;
   std::vector<Trainable> trainables;
 };
 
-/// The mean loss of the batch and its gradient by each of trainables_of(module).
+/// The mean loss of the batch and its gradient by each of trained_parameters(module).
 Gradients differentiate_loss(Program& program, const TrainOptions& options) {
   Gradients out;
   out.batch = feed(program);
@@ -139,7 +126,7 @@ Gradients differentiate_loss(Program& program, const TrainOptions& options) {
   out.loss = mean_loss(program.b,
                        sample_loss(program.b, out.batch.logits, out.batch.label, options.label_smoothing));
   std::vector<Value> wrt;
-  for (const std::string& name : trainables_of(program.module)) {
+  for (const std::string& name : trained_parameters(program.module)) {
     wrt.push_back(program.param(name));
     out.trainables.push_back({name, wrt.back(), {}});
   }
@@ -163,7 +150,7 @@ void check_training(const ir::Module& module, const TrainOptions& options) {
   if (!(options.label_smoothing >= 0 && options.label_smoothing < 1)) {
     user_error("train.label_smoothing is {}; it must lie in [0, 1)", options.label_smoothing);
   }
-  for (const std::string& name : trainables_of(module)) {
+  for (const std::string& name : trained_parameters(module)) {
     const ir::TensorType& type = module.find_parameter(name)->type;
     if (type.dtype != DType::f32) {
       user_error("parameter '{}' is {}; the optimizers keep weights in f32", name, to_string(type));
@@ -198,7 +185,8 @@ void clip(Builder& b, std::vector<Trainable>& trainables, Value norm, double lim
 
 /// One optimizer update from gradients that are final; `loss` may be absent. Names grad_norm, finite and lr
 /// as results; nothing but train.finite changes when the flag falls.
-void optimize(Program& program, std::vector<Trainable> trainables, Value loss, const TrainOptions& options) {
+void optimize(Program& program, std::vector<Trainable> trainables, Value loss, const TrainOptions& options,
+              const UpdateCounters& counters) {
   Builder& b = program.b;
   b.set_location("optimizer");
   Value norm = global_norm(b, trainables);
@@ -208,9 +196,17 @@ void optimize(Program& program, std::vector<Trainable> trainables, Value loss, c
   Value step = program.param("train.step");
   Value lr = learning_rate(b, step, options.optimizer.lr, options.schedule);
   Value updates = program.param("optimizer.step");
+  std::set<std::string_view> counting = {"optimizer.step"};
+  for (Trainable& w : trainables) {
+    const auto counter = counters.find(w.name);
+    if (counter == counters.end()) continue;
+    w.updates = program.param(counter->second);
+    counting.insert(counter->second);
+  }
   emit_optimizer(b, trainables, lr, updates, finite, options.optimizer);
   b.set_location("optimizer");
-  program.update("optimizer.step", b.add(updates, 1), finite);
+  for (const std::string_view counter : counting)
+    program.update(counter, b.add(program.param(counter), 1), finite);
   program.update("train.step", b.add(step, 1), finite);
   program.update("train.finite", finite);
   b.result("grad_norm", norm);
@@ -218,11 +214,11 @@ void optimize(Program& program, std::vector<Trainable> trainables, Value loss, c
   b.result("lr", b.cast(lr, DType::f32));
 }
 
-void add_plain_step(ir::Module& module, const TrainOptions& options) {
+void add_plain_step(ir::Module& module, const TrainOptions& options, const UpdateCounters& counters) {
   Program program(module, "step");
   Gradients out = differentiate_loss(program, options);
   report_batch(program, out);
-  optimize(program, std::move(out.trainables), out.loss, options);
+  optimize(program, std::move(out.trainables), out.loss, options, counters);
   program.finish(true);
 }
 
@@ -257,16 +253,16 @@ void add_accumulate(ir::Module& module, const TrainOptions& options) {
 }
 
 /// The optimizer on what has been accumulated, which it clears.
-void add_apply(ir::Module& module, const TrainOptions& options) {
+void add_apply(ir::Module& module, const TrainOptions& options, const UpdateCounters& counters) {
   Program program(module, "apply");
   Builder& b = program.b;
   std::vector<Trainable> trainables;
-  for (const std::string& name : trainables_of(module)) {
+  for (const std::string& name : trained_parameters(module)) {
     Trainable w{name, program.param(name), {}};
     w.gradient = moment(b, "accumulate", w);
     trainables.push_back(std::move(w));
   }
-  optimize(program, trainables, {}, options);
+  optimize(program, trainables, {}, options, counters);
   b.set_location("accumulate");
   const Value finite = program.function.result("finite");
   for (const Trainable& w : trainables) {
@@ -279,6 +275,18 @@ void add_apply(ir::Module& module, const TrainOptions& options) {
 
 }  // namespace
 
+std::vector<std::string> trained_parameters(const ir::Module& module) {
+  std::unordered_set<std::string_view> read;
+  for (const ir::Op& op : module.function("forward").body) {
+    if (op.code == Opcode::param) read.insert(op.attributes.get_string("name"));
+  }
+  std::vector<std::string> names;
+  for (const ir::Parameter& p : module.parameters) {
+    if (p.trainable && read.contains(p.name)) names.push_back(p.name);
+  }
+  return names;
+}
+
 void add_grad_program(ir::Module& module, const TrainOptions& options) {
   Program program(module, "grad");
   Gradients out = differentiate_loss(program, options);
@@ -287,7 +295,7 @@ void add_grad_program(ir::Module& module, const TrainOptions& options) {
   program.finish(true);
 }
 
-void add_step_program(ir::Module& module, const TrainOptions& options) {
+void add_step_program(ir::Module& module, const TrainOptions& options, const UpdateCounters& counters) {
   check_optimizer(options.optimizer);
   check_schedule(options.schedule);
   check_training(module, options);
@@ -295,11 +303,15 @@ void add_step_program(ir::Module& module, const TrainOptions& options) {
   add_state(module, "train.step", DType::i64, ir::InitKind::zeros);
   add_state(module, "train.finite", DType::i1, ir::InitKind::ones);
   add_state(module, "optimizer.step", DType::i64, ir::InitKind::zeros);
+  for (const std::string& name : trained_parameters(module)) {
+    const auto counter = counters.find(name);
+    if (counter != counters.end()) add_state(module, counter->second, DType::i64, ir::InitKind::zeros);
+  }
   if (options.accumulate == 1) {
-    add_plain_step(module, options);
+    add_plain_step(module, options, counters);
   } else {
     add_accumulate(module, options);
-    add_apply(module, options);
+    add_apply(module, options, counters);
   }
 }
 

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -51,14 +52,21 @@ struct TrainOptions {
   std::int64_t accumulate = 1;  // > 1: programs `accumulate` and `apply` instead of one `step`
 };
 
+/// Which state (i64[], zero at the start) counts the updates of a weight that some of a run's programs train
+/// and others do not: by the weight's name. Weights that are not named here count by optimizer.step.
+using UpdateCounters = std::map<std::string, std::string, std::less<>>;
+
+/// The trainable parameters that forward reads, in the module's order: what its programs train.
+std::vector<std::string> trained_parameters(const ir::Module& module);
+
 /// Adds `grad` to a module that has `forward`.
 void add_grad_program(ir::Module& module, const TrainOptions& options);
 /// Adds `step` (or `accumulate` and `apply`) and the state it needs: train.step i64[], rng.seed i64[],
-/// train.finite i1[], optimizer.step i64[] (the updates that the moments have seen), optimizer moments
-/// "adamw.exp_avg.<param>", "adamw.exp_avg_sq.<param>", "sgd.momentum.<param>"; with accumulation
+/// train.finite i1[], optimizer.step i64[] (the updates that the moments have seen) and `counters`, optimizer
+/// moments "adamw.exp_avg.<param>", "adamw.exp_avg_sq.<param>", "sgd.momentum.<param>"; with accumulation
 /// "accumulate.<param>" and train.micro_step i64[]. UserError on options out of range, by their recipe keys,
 /// and on a weight that is not f32.
-void add_step_program(ir::Module& module, const TrainOptions& options);
+void add_step_program(ir::Module& module, const TrainOptions& options, const UpdateCounters& counters = {});
 /// Adds `eval`.
 void add_eval_program(ir::Module& module);
 

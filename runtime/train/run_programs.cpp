@@ -1,6 +1,7 @@
 #include "runtime/train/run_programs.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "ir/error.h"
@@ -56,6 +57,34 @@ void warn_of_late_hooks(const std::vector<Initialised>& hooks, const Phase& phas
   }
 }
 
+/// Counters for weights that some phase does not train although a later one does: their moments have seen
+/// fewer gradients than the optimizer has done updates. Weights that the same epochs switch on and off share
+/// one, named after these epochs: "optimizer.step.2" from epoch 2 on, "optimizer.step.0_3_5" to epoch 3 and
+/// again from 5 on. The last one is not named by where it ends, so that a run which becomes longer keeps its
+/// counters.
+UpdateCounters late_counters(const NetworkSource& source, const std::vector<std::int64_t>& epochs) {
+  UpdateCounters counters;
+  if (epochs.size() == 1) return counters;
+  std::map<std::string, std::vector<std::int64_t>> switches;  // on, off, on, …
+  for (const std::int64_t epoch : epochs) {
+    const std::vector<std::string> trained = trained_parameters(rewritten_forward(source, 1, epoch));
+    for (const std::string& weight : trained) {
+      std::vector<std::int64_t>& of_weight = switches[weight];
+      if (of_weight.size() % 2 == 0) of_weight.push_back(epoch);
+    }
+    for (auto& [weight, of_weight] : switches) {
+      const bool on = std::ranges::find(trained, weight) != trained.end();
+      if (!on && of_weight.size() % 2 == 1) of_weight.push_back(epoch);
+    }
+  }
+  for (auto& [weight, of_weight] : switches) {
+    if (of_weight.size() % 2 == 0) of_weight.pop_back();
+    if (of_weight.size() == 1 && of_weight.front() == 0) continue;
+    counters.emplace(weight, fmt::format("optimizer.step.{}", fmt::join(of_weight, "_")));
+  }
+  return counters;
+}
+
 }  // namespace
 
 ir::Module rewritten_forward(const NetworkSource& source, std::int64_t batch, std::int64_t epoch) {
@@ -87,10 +116,12 @@ RunPrograms make_run_programs(const NetworkSource& source, const TrainOptions& o
   check_reached(source.plugins, shape.epochs);
   RunPrograms programs;
   ir::allow_tf32(programs.module, source.tf32);
-  for (const std::int64_t epoch : switch_epochs(source.plugins, shape.epochs)) {
+  const std::vector<std::int64_t> epochs = switch_epochs(source.plugins, shape.epochs);
+  const UpdateCounters counters = late_counters(source, epochs);
+  for (const std::int64_t epoch : epochs) {
     const Phase phase{epoch, epoch == 0 ? "" : fmt::format("_from_{}", epoch)};
     ir::Module training = computed_forward(source, shape.batch, epoch);
-    add_step_program(training, options);
+    add_step_program(training, options, counters);
     ir::Module evaluation = computed_forward(source, shape.eval_batch, epoch);
     add_eval_program(evaluation);
     if (epoch == 0) programs.module.name = training.name;

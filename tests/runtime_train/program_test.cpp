@@ -303,6 +303,47 @@ TEST_CASE("A parameter of another phase is neither moved nor given moments") {
   CHECK(module.find_parameter("adamw.exp_avg.w") != nullptr);
 }
 
+// Its moments start at zero: by the run's count its first step would be (1 - b1) / sqrt(1 - b2) = 3.2 times
+// the rate.
+TEST_CASE("A weight that is trained late counts its own updates, and AdamW's first step of it is the rate") {
+  constexpr double kRate = 0.01;
+  const std::vector<double> x = numbers(12, 1), label = {0, 1, 2, 1};
+  for (const std::int64_t accumulate : {1, 2}) {
+    CAPTURE(accumulate);
+    TrainOptions options;
+    options.optimizer.lr = kRate;
+    options.optimizer.weight_decay = options.optimizer.eps = 0;
+    options.accumulate = accumulate;
+    ir::Module module = linear_model(4, 3, 3);
+    add_step_program(module, options, {{"b", "optimizer.step.5"}, {"elsewhere", "optimizer.step.9"}});
+    CHECK_NOTHROW(ir::verify(module));
+    CHECK(module.find_parameter("optimizer.step.9") == nullptr);
+    const double before = 5000;
+    ir::EvalState state =
+        start(module, {{"w", numbers(9, 2)}, {"train.step", {before}}, {"optimizer.step", {before}}});
+    const auto step = [&] {
+      if (accumulate == 1) return call(module, "step", {x, label}, state);
+      for (int micro = 0; micro < 2; ++micro) call(module, "accumulate", {x, label}, state);
+      return call(module, "apply", {}, state);
+    };
+    step();
+    for (const double b : state.tensors.at("b").data) CHECK(std::abs(b) == Approx(kRate).epsilon(1e-6));
+    const std::vector<double> start_of_w = numbers(9, 2);
+    for (std::size_t i = 0; i < start_of_w.size(); ++i) {
+      CHECK(std::abs(state.tensors.at("w").data[i] - start_of_w[i]) ==
+            Approx(0.1 / std::sqrt(0.001) * kRate).epsilon(0.005));  // 1 - 0.999^5001 is 0.993
+    }
+    step();
+    CHECK(state.tensors.at("optimizer.step.5").scalar() == 2);
+    CHECK(state.tensors.at("optimizer.step").scalar() == before + 2);
+    CHECK(state.tensors.at("train.step").scalar() == before + 2);
+    // A step that does not count is not counted.
+    state.tensors.at("train.finite").data = {0};
+    step();
+    CHECK(state.tensors.at("optimizer.step.5").scalar() == 2);
+  }
+}
+
 TEST_CASE("Training options and models that cannot be trained are refused") {
   auto refuses = [](auto change, const std::string& message) {
     ir::Module module = linear_model(2, 2, 2);
