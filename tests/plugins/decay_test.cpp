@@ -6,6 +6,8 @@
 
 #include "ir/error.h"
 #include "ir/residual.h"
+#include "models/model.h"
+#include "runtime/exec/engine.h"
 #include "tests/plugins/compiled.h"
 #include "tests/plugins/strategy.h"
 #include "tests/support/catch.h"
@@ -169,6 +171,42 @@ TEST_CASE("With branches that start at zero the network starts as the product of
   const double product = 1 * 0.9 * 0.8 * 0.7 * 0.6 * 0.5;
   for (std::size_t i = 0; i < x.data.size(); ++i) {
     CHECK(y.data[i] == Approx(product * x.data[i]).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("At the start each join of a compiled ViT gives its factor times what it is given") {
+  models::ModelOptions options;
+  options.dim = 20, options.depth = 3, options.heads = 2, options.patch = 14;
+  const std::map<std::string, std::vector<double>> cases = {
+      {"decay", {1, 0.92, 0.84, 0.76, 0.68, 0.6}},
+      {"decay:alpha_min=0.5,schedule=per_block", {1, 1, 0.75, 0.75, 0.5, 0.5}},
+      {"decay:alpha_min=0.9,schedule=constant,zero_init=on", std::vector<double>(6, 0.9)},
+  };
+  for (const auto& [spec, want] : cases) {
+    ir::Module module = rewritten(models::build(options, 3), {spec}, 3);
+    ir::Function& forward = module.function("forward");
+    std::vector<ir::Value> streams;  // what the first join is given, then what each gives
+    for (const std::size_t at : ir::find_joins(forward)) {
+      if (streams.empty()) streams.push_back(ir::read_join(forward.body[at]).stream);
+      CHECK(ir::read_join(forward.body[at]).stream == streams.back());
+      streams.push_back(forward.body[at].results.front());
+    }
+    REQUIRE(streams.size() == want.size() + 1);
+    for (std::size_t i = 0; i < streams.size(); ++i)
+      forward.results.push_back({"stream" + std::to_string(i), streams[i]});
+    const auto engine = runtime::make_jit_engine(module);
+    for (const auto& [name, tensor] : started(module, {spec}, 3)) engine->write_state(name, tensor);
+    runtime::TensorMap inputs;
+    inputs.emplace("image", runtime::to_host(sample({ir::DType::f32, {3, 1, 28, 28}})));
+    const runtime::TensorMap results = engine->run("forward", inputs);
+    for (std::size_t join = 0; join < want.size(); ++join) {
+      CAPTURE(spec, join);
+      const std::vector<double> x = runtime::to_double(results.at("stream" + std::to_string(join))).data,
+                                y = runtime::to_double(results.at("stream" + std::to_string(join + 1))).data;
+      CHECK(*std::ranges::max_element(x) > 0.01);
+      for (std::size_t i = 0; i < x.size(); ++i)
+        CHECK(y[i] == Approx(want[join] * x[i]).epsilon(1e-6).margin(1e-30));
+    }
   }
 }
 
