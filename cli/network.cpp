@@ -32,6 +32,7 @@ models::ModelOptions settle_model(runtime::RecipeModel& recipe) {
   settle(recipe.channels, options.channels);
   settle(recipe.classes, options.classes);
   settle(recipe.pool, options.pool);
+  settle(recipe.act_layer, options.act_layer);
   settle(recipe.drop_path, options.drop_path);
   settle(recipe.dropout, options.dropout);
   return options;

@@ -140,7 +140,9 @@ class VitBuilder {
     Value h = linear("fc1", x, hidden, "fc1");
     {
       Builder::Scope scope(b_, "act");
-      h = b_.emit(Opcode::gelu, {h});
+      h = options_.act_layer == "gelu_tanh"
+              ? b_.emit(Opcode::gelu, {h}, {{"approximate", std::string("tanh")}})
+              : b_.emit(Opcode::gelu, {h});
     }
     return dropout("drop2", linear("fc2", dropout("drop1", h), options_.dim, "fc2"));
   }
@@ -213,6 +215,7 @@ ir::Module build_vit(const ModelOptions& options, std::int64_t batch) {
                        {"channels", options.channels},
                        {"classes", options.classes},
                        {"pool", options.pool},
+                       {"act_layer", options.act_layer},
                        {"drop_path", options.drop_path},
                        {"dropout", options.dropout}};
   ir::Function forward;

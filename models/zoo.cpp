@@ -60,6 +60,10 @@ void check(const ModelOptions& options, std::int64_t batch) {
     user_error("model.pool is '{}'; it is token or avg{}", options.pool,
                did_you_mean(options.pool, {"token", "avg"}));
   }
+  if (options.act_layer != "gelu" && options.act_layer != "gelu_tanh") {
+    user_error("model.act_layer is '{}'; it is gelu or gelu_tanh{}", options.act_layer,
+               did_you_mean(options.act_layer, {"gelu", "gelu_tanh"}));
+  }
   check_rate("drop_path", options.drop_path);
   check_rate("dropout", options.dropout);
 }

@@ -49,6 +49,7 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
       {"model", "channels", &model.channels},
       {"model", "classes", &model.classes},
       {"model", "pool", &model.pool},
+      {"model", "act_layer", &model.act_layer},
       {"model", "drop_path", &model.drop_path},
       {"model", "dropout", &model.dropout},
 

@@ -25,7 +25,7 @@ struct RecipeModel {
   std::string name = "vit";
   std::optional<std::int64_t> dim, depth, heads, patch, image, channels, classes;
   std::optional<double> mlp_ratio, drop_path, dropout;
-  std::optional<std::string> pool;
+  std::optional<std::string> pool, act_layer;
 };
 
 /// [data]

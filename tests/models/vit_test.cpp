@@ -121,6 +121,23 @@ TEST_CASE("Mean pooling has no cls token and one position for each patch") {
   CHECK(module.find_parameter("pos_embed")->type.shape == ir::Shape{1, 4, 12});
 }
 
+TEST_CASE("The MLP's activation is GELU by erf, or by tanh where timm's gelu_tanh is asked for") {
+  for (const auto& [act_layer, approximate] :
+       {std::pair{"gelu", "none"}, std::pair{"gelu_tanh", "tanh"}}) {
+    ModelOptions options = small();
+    CHECK(options.act_layer == "gelu");
+    options.act_layer = act_layer;
+    const ir::Module module = models::build(options, 2);
+    const std::vector<const ir::Op*> activations = ops_of(module, Opcode::gelu);
+    REQUIRE(activations.size() == 3);
+    for (const ir::Op* op : activations) {
+      CHECK(op->attributes.get_string("approximate") == approximate);
+      CHECK(op->location.ends_with(".mlp.act"));
+    }
+    CHECK(module.attributes.get_string("act_layer") == act_layer);
+  }
+}
+
 TEST_CASE("Matrices decay; vectors, the cls token and the position embedding do not") {
   for (const ir::Parameter& p : models::build(small(), 2).parameters) {
     CAPTURE(p.name);
@@ -263,6 +280,8 @@ TEST_CASE("Options that do not fit are refused with the reason and the way out")
   refuses([](auto& o) { o.dim = std::int64_t{1} << 60; }, "model.dim is 1152921504606846976");
   refuses([](auto& o) { o.channels = -1; }, "model.channels is -1");
   refuses([](auto& o) { o.pool = "average"; }, "model.pool is 'average'; it is token or avg");
+  refuses([](auto& o) { o.act_layer = "gelu_tan"; },
+          "model.act_layer is 'gelu_tan'; it is gelu or gelu_tanh (did you mean 'gelu_tanh'?)");
   refuses([](auto& o) { o.drop_path = 1; }, "model.drop_path is 1; it is a probability");
   refuses([](auto& o) { o.dropout = std::numeric_limits<double>::quiet_NaN(); }, "model.dropout is nan");
   refuses([](auto& o) { o.mlp_ratio = 0.01; }, "leaves no hidden unit");

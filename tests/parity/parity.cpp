@@ -29,6 +29,7 @@ models::ModelOptions model_options(const json& j) {
   o.heads = j.at("heads");
   o.mlp_ratio = j.at("mlp_ratio");
   o.pool = j.at("pool");
+  o.act_layer = j.value("act_layer", o.act_layer);
   return o;
 }
 

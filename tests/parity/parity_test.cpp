@@ -14,13 +14,13 @@ Backend evaluator(ir::DType dtype) {
 constexpr Tolerance kExact{1e-12, 1e-10, 1e-10, 1e-5};
 
 TEST_CASE("The evaluator computes PyTorch's logits, loss and gradients of a ViT") {
-  for (const char* name : {"vit_token_plain", "vit_avg_plain"}) {
+  for (const char* name : {"vit_token_plain", "vit_avg_plain", "vit_slim_tanh_plain", "vit_odd_tanh_plain"}) {
     check_gradients(read_golden(name), evaluator(ir::DType::f64), kExact);
   }
 }
 
 TEST_CASE("The evaluator follows twenty steps of PyTorch's AdamW") {
-  for (const char* name : {"vit_token_plain", "vit_avg_plain"}) {
+  for (const char* name : {"vit_token_plain", "vit_avg_plain", "vit_odd_tanh_plain"}) {
     check_run(read_golden(name), "adamw", evaluator(ir::DType::f64), kExact);
   }
 }

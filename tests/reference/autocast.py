@@ -22,7 +22,8 @@ from reference import VisionTransformer
 BATCHES = 128
 CASES = ["vit_token_plain", "vit_avg_plain", "vit_token_orthogonal_feature", "vit_avg_orthogonal_global",
          "vit_slim_decay", "vit_odd_decay_learnable", "vit_slim_decay_branch", "vit_slim_augment",
-         "vit_odd_augment_dense", "vit_slim_augment_stream", "vit_slim_skipless", "vit_odd_skipless_attn"]
+         "vit_odd_augment_dense", "vit_slim_augment_stream", "vit_slim_skipless", "vit_odd_skipless_attn",
+         "vit_slim_tanh_plain"]
 
 
 def fused_attention(self, x):

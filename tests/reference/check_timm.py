@@ -5,7 +5,7 @@
     check_timm.py initial MODEL W.safetensors                    W is distributed as timm's own initialisation
 
 MODEL is a zoo name (vit_tiny_28, …) or JSON with keys image, patch, channels, classes, dim, depth, heads, mlp_ratio,
-pool. Exit 0 if all agrees. Needs torch, timm, safetensors, numpy.
+pool, act_layer. Exit 0 if all agrees. Needs torch, timm, safetensors, numpy.
 """
 import argparse
 import json

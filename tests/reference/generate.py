@@ -22,7 +22,8 @@ MODELS = {
     "slim": dict(image=8, patch=4, channels=1, classes=5, dim=16, depth=2, heads=2, mlp_ratio=1.0, pool="token"),
     "odd": dict(image=6, patch=3, channels=1, classes=3, dim=9, depth=2, heads=3, mlp_ratio=1.4, pool="avg"),
 }
-BATCH = {"token": 4, "avg": 3, "slim": 3, "odd": 2}
+MODELS |= {model + "_tanh": dict(MODELS[model], act_layer="gelu_tanh") for model in ("slim", "odd")}
+BATCH = {"token": 4, "avg": 3, "slim": 3, "odd": 2, "slim_tanh": 3, "odd_tanh": 2}
 ADAMW = dict(optimizer="adamw", lr=1e-3, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.05, decay="matrices",
              schedule="constant")
 SGD = dict(optimizer="sgd", lr=0.1, momentum=0.9, nesterov=False, weight_decay=5e-4, decay="all", schedule="cosine",
@@ -76,6 +77,7 @@ SEED = 0x2_0000_0022  # of what is drawn at random; both of its words count
 BLOCKS = {"slim": "4", "odd": "3"}  # augment's, which divide the width
 CASES += [(model, name, [spec.replace("=B", "=" + BLOCKS[model]) for spec in specs], runs)
           for model in BLOCKS for name, (specs, runs) in OPTIONS.items()]
+CASES += [("slim_tanh", "plain", [], {}), ("odd_tanh", "plain", [], RUNS)]
 
 
 def float32_values(tensor):

@@ -168,23 +168,24 @@ class Attention(nn.Module):
 
 
 class Mlp(nn.Module):
-    def __init__(self, dim, hidden):
+    def __init__(self, dim, hidden, act_layer):
         super().__init__()
+        self.approximate = {"gelu": "none", "gelu_tanh": "tanh"}[act_layer]
         self.fc1 = nn.Linear(dim, hidden)
         self.fc2 = nn.Linear(hidden, dim)
 
     def forward(self, x):
-        return self.fc2(F.gelu(self.fc1(x)))
+        return self.fc2(F.gelu(self.fc1(x), approximate=self.approximate))
 
 
 class Block(nn.Module):
-    def __init__(self, dim, heads, hidden, join_attn, join_mlp):
+    def __init__(self, dim, heads, hidden, act_layer, join_attn, join_mlp):
         super().__init__()
         self.join_attn, self.join_mlp = join_attn, join_mlp
         self.norm1 = nn.LayerNorm(dim, eps=1e-6)
         self.attn = Attention(dim, heads)
         self.norm2 = nn.LayerNorm(dim, eps=1e-6)
-        self.mlp = Mlp(dim, hidden)
+        self.mlp = Mlp(dim, hidden, act_layer)
 
     def forward(self, x):
         u = self.norm1(x)
@@ -206,7 +207,8 @@ class VisionTransformer(nn.Module):
     """pool 'token': a cls token, whose output is classified. 'avg': no cls token, the mean of all tokens.
     plugins: the strategies of the joins, as plugin specs."""
 
-    def __init__(self, image, patch, channels, classes, dim, depth, heads, mlp_ratio=4.0, pool="token", plugins=()):
+    def __init__(self, image, patch, channels, classes, dim, depth, heads, mlp_ratio=4.0, pool="token",
+                 act_layer="gelu", plugins=()):
         super().__init__()
         tokens = (image // patch) ** 2 + (pool == "token")
         self.cls_token = nn.Parameter(torch.zeros(1, 1, dim)) if pool == "token" else None
@@ -214,8 +216,9 @@ class VisionTransformer(nn.Module):
         self.patch_embed = PatchEmbed(channels, dim, patch)
         hidden = int(dim * mlp_ratio)
         self.blocks = nn.Sequential(*[
-            Block(dim, heads, hidden, *(Join(plugins, Place(2 * b + i, 2 * depth, b, depth, dim, site))
-                                        for i, site in enumerate(("attn", "mlp")))) for b in range(depth)])
+            Block(dim, heads, hidden, act_layer,
+                  *(Join(plugins, Place(2 * b + i, 2 * depth, b, depth, dim, site))
+                    for i, site in enumerate(("attn", "mlp")))) for b in range(depth)])
         self.norm = nn.LayerNorm(dim, eps=1e-6)
         self.head = nn.Linear(dim, classes)
 
@@ -238,14 +241,15 @@ class VisionTransformer(nn.Module):
         return self.head(x[:, 0] if self.cls_token is not None else x.mean(1))
 
 
-def timm_model(image, patch, channels, classes, dim, depth, heads, mlp_ratio=4.0, pool="token", **drop):
+def timm_model(image, patch, channels, classes, dim, depth, heads, mlp_ratio=4.0, pool="token", act_layer="gelu",
+               **drop):
     """timm's module of the same options; for pool 'avg' its class_token=False, fc_norm=False form."""
     from timm.models.vision_transformer import VisionTransformer as TimmVisionTransformer
 
     return TimmVisionTransformer(
         img_size=image, patch_size=patch, in_chans=channels, num_classes=classes, embed_dim=dim, depth=depth,
         num_heads=heads, mlp_ratio=mlp_ratio, global_pool=pool, class_token=pool == "token", fc_norm=False,
-        norm_layer=lambda d, **kw: nn.LayerNorm(d, eps=1e-6, **kw), **drop)
+        norm_layer=lambda d, **kw: nn.LayerNorm(d, eps=1e-6, **kw), act_layer=act_layer, **drop)
 
 
 def check_against_timm(model, options, images, labels):

@@ -6,7 +6,8 @@ namespace rewire::parity {
 namespace {
 
 TEST_CASE("A ViT in bf16 errs no more than under PyTorch's autocast") {
-  for (const char* name : {"vit_token_plain", "vit_avg_plain"}) check_against_autocast(name, {});
+  for (const char* name : {"vit_token_plain", "vit_avg_plain", "vit_slim_tanh_plain"})
+    check_against_autocast(name, {});
 }
 
 }  // namespace
