@@ -116,7 +116,7 @@ std::int64_t fft_flops(const ir::Shape& rows) {
 LaunchCost gemm_cost(const Program& program, const GemmLaunch& gemm) {
   LaunchCost cost;
   cost.bytes = view_bytes(program, gemm.a) + view_bytes(program, gemm.b) + view_bytes(program, gemm.bias) +
-               (gemm.accumulate ? 2 : 1) * view_bytes(program, gemm.c);
+               (gemm.accumulate ? 2 : 1) * view_bytes(program, gemm.c) + view_bytes(program, gemm.pre);
   cost.flops = 2 * ir::element_count(gemm.c.shape) * gemm.a.shape.back();
   return cost;
 }
@@ -126,10 +126,10 @@ std::string gemm_name(const GemmLaunch& gemm) {
   std::int64_t batch = 1;
   for (std::size_t d = 0; d + 2 < rank; ++d) batch *= gemm.c.shape[d];
   const auto transposed = [](const View& view) { return view.strides.back() == 1 ? 'N' : 'T'; };
-  return fmt::format("gemm {}{}x{}x{} {}{}{}{}", batch == 1 ? "" : fmt::format("{}x", batch),
-                     gemm.c.shape[rank - 2], gemm.c.shape[rank - 1], gemm.a.shape.back(), transposed(gemm.a),
-                     transposed(gemm.b), gemm.bias.buffer < 0 ? "" : " + bias",
-                     gemm.accumulate ? " + c" : "");
+  return fmt::format(
+      "gemm {}{}x{}x{} {}{}{}", batch == 1 ? "" : fmt::format("{}x", batch), gemm.c.shape[rank - 2],
+      gemm.c.shape[rank - 1], gemm.a.shape.back(), transposed(gemm.a), transposed(gemm.b),
+      epilogue_text(gemm.epilogue, gemm.bias.buffer >= 0, gemm.pre.buffer >= 0, gemm.accumulate));
 }
 
 /// Two products forward; five for the gradient, which makes the first one again.
@@ -173,6 +173,23 @@ std::string short_name(const Launch& launch) {
   if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) return gemm_name(*gemm);
   if (const auto* attention = std::get_if<AttentionLaunch>(&launch)) return attention_name(*attention);
   return std::string(ir::op_info(std::get<HostLaunch>(launch).op.code).name);
+}
+
+std::string epilogue_text(GemmEpilogue epilogue, bool bias, bool pre, bool accumulate) {
+  if (epilogue == GemmEpilogue::gelu_gradient) return ", gelu gradient";
+  const bool gelu = epilogue == GemmEpilogue::gelu;
+  return fmt::format("{}{}{}{}", bias ? " + bias" : "", accumulate ? " + c" : "", gelu ? ", gelu" : "",
+                     gelu && pre ? ", pre" : "");
+}
+
+std::string epilogue_key(const ProductEpilogue& epilogue, bool tf32) {
+  const bool gelu = epilogue.epilogue == GemmEpilogue::gelu;
+  return fmt::format(
+      "epilogue {}{} {}x{}x{} {}{}{}", gelu ? "gelu" : "gelu_gradient",
+      gelu && epilogue.keeps_pre ? ", pre" : "", epilogue.m, epilogue.n, epilogue.k,
+      ir::dtype_name(epilogue.dtype),
+      epilogue.result == epilogue.dtype ? "" : fmt::format(">{}", ir::dtype_name(epilogue.result)),
+      tf32 && epilogue.dtype == ir::DType::f32 ? " tf32" : "");
 }
 
 std::string code_key(const Launch& launch) {

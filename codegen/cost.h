@@ -18,6 +18,12 @@ LaunchCost cost_of(const Program& program, const Launch& launch);
 /// A short name for people: the kernel's own (", a table of 24" behind it), "gemm 3200x192x768 + bias", the
 /// op of a host call.
 std::string short_name(const Launch& launch);
+/// What a product computes beside the sum, as it stands behind its sizes: " + bias, gelu, pre" with what is
+/// kept, ", gelu gradient", " + c".
+std::string epilogue_text(GemmEpilogue epilogue, bool bias, bool pre, bool accumulate);
+/// "epilogue gelu, pre 12608x1536x384 bf16": what a choice and its record call it; m, n and k in this order.
+/// `tf32`: f32 operands may be rounded to it.
+std::string epilogue_key(const ProductEpilogue& epilogue, bool tf32 = false);
 /// Launches with one key run the same code on the same shapes.
 std::string code_key(const Launch& launch);
 

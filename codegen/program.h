@@ -55,15 +55,41 @@ struct KernelLaunch {
   }
 };
 
+/// What a product's call computes with its elements on the way out, where a library can (gelu by tanh, as of
+/// the op's approximate="tanh"). With s = a b:
+///   gelu           pre = s + bias [n],  c = gelu(pre);  pre is kept where somebody reads it
+///   gelu_gradient  c = s gelu'(pre),    bias [n] = the sum of c's rows, which is written
+enum class GemmEpilogue : std::uint8_t { none, gelu, gelu_gradient };
+
 /// c [batch, m, n] = a [batch, m, k] b [batch, k, n] (+ bias [n]) (+ c): views carry transposition as
 /// strides; batch may be 1 with rank-3 views. a and b have one dtype. Where it is bf16, c and the bias may
-/// each be bf16 or f32: the sum is f32 and rounded once.
+/// each be bf16 or f32: the sum is f32 and rounded once. With an epilogue pre lies as c does in a buffer of
+/// its own, and the bias that is written has c's dtype.
 struct GemmLaunch {
   View a, b, c;
   View bias;                // buffer -1: none; shape [n]
   bool accumulate = false;  // add to what c holds
   bool exact = false;       // never by TF32: an operand is a constant, as of a Fourier transform
   std::string location;
+  GemmEpilogue epilogue = GemmEpilogue::none;
+  View pre;  // buffer -1: not kept
+
+  /// The buffers that it reads, and those that it writes.
+  std::vector<std::int32_t> reads() const {
+    const bool gradient = epilogue == GemmEpilogue::gelu_gradient;
+    std::vector<std::int32_t> buffers = {a.buffer, b.buffer};
+    if (gradient) buffers.push_back(pre.buffer);
+    if (bias.buffer >= 0 && !gradient) buffers.push_back(bias.buffer);
+    if (accumulate) buffers.push_back(c.buffer);
+    return buffers;
+  }
+  std::vector<std::int32_t> writes() const {
+    const bool gradient = epilogue == GemmEpilogue::gelu_gradient;
+    std::vector<std::int32_t> buffers = {c.buffer};
+    if (gradient) buffers.push_back(bias.buffer);
+    if (pre.buffer >= 0 && !gradient) buffers.push_back(pre.buffer);
+    return buffers;
+  }
 };
 
 /// An op without a tile form, on dense buffers: Fourier transforms run in FFTW (rfft, irfft of f32) and in a
@@ -93,6 +119,16 @@ struct AttentionLaunch {
 };
 
 using Launch = std::variant<KernelLaunch, GemmLaunch, HostLaunch, AttentionLaunch>;
+
+/// A product with its epilogue, as a choice knows it: c is [m, n] in all.
+struct ProductEpilogue {
+  GemmEpilogue epilogue = GemmEpilogue::none;
+  bool keeps_pre = false;  // writes it, or reads it for the gradient
+  std::int64_t m = 0, n = 0, k = 0;
+  ir::DType dtype = ir::DType::f32;   // of a and b
+  ir::DType result = ir::DType::f32;  // of c
+  auto operator<=>(const ProductEpilogue&) const = default;
+};
 
 /// Why a group of ops became one kernel: `rewire dump --stage fused`.
 struct GroupReport {
@@ -129,6 +165,8 @@ struct FuseOptions {
   bool tables = true;  // false: every kernel has a launch of its own
   /// Whether the device's library computes this attention in place of our kernels; empty: it computes none.
   std::function<bool(const Program&, const AttentionLaunch&)> attention = {};
+  /// Whether a product's call computes this epilogue, and no kernel of ours; empty: none does.
+  std::function<bool(const ProductEpilogue&)> epilogue = {};
 };
 
 /// The function must be simplified and decomposed (ir::run_pipeline). InternalError on an op that has no

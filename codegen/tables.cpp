@@ -31,10 +31,8 @@ std::vector<Use> uses_of(const Launch& launch) {
                                                                 : kReads | kWrites);
     }
   } else if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
-    add(gemm->a.buffer, kReads);
-    add(gemm->b.buffer, kReads);
-    add(gemm->bias.buffer, kReads);
-    add(gemm->c.buffer, gemm->accumulate ? kReads | kWrites : kWrites);
+    for (const std::int32_t buffer : gemm->reads()) add(buffer, kReads);
+    for (const std::int32_t buffer : gemm->writes()) add(buffer, kWrites);
   } else if (const auto* attention = std::get_if<AttentionLaunch>(&launch)) {
     for (const View* view : attention->reads()) add(view->buffer, kReads);
     for (const View* view : attention->writes()) add(view->buffer, kWrites);

@@ -80,7 +80,14 @@ std::string print(const Program& program) {
     } else if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
       text += fmt::format("  gemm {} = {} x {}", view_text(program, gemm->c), view_text(program, gemm->a),
                           view_text(program, gemm->b));
-      if (gemm->bias.buffer >= 0) text += " + " + view_text(program, gemm->bias);
+      const bool gradient = gemm->epilogue == GemmEpilogue::gelu_gradient;
+      if (gemm->bias.buffer >= 0 && !gradient) text += " + " + view_text(program, gemm->bias);
+      if (gemm->epilogue == GemmEpilogue::gelu) text += ", gelu";
+      if (gemm->epilogue == GemmEpilogue::gelu && gemm->pre.buffer >= 0)
+        text += fmt::format(" of {}, kept", view_text(program, gemm->pre));
+      if (gradient)
+        text += fmt::format(" gelu'({}), sum of rows {}", view_text(program, gemm->pre),
+                            view_text(program, gemm->bias));
       text += fmt::format("  // {}\n", gemm->location);
     } else if (const auto* host = std::get_if<HostLaunch>(&launch)) {
       text += fmt::format("  call {}", ir::describe(host->op));

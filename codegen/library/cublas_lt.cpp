@@ -19,7 +19,8 @@ namespace {
 using ir::DType;
 using namespace cublas;
 
-constexpr std::int64_t kBiasAlignment = 16;  // bytes
+constexpr std::int64_t kBiasAlignment = 16;  // bytes; of the matrix beside the result as well
+constexpr std::int64_t kAuxUnit = 8;         // elements, of which its leading dimension is a multiple
 constexpr std::int64_t kMoreWorkspace = 8;   // times as much, where there is no algorithm with less
 
 DataType data_type(DType dtype) {
@@ -99,6 +100,33 @@ template <class Value>
 void set(Status (*function)(void*, std::int32_t, const void*, std::size_t), const Owned& object,
          std::int32_t attribute, Value value, const char* call, const std::string& what) {
   check(function(object.get(), attribute, &value, sizeof(value)), call, what);
+}
+
+/// Why cuBLASLt's epilogues are not for this product; "": they may be.
+std::string epilogue_misfit(const DeviceGemmShape& shape) {
+  if (shape.epilogue == GemmEpilogue::none) return "";
+  if (shape.dtype == DType::f64) return "GELU is for f32, bf16 and f16";
+  if (shape.batch != 1) return "GELU is for one product at a time";
+  if (shape.accumulate || !shape.bias) return "GELU is behind a bias, and adds to nothing";
+  if (!shape.has_pre()) return shape.epilogue == GemmEpilogue::gelu ? "" : "a gradient reads GELU's operand";
+  if (shape.pre.column != 1 || shape.pre.row % kAuxUnit != 0 || shape.pre.row < shape.n)
+    return fmt::format("rows of GELU's operand begin {} elements apart, no multiple of {}", shape.pre.row,
+                       kAuxUnit);
+  if (shape.pre.alignment < kBiasAlignment)
+    return fmt::format("GELU's operand is aligned to {} bytes, not {}", shape.pre.alignment, kBiasAlignment);
+  return "";
+}
+
+Epilogue epilogue_of(const DeviceGemmShape& shape) {
+  switch (shape.epilogue) {
+    case GemmEpilogue::gelu:
+      return shape.has_pre() ? kGeluAuxBias : kGeluBias;
+    case GemmEpilogue::gelu_gradient:
+      return kGeluGradientBias;
+    case GemmEpilogue::none:
+      break;
+  }
+  return shape.bias ? kBias : kNoEpilogue;
 }
 
 std::string describe(const Algorithm& algorithm) {
@@ -247,9 +275,13 @@ Owned DeviceGemm::Impl::make_description() const {
   };
   put(kTransposeA, column_major(shape.b, shape.k, shape.n, name).transpose);
   put(kTransposeB, column_major(shape.a, shape.m, shape.k, name).transpose);
-  put(kEpilogue, shape.bias ? kBias : kNoEpilogue);
-  // Only looked at for its alignment until a product runs.
+  put(kEpilogue, epilogue_of(shape));
+  // Only looked at for their alignment until a product runs.
   if (shape.bias) put(kBiasPointer, reinterpret_cast<const void*>(kBiasAlignment));
+  if (shape.has_pre()) {
+    put(kAuxLeading, shape.pre.row);
+    put(kAuxPointer, reinterpret_cast<const void*>(kBiasAlignment));
+  }
   return owned;
 }
 
@@ -272,6 +304,8 @@ Owned DeviceGemm::Impl::make_preference(const Way& way) const {
 
 DeviceGemm::DeviceGemm(const CublasLt& library, const DeviceGemmShape& shape, std::int64_t workspace_limit,
                        int algorithms) {
+  if (const std::string misfit = epilogue_misfit(shape); !misfit.empty())
+    throw UnsupportedProduct(fmt::format("{}: {}", full_name(shape), misfit));
   const std::uint32_t any_fixed_order = kInComputeType | kInOutputType;
   std::vector<Impl::Way> ways = {{workspace_limit, kInComputeType, false},
                                  {kMoreWorkspace * workspace_limit, any_fixed_order, false}};
@@ -332,14 +366,15 @@ std::int64_t DeviceGemm::calls() const {
   return impl_->calls;
 }
 
-void DeviceGemm::run(const void* a, const void* b, void* c, const void* bias, void* workspace,
-                     void* stream) const {
+void DeviceGemm::run(const GemmMemory& memory, void* workspace, void* stream) const {
   const Functions& lt = usable_functions();
   const DeviceGemmShape& shape = impl_->shape;
   const HeuristicResult& algorithm = impl_->candidates[impl_->chosen];
-  if (shape.bias)
-    set(lt.set_description, impl_->description, kBiasPointer, bias, "cublasLtMatmulDescSetAttribute",
-        impl_->name);
+  const auto point = [&](DescriptionAttribute attribute, const void* to) {
+    set(lt.set_description, impl_->description, attribute, to, "cublasLtMatmulDescSetAttribute", impl_->name);
+  };
+  if (shape.bias) point(kBiasPointer, memory.bias);
+  if (shape.has_pre()) point(kAuxPointer, memory.pre);
   const bool wide = shape.dtype == DType::f64;
   const double one = 1, beta = shape.accumulate ? 1 : 0;
   const float one_f32 = 1, beta_f32 = static_cast<float>(beta);
@@ -352,11 +387,12 @@ void DeviceGemm::run(const void* a, const void* b, void* c, const void* bias, vo
                                       const std::byte, std::byte>;
       return static_cast<Byte*>(matrix) + call * stride * static_cast<std::int64_t>(ir::dtype_bytes(dtype));
     };
-    void* const result = at(c, shape.c.batch, shape.result);
+    void* const result = at(memory.c, shape.c.batch, shape.result);
     check(lt.multiply(impl_->handle, impl_->description.get(), scalar(one, one_f32),
-                      at(b, shape.b.batch, shape.dtype), impl_->b.get(), at(a, shape.a.batch, shape.dtype),
-                      impl_->a.get(), scalar(beta, beta_f32), result, impl_->c.get(), result, impl_->c.get(),
-                      &algorithm.algorithm, workspace, algorithm.workspace, stream),
+                      at(memory.b, shape.b.batch, shape.dtype), impl_->b.get(),
+                      at(memory.a, shape.a.batch, shape.dtype), impl_->a.get(), scalar(beta, beta_f32),
+                      result, impl_->c.get(), result, impl_->c.get(), &algorithm.algorithm, workspace,
+                      algorithm.workspace, stream),
           "cublasLtMatmul", impl_->name);
   }
 }

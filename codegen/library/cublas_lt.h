@@ -2,7 +2,10 @@
 // (codegen/cuda/shared_library.h; $REWIRE_CUBLASLT names another).
 //
 // cuBLASLt's matrices stand column after column, ours row after row: c = a b is computed as c' = b' a', of
-// the same memory. Its bias epilogue then adds along our rows' elements, as wanted.
+// the same memory. Its bias epilogue then adds along our rows' elements, as wanted, and
+// the gradient of the bias, which it sums along its rows, has one sum for each of our columns. Its GELU is
+// the one by tanh. The matrix that its GELU epilogues write or read beside the result (AUX) has the result's
+// type, a leading dimension that is a multiple of 8 elements, and lies at a multiple of 16 bytes.
 #pragma once
 
 #include <cstdint>
@@ -45,13 +48,20 @@ class UnsupportedProduct : public RuntimeFailure {
 /// Whether `text` has the form of DeviceGemm::algorithms().
 bool is_algorithm_text(std::string_view text);
 
+/// Where a product's matrices lie on the device; nullptr: it has none. Epilogues say what is written.
+struct GemmMemory {
+  const void *a = nullptr, *b = nullptr;
+  void *c = nullptr, *bias = nullptr, *pre = nullptr;
+};
+
 /// A product with its algorithm chosen.
 class DeviceGemm {
  public:
   /// The best `algorithms` (at least 1) that cuBLASLt's heuristic knows for the shape, in its order; the
   /// first is taken. Sums that are split over blocks are put together in fixed order, in f32 if it can be.
   /// Where the heuristic has no answer it is asked again with eight times the workspace and any fixed order,
-  /// then for a call a product of the batch. UnsupportedProduct with cuBLASLt's words if all that is refused.
+  /// then for a call a product of the batch. UnsupportedProduct with cuBLASLt's words if all that is refused,
+  /// or with what is wanting for an epilogue.
   DeviceGemm(const CublasLt& library, const DeviceGemmShape& shape, std::int64_t workspace_limit,
              int algorithms = 1);
   ~DeviceGemm();
@@ -74,7 +84,7 @@ class DeviceGemm {
   std::int64_t calls() const;
 
   /// Puts the product on a stream (a CUstream), which may be capturing. Device pointers.
-  void run(const void* a, const void* b, void* c, const void* bias, void* workspace, void* stream) const;
+  void run(const GemmMemory& memory, void* workspace, void* stream) const;
 
  private:
   struct Impl;

@@ -31,9 +31,22 @@ struct HeuristicResult {
 enum DataType : std::int32_t { kF32 = 0, kF64 = 1, kF16 = 2, kBf16 = 14 };            // cudaDataType
 enum Compute : std::int32_t { kCompute32 = 68, kCompute64 = 70, kComputeTf32 = 77 };  // cublasComputeType_t
 enum LayoutAttribute : std::int32_t { kBatchCount = 5, kBatchStride = 6 };            // int32, int64
-enum DescriptionAttribute : std::int32_t { kTransposeA = 3, kTransposeB, kEpilogue = 7, kBiasPointer };
+enum DescriptionAttribute : std::int32_t {
+  kTransposeA = 3,
+  kTransposeB = 4,
+  kEpilogue = 7,
+  kBiasPointer = 8,
+  kAuxPointer = 11,
+  kAuxLeading = 12  // int64, in elements
+};
 enum Transpose : std::int32_t { kPlain = 0, kTransposed = 1 };
-enum Epilogue : std::uint32_t { kNoEpilogue = 1, kBias = 4 };
+enum Epilogue : std::uint32_t {
+  kNoEpilogue = 1,
+  kBias = 4,
+  kGeluBias = 36,
+  kGeluAuxBias = 164,
+  kGeluGradientBias = 208  // DGELU_BGRAD
+};
 enum PreferenceAttribute : std::int32_t { kWorkspace = 1, kReductionSchemes = 3, kAlignmentA = 5 };
 /// In which type sums split over blocks are put together; both in fixed order, as in-place (1) is not.
 enum ReductionScheme : std::uint32_t { kInComputeType = 2, kInOutputType = 4 };

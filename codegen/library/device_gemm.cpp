@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "codegen/cost.h"
+
 namespace rewire::codegen {
 namespace {
 
@@ -118,7 +120,7 @@ std::string sizes(const DeviceGemmShape& shape) {
 }
 
 std::string addends(const DeviceGemmShape& shape) {
-  return fmt::format("{}{}", shape.bias ? " + bias" : "", shape.accumulate ? " + c" : "");
+  return epilogue_text(shape.epilogue, shape.bias, shape.has_pre(), shape.accumulate);
 }
 
 }  // namespace
@@ -128,10 +130,11 @@ std::string short_name(const DeviceGemmShape& shape) {
 }
 
 std::string full_name(const DeviceGemmShape& shape) {
-  return fmt::format("{} {}{}{}{} a={} b={} c={}", sizes(shape), ir::dtype_name(shape.dtype),
+  return fmt::format("{} {}{}{}{} a={} b={} c={}{}", sizes(shape), ir::dtype_name(shape.dtype),
                      shape.result == shape.dtype ? "" : fmt::format(">{}", ir::dtype_name(shape.result)),
                      shape.tf32 ? " tf32" : "", addends(shape), matrix_text(shape, shape.a),
-                     matrix_text(shape, shape.b), matrix_text(shape, shape.c));
+                     matrix_text(shape, shape.b), matrix_text(shape, shape.c),
+                     shape.has_pre() ? fmt::format(" pre={}", matrix_text(shape, shape.pre)) : "");
 }
 
 std::vector<DeviceGemmCall> device_gemm_calls(const Program& program, const GemmLaunch& launch, bool tf32) {
@@ -160,7 +163,12 @@ std::vector<DeviceGemmCall> device_gemm_calls(const Program& program, const Gemm
                 .result = type(launch.c),
                 .tf32 = tf32 && !launch.exact && type(launch.a) == ir::DType::f32,
                 .bias = launch.bias.buffer >= 0,
-                .accumulate = launch.accumulate};
+                .accumulate = launch.accumulate,
+                .epilogue = launch.epilogue};
+  if (launch.pre.buffer >= 0) {
+    call.shape.pre = {own.c(), axes.rows().c(), launch.pre.strides[last], alignment(launch.pre, 2)};
+    call.pre = launch.pre.offset * bytes(launch.pre);
+  }
   if (call.shape.bias) call.bias = launch.bias.offset * bytes(launch.bias);
   std::int64_t count = 1;
   for (const Axis& axis : axes.batch()) count *= axis.extent;

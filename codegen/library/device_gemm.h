@@ -11,7 +11,7 @@
 
 namespace rewire::codegen {
 
-/// c [batch, m, n] = a [batch, m, k] b [batch, k, n] (+ bias [n]) (+ c).
+/// c [batch, m, n] = a [batch, m, k] b [batch, k, n] (+ bias [n]) (+ c), or with an epilogue (program.h).
 struct DeviceGemmShape {
   /// Strides in elements; one of row and column is 1, c's column. A batch stride of 0 repeats (a and b).
   struct Matrix {
@@ -24,8 +24,11 @@ struct DeviceGemmShape {
   ir::DType dtype = ir::DType::f32;   // of a and b: f64, f32, bf16, f16
   ir::DType result = ir::DType::f32;  // of c and the bias: f32 may stand behind 16-bit operands
   bool tf32 = false;  // f32 operands may be rounded to 10 bits of mantissa; sums are f32 all the same
-  bool bias = false;
+  bool bias = false;  // with GemmEpilogue::gelu_gradient: written
   bool accumulate = false;
+  GemmEpilogue epilogue = GemmEpilogue::none;
+  Matrix pre = {};  // [m, n] of c's type; a row of 0: there is none
+  bool has_pre() const { return pre.row != 0; }
   auto operator<=>(const DeviceGemmShape&) const = default;
 };
 /// "gemm 3200x192x768 + bias", "gemm 12x50x50x64": batch, m, n, k.
@@ -37,7 +40,7 @@ std::string full_name(const DeviceGemmShape& shape);
 /// One product of a launch: what it reads and writes, in bytes from the beginning of its view's buffer.
 struct DeviceGemmCall {
   DeviceGemmShape shape;
-  std::int64_t a = 0, b = 0, c = 0, bias = 0;
+  std::int64_t a = 0, b = 0, c = 0, bias = 0, pre = 0;
 };
 /// The products of a launch, all of one shape. Axes over which b repeats become rows where a and c lie so
 /// that they can; where c is a window (its rows are contiguous within an image alone), the longest of the two

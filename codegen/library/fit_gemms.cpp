@@ -56,6 +56,7 @@ class Fitting {
 
   /// Ways there are, those with fewer copies first.
   std::vector<Way> ways(const GemmLaunch& launch) const {
+    if (launch.epilogue != GemmEpilogue::none) return {{}};
     const bool bias = launch.bias.buffer >= 0 && !launch.accumulate;
     const bool lay_out = !is_aligned(launch.a) || !is_aligned(launch.b) || !is_dense(launch.c);
     std::vector<Way> ways = {{}};

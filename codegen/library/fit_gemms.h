@@ -16,7 +16,7 @@ namespace rewire::codegen {
 enum class GemmAnswer : std::uint8_t { one_call, call_a_product, none };
 
 /// The way of each GEMM that costs the fewest calls, and of those the one with the fewest copies. A product
-/// that the library takes in no way stays as it is.
+/// that the library takes in no way stays as it is, and so does one with an epilogue.
 void fit_gemms(Program& program, const std::function<GemmAnswer(const DeviceGemmShape&)>& ask, bool tf32,
                const WorkGrain& grain);
 

@@ -74,6 +74,7 @@ class GemmCall final : public CudaLaunch {
         b_(launch.b.buffer),
         c_(launch.c.buffer),
         bias_(launch.bias.buffer),
+        pre_(launch.pre.buffer),
         calls_(codegen::device_gemm_calls(program, launch, libraries.tf32())),
         gemm_(libraries.gemm(calls_.front().shape, launch.location)) {}
 
@@ -87,17 +88,18 @@ class GemmCall final : public CudaLaunch {
                        calls == 1 ? "" : fmt::format(", {} calls", calls), algorithm.substr(from, to - from));
   }
   void enqueue(const std::vector<Address>& buffers, Address workspace, const Stream& stream) const override {
-    const auto at = [&](std::int32_t buffer, std::int64_t offset) {
+    const auto at = [&](std::int32_t buffer, std::int64_t offset) -> void* {
+      if (buffer < 0) return nullptr;
       return reinterpret_cast<void*>(buffers[static_cast<std::size_t>(buffer)] +
                                      static_cast<Address>(offset));
     };
     for (const codegen::DeviceGemmCall& call : calls_)
-      gemm_.run(at(a_, call.a), at(b_, call.b), at(c_, call.c), bias_ < 0 ? nullptr : at(bias_, call.bias),
+      gemm_.run({at(a_, call.a), at(b_, call.b), at(c_, call.c), at(bias_, call.bias), at(pre_, call.pre)},
                 reinterpret_cast<void*>(workspace), stream.handle());
   }
 
  private:
-  std::int32_t a_, b_, c_, bias_;
+  std::int32_t a_, b_, c_, bias_, pre_;
   std::vector<codegen::DeviceGemmCall> calls_;  // of one shape
   const codegen::DeviceGemm& gemm_;
 };

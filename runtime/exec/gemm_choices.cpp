@@ -36,6 +36,7 @@ class GemmBench {
         b_(bytes_of(shape, shape.b, shape.k, shape.n, shape.dtype), kMemory),
         c_(bytes_of(shape, shape.c, shape.m, shape.n, shape.result), kMemory),
         bias_(shape.n * static_cast<std::int64_t>(ir::dtype_bytes(shape.result)), kMemory),
+        pre_(shape.has_pre() ? bytes_of(shape, shape.pre, shape.m, shape.n, shape.result) : 0, kMemory),
         timer_(stream, kPurpose, gemm.algorithms().size()) {
     std::int64_t workspace = 0;
     for (std::size_t i = 0; i < gemm.algorithms().size(); ++i) {
@@ -43,7 +44,7 @@ class GemmBench {
       workspace = std::max(workspace, gemm.workspace_bytes());
     }
     workspace_ = cuda::DeviceMemory(workspace, kMemory);
-    for (const cuda::DeviceMemory* memory : {&a_, &b_, &c_, &bias_})
+    for (const cuda::DeviceMemory* memory : {&a_, &b_, &c_, &bias_, &pre_})
       stream.fill(memory->address(), kTimedByte, memory->bytes(), kPurpose);
   }
 
@@ -61,12 +62,12 @@ class GemmBench {
     const auto at = [](const cuda::DeviceMemory& memory) {
       return reinterpret_cast<void*>(memory.address());
     };
-    gemm_.run(at(a_), at(b_), at(c_), at(bias_), at(workspace_), stream_.handle());
+    gemm_.run({at(a_), at(b_), at(c_), at(bias_), at(pre_)}, at(workspace_), stream_.handle());
   }
 
   DeviceGemm& gemm_;
   const cuda::Stream& stream_;
-  cuda::DeviceMemory a_, b_, c_, bias_, workspace_;
+  cuda::DeviceMemory a_, b_, c_, bias_, pre_, workspace_;
   GraphTimer timer_;
 };
 

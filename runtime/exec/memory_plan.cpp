@@ -52,10 +52,8 @@ BufferUse buffers_of(const codegen::Launch& launch) {
       }
     }
   } else if (const auto* gemm = std::get_if<codegen::GemmLaunch>(&launch)) {
-    use.reads = {gemm->a.buffer, gemm->b.buffer};
-    if (gemm->bias.buffer >= 0) use.reads.push_back(gemm->bias.buffer);
-    if (gemm->accumulate) use.reads.push_back(gemm->c.buffer);
-    use.writes = {gemm->c.buffer};
+    use.reads = gemm->reads();
+    use.writes = gemm->writes();
   } else if (const auto* attention = std::get_if<codegen::AttentionLaunch>(&launch)) {
     for (const codegen::View* view : attention->reads()) use.reads.push_back(view->buffer);
     for (const codegen::View* view : attention->writes()) use.writes.push_back(view->buffer);

@@ -26,15 +26,29 @@ enum LtStatus : int { kGood = 0, kUninitialized = 1, kInvalid = 7, kFailed = 13,
 enum Scheme : std::uint32_t { kAnyScheme = 7 };
 constexpr std::uint64_t kWorkspace = 4096, kLargeWorkspace = 64 << 20;
 constexpr std::uint32_t kAlgorithms = 3, kHalves = 2;  // the second splits
-constexpr std::uint32_t kBiasEpilogue = 4;
+enum Epilogue : std::uint32_t {
+  kNoEpilogue = 1,
+  kBiasEpilogue = 4,
+  kGeluBias = 36,
+  kGeluAuxBias = 164,
+  kGeluGradientBias = 208
+};
+constexpr std::int64_t kAuxUnit = 8;  // elements
 
 struct Handle {};
 
 struct Description {
   int compute = 0, scale = 0;
   std::int32_t transpose_a = 0, transpose_b = 0;
-  std::uint32_t epilogue = 1;
-  const void* bias = nullptr;
+  std::uint32_t epilogue = kNoEpilogue;
+  void* bias = nullptr;
+  void* aux = nullptr;
+  std::int64_t aux_leading = 0;
+
+  bool has_bias() const { return epilogue != kNoEpilogue; }
+  bool is_gelu() const { return epilogue == kGeluBias || epilogue == kGeluAuxBias; }
+  bool is_gradient() const { return epilogue == kGeluGradientBias; }
+  bool has_aux() const { return epilogue == kGeluAuxBias || is_gradient(); }
 };
 
 struct Layout {
@@ -190,6 +204,16 @@ std::vector<double> sums(const std::vector<double>& a, const std::vector<double>
   return sum;
 }
 
+/// x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2, and its derivative.
+constexpr double kRootTwoOverPi = 0.797884560802865356, kCubic = 0.044715;
+double gelu(double x) {
+  return x * (1 + std::tanh(kRootTwoOverPi * (x + kCubic * x * x * x))) / 2;
+}
+double gelu_slope(double x) {
+  const double t = std::tanh(kRootTwoOverPi * (x + kCubic * x * x * x));
+  return (1 + t + x * (1 - t * t) * kRootTwoOverPi * (1 + 3 * kCubic * x * x)) / 2;
+}
+
 std::int64_t inner_extent(const Product& p) {
   return p.description.transpose_a != 0 ? p.a.rows : p.a.columns;
 }
@@ -205,13 +229,14 @@ void multiply(const Product& p) {
   if (p.beta != 0) require(p.c_data, p.c.bytes(), "C");
   require(p.workspace, p.algorithm.workspace, "the workspace");
   if (p.algorithm.workspace > 0) std::memset(p.workspace, 0xFF, p.algorithm.workspace);
-  const bool biased = p.description.epilogue == kBiasEpilogue, tf32 = p.description.compute == 77;
+  const Description& epilogue = p.description;
+  const bool tf32 = epilogue.compute == 77, biased = epilogue.has_bias() && !epilogue.is_gradient();
+  const Layout vector{p.d.dtype, p.d.rows, 1, p.d.rows, 1, 0};
+  const Layout aux{p.d.dtype, p.d.rows, p.d.columns, epilogue.aux_leading, 1, 0};
+  if (epilogue.has_bias()) require(epilogue.bias, vector.bytes(), "the bias");
+  if (epilogue.has_aux()) require(epilogue.aux, aux.bytes(), "the matrix beside the result");
   std::vector<double> bias;
-  if (biased) {
-    const Layout row{p.d.dtype, p.d.rows, 1, p.d.rows, 1, 0};
-    require(p.description.bias, row.bytes(), "the bias");
-    bias = read(p.description.bias, row, 0, false);
-  }
+  if (biased) bias = read(epilogue.bias, vector, 0, false);
   const std::int64_t m = p.d.rows, n = p.d.columns, k = inner_extent(p);
   for (std::int32_t batch = 0; batch < p.d.batch; ++batch) {
     std::vector<double> a = read(p.a_data, p.a, batch, p.description.transpose_a != 0);
@@ -228,9 +253,42 @@ void multiply(const Product& p) {
       for (std::size_t i = 0; i < d.size(); ++i) d[i] += p.beta * c[i];
     }
     for (std::size_t i = 0; biased && i < d.size(); ++i) d[i] += bias[i / static_cast<std::size_t>(n)];
+    if (epilogue.epilogue == kGeluAuxBias) write(epilogue.aux, aux, batch, d);
+    if (epilogue.is_gelu()) std::ranges::transform(d, d.begin(), gelu);
+    if (epilogue.is_gradient()) {
+      const std::vector<double> x = read(epilogue.aux, aux, batch, false);
+      std::vector<double> sum(static_cast<std::size_t>(m), 0);
+      for (std::size_t i = 0; i < d.size(); ++i) {
+        d[i] *= gelu_slope(x[i]);
+        sum[i / static_cast<std::size_t>(n)] += d[i];
+      }
+      write(epilogue.bias, vector, 0, std::move(sum));
+    }
     write(p.d_data, p.d, batch, std::move(d));
   }
   World::get().check_guards("a matrix product");
+}
+
+/// What is wrong with the attributes of an epilogue; "": nothing.
+std::string wrong_epilogue(const Product& p) {
+  const Description& given = p.description;
+  switch (given.epilogue) {
+    case kNoEpilogue:
+    case kBiasEpilogue:
+    case kGeluBias:
+    case kGeluAuxBias:
+    case kGeluGradientBias:
+      break;
+    default:
+      return "an epilogue that the fake library has not";
+  }
+  if (given.epilogue != kNoEpilogue && given.bias == nullptr) return "an epilogue without its bias";
+  if ((given.is_gelu() || given.is_gradient()) && p.d.dtype == DType::f64) return "GELU of f64";
+  if (!given.has_aux()) return "";
+  if (given.aux == nullptr) return "an epilogue without the matrix beside the result";
+  if (given.aux_leading % kAuxUnit != 0 || given.aux_leading < p.d.rows)
+    return "the leading dimension of the matrix beside the result";
+  return p.d.batch == 1 ? "" : "a batch with a matrix beside the result";
 }
 
 /// What is wrong with the shapes; "": nothing.
@@ -245,7 +303,7 @@ std::string mismatch(const Product& p) {
   if (wide != (p.description.compute == 70) || wide != (p.description.scale == 1))
     return "no such type of sums for these operands";
   if (p.description.compute == 77 && p.a.dtype != DType::f32) return "TF32 is for f32";
-  return "";
+  return wrong_epilogue(p);
 }
 
 bool is_misaligned(const Layout& layout) {
@@ -258,6 +316,8 @@ bool is_refused(const Product& p, std::uint64_t workspace) {
   const bool several = p.d.batch > 1,
              misaligned = is_misaligned(p.a) || is_misaligned(p.b) || is_misaligned(p.d);
   return refuses("all") || (refuses("bias") && p.description.epilogue == kBiasEpilogue) ||
+         (refuses("gelu") && p.description.is_gelu()) ||
+         (refuses("gelu_gradient") && p.description.is_gradient()) ||
          (refuses("repeat") && several && (p.a.batch_stride == 0 || p.b.batch_stride == 0)) ||
          (refuses("batch") && several) || (refuses("misaligned") && misaligned) ||
          (refuses("workspace") && workspace < kLargeWorkspace);
@@ -326,6 +386,10 @@ REWIRE_FAKE_API int cublasLtMatmulDescSetAttribute(void* description, int attrib
         return put(kCall, found->epilogue, value, size);
       case 8:
         return put(kCall, found->bias, value, size);
+      case 11:
+        return put(kCall, found->aux, value, size);
+      case 12:
+        return put(kCall, found->aux_leading, value, size);
       default:
         return refuse(kCall, kInvalid, "an attribute that the fake library has not");
     }
@@ -398,7 +462,7 @@ REWIRE_FAKE_API int cublasLtMatmulAlgoGetHeuristic(void* handle, void* descripti
       return refuse(kCall, kUnsupported, wrong);
     *found = 0;
     if (is_refused(product, given->workspace))  // in either of the two words that there are for it
-      return refuses("bias") || refuses("all") ? kUnsupported : kGood;
+      return refuses("bias") || refuses("gelu") || refuses("all") ? kUnsupported : kGood;
     *found = std::min(wanted, static_cast<int>(kAlgorithms));
     for (int i = 0; i < *found; ++i) {
       Algorithm algorithm{static_cast<std::uint32_t>(i) + 1, 0, given->alignment, 0, {}};
@@ -463,8 +527,10 @@ REWIRE_FAKE_API int cublasLtMatmul(void* handle, void* description, const void* 
     }
     if (workspace_bytes < p.algorithm.workspace || (p.algorithm.workspace > 0 && !aligned(workspace, 256)))
       return refuse(kCall, kInvalid, "the workspace is too small, or not aligned to 256 bytes");
-    if (p.description.epilogue == kBiasEpilogue && !aligned(p.description.bias, 16))
+    if (p.description.has_bias() && !aligned(p.description.bias, 16))
       return refuse(kCall, kInvalid, "the bias is not aligned to 16 bytes");
+    if (p.description.has_aux() && !aligned(p.description.aux, 16))
+      return refuse(kCall, kInvalid, "the matrix beside the result is not aligned to 16 bytes");
     const bool wide = p.description.scale == 1;
     const auto scalar = [&](const void* value) {
       return wide ? *static_cast<const double*>(value) : *static_cast<const float*>(value);

@@ -24,10 +24,11 @@ struct Controls {
   void (*order)(unsigned long seed);
   /// Which products cuBLASLt has no algorithm for, and cuFFT no plan (fft: for none), until the next reset,
   /// rules with a space between them:
-  /// bias (with that epilogue), repeat (a batch stride of 0), batch (several at once), misaligned (16-bit
-  /// columns that do not begin at multiples of 16 bytes), workspace (with less than 64 MiB of it), all. And
-  /// what cuDNN refuses: attention (its graph), attention_gradient (that of a gradient), attention_engine
-  /// (its heuristic knows none), attention_plan (that of any engine).
+  /// bias (with that epilogue), gelu (with either of its epilogues), gelu_gradient (with that one), repeat (a
+  /// batch stride of 0), batch (several at once), misaligned (16-bit columns that do not begin at multiples
+  /// of 16 bytes), workspace (with less than 64 MiB of it), all. And what cuDNN refuses: attention (its
+  /// graph), attention_gradient (that of a gradient), attention_engine (its heuristic knows none),
+  /// attention_plan (that of any engine).
   void (*refuse)(const char* rules);
 };
 
