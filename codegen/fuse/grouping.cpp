@@ -29,6 +29,7 @@ Grouping::Grouping(Prepared prepared, const FuseOptions& options)
     for (Value operand : node.operands) ++direct_uses_[static_cast<std::size_t>(operand.id)];
   }
   for (const auto& result : f.results) results_.insert(result.value.id);
+  if (fuse_ && options.epilogue) find_epilogues(options.epilogue);
   for (int i = static_cast<int>(f.body.size()) - 1; i >= 0; --i) process(i);
   if (fuse_) {
     for (const auto& argument : f.arguments) merge_readers(argument.value, Readers::all);
@@ -47,6 +48,8 @@ bool Grouping::is_virtual(int index) const {
 void Grouping::process(int index) {
   const Op& node = op(index);
   if (is_virtual(index) || absorbed_.contains(index)) return;
+  if (const auto found = epilogues_.find(index); found != epilogues_.end())
+    return process_found_epilogue(found->second);
   if (is_leaf(node.code) && !is_copy(index)) return;
   if (!is_view(node.code) && !is_leaf(node.code) && !is_fusible(node.code)) return process_opaque(index);
   if (process_epilogue(index)) return;

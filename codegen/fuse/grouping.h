@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/fuse/chain.h"
 #include "codegen/fuse/group.h"
 #include "codegen/fuse/prepare.h"
 #include "codegen/program.h"
@@ -20,8 +21,11 @@ struct GroupNode {
   bool live = true;
   bool opaque = false;  // a call: matmul, attention, concat, sort …
   int op = -1;          // opaque: body index
-  int epilogue = -1;    // a matmul's: the op whose result its call writes, with a bias, a cast or both
-  std::vector<Source> operands;  // opaque: by operand; a matmul with bias has it third
+  int epilogue = -1;    // a matmul's: the op whose result its call writes, with a bias, a cast or more
+  GemmEpilogue kind = GemmEpilogue::none;  // of a matmul's call
+  int other = -1;  // what it writes beside: the op of gelu's operand; of the sum of the gradient's rows
+  /// opaque: by operand; a matmul's third is its bias, of a gradient gelu's operand
+  std::vector<Source> operands;
   Group group;
   std::set<std::string> reads;  // parameters read
   std::string stopped;          // why it stopped growing, for the report
@@ -118,12 +122,34 @@ class Grouping {
   bool process_epilogue(int index);
   int sole_definition(ir::Value value, ir::Opcode code) const;
   std::optional<BiasedProduct> biased_product(ir::Value sum) const;
+  std::optional<BiasedProduct> biased_result(const ir::Op& last) const;
   std::optional<Product> product(ir::Value value) const;
   bool is_small_result(const ir::Op& matmul) const;
   std::optional<IndexMap> view_map(ir::Value& value) const;
   Source opaque_operand(ir::Value value, bool matrix);
   Source dense_operand(ir::Value value);
-  void commit_opaque(GroupNode node, const ir::Op& result_op);
+  void commit_opaque(GroupNode node, const ir::Op& result_op, const ir::Op* other = nullptr);
+
+  // --- epilogues.cpp: what calls compute beside products
+  struct Epilogue {
+    GemmEpilogue epilogue = GemmEpilogue::none;
+    int matmul = -1;
+    Source bias;       // gelu's
+    ir::Value pre;     // what gelu is computed of
+    int written = -1;  // the op whose result the call writes
+    int sum = -1;      // a gradient's
+    bool keeps_pre = false;
+    std::set<int> absorbed;  // ops that are part of the call, `written` among them
+  };
+  void find_epilogues(const std::function<bool(const ProductEpilogue&)>& ask);
+  std::optional<Epilogue> gelu_epilogue(int index, const Chain& chain, const BiasedProduct& of) const;
+  std::optional<Epilogue> gelu_gradient_epilogue(int index, const Chain& chain,
+                                                 const std::set<std::int32_t>& stops) const;
+  std::set<int> private_ops(const Chain& chain, int last) const;
+  bool adds_rows_of(ir::Value value, int sum) const;
+  ProductEpilogue facts_of(const Epilogue& found) const;
+  void process_found_epilogue(const Epilogue& found);
+  ir::Value root_of(ir::Value value) const;
 
   Prepared prepared_;
   bool fuse_, any_float_product_;
@@ -137,6 +163,8 @@ class Grouping {
   std::vector<int> producer_;
   std::set<std::int32_t> results_, dense_;
   std::set<int> absorbed_;                  // ops that are part of a matmul's node
+  std::map<int, Epilogue> epilogues_;       // by the op at which the node is made, the first that it writes
+  std::vector<std::vector<int>> readers_;   // by Value::id, through views; for find_epilogues alone
   std::map<std::string, int> update_node_;  // by parameter
 };
 

@@ -144,13 +144,52 @@ class Lowering {
     gemm.c =
         storage_.view(node.epilogue >= 0 ? function().body[static_cast<std::size_t>(node.epilogue)].results[0]
                                          : op.results[0]);
-    if (node.operands.size() > 2) gemm.bias = bias_for(gemm.c, bias_view(node), op);
+    gemm.epilogue = node.kind;
+    const bool gradient = node.kind == GemmEpilogue::gelu_gradient;
+    if (node.operands.size() > 2 && !gradient) gemm.bias = bias_for(gemm.c, bias_view(node), op);
     const bool shared_b = gemm.b.shape.size() == 2;
     if (shared_b) {
       merge_rows(gemm.a, gemm.c);
     }
     merge_batch(gemm);
+    const auto other = [&] {
+      return storage_.view(function().body[static_cast<std::size_t>(node.other)].results[0]);
+    };
+    if (node.kind == GemmEpilogue::gelu && node.other >= 0) gemm.pre = like(gemm.c, other());
+    if (!gradient) {
+      program_.launches.push_back(std::move(gemm));
+      return;
+    }
+    gemm.pre = like(gemm.c, storage_.view(node.operands[2].root));
+    emit_gradient(std::move(gemm), other());
+  }
+
+  // `dense`, of as many elements as c, as c's rows stand.
+  static View like(const View& c, const View& dense) {
+    if (c.strides != ir::row_major_strides(c.shape) ||
+        ir::element_count(c.shape) != ir::element_count(dense.shape))
+      internal_error("the result of a product with an epilogue is not dense");
+    return {dense.buffer, dense.offset, c.shape, c.strides};
+  }
+
+  // The call writes the sum of the rows in c's dtype, side by side from a multiple of 16 bytes.
+  void emit_gradient(GemmLaunch gemm, const View& wanted) {
+    constexpr std::int64_t kAlignment = 16;
+    const ir::TensorType type{dtype_of(gemm.c), {ir::element_count(wanted.shape)}};
+    const auto bytes = static_cast<std::int64_t>(ir::dtype_bytes(type.dtype));
+    const View sum{wanted.buffer, wanted.offset, type.shape, {wanted.strides.back()}};
+    gemm.bias = sum;
+    const bool takes =
+        dtype_of(sum) == type.dtype && sum.strides[0] == 1 && sum.offset * bytes % kAlignment == 0;
+    if (!takes) gemm.bias = {storage_.add_temporary(gemm.location + ".bias", type), 0, type.shape, {1}};
+    const View written = gemm.bias;
+    const std::string location = gemm.location;
     program_.launches.push_back(std::move(gemm));
+    if (!takes) program_.launches.push_back(emit_copy(program_, written, sum, location, grain_));
+  }
+
+  ir::DType dtype_of(const View& view) const {
+    return program_.buffers[static_cast<std::size_t>(view.buffer)].type.dtype;
   }
 
   View bias_view(const GroupNode& node) const {
@@ -162,11 +201,8 @@ class Lowering {
 
   // A copy of the bias in the result's dtype, where the library takes no other.
   View bias_for(const View& c, const View& bias, const Op& op) {
-    const auto dtype = [&](const View& view) {
-      return program_.buffers[static_cast<std::size_t>(view.buffer)].type.dtype;
-    };
-    if (!grain_.bias_like_result || dtype(bias) == dtype(c)) return bias;
-    const std::int32_t buffer = storage_.add_temporary(op.location + ".bias", {dtype(c), bias.shape});
+    if (!grain_.bias_like_result || dtype_of(bias) == dtype_of(c)) return bias;
+    const std::int32_t buffer = storage_.add_temporary(op.location + ".bias", {dtype_of(c), bias.shape});
     const View copy{buffer, 0, bias.shape, {1}};
     program_.launches.push_back(emit_copy(program_, bias, copy, op.location, grain_));
     return copy;

@@ -96,7 +96,8 @@ Source Grouping::dense_operand(Value value) {
   return {value, false, false, *view_map(value)};
 }
 
-void Grouping::commit_opaque(GroupNode node, const Op& result_op) {
+// `other`: a further op whose results the call writes.
+void Grouping::commit_opaque(GroupNode node, const Op& result_op, const Op* other) {
   const int id = static_cast<int>(nodes_.size());
   for (std::size_t k = 0; k < node.operands.size(); ++k) {
     const Value root = node.operands[k].root;
@@ -115,8 +116,14 @@ void Grouping::commit_opaque(GroupNode node, const Op& result_op) {
   }
   add_node(std::move(node));
   add_edges(id, result_op);
+  std::vector<Value> written = result_op.results;
+  if (other != nullptr) {
+    for (Value result : other->results) producer_[static_cast<std::size_t>(result.id)] = id;
+    add_edges(id, *other);
+    written.insert(written.end(), other->results.begin(), other->results.end());
+  }
   if (fuse_) {
-    for (Value result : result_op.results) merge_readers(result, Readers::all);
+    for (Value result : written) merge_readers(result, Readers::all);
   }
 }
 
@@ -202,22 +209,28 @@ bool Grouping::is_small_result(const Op& matmul) const {
   return kSmall * function().type(matmul.results[0]).elements() * 4 <= read;
 }
 
+//   matmul + bias      bf16(f32(matmul of bf16) + bias)
+std::optional<BiasedProduct> Grouping::biased_result(const Op& last) const {
+  if (last.code == Opcode::add) return biased_product(last.results[0]);
+  if (last.code != Opcode::cast || function().type(last.results[0]).dtype != ir::DType::bf16)
+    return std::nullopt;
+  const int add = sole_definition(last.operands[0], Opcode::add);
+  std::optional<BiasedProduct> biased;
+  if (add >= 0) biased = biased_product(last.operands[0]);
+  if (biased) biased->product.absorbed.push_back(add);
+  return biased;
+}
+
 // One call, which rounds once, for
 //   matmul + bias      bf16(f32(matmul of bf16) + bias)      f32(matmul of bf16), where it is small
 bool Grouping::process_epilogue(int index) {
   const Op& last = op(index);
   if (!fuse_ || (last.code != Opcode::add && last.code != Opcode::cast)) return false;
   const Value written = last.results[0];
-  std::optional<BiasedProduct> biased;
+  const std::optional<BiasedProduct> biased = biased_result(last);
   std::optional<Product> plain;
-  if (last.code == Opcode::add) {
-    biased = biased_product(written);
-  } else if (function().type(written).dtype == ir::DType::bf16) {
-    const int add = sole_definition(last.operands[0], Opcode::add);
-    if (add >= 0) biased = biased_product(last.operands[0]);
-    if (biased) biased->product.absorbed.push_back(add);
-  } else if (function().type(written).dtype == ir::DType::f32 &&
-             function().type(last.operands[0]).dtype == ir::DType::bf16) {
+  if (last.code == Opcode::cast && function().type(written).dtype == ir::DType::f32 &&
+      function().type(last.operands[0]).dtype == ir::DType::bf16) {
     plain = product(last.operands[0]);
     if (plain && !is_small_result(op(plain->matmul))) plain.reset();
   }

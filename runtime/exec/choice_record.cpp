@@ -45,6 +45,12 @@ void check(const MadeChoice& choice, const std::string& where) {
                  printable(choice.taken), kOwnKernels, printable(choice.key));
     return;
   }
+  if (kind == kEpilogueChoice) {
+    if (choice.taken != kOwnKernels && choice.taken != kCublasLtAnswer)
+      user_error("{}: '{}' is neither '{}' nor '{}', which '{}' has", where, printable(choice.taken),
+                 kCublasLtAnswer, kOwnKernels, printable(choice.key));
+    return;
+  }
   const std::vector<std::string> candidates = ir::choice_candidates(kind);
   if (candidates.empty()) {
     std::vector<std::string> kinds = ir::choice_kinds();
@@ -52,6 +58,7 @@ void check(const MadeChoice& choice, const std::string& where) {
     kinds.emplace_back(kFourierChoice);
     kinds.emplace_back(kTileChoice);
     kinds.emplace_back(kAttentionChoice);
+    kinds.emplace_back(kEpilogueChoice);
     user_error("{}: '{}' is no choice of this Rewire{}", where, printable(choice.key),
                did_you_mean(kind, kinds));
   }

@@ -21,6 +21,9 @@ inline constexpr std::string_view kFourierChoice = "fourier";
 /// Of what computes attention, and the answer that is no engine of cuDNN's.
 inline constexpr std::string_view kAttentionChoice = "attention", kOwnKernels = "ours";
 
+/// Of who computes the epilogue of a product; epilogue_choices.h tells. The other answer is kOwnKernels.
+inline constexpr std::string_view kEpilogueChoice = "epilogue", kCublasLtAnswer = "cuBLASLt";
+
 struct MadeChoice {
   std::string key, taken;
   std::string by;

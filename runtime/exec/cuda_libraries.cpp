@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "codegen/cost.h"
 #include "ir/error.h"
 #include "runtime/device/cuda/device.h"
 #include "runtime/exec/fourier_choices.h"
@@ -52,6 +53,11 @@ const DeviceGemm& CudaLibraries::gemm(const DeviceGemmShape& shape, const std::s
   if (const auto* gemm = std::get_if<DeviceGemm>(&found)) return *gemm;
   const std::string& refusal = std::get<std::string>(found);
   throw RuntimeFailure(location.empty() ? refusal : fmt::format("{}: {}", location, refusal));
+}
+
+bool CudaLibraries::computes(const codegen::ProductEpilogue& epilogue) const {
+  const MadeChoice* choice = choices_.find(codegen::epilogue_key(epilogue, tf32_));
+  return choice == nullptr || choice->taken != kOwnKernels;
 }
 
 ir::FourierWay CudaLibraries::fourier(const ir::FourierRows& rows) {

@@ -39,6 +39,10 @@ class CudaLibraries {
   /// The first `algorithms` that the heuristic has for a product that is taken.
   codegen::DeviceGemm candidates(const codegen::DeviceGemmShape& shape, int algorithms);
 
+  /// Whether a product's epilogue was chosen to be cuBLASLt's (epilogue_choices.h); without a choice it is,
+  /// where answer() has one call for it.
+  bool computes(const codegen::ProductEpilogue& epilogue) const;
+
   /// How these rows are transformed: as was chosen, but for what cuFFT does not do here.
   ir::FourierWay fourier(const ir::FourierRows& rows);
   /// Their plan; nullptr, with a line in the log the first time in a process, where cuFFT is missing or has

@@ -1,8 +1,63 @@
 #include "runtime/exec/cuda_lowering.h"
 
+#include <set>
+
 #include "ir/passes/pass.h"
 
 namespace rewire::runtime {
+namespace {
+
+using codegen::GemmEpilogue;
+using codegen::ProductEpilogue;
+using codegen::Program;
+
+ProductEpilogue facts_of(const Program& program, const codegen::GemmLaunch& gemm) {
+  const auto dtype = [&](const codegen::View& view) {
+    return program.buffers[static_cast<std::size_t>(view.buffer)].type.dtype;
+  };
+  const std::int64_t n = gemm.c.shape.back();
+  return {gemm.epilogue, gemm.pre.buffer >= 0, ir::element_count(gemm.c.shape) / n, n, gemm.a.shape.back(),
+          dtype(gemm.a), dtype(gemm.c)};
+}
+
+/// The epilogues of a program's products: those that cuBLASLt takes in one call, as they lie in memory, and
+/// the others.
+struct Epilogues {
+  std::set<ProductEpilogue> taken, refused;
+};
+Epilogues epilogues_of(const Program& program, CudaLibraries& libraries) {
+  Epilogues found;
+  for (const codegen::Launch& launch : program.launches) {
+    const auto* gemm = std::get_if<codegen::GemmLaunch>(&launch);
+    if (gemm == nullptr || gemm->epilogue == GemmEpilogue::none) continue;
+    const auto calls = codegen::device_gemm_calls(program, *gemm, libraries.tf32());
+    const bool taken = calls.size() == 1 && libraries.answer(calls[0].shape) == codegen::GemmAnswer::one_call;
+    (taken ? found.taken : found.refused).insert(facts_of(program, *gemm));
+  }
+  return found;
+}
+
+/// With the epilogues that were chosen, but for those that cuBLASLt refuses: these products are as without.
+Program lower_with_epilogues(const ir::Module& module, const DeviceLowering& lowering,
+                             codegen::FuseOptions options, CudaLibraries& libraries) {
+  std::set<ProductEpilogue> refused;
+  options.epilogue = [&](const ProductEpilogue& epilogue) {
+    return !refused.contains(epilogue) && libraries.computes(epilogue);
+  };
+  while (true) {
+    Program program = codegen::lower(module, module.functions.front(), options);
+    const Epilogues found = epilogues_of(program, libraries);
+    if (found.refused.empty()) {
+      for (const ProductEpilogue& epilogue : found.taken) {
+        if (lowering.on_epilogue) lowering.on_epilogue(epilogue);
+      }
+      return program;
+    }
+    refused.insert(found.refused.begin(), found.refused.end());
+  }
+}
+
+}  // namespace
 
 codegen::Program lower_for_device(const ir::Module& module, const ir::Function& function,
                                   const DeviceLowering& lowering, CudaLibraries& libraries) {
@@ -19,7 +74,7 @@ codegen::Program lower_for_device(const ir::Module& module, const ir::Function& 
     if (shape && lowering.on_attention) lowering.on_attention(*shape);
     return shape && libraries.attention(*shape) != nullptr;
   };
-  codegen::Program program = codegen::lower(single, single.functions.front(), options);
+  codegen::Program program = lower_with_epilogues(single, lowering, options, libraries);
   codegen::fit_gemms(
       program, [&](const codegen::DeviceGemmShape& shape) { return libraries.answer(shape); },
       libraries.tf32(), grain);

@@ -1,6 +1,6 @@
 // A function as launches for a GPU: passes, lowering with the device's own grain, its products as cuBLASLt
-// takes them, its Fourier transforms as products or as cuFFT takes them, and its attention by whom it was
-// chosen to be.
+// takes them, its Fourier transforms as products or as cuFFT takes them, and its attention and the epilogues
+// of its products by whom it was chosen to be.
 #pragma once
 
 #include <functional>
@@ -18,6 +18,8 @@ struct DeviceLowering {
   bool fuse = true;       // false: one kernel an op
   /// Told of each attention that cuDNN may be asked for; empty: nobody wants to know.
   std::function<void(const codegen::DeviceAttentionShape&)> on_attention = {};
+  /// Told of each epilogue that cuBLASLt computes with a product; empty: nobody wants to know.
+  std::function<void(const codegen::ProductEpilogue&)> on_epilogue = {};
 };
 
 codegen::Program lower_for_device(const ir::Module& module, const ir::Function& function,

@@ -17,11 +17,14 @@ DevicePrograms::DevicePrograms(const ir::Module& module, const std::vector<std::
   const auto on_attention = [this](const codegen::DeviceAttentionShape& shape) {
     if (std::ranges::find(attention, shape) == attention.end()) attention.push_back(shape);
   };
+  const auto on_epilogue = [this](const codegen::ProductEpilogue& epilogue) {
+    if (std::ranges::find(epilogues, epilogue) == epilogues.end()) epilogues.push_back(epilogue);
+  };
   for (const ir::Function& function : module.functions) {
     if (std::ranges::find(functions, function.name) == functions.end()) continue;
-    programs.push_back(
-        lower_for_device(module, function,
-                         {target, training.contains(function.name), /*fuse=*/true, on_attention}, libraries));
+    programs.push_back(lower_for_device(
+        module, function,
+        {target, training.contains(function.name), /*fuse=*/true, on_attention, on_epilogue}, libraries));
   }
 }
 

@@ -1,5 +1,5 @@
 // A command's functions lowered for a device: what choices are made over (attention_choices.h,
-// gemm_choices.h, tile_choices.h), with the stream that times them.
+// epilogue_choices.h, gemm_choices.h, tile_choices.h), with the stream that times them.
 #pragma once
 
 #include <string>
@@ -18,6 +18,7 @@ struct DevicePrograms {
   CudaLibraries libraries;
   std::vector<codegen::Program> programs;
   std::vector<codegen::DeviceAttentionShape> attention;  // what cuDNN may be asked for, each once
+  std::vector<codegen::ProductEpilogue> epilogues;       // what cuBLASLt computes with products, each once
 
   /// The functions of these names, in the module's order, on device 0, with what `choices` say of how they
   /// are lowered.

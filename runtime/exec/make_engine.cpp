@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cstdlib>
+#include <optional>
+#include <utility>
 
 #include "codegen/cuda/nvrtc.h"
 #include "codegen/library/cublas_lt.h"
@@ -13,6 +15,7 @@
 #include "runtime/exec/attention_choices.h"
 #include "runtime/exec/cuda_engine.h"
 #include "runtime/exec/cuda_kernels.h"
+#include "runtime/exec/epilogue_choices.h"
 #include "runtime/exec/fourier_choices.h"
 #include "runtime/exec/gemm_choices.h"
 #include "runtime/exec/tile_choices.h"
@@ -75,13 +78,19 @@ EngineFacts cuda_facts() {
 void choose_on_device(const ir::Module& module, const std::vector<std::string>& functions, Tuner& tuner) {
   require_engine(kCudaEngine);
   hold_context();
-  choose_transforms(module, functions, tuner, [](const ir::Module& trial, const ChoiceRecord& choices) {
+  const auto make_trial = [](const ir::Module& trial, const ChoiceRecord& choices) {
     return make_cuda(trial, 0, choices, {});
-  });
-  DevicePrograms programs(module, functions, tuner.record());
-  choose_attention(programs, tuner);
-  choose_algorithms(programs, tuner);
-  choose_schedules(programs, {kernel_cache_directory(), compile_processes()}, tuner);
+  };
+  choose_transforms(module, functions, tuner, make_trial);
+  std::optional<DevicePrograms> programs(std::in_place, module, functions, tuner.record());
+  const std::vector<codegen::ProductEpilogue> epilogues = programs->epilogues;
+  if (choose_epilogues(epilogues, programs->libraries.tf32(), tuner, make_trial)) {
+    programs.reset();
+    programs.emplace(module, functions, tuner.record());
+  }
+  choose_attention(*programs, tuner);
+  choose_algorithms(*programs, tuner);
+  choose_schedules(*programs, {kernel_cache_directory(), compile_processes()}, tuner);
 }
 
 struct EngineRow {

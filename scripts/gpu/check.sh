@@ -44,6 +44,10 @@ step ops shards ops "$seeds"
 step programs shards programs "$programs"
 step transforms shards transforms "$transforms"
 step tf32 "$here/bin/rewire" verify vit_tiny_28 --set model.dim=48 --set model.depth=2 --set train.tf32=true --device cuda
+for dtype in f32 bf16; do  # GELU by tanh, with its products
+  step "gelu_$dtype" "$here/bin/rewire" verify vit_tiny_28 --set model.dim=48 --set model.depth=2 --set model.act_layer=gelu_tanh \
+    --set train.dtype=$dtype --device cuda
+done
 step attention "$here/bin/device_check" attention 0 16
 if python3 -c 'import torch, safetensors' 2>/dev/null; then
   step parity python3 "$here/bench/parity.py" --device cuda --out "$out/parity.json"

@@ -34,6 +34,8 @@ const std::vector<Training> kTrainings = {
      1e-4},
     {"paths in bf16", {"augment:paths=1,blocks=4"}, {"train.dtype=bf16"}, 2e-2},
     {"no shortcuts, a stream of bf16", {"skipless"}, {"train.dtype=bf16", "train.stream_dtype=bf16"}, 2e-2},
+    {"GELU by tanh, with its products", {}, {"model.act_layer=gelu_tanh"}, 1e-4},
+    {"GELU by tanh, with its products in bf16", {}, {"model.act_layer=gelu_tanh", "train.dtype=bf16"}, 2e-2},
     {"another strategy in the second epoch",
      {"orthogonal:mode=global,from_epoch=1"},
      {"train.on_switch=reset", "train.clip_norm=0.5"},

@@ -74,7 +74,9 @@ std::unique_ptr<runtime::Engine> engine_of(const Golden& golden, const Backend& 
 
 }  // namespace
 
-void check_against_autocast(const std::string& name, const std::function<void(ir::Module&)>& rewrite) {
+void check_against_autocast(
+    const std::string& name, const std::function<void(ir::Module&)>& rewrite,
+    const std::function<std::unique_ptr<runtime::Engine>(const ir::Module&)>& make_engine) {
   CAPTURE(name);
   std::ifstream file(std::string(REWIRE_GOLDENS) + "/../autocast.json");
   const nlohmann::json autocast = nlohmann::json::parse(file);
@@ -84,7 +86,8 @@ void check_against_autocast(const std::string& name, const std::function<void(ir
                     rewrite};
   const Backend evaluator{[](const ir::Module& module) { return runtime::make_evaluator_engine(module); },
                           ir::DType::f32, rewrite};
-  const auto narrow = engine_of(golden, jit, true);
+  const Backend given{make_engine, ir::DType::f32, rewrite};
+  const auto narrow = engine_of(golden, make_engine ? given : jit, true);
   const auto exact = engine_of(golden, evaluator, false);
   std::map<std::string, Error> errors;
   for (std::int64_t k = 0; k < autocast.at("batches").get<std::int64_t>(); ++k)

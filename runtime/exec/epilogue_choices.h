@@ -1,0 +1,32 @@
+// Who computes GELU by tanh, and its gradient, behind a product on a GPU: cuBLASLt with the product, or a
+// kernel of ours that reads the product. Chosen once a product's sizes and types, as a tuner chooses, by
+// timing on this device; cuBLASLt unless ours gains 3 %. An engine takes the answers from the record. The key
+// of a choice (codegen/cost.h), and its answers:
+//
+//   epilogue gelu|gelu, pre|gelu_gradient MxNxK bf16        cuBLASLt | ours
+//
+// What is timed is the product with its epilogue and what reads it in a network: a product; and of a gradient
+// GELU itself, which a training step computes again in the kernel of ours.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "codegen/program.h"
+#include "runtime/exec/engine.h"
+#include "runtime/exec/tuner.h"
+
+namespace rewire::runtime {
+
+/// Seconds that candidates of all epilogues may run together; what is left then is cuBLASLt's, with a line in
+/// the log.
+inline constexpr double kEpilogueSeconds = 4;
+
+/// Of those that cuBLASLt takes. `tf32`: as the module allows. `make_engine`: one that takes its choices from
+/// the record. Whether any answer is another than without a choice.
+bool choose_epilogues(
+    const std::vector<codegen::ProductEpilogue>& epilogues, bool tf32, Tuner& tuner,
+    const std::function<std::unique_ptr<JitEngine>(const ir::Module&, const ChoiceRecord&)>& make_engine);
+
+}  // namespace rewire::runtime
