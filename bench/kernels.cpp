@@ -189,12 +189,11 @@ Kernel dropout(std::int64_t rows, std::int64_t columns) {
 
 /// 64-byte aligned memory, written once so that its pages exist.
 struct Memory {
-  explicit Memory(std::size_t bytes)
-      : data(static_cast<char*>(::operator new (bytes, std::align_val_t{64}))) {
+  explicit Memory(std::size_t bytes) : data(static_cast<char*>(::operator new(bytes, std::align_val_t{64}))) {
     std::memset(data.get(), 0, bytes);
   }
   struct Free {
-    void operator()(char* p) const { ::operator delete (p, std::align_val_t{64}); }
+    void operator()(char* p) const { ::operator delete(p, std::align_val_t{64}); }
   };
   std::unique_ptr<char, Free> data;
 };

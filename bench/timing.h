@@ -47,14 +47,14 @@ Seconds measure_seconds(Run run) {
 class Memory {
  public:
   explicit Memory(std::size_t bytes)
-      : data_(static_cast<std::byte*>(::operator new (bytes, std::align_val_t{64}))) {
+      : data_(static_cast<std::byte*>(::operator new(bytes, std::align_val_t{64}))) {
     std::memset(data_.get(), 0, bytes);
   }
   std::byte* data() const { return data_.get(); }
 
  private:
   struct Free {
-    void operator()(std::byte* p) const { ::operator delete (p, std::align_val_t{64}); }
+    void operator()(std::byte* p) const { ::operator delete(p, std::align_val_t{64}); }
   };
   std::unique_ptr<std::byte, Free> data_;
 };

@@ -19,7 +19,7 @@ double seconds_now() {
 }
 
 std::size_t terminal_width() {
-  struct winsize size {};
+  struct winsize size{};
   return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 

@@ -18,7 +18,7 @@ void note(int signal) {
 }  // namespace
 
 void listen_for_stop() {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = note;
   action.sa_flags = SA_RESTART | SA_NODEFER;
   sigemptyset(&action.sa_mask);

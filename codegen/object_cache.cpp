@@ -85,7 +85,7 @@ ObjectCache::ObjectCache(std::string directory) : directory_(std::move(directory
     user_error("kernel cache {}: {}; choose a folder that can be written, or none", directory_,
                std::strerror(errno));
   }
-  struct stat status {};
+  struct stat status{};
   if (::stat(directory_.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
     user_error("kernel cache {}: not a folder", directory_);
   }

@@ -22,10 +22,10 @@ struct ModelOptions {
   std::int64_t image = 28;
   std::int64_t channels = 1;
   std::int64_t classes = 10;
-  std::string pool = "token";  // token: the cls token; avg: mean over patch tokens, no cls token (timm's
-                               // global_pool='avg', class_token=False, fc_norm off)
+  std::string pool = "token";      // token: the cls token; avg: mean over patch tokens, no cls token (timm's
+                                   // global_pool='avg', class_token=False, fc_norm off)
   std::string act_layer = "gelu";  // of the MLP, as timm names it: gelu (erf) or gelu_tanh
-  double drop_path = 0.0;      // rate of the last block, linear from 0 at the first
+  double drop_path = 0.0;          // rate of the last block, linear from 0 at the first
   double dropout = 0.0;  // after the position embedding, after attn.proj, and after fc1's activation and fc2
                          // (timm's proj_drop places)
 };

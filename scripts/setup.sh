@@ -26,8 +26,8 @@ packages=(
   # the runtime and the command line
   "libboost$boost-dev" "libboost-context$boost-dev" zlib1g-dev libfmt-dev libspdlog-dev nlohmann-json3-dev
   libtomlplusplus-dev libcli11-dev
-  # the tests: unit tests, libFuzzer targets, real data
-  catch2 clang libclang-rt-dev dataset-fashion-mnist
+  # the tests: unit tests, libFuzzer targets, layout, real data
+  catch2 clang clang-format-19 libclang-rt-dev dataset-fashion-mnist
 )
 
 missing=()

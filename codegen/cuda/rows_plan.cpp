@@ -65,7 +65,7 @@ class RowPlanner {
         count -= list.size() - before;
       }
     };
-    const auto add_with = [&](int RowsSchedule::*number, int value) {
+    const auto add_with = [&](int RowsSchedule::* number, int value) {
       RowsSchedule next = model;
       next.*number = value;
       add(next);

@@ -50,9 +50,8 @@ void Emitter::emit_vector_loop(const Loop& lane_loop) {
   std::int64_t vector = trips * unroll;
   if (trips > 0) {
     loop(builder_.getInt64(0), builder_.getInt64(static_cast<std::uint64_t>(vector * width_)),
-         std::int64_t{unroll} * width_, [&](Value* base) {
-           emit_chunk(lane_loop, {base, unroll, 0}, before);
-         });
+         std::int64_t{unroll} * width_,
+         [&](Value* base) { emit_chunk(lane_loop, {base, unroll, 0}, before); });
   }
   while (vector < vectors) {
     const int count = static_cast<int>(std::min<std::int64_t>(unroll, vectors - vector));

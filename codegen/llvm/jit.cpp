@@ -73,7 +73,8 @@ struct CpuJit::Impl {
     }
     if (!compiler) compiler = std::make_unique<cpu::KernelCompiler>(target, options.optimise);
     job.object = compiler->compile(*job.kernel, job.symbol);
-    if (cache) cache->store(job.key, {job.object.object, job.object.scratch_bytes}, tile::print(*job.kernel), "tile");
+    if (cache)
+      cache->store(job.key, {job.object.object, job.object.scratch_bytes}, tile::print(*job.kernel), "tile");
   }
 
   void make_all(std::vector<Job>& jobs) const {

@@ -13,22 +13,16 @@ TileValue result_of(const Node& node) {
 }
 
 std::vector<TileValue> operands_of(const Node& node) {
-  std::vector<TileValue> operands =
-      std::visit(Overloaded{[](const Load& n) { return std::vector{n.index}; },
-                            [](const Store& n) {
-                              return std::vector{n.value, n.predicate};
-                            },
-                            [](const Pointwise& n) { return n.operands; },
-                            [](const Constant&) { return std::vector<TileValue>{}; },
-                            [](const Index&) { return std::vector<TileValue>{}; },
-                            [](const Reduce& n) { return std::vector{n.operand}; },
-                            [](const Dot& n) {
-                              return std::vector{n.a, n.b};
-                            },
-                            [](const Random& n) {
-                              return std::vector{n.seed, n.step, n.stream_low, n.stream_high};
-                            }},
-                 node);
+  std::vector<TileValue> operands = std::visit(
+      Overloaded{[](const Load& n) { return std::vector{n.index}; },
+                 [](const Store& n) { return std::vector{n.value, n.predicate}; },
+                 [](const Pointwise& n) { return n.operands; },
+                 [](const Constant&) { return std::vector<TileValue>{}; },
+                 [](const Index&) { return std::vector<TileValue>{}; },
+                 [](const Reduce& n) { return std::vector{n.operand}; },
+                 [](const Dot& n) { return std::vector{n.a, n.b}; },
+                 [](const Random& n) { return std::vector{n.seed, n.step, n.stream_low, n.stream_high}; }},
+      node);
   if (access_of(node) != nullptr) std::erase_if(operands, [](TileValue value) { return !value; });
   return operands;
 }

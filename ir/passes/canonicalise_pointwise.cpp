@@ -282,11 +282,7 @@ std::vector<Rule> pointwise_rules() {
       // x^1 = x
       {"pow_one", {pow}, [](M m) { return when(m.is(m[1], 1), m[0]); }},
       // x^2 = x · x
-      {"pow_two",
-       {pow},
-       [](M m) {
-         return m.is(m[1], 2) ? m.emit(mul, {m[0], m[0]}) : Value{};
-       }},
+      {"pow_two", {pow}, [](M m) { return m.is(m[1], 2) ? m.emit(mul, {m[0], m[0]}) : Value{}; }},
       // x^(1/2) = sqrt(x) on pow's domain
       {"pow_half", {pow}, [](M m) { return m.is(m[1], 0.5) ? m.emit(sqrt, {m[0]}) : Value{}; }},
       // x^(-1/2) = rsqrt(x) on pow's domain
@@ -294,9 +290,7 @@ std::vector<Rule> pointwise_rules() {
       // x^(-1) = 1 / x
       {"pow_minus_one",
        {pow},
-       [](M m) {
-         return m.is(m[1], -1) ? m.emit(div, {m.constant(1), m[0]}) : Value{};
-       }},
+       [](M m) { return m.is(m[1], -1) ? m.emit(div, {m.constant(1), m[0]}) : Value{}; }},
 
       // not not p = p
       {"not_not", {logical_not}, [](M m) { return m.inside(m[0], logical_not); }},

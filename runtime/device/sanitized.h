@@ -1,4 +1,5 @@
-// REWIRE_SANITIZED is defined where a sanitizer stands in for the allocator. GCC and Clang say so differently.
+// REWIRE_SANITIZED is defined where a sanitizer stands in for the allocator. GCC and Clang say so
+// differently.
 #pragma once
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -75,7 +75,7 @@ HostTensor numbers(const ir::TensorType& type) {
 
 /// The launch of the module's function that does the most work of a kind: beside it there may be a copy.
 LaunchTime main_launch(std::string_view engine_name, const ir::Module& module, int threads,
-                       std::int64_t LaunchTime::*work) {
+                       std::int64_t LaunchTime::* work) {
   const std::unique_ptr<JitEngine> engine = make_compiling_engine(engine_name, module, threads);
   for (const char* name : {"a", "b"}) {
     if (const ir::Parameter* parameter = module.find_parameter(name))

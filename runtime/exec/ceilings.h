@@ -14,8 +14,8 @@ struct Ceilings {
 
 /// Compiles and times them now, on an engine that compiles, each the best of a few runs; operands of products
 /// are of this dtype, f32 perhaps by TF32. Sizes grow up to tensors of 256 MiB, beyond every cache, and
-/// matrices of 4096 x 4096, as long as a run can be expected to take a tenth of a second at most. Products are
-/// computed as an engine does that was given no choices: another algorithm of the library may be faster.
+/// matrices of 4096 x 4096, as long as a run can be expected to take a tenth of a second at most. Products
+/// are computed as an engine does that was given no choices: another algorithm of the library may be faster.
 Ceilings measure_ceilings(std::string_view engine, ir::DType products, bool tf32, int threads = 0);
 
 }  // namespace rewire::runtime

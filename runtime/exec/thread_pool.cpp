@@ -122,7 +122,9 @@ struct ThreadPool::Impl {
     failure = nullptr;
     state.store(++job_number * kJob | kOpen);
     if (sleepers.load() > 0) {
-      { const std::lock_guard lock(sleep_mutex); }
+      {
+        const std::lock_guard lock(sleep_mutex);
+      }
       wake.notify_all();
     }
     take_pieces(0);

@@ -24,9 +24,9 @@ using codegen::cuda::DeviceTarget;
 using codegen::cuda::Schedule;
 using cuda::Address;
 
-constexpr std::size_t kSchedules = 6;      // of a kernel
-constexpr double kShare = 0.002;           // of what a program's kernels cost: less is not worth asking
-constexpr double kOperationsOfAByte = 20;  // that a GPU computes while it moves one
+constexpr std::size_t kSchedules = 6;          // of a kernel
+constexpr double kShare = 0.002;               // of what a program's kernels cost: less is not worth asking
+constexpr double kOperationsOfAByte = 20;      // that a GPU computes while it moves one
 constexpr unsigned char kWholeNumbers = 0x01;  // whole numbers of like bytes, truth values that hold
 constexpr const char* kKernelMemory = "timing kernels";
 constexpr const char* kKernelPurpose = "to time kernels";

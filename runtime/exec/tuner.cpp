@@ -109,8 +109,7 @@ MadeChoice Tuner::time(TimedChoice choice) {
     ++timed_;
     racing = choice.racers();
   }
-  if (racing.empty() || !race(
-                            racing, [this] { return now(); }, choice.budget_seconds)) {
+  if (racing.empty() || !race(racing, [this] { return now(); }, choice.budget_seconds)) {
     ++out_of_time_;
     return made;
   }

@@ -65,7 +65,7 @@ std::vector<std::byte> read_file(const std::string& path, std::size_t most) {
   const auto fail = [&path] { user_error("cannot read {}: {}", path, reason(errno)); };
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) fail();
-  struct stat status {};
+  struct stat status{};
   if (::fstat(file.get(), &status) != 0) fail();
   const auto too_large = [&] { user_error("cannot read {}: it is larger than {} bytes", path, most); };
   if (static_cast<std::size_t>(status.st_size) > most) too_large();
@@ -93,7 +93,7 @@ std::vector<std::byte> read_file(const std::string& path, std::size_t most) {
 }
 
 AtomicFile::AtomicFile(const std::string& path) : path_(path), target_(follow_links(path)) {
-  struct stat status {};
+  struct stat status{};
   const bool exists = ::stat(target_.c_str(), &status) == 0;
   if (exists && !S_ISREG(status.st_mode)) {
     descriptor_ = ::open(target_.c_str(), O_WRONLY | O_CLOEXEC);  // a folder: "Is a directory"

@@ -26,8 +26,7 @@ toml::table parse_toml(std::string_view text, std::string_view file_name) {
   } catch (const toml::parse_error& error) {
     // It quotes the text, line breaks and all.
     std::string description = swapped.restored(error.description());
-    std::ranges::replace_if(
-        description, [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
+    std::ranges::replace_if(description, [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
     user_error("{}: {}", Place::of(file_name, error.source()).text, description);
   }
 }

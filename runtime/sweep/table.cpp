@@ -16,7 +16,7 @@ using Cells = std::vector<std::string>;
 /// A column of numbers: its head, the row's statistic, the factor that people read it with, and the digits.
 struct Column {
   std::string_view head, name;
-  Statistic SweepRow::*statistic;
+  Statistic SweepRow::* statistic;
   double factor;
   int digits;
 };
@@ -114,7 +114,7 @@ std::vector<SweepRow> sweep_rows(const std::vector<SweepRun>& runs,
     }
   }
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto of = [&](double RunRecord::*number) {
+    const auto of = [&](double RunRecord::* number) {
       std::vector<double> values;
       for (const RunRecord& record : finished[i]) values.push_back(record.*number);
       return statistic_of(values);

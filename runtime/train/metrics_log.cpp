@@ -24,7 +24,7 @@ using Json = nlohmann::ordered_json;
 MetricsLog::MetricsLog(const std::string& path, std::int64_t bytes) : path_(path), bytes_(bytes) {
   descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail(path);
-  struct stat status {};
+  struct stat status{};
   if (::fstat(descriptor_, &status) != 0) fail(path);
   if (status.st_size < bytes) {
     ::close(descriptor_);

@@ -61,18 +61,18 @@ TEST_CASE("plugin test finds each fault, and says what is wrong") {
     const char *fault, *line;
   };
   const Case cases[] = {
-    {"counter", "FAILED   same_text             a second rewrite of maps gives other IR, first at: %"},
-    {"detach", "FAILED   gradients  vit_token  along "},
-    {"axis", "FAILED   rewrite    maps       plugin 'careless': "},
-    {"throws", "FAILED   rewrite    maps       plugin 'careless': vector::_M_range_check"},
-    {"none", "FAILED   rewrite    maps       plugin 'careless': a slot of "},
-    {"refuse_all", "FAILED   rewrite    vit_token  plugin 'careless': it takes no network"},
-    {"draw", "FAILED   initialise            a second initialisation of vit_token gives another "},
-    {"nan", "FAILED   same_bits  vit_token  the loss or a gradient of the first 3 steps is not finite"},
-    {"nan", "nan (at most 1e-0"},  // the worst error is the one that is none
-    {"value", "FAILED   values                kind=odd on vit_token: plugin 'careless': "},
+      {"counter", "FAILED   same_text             a second rewrite of maps gives other IR, first at: %"},
+      {"detach", "FAILED   gradients  vit_token  along "},
+      {"axis", "FAILED   rewrite    maps       plugin 'careless': "},
+      {"throws", "FAILED   rewrite    maps       plugin 'careless': vector::_M_range_check"},
+      {"none", "FAILED   rewrite    maps       plugin 'careless': a slot of "},
+      {"refuse_all", "FAILED   rewrite    vit_token  plugin 'careless': it takes no network"},
+      {"draw", "FAILED   initialise            a second initialisation of vit_token gives another "},
+      {"nan", "FAILED   same_bits  vit_token  the loss or a gradient of the first 3 steps is not finite"},
+      {"nan", "nan (at most 1e-0"},  // the worst error is the one that is none
+      {"value", "FAILED   values                kind=odd on vit_token: plugin 'careless': "},
 #if REWIRE_SANITIZER == REWIRE_SANITIZER_NONE
-    {"leak", "FAILED   leak                  "},
+      {"leak", "FAILED   leak                  "},
 #endif
   };
   for (const Case& c : cases) {

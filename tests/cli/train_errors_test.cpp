@@ -198,7 +198,7 @@ class FileLimit {
  public:
   explicit FileLimit(rlim_t bytes) {
     ::getrlimit(RLIMIT_FSIZE, &before_);
-    const struct rlimit limit { bytes, before_.rlim_max };
+    const struct rlimit limit{bytes, before_.rlim_max};
     ::setrlimit(RLIMIT_FSIZE, &limit);
   }
   ~FileLimit() { ::setrlimit(RLIMIT_FSIZE, &before_); }
@@ -206,7 +206,7 @@ class FileLimit {
   FileLimit& operator=(const FileLimit&) = delete;
 
  private:
-  struct rlimit before_ {};
+  struct rlimit before_{};
 };
 
 TEST_CASE("No room for a checkpoint: the one before survives, and the run goes on when there is") {

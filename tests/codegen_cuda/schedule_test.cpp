@@ -120,7 +120,7 @@ TEST_CASE("what does not fit a kernel is refused") {
   const codegen::tile::Kernel rows = centred_rows(3200, 192), other = centred_rows(3200, 200);
   const DeviceTarget target = device_target(90);
   const auto good = std::get<RowsSchedule>(schedules(rows, target, 1)[0]);
-  const auto with = [&](int RowsSchedule::*number, int value) {
+  const auto with = [&](int RowsSchedule::* number, int value) {
     RowsSchedule changed = good;
     changed.*number = value;
     return Schedule(changed);

@@ -83,7 +83,7 @@ TEST_CASE("a second run takes its kernels from the disk") {
     CHECK(jit.statistics().cache_hits == (round == 0 ? 0 : 2));
     CHECK(jit.statistics().compiled == (round == 0 ? 2 : 0));
   }
-  struct stat status {};
+  struct stat status{};
   REQUIRE(::stat(directory.c_str(), &status) == 0);
   CHECK((status.st_mode & 0777) == 0700);
 }

@@ -84,12 +84,10 @@ TEST_CASE("rule 2: values are defined once, before their use, in their section")
 }
 
 TEST_CASE("rule 3: lanes are lane axes, ascending") {
-  CHECK(broken([](Kernel& k) {
-          k.values[4].lanes = {0, kC};
-        }) == "tile kernel k, value %4: lane 0 is no lane axis");
-  CHECK(broken([](Kernel& k) {
-          k.values[4].lanes = {kC, 2};
-        }) == "tile kernel k, value %4: lanes are not ascending");
+  CHECK(broken([](Kernel& k) { k.values[4].lanes = {0, kC}; }) ==
+        "tile kernel k, value %4: lane 0 is no lane axis");
+  CHECK(broken([](Kernel& k) { k.values[4].lanes = {kC, 2}; }) ==
+        "tile kernel k, value %4: lanes are not ascending");
 }
 
 TEST_CASE("rule 4: accesses have an argument and a stride for every axis, row strides in the body only") {
@@ -141,9 +139,8 @@ TEST_CASE("rule 8: indices") {
         "tile kernel k, body node 1 (index): axis 5 does not exist");
   CHECK(broken([](Kernel& k) { body<Index>(k, 1).axis = kC; }) ==
         "tile kernel k, body node 1 (index): the result's lanes are not those of the axis");
-  CHECK(broken([](Kernel& k) {
-          k.prologue[0] = Index{{0}, 1};
-        }) == "tile kernel k, prologue node 0 (index): a row index outside of the body");
+  CHECK(broken([](Kernel& k) { k.prologue[0] = Index{{0}, 1}; }) ==
+        "tile kernel k, prologue node 0 (index): a row index outside of the body");
 }
 
 TEST_CASE("rule 9: reductions") {
@@ -151,9 +148,8 @@ TEST_CASE("rule 9: reductions") {
         "tile kernel k, body node 5 (sum): no axes to reduce over");
   CHECK(broken([](Kernel& k) { body<Reduce>(k, 5).axes = {3}; }) ==
         "tile kernel k, body node 5 (sum): axis 3 is no lane of the operand");
-  CHECK(broken([](Kernel& k) {
-          body<Reduce>(k, 8).axes = {3, 2};
-        }) == "tile kernel k, body node 8 (max): the axes are not ascending");
+  CHECK(broken([](Kernel& k) { body<Reduce>(k, 8).axes = {3, 2}; }) ==
+        "tile kernel k, body node 8 (max): the axes are not ascending");
   CHECK(broken([](Kernel& k) { body<Reduce>(k, 5).axes = {kC}; }) ==
         "tile kernel k, body node 5 (sum): the result's lanes are not those that remain");
   CHECK(broken([](Kernel& k) { k.values[9].dtype = DType::f64; }) ==

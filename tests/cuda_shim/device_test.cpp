@@ -113,18 +113,15 @@ TEST_CASE("the device names what a program does wrong") {
   const auto message = [](auto call) { return test::message_of<RuntimeFailure>(call); };
   void* const arguments[] = {x, on_device<int>(device, "count", {10})};
   CHECK(message([&] { device.launch("none", {}, arguments); }) == "launch: there is no kernel 'none'");
-  CHECK_THAT(message([&] {
-               device.launch("stuck", {2, 32, 0}, {&x, 1});
-             }),
+  CHECK_THAT(message([&] { device.launch("stuck", {2, 32, 0}, {&x, 1}); }),
              REWIRE_CATCH_CONTAINS("0-1 finished; 2-31 wait at __syncthreads in stuck (stuck.cu:4)"));
   const std::vector<float> much(11);
   CHECK(message([&] { device.copy_in(x, std::as_bytes(std::span(much))); }) ==
         "copy: 44 bytes do not lie within an allocation");
   CHECK(message([&] { device.free(static_cast<float*>(x) + 1); }) ==
         "free: no allocation begins at this address");
-  CHECK(message([&] {
-          device.launch("past_the_end", {1, 32, 0}, arguments);
-        }) == "past_the_end: wrote outside of 'x', 40 bytes");
+  CHECK(message([&] { device.launch("past_the_end", {1, 32, 0}, arguments); }) ==
+        "past_the_end: wrote outside of 'x', 40 bytes");
 }
 
 #ifndef REWIRE_SHIM_SANITIZED  // a sanitizer's library ends the process instead

@@ -18,7 +18,7 @@ constexpr std::size_t kGuard = 256;  // before and behind
 constexpr std::byte kPoison{0xFF};   // NaN in every float type, for guards too: reading one shows
 
 struct Free {
-  void operator()(std::byte* memory) const { ::operator delete (memory, std::align_val_t{kAlignment}); }
+  void operator()(std::byte* memory) const { ::operator delete(memory, std::align_val_t{kAlignment}); }
 };
 
 using Strides = std::array<std::int64_t, 3>;
@@ -77,7 +77,7 @@ void* FakeDevice::allocate(std::string name, std::int64_t bytes) {
   allocation.name = std::move(name);
   allocation.bytes = static_cast<std::size_t>(bytes);
   const std::size_t whole = allocation.bytes + 2 * kGuard;
-  allocation.memory.reset(static_cast<std::byte*>(::operator new (whole, std::align_val_t{kAlignment})));
+  allocation.memory.reset(static_cast<std::byte*>(::operator new(whole, std::align_val_t{kAlignment})));
   std::fill_n(allocation.memory.get(), whole, kPoison);
   std::byte* const address = allocation.begin();
   allocations_.emplace(address, std::move(allocation));

@@ -23,13 +23,19 @@ TEST_CASE("what was used longest ago is dropped until the rest fits") {
   put_file(folder.path() / "oldest.so", 50);
   put_file(folder.path() / "old.so", 30);
   put_file(folder.path() / "newest.so", 0);
-  { const FolderUse use(folder.path(), 4000); }
+  {
+    const FolderUse use(folder.path(), 4000);
+  }
   CHECK(folder.entries() == 4 + 1);  // and the lock
-  { const FolderUse use(folder.path(), 2999); }
+  {
+    const FolderUse use(folder.path(), 2999);
+  }
   CHECK(fs::exists(folder.path() / "new.so"));
   CHECK(fs::exists(folder.path() / "newest.so"));
   CHECK(folder.entries() == 2 + 1);
-  { const FolderUse use(folder.path(), 0); }
+  {
+    const FolderUse use(folder.path(), 0);
+  }
   CHECK(folder.entries() == 1);
 }
 

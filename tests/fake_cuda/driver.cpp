@@ -40,7 +40,7 @@ constexpr ErrorName kErrors[] = {
     {903, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED", "the capture was not initiated in this stream"},
 };
 
-int describe(int code, const char** text, const char* ErrorName::*field) {
+int describe(int code, const char** text, const char* ErrorName::* field) {
   for (const ErrorName& error : kErrors) {
     if (error.code != code) continue;
     *text = error.*field;

@@ -29,7 +29,7 @@ std::string first_error(const std::string& text) {
          "): error: #error directive\n1 error detected in the compilation of \"rewire.cu\".\n";
 }
 
-int hand_out(const char* call, void* program, const std::string Text::*field, std::size_t* size, char* to) {
+int hand_out(const char* call, void* program, const std::string Text::* field, std::size_t* size, char* to) {
   const std::lock_guard lock(World::get().mutex);
   if (const int status = enter(call); status != kGood) return status;
   if (program == nullptr) return kInvalidProgram;

@@ -26,12 +26,12 @@ double seconds_now() {
 Allocation::Allocation(Space where, std::size_t size)
     : space(where),
       bytes(size),
-      memory_(static_cast<std::byte*>(::operator new (size + 2 * kGuard, std::align_val_t{kAlignment}))) {
+      memory_(static_cast<std::byte*>(::operator new(size + 2 * kGuard, std::align_val_t{kAlignment}))) {
   std::fill_n(memory_.get(), size + 2 * kGuard, kPoison);
 }
 
 void Allocation::Free::operator()(std::byte* memory) const {
-  ::operator delete (memory, std::align_val_t{kAlignment});
+  ::operator delete(memory, std::align_val_t{kAlignment});
 }
 
 std::byte* Allocation::begin() const {

@@ -59,33 +59,23 @@ TEST_CASE("A sound module passes", "[ir][verify]") {
 }
 
 TEST_CASE("V1: names are unique and not empty", "[ir][verify]") {
-  expect_violation(
-      "V1", [](Module& m) { m.parameters[1].name = "w"; }, "parameter 'w' exists twice");
-  expect_violation(
-      "V1", [](Module& m) { m.parameters[1].name = ""; }, "parameter without a name");
+  expect_violation("V1", [](Module& m) { m.parameters[1].name = "w"; }, "parameter 'w' exists twice");
+  expect_violation("V1", [](Module& m) { m.parameters[1].name = ""; }, "parameter without a name");
   expect_violation(
       "V1", [](Module& m) { m.functions.push_back(m.functions[0]); }, "function 'f' exists twice");
-  expect_violation(
-      "V1", [](Module& m) { f(m).name = ""; }, "function without a name");
-  expect_violation(
-      "V1", [](Module& m) { f(m).arguments[1].name = "x"; }, "argument 'x' exists twice");
-  expect_violation(
-      "V1", [](Module& m) { f(m).results[1].name = "y"; }, "result 'y' exists twice");
-  expect_violation(
-      "V1", [](Module& m) { f(m).results[1].name = ""; }, "result without a name");
+  expect_violation("V1", [](Module& m) { f(m).name = ""; }, "function without a name");
+  expect_violation("V1", [](Module& m) { f(m).arguments[1].name = "x"; }, "argument 'x' exists twice");
+  expect_violation("V1", [](Module& m) { f(m).results[1].name = "y"; }, "result 'y' exists twice");
+  expect_violation("V1", [](Module& m) { f(m).results[1].name = ""; }, "result without a name");
 }
 
 TEST_CASE("V2: every value is defined once, before its first use, and in range", "[ir][verify]") {
   expect_violation(
       "V2", [](Module& m) { std::swap(f(m).body[0], f(m).body[2]); }, "not defined before this use");
-  expect_violation(
-      "V2", [](Module& m) { f(m).body.erase(f(m).body.begin()); }, "matmul at head");
-  expect_violation(
-      "V2", [](Module& m) { op(m, Opcode::sum).operands[0] = Value{1000}; }, "value id 1000");
-  expect_violation(
-      "V2", [](Module& m) { op(m, Opcode::sum).operands[0] = Value{}; }, "value id -1");
-  expect_violation(
-      "V2", [](Module& m) { op(m, Opcode::sum).results[0] = Value{1000}; }, "out of range");
+  expect_violation("V2", [](Module& m) { f(m).body.erase(f(m).body.begin()); }, "matmul at head");
+  expect_violation("V2", [](Module& m) { op(m, Opcode::sum).operands[0] = Value{1000}; }, "value id 1000");
+  expect_violation("V2", [](Module& m) { op(m, Opcode::sum).operands[0] = Value{}; }, "value id -1");
+  expect_violation("V2", [](Module& m) { op(m, Opcode::sum).results[0] = Value{1000}; }, "out of range");
   expect_violation(
       "V2", [](Module& m) { op(m, Opcode::sum).results = op(m, Opcode::matmul).results; }, "defined twice");
   expect_violation(
@@ -93,22 +83,17 @@ TEST_CASE("V2: every value is defined once, before its first use, and in range",
 }
 
 TEST_CASE("V3: operand and result counts fit the op table", "[ir][verify]") {
-  expect_violation(
-      "V3", [](Module& m) { op(m, Opcode::matmul).operands.pop_back(); }, "1 operands");
-  expect_violation(
-      "V3", [](Module& m) { op(m, Opcode::sum).operands.push_back(Value{0}); }, "2 operands");
-  expect_violation(
-      "V3", [](Module& m) { op(m, Opcode::sum).results.clear(); }, "0 results");
-  expect_violation(
-      "V3", [](Module& m) { op(m, Opcode::residual).operands.resize(2); }, "2 operands");
+  expect_violation("V3", [](Module& m) { op(m, Opcode::matmul).operands.pop_back(); }, "1 operands");
+  expect_violation("V3", [](Module& m) { op(m, Opcode::sum).operands.push_back(Value{0}); }, "2 operands");
+  expect_violation("V3", [](Module& m) { op(m, Opcode::sum).results.clear(); }, "0 results");
+  expect_violation("V3", [](Module& m) { op(m, Opcode::residual).operands.resize(2); }, "2 operands");
 }
 
 TEST_CASE("V4: attributes are known, complete and of the right kind", "[ir][verify]") {
   expect_violation(
       "V4", [](Module& m) { op(m, Opcode::sum).attributes.set("axis", std::int64_t{1}); },
       "unknown attribute 'axis'");
-  expect_violation(
-      "V4", [](Module& m) { op(m, Opcode::sum).attributes.erase("axes"); }, "'axes' is missing");
+  expect_violation("V4", [](Module& m) { op(m, Opcode::sum).attributes.erase("axes"); }, "'axes' is missing");
   expect_violation(
       "V4", [](Module& m) { op(m, Opcode::matmul).attributes.erase("transpose_a"); },
       "'transpose_a' is missing");
@@ -124,8 +109,7 @@ TEST_CASE("V5: result types are what the shape rule infers", "[ir][verify]") {
             TensorType{DType::f32, {2, 4}};
       },
       "result 0 is f32[2,4], but the operands give f32[2,1,4]");
-  expect_violation(
-      "V5", [](Module& m) { op(m, Opcode::sum).attributes.set("axes", Ints{3}); }, "sum");
+  expect_violation("V5", [](Module& m) { op(m, Opcode::sum).attributes.set("axes", Ints{3}); }, "sum");
   expect_violation(
       "V5", [](Module& m) { op(m, Opcode::matmul).attributes.set("transpose_a", true); }, "matmul at head");
 }
@@ -138,8 +122,7 @@ TEST_CASE("V6: param and update name a parameter of the same type", "[ir][verify
   expect_violation(
       "V6", [](Module& m) { op(m, Opcode::update).attributes.set("name", "train.step"); },
       "'train.step' is i64[], not f32[4,3]");
-  expect_violation(
-      "V6", [](Module& m) { m.parameters[0].type.dtype = DType::f64; }, "'w' is f64[4,3]");
+  expect_violation("V6", [](Module& m) { m.parameters[0].type.dtype = DType::f64; }, "'w' is f64[4,3]");
 }
 
 TEST_CASE("V7: an update follows all reads of its state, and is the only one", "[ir][verify]") {
@@ -151,8 +134,7 @@ TEST_CASE("V7: an update follows all reads of its state, and is the only one", "
         f(m).body.push_back(read);
       },
       "read after its update");
-  expect_violation(
-      "V7", [](Module& m) { f(m).body.push_back(f(m).body.back()); }, "updated twice");
+  expect_violation("V7", [](Module& m) { f(m).body.push_back(f(m).body.back()); }, "updated twice");
 }
 
 TEST_CASE("V8: a join's stream, slots, paths and result agree, and changed slots name their owner",
@@ -168,8 +150,7 @@ TEST_CASE("V8: a join's stream, slots, paths and result agree, and changed slots
   };
   for (std::size_t slot : {std::size_t{1}, std::size_t{3}, std::size_t{4}, std::size_t{5}}) {
     CAPTURE(slot);
-    expect_violation(
-        "V8", [&](Module& m) { grow(m, slot); }, "the stream is f32[2,5,4], but");
+    expect_violation("V8", [&](Module& m) { grow(m, slot); }, "the stream is f32[2,5,4], but");
   }
   expect_violation(
       "V8",
@@ -201,22 +182,12 @@ TEST_CASE("V8: an owner may leave a slot as it was", "[ir][verify]") {
 }
 
 TEST_CASE("V9: extents, ranks and element counts are limited", "[ir][verify]") {
+  expect_violation("V9", [](Module& m) { m.parameters[0].type.shape = {0}; }, "extent below 1");
+  expect_violation("V9", [](Module& m) { m.parameters[0].type.shape = {1 << 20, 1 << 20}; }, "2^40 elements");
   expect_violation(
-      "V9", [](Module& m) { m.parameters[0].type.shape = {0}; }, "extent below 1");
-  expect_violation(
-      "V9",
-      [](Module& m) {
-        m.parameters[0].type.shape = {1 << 20, 1 << 20};
-      },
-      "2^40 elements");
-  expect_violation(
-      "V9",
-      [](Module& m) {
-        f(m).types[0].shape = {std::int64_t{1} << 32, std::int64_t{1} << 32};
-      },
+      "V9", [](Module& m) { f(m).types[0].shape = {std::int64_t{1} << 32, std::int64_t{1} << 32}; },
       "argument 'x'");
-  expect_violation(
-      "V9", [](Module& m) { f(m).types[0].shape = Shape(17, 1); }, "at most 16");
+  expect_violation("V9", [](Module& m) { f(m).types[0].shape = Shape(17, 1); }, "at most 16");
   expect_violation(
       "V9",
       [](Module& m) {
@@ -228,10 +199,8 @@ TEST_CASE("V9: extents, ranks and element counts are limited", "[ir][verify]") {
 }
 
 TEST_CASE("V10: results are defined values and random streams have names", "[ir][verify]") {
-  expect_violation(
-      "V10", [](Module& m) { f(m).results[0].value = Value{}; }, "result 'y'");
-  expect_violation(
-      "V10", [](Module& m) { f(m).results[0].value = f(m).new_value({}); }, "result 'y'");
+  expect_violation("V10", [](Module& m) { f(m).results[0].value = Value{}; }, "result 'y'");
+  expect_violation("V10", [](Module& m) { f(m).results[0].value = f(m).new_value({}); }, "result 'y'");
   expect_violation(
       "V10", [](Module& m) { op(m, Opcode::random_normal).attributes.set("stream", ""); },
       "the stream name is empty");

@@ -122,8 +122,7 @@ TEST_CASE("Mean pooling has no cls token and one position for each patch") {
 }
 
 TEST_CASE("The MLP's activation is GELU by erf, or by tanh where timm's gelu_tanh is asked for") {
-  for (const auto& [act_layer, approximate] :
-       {std::pair{"gelu", "none"}, std::pair{"gelu_tanh", "tanh"}}) {
+  for (const auto& [act_layer, approximate] : {std::pair{"gelu", "none"}, std::pair{"gelu_tanh", "tanh"}}) {
     ModelOptions options = small();
     CHECK(options.act_layer == "gelu");
     options.act_layer = act_layer;

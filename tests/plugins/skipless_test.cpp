@@ -81,9 +81,8 @@ TEST_CASE("A join without its shortcut is the branch, and the slot is claimed") 
   const ir::Tensor x = sample(type, 0.3), f = sample(type, 1.1);
   ir::EvalState state;
   CHECK(ir::evaluate(module, forward, {x, f}, state).at(0).data == f.data);
-  CHECK_THAT(message_of<UserError>([&] {
-               rewritten(single_join(type), {"skipless:reinit=false", "skipless:reinit=false"});
-             }),
+  CHECK_THAT(message_of<UserError>(
+                 [&] { rewritten(single_join(type), {"skipless:reinit=false", "skipless:reinit=false"}); }),
              REWIRE_CATCH_CONTAINS("the shortcut of blocks.0.mlp is claimed already"));
 }
 

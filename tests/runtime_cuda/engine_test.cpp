@@ -306,8 +306,7 @@ TEST_CASE("kernels of one structure are compiled once, and not again by another 
 /// The calls made so far, and how often.
 std::map<std::string, long> calls_so_far() {
   std::map<std::string, long> counts;
-  for (const std::string& call : lines(fake().called()))
-    counts[call] = fake().calls(call.c_str());
+  for (const std::string& call : lines(fake().called())) counts[call] = fake().calls(call.c_str());
   return counts;
 }
 

@@ -1,4 +1,5 @@
-// What tests on the fake libraries share: a run that must leave nothing behind, and what two runs are held to.
+// What tests on the fake libraries share: a run that must leave nothing behind, and what two runs are held
+// to.
 #pragma once
 
 #include <algorithm>

@@ -323,9 +323,8 @@ TEST_CASE("a matrix beside the result that is misaligned ends the call with a fa
   const Operand a(DType::f32, 8, random, stream), b(DType::f32, 10, random, stream),
       bias(DType::f32, 5, random, stream), pre(DType::f32, 40, random, stream),
       c(DType::f32, 20, random, stream);
-  const std::string message = test::message_of<RuntimeFailure>([&] {
-    gemm.run({a.at(0), b.at(0), c.at(0), bias.at(0), pre.at(1)}, nullptr, stream.handle());
-  });
+  const std::string message = test::message_of<RuntimeFailure>(
+      [&] { gemm.run({a.at(0), b.at(0), c.at(0), bias.at(0), pre.at(1)}, nullptr, stream.handle()); });
   CHECK(message.starts_with("cublasLtMatmul for gemm 4x5x2 f32, gelu gradient a="));
   CHECK(std::string(fake().faults()).find("beside the result is not aligned") != std::string::npos);
   stream.synchronise("of the test");
@@ -362,9 +361,8 @@ TEST_CASE("a captured product runs when its graph does") {
   const Operand a(DType::f32, 8, random, stream), b(DType::f32, 6, random, stream);
   Operand c(DType::f32, 12, random, stream);
   const std::vector<double> before = c.values();
-  const Graph graph(stream, "the test", [&] {
-    gemm.run({a.at(0), b.at(0), c.at(0)}, nullptr, stream.handle());
-  });
+  const Graph graph(stream, "the test",
+                    [&] { gemm.run({a.at(0), b.at(0), c.at(0)}, nullptr, stream.handle()); });
   CHECK(c.read(stream) == before);
   graph.launch(stream, "the test");
   CHECK(c.read(stream) != before);

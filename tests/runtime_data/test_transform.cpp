@@ -171,14 +171,12 @@ TEST_CASE("Options out of range are refused by name") {
     change(options);
     return message_of<UserError>([&] { Transform(options, 3, 28, 32); });
   };
-  CHECK(message([](auto& o) {
-          o.mean = {0, 0};
-        }) == "transforms.mean has 2 values; the images have 3 channels: give 1 or 3");
+  CHECK(message([](auto& o) { o.mean = {0, 0}; }) ==
+        "transforms.mean has 2 values; the images have 3 channels: give 1 or 3");
   CHECK(message([](auto& o) { o.deviation = {}; }) ==
         "transforms.std has 0 values; the images have 3 channels: give 1 or 3");
-  CHECK(message([](auto& o) {
-          o.deviation = {1, 0, 1};
-        }) == "transforms.std has the value 0; it must be above 0");
+  CHECK(message([](auto& o) { o.deviation = {1, 0, 1}; }) ==
+        "transforms.std has the value 0; it must be above 0");
   CHECK(message([](auto& o) { o.mean = {std::numeric_limits<double>::infinity()}; }) ==
         "transforms.mean has the value inf");
   CHECK(message([](auto& o) { o.crop_padding = -1; }) ==

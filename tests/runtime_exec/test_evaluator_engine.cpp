@@ -136,9 +136,8 @@ TEST_CASE("Inputs and state of another type are refused with both types, and cha
   extra.emplace("y", vector3(1, 2, 3));
   CHECK(message_of<UserError>([&] { engine->run("accumulate", extra); }) ==
         "function 'accumulate' has no input 'y' (did you mean 'x'?)");
-  CHECK(message_of<UserError>([&] {
-          engine->write_state("total", HostTensor({DType::f32, {4}}));
-        }) == "parameter 'total' is f32[3], not f32[4]");
+  CHECK(message_of<UserError>([&] { engine->write_state("total", HostTensor({DType::f32, {4}})); }) ==
+        "parameter 'total' is f32[3], not f32[4]");
   HostTensor large({DType::i64, {}});
   large.as<std::int64_t>()[0] = std::numeric_limits<std::int64_t>::max();
   CHECK(message_of<UserError>([&] { engine->write_state("count", large); }) ==

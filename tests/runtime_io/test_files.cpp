@@ -93,14 +93,16 @@ TEST_CASE("A file that cannot be read is a user error with the system's reason")
 TEST_CASE("A file larger than memory is refused before it is read") {
   const TemporaryFolder folder;
   const std::string path = folder.file("sparse");
-  { const std::ofstream create(path); }
+  {
+    const std::ofstream create(path);
+  }
   std::error_code error;
   fs::resize_file(path, std::uintmax_t{1} << 43, error);
   if (error) {
     WARN("this file system has no sparse files of 8 TiB");
     return;
   }
-  struct rlimit old_limit {};
+  struct rlimit old_limit{};
   ::getrlimit(RLIMIT_AS, &old_limit);
   const rlimit limit{rlim_t{1} << 40, old_limit.rlim_max};
   ::setrlimit(RLIMIT_AS, &limit);

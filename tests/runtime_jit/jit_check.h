@@ -15,7 +15,8 @@ struct JitRun {
   runtime::EngineReport report;
 };
 
-/// `state` is written before, read after. What is not fused is compiled without optimisation. Memory is poisoned and the gaps behind buffers are checked.
+/// `state` is written before, read after. What is not fused is compiled without optimisation. Memory is
+/// poisoned and the gaps behind buffers are checked.
 JitRun run_jit(const ir::Module& module, const std::vector<ir::Tensor>& inputs, const ir::EvalState& state,
                bool fuse, int threads = 1, bool tables = true);
 

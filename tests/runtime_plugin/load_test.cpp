@@ -209,9 +209,8 @@ TEST_CASE("The current folder is never searched") {
 }
 
 TEST_CASE("An unknown name gets the nearest match and the folders that were searched") {
-  const std::string error = message_of<UserError>([] {
-    runtime::load_plugin({"gainn", {}}, {REWIRE_FIXTURES});
-  });
+  const std::string error =
+      message_of<UserError>([] { runtime::load_plugin({"gainn", {}}, {REWIRE_FIXTURES}); });
   CHECK_THAT(error, REWIRE_CATCH_CONTAINS(
                         "there is no plugin 'gainn' (did you mean 'gain'?); looked for gainn.so in " +
                         std::string(REWIRE_FIXTURES)));

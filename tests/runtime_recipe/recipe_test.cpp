@@ -297,9 +297,8 @@ TEST_CASE("--plugin replaces the recipe's plugins, and a lone none clears them")
   CHECK(recipe.plugins[0].values == values);
   override_plugins(recipe, {"none"});
   CHECK(recipe.plugins.empty());
-  CHECK(test::message_of<UserError>([&] {
-          override_plugins(recipe, {"none", "third"});
-        }) == "--plugin none clears the list of plugins: it cannot stand beside another --plugin");
+  CHECK(test::message_of<UserError>([&] { override_plugins(recipe, {"none", "third"}); }) ==
+        "--plugin none clears the list of plugins: it cannot stand beside another --plugin");
 }
 
 }  // namespace

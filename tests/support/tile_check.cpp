@@ -90,7 +90,7 @@ class GuardedBuffer {
  public:
   GuardedBuffer(DType dtype, const TileMemory& values)
       : dtype_(dtype), bytes_(values.size() * ir::dtype_bytes(dtype)) {
-    memory_.reset(static_cast<unsigned char*>(::operator new (bytes_ + 2 * kGuard, std::align_val_t{64})));
+    memory_.reset(static_cast<unsigned char*>(::operator new(bytes_ + 2 * kGuard, std::align_val_t{64})));
     std::memset(memory_.get(), kGuardByte, bytes_ + 2 * kGuard);
     for (std::size_t i = 0; i < values.size(); ++i) {
       write_element(data() + i * ir::dtype_bytes(dtype), dtype, values[i]);
@@ -107,7 +107,7 @@ class GuardedBuffer {
 
  private:
   struct Free {
-    void operator()(unsigned char* memory) const { ::operator delete (memory, std::align_val_t{64}); }
+    void operator()(unsigned char* memory) const { ::operator delete(memory, std::align_val_t{64}); }
   };
   DType dtype_;
   std::size_t bytes_;
