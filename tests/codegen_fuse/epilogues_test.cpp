@@ -47,7 +47,7 @@ Lowered lower(const ir::Module& module, const std::set<std::string>& refused = {
   return lowered;
 }
 
-std::vector<const GemmLaunch*> gemms(const Program& program) {
+std::vector<const GemmLaunch*> gemm_launches(const Program& program) {
   std::vector<const GemmLaunch*> found;
   for (const auto& launch : program.launches) {
     if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) found.push_back(gemm);
@@ -142,7 +142,7 @@ TEST_CASE("GELU by tanh of a product and its bias is computed by the call, which
       mlp.narrow = narrow, mlp.hidden = hidden;
       const auto [program, asked] = lower(build(mlp));
       CHECK(asked == std::vector{fmt::format("epilogue gelu 21x{}x16 {}", hidden, narrow ? "bf16" : "f32")});
-      const auto found = gemms(program);
+      const auto found = gemm_launches(program);
       REQUIRE(found.size() == 2);
       CHECK(found[0]->epilogue == GemmEpilogue::gelu);
       CHECK(found[0]->pre.buffer == -1);
@@ -161,7 +161,7 @@ TEST_CASE("what GELU is computed of is kept where somebody else reads it") {
   mlp.show_pre = true;
   const auto [program, asked] = lower(build(mlp));
   CHECK(asked == std::vector<std::string>{"epilogue gelu, pre 21x24x16 f32"});
-  const auto found = gemms(program);
+  const auto found = gemm_launches(program);
   REQUIRE(found.size() == 2);
   CHECK(found[0]->epilogue == GemmEpilogue::gelu);
   CHECK(buffer_name(program, found[0]->pre) == "pre");
@@ -179,7 +179,7 @@ TEST_CASE("the gradient of GELU by tanh is computed by the product behind it, wi
     const std::string type = narrow ? "bf16" : "f32";
     CHECK(asked ==
           std::vector{"epilogue gelu, pre 21x24x16 " + type, "epilogue gelu_gradient 21x24x16 " + type});
-    const auto found = gemms(program);
+    const auto found = gemm_launches(program);
     const auto forward = std::ranges::find(found, GemmEpilogue::gelu, &GemmLaunch::epilogue);
     const auto backward = std::ranges::find(found, GemmEpilogue::gelu_gradient, &GemmLaunch::epilogue);
     REQUIRE(forward != found.end());
@@ -210,7 +210,7 @@ TEST_CASE("an epilogue that the library does not compute leaves the program as i
     for (const std::size_t refused : {0, 1}) {
       const Program program = lower(module, {asked[refused]}).program;
       std::set<GemmEpilogue> found;
-      for (const GemmLaunch* gemm : gemms(program)) found.insert(gemm->epilogue);
+      for (const GemmLaunch* gemm : gemm_launches(program)) found.insert(gemm->epilogue);
       CHECK(found ==
             std::set{GemmEpilogue::none, refused == 0 ? GemmEpilogue::gelu_gradient : GemmEpilogue::gelu});
     }
@@ -243,7 +243,7 @@ TEST_CASE("another activation, or GELU that a kernel reads, is no product's epil
       mlp.activation = activation, mlp.train = train;
       const auto [program, asked] = lower(build(mlp));
       CHECK(asked.empty());
-      CHECK(std::ranges::all_of(gemms(program),
+      CHECK(std::ranges::all_of(gemm_launches(program),
                                 [](const GemmLaunch* gemm) { return gemm->epilogue == GemmEpilogue::none; }));
     }
   }
@@ -285,5 +285,6 @@ TEST_CASE("one kernel an op knows no epilogue") {
     return true;
   };
   const ir::Module module = build({});
-  CHECK(gemms(codegen::lower(module, module.function("main"), options))[0]->epilogue == GemmEpilogue::none);
+  CHECK(gemm_launches(codegen::lower(module, module.function("main"), options))[0]->epilogue ==
+        GemmEpilogue::none);
 }
