@@ -58,7 +58,7 @@ std::vector<std::string> argument_names(const tile::Kernel& kernel) {
     first = false;
   }
   std::set<std::string> used;
-  for (const tile::Axis& axis : kernel.axes) used.insert(axis.name);
+  for (const tile::Axis& axis : kernel.axes) used.insert({axis.name, axis.name + "_tile", axis.name + "_in"});
   std::vector<std::string> names;
   for (const tile::Argument& argument : kernel.arguments) {
     const bool inside = argument.name.size() > prefix.size() && argument.name.starts_with(prefix);

@@ -16,6 +16,7 @@ using tile::Node;
 using tile::TileValue;
 
 constexpr std::int64_t kSampledBlocks = 8;
+constexpr int kMostIndexNodes = 64;  // of an index that is computed at every point
 
 bool compares(const std::string& direction, double a, double b) {
   if (direction == "lt") return a < b;
@@ -119,13 +120,15 @@ Address::Address(const Kernel& kernel, const Node& node)
           definitions_[static_cast<std::size_t>(result.id)] = &one;
       }
     }
-    known_ = is_computed(index_);
+    int nodes = kMostIndexNodes;
+    known_ = is_computed(index_, nodes);
   }
   if (known_) sort_axes();
 }
 
 /// From indices and constants alone, by what index arithmetic is made of.
-bool Address::is_computed(TileValue value) const {
+bool Address::is_computed(TileValue value, int& nodes) const {
+  if (--nodes < 0) return false;
   const Node* node = definitions_[static_cast<std::size_t>(value.id)];
   if (node == nullptr) return false;
   if (std::holds_alternative<tile::Constant>(*node) || std::holds_alternative<tile::Index>(*node))
@@ -146,7 +149,7 @@ bool Address::is_computed(TileValue value) const {
       return false;
   }
   return std::all_of(op->operands.begin(), op->operands.end(),
-                     [&](TileValue operand) { return is_computed(operand); });
+                     [&](TileValue operand) { return is_computed(operand, nodes); });
 }
 
 double Address::index(TileValue value, const Point& point) const {
@@ -215,8 +218,9 @@ std::int64_t Address::element(const Point& point) const {
   std::int64_t element = access_->offset;
   for (std::size_t axis = 0; axis < point.size(); ++axis) element += access_->strides[axis] * point[axis];
   if (!index_) return element;
-  const auto at = static_cast<std::int64_t>(index(index_, point));
-  return element + index_stride_ * std::clamp<std::int64_t>(at, 0, index_limit_ - 1);
+  const double asked = index(index_, point);
+  const double at = asked > 0 ? std::min(asked, static_cast<double>(index_limit_ - 1)) : 0;
+  return element + index_stride_ * static_cast<std::int64_t>(at);
 }
 
 std::vector<Address> addresses_of(const Kernel& kernel) {

@@ -25,7 +25,7 @@ class Address {
  public:
   Address(const tile::Kernel& kernel, const tile::Node& node);
 
-  /// False: a gather whose index stands in memory.
+  /// False: a gather whose index stands in memory, or takes too long to compute.
   bool is_known() const { return known_; }
   bool is_store() const { return std::holds_alternative<tile::Store>(*node_); }
   const tile::Node& node() const { return *node_; }
@@ -38,7 +38,7 @@ class Address {
   std::int64_t bytes() const { return bytes_; }  // of an element
 
  private:
-  bool is_computed(tile::TileValue value) const;
+  bool is_computed(tile::TileValue value, int& nodes) const;  // by so many more nodes at most
   double index(tile::TileValue value, const Point& point) const;
   double pointwise(const tile::Pointwise& node, const Point& point) const;
   void depend(tile::TileValue value, std::vector<bool>& axes) const;

@@ -3,8 +3,9 @@
 //
 // In: a value. Out: the ops that compute it from its sources, all of one shape, where each op is one of
 // neg, exp, tanh, sigmoid, add, sub, mul, div or a cast between floats, and constants have one value for all
-// elements. Such a chain is an analytic function of its sources: without a branch, a minimum or a rounding
-// between sampled points, it is GELU where it agrees with GELU at many. Casts count as nothing.
+// elements. Such a chain is an analytic function of its sources, without a branch, a minimum or a rounding
+// between sampled points: agreeing with GELU to 1e-6 at many of them is what it is told by. Casts count as
+// nothing.
 #pragma once
 
 #include <cstdint>

@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "ir/error.h"
 #include "ir/passes/pass.h"
 
 namespace rewire::runtime {
@@ -53,7 +54,9 @@ Program lower_with_epilogues(const ir::Module& module, const DeviceLowering& low
       }
       return program;
     }
+    const std::size_t known = refused.size();
     refused.insert(found.refused.begin(), found.refused.end());
+    if (refused.size() == known) internal_error("an epilogue that cuBLASLt refuses was fused again");
   }
 }
 

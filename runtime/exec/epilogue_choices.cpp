@@ -120,12 +120,13 @@ bool choose_epilogues(
       return std::ranges::find(candidates, answer) != candidates.end();
     };
     const std::string taken = tuner.choose(TimedChoice{key, candidates, candidates, accepts, racers,
-                                                       kEpilogueSeconds - (tuner.seconds() - before)});
+                                                       kEpilogueSeconds - (tuner.seconds() - before),
+                                                       /*keep_untimed=*/false});
     ours = ours || taken == kOwnKernels;
   }
   if (const int left = tuner.out_of_time() - untimed; left > 0)
     write_log(LogLevel::warning, fmt::format("{} of {} epilogues of matrix products were not timed within {} "
-                                             "s: cuBLASLt computes them",
+                                             "s: cuBLASLt computes them this time",
                                              left, epilogues.size(), kEpilogueSeconds));
   return ours;
 }

@@ -19,8 +19,8 @@
 
 namespace rewire::runtime {
 
-/// Seconds that candidates of all epilogues may run together; what is left then is cuBLASLt's, with a line in
-/// the log.
+/// Seconds that candidates of all epilogues may take together, made and run; what is left then is cuBLASLt's
+/// this time, with a line in the log.
 inline constexpr double kEpilogueSeconds = 4;
 
 /// Of those that cuBLASLt takes. `tf32`: as the module allows. `make_engine`: one that takes its choices from

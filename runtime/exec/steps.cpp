@@ -120,6 +120,8 @@ class GemmStep final : public Step {
         parts_(GemmParts::choose(launch.c.shape[launch.c.shape.size() - 2], launch.c.shape.back(),
                                  launch.a.shape.back())),
         library_(library) {
+    if (launch.epilogue != codegen::GemmEpilogue::none)
+      internal_error("a CPU's product has no epilogue but a bias");
     const std::size_t rank = launch.c.shape.size();
     for (std::size_t d = 0; d + 2 < rank; ++d) batch_ *= launch.c.shape[d];
     const auto dtype = [&](const View& view) {

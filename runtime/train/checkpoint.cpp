@@ -105,14 +105,47 @@ void check_plugins(const std::string& folder, const std::vector<PluginHandle>& p
   });
 }
 
-/// Every parameter for which `wanted` holds, strictly.
+bool is_late_counter(std::string_view name) {
+  return name.starts_with("optimizer.step.");
+}
+
+/// Counters of weights that a later phase brings (run_programs.cpp) are named after the epochs that switch
+/// them: those of a checkpoint are others where these epochs have been moved since, and none where the Rewire
+/// that wrote it counted the run's updates for all. What is asked for goes on from the largest that is there.
+void settle_late_counters(const std::string& file, TensorMap& rest, const std::vector<std::string>& missing,
+                          TensorMap& state) {
+  const HostTensor& of_run = state.at("optimizer.step");
+  const auto updates = [](const HostTensor& counter) { return counter.as<std::int64_t>().front(); };
+  const HostTensor* largest = nullptr;
+  for (const auto& [name, tensor] : rest) {
+    if (!is_late_counter(name) || tensor.type() != of_run.type()) continue;
+    if (largest == nullptr || updates(tensor) > updates(*largest)) largest = &tensor;
+  }
+  if (!missing.empty()) {
+    const HostTensor& taken = largest == nullptr ? of_run : *largest;
+    write_log(LogLevel::warning,
+              fmt::format("{} lacks '{}': weights that a later epoch switches on go on from {} updates", file,
+                          missing.front(), updates(taken)));
+    for (const std::string& name : missing) state.emplace(name, taken.clone());
+  }
+  const ir::TensorType type = of_run.type();
+  std::erase_if(
+      rest, [&](const auto& entry) { return is_late_counter(entry.first) && entry.second.type() == type; });
+}
+
+/// All weights, or all other parameters, strictly.
 void read_tensors(const std::string& file, const ir::Module& module, bool weights, TensorMap& state) {
   SafetensorsFile content = read_safetensors(file);
   const std::string_view cause = weights ? "the network is not the one that was trained"
                                          : "the optimizer or train.accumulate is not that of the run";
+  std::vector<std::string> counters;
   for (const ir::Parameter& parameter : module.parameters) {
     if (is_weight(parameter) != weights) continue;
     const auto found = content.tensors.find(parameter.name);
+    if (found == content.tensors.end() && is_late_counter(parameter.name)) {
+      counters.push_back(parameter.name);
+      continue;
+    }
     if (found == content.tensors.end()) {
       user_error("{} lacks '{}' {}: {}", file, parameter.name, to_string(parameter.type), cause);
     }
@@ -122,6 +155,7 @@ void read_tensors(const std::string& file, const ir::Module& module, bool weight
     }
     state.insert(content.tensors.extract(found));
   }
+  if (!weights) settle_late_counters(file, content.tensors, counters, state);
   if (!content.tensors.empty()) {
     const auto& [name, tensor] = *content.tensors.begin();
     user_error("{}: the run as it is asked for has no '{}' {}: {}", file, name, to_string(tensor.type()),

@@ -60,8 +60,8 @@ void warn_of_late_hooks(const std::vector<Initialised>& hooks, const Phase& phas
 /// Counters for weights that some phase does not train although a later one does: their moments have seen
 /// fewer gradients than the optimizer has done updates. Weights that the same epochs switch on and off share
 /// one, named after these epochs: "optimizer.step.2" from epoch 2 on, "optimizer.step.0_3_5" to epoch 3 and
-/// again from 5 on. The last one is not named by where it ends, so that a run which becomes longer keeps its
-/// counters.
+/// again from 5 on. The last one is not named by where it ends: a run that becomes longer mostly keeps its
+/// names, and checkpoint.cpp takes the counts over where it does not.
 UpdateCounters late_counters(const NetworkSource& source, const std::vector<std::int64_t>& epochs) {
   UpdateCounters counters;
   if (epochs.size() == 1) return counters;

@@ -200,6 +200,33 @@ TEST_CASE("A run that is made longer, past an epoch that switches, goes on with 
   CHECK(state_of(run, "0003-00000300", "optimizer.step.1") == 2 * kStepsPerEpoch);
 }
 
+TEST_CASE("A run whose switch has been moved, or that nobody counted for, goes on") {
+  const TemporaryFolder folder;
+  const std::string run =
+      trained(folder, "run", {"--plugin", "augment:blocks=2,from_epoch=1", "--set", "train.epochs=2"});
+  const Words resume = {"train", "--resume", run, "--set", "train.epochs=3", "--log-level", "warning"};
+  SECTION("moved") {
+    const Outcome outcome = rewire_command(resume + Words{"--plugin", "augment:blocks=2,from_epoch=2"});
+    CHECK(outcome.code == 0);
+    CHECK_THAT(outcome.err,
+               REWIRE_CATCH_CONTAINS("lacks 'optimizer.step.2': weights that a later epoch switches on "
+                                     "go on from 100 updates\n"));
+    CHECK(state_of(run, "0003-00000300", "optimizer.step.2") == 2 * kStepsPerEpoch);
+  }
+  SECTION("not counted") {
+    const std::string file = run + "/checkpoints/0002-00000200/state.safetensors";
+    runtime::SafetensorsFile content = runtime::read_safetensors(file);
+    REQUIRE(content.tensors.erase("optimizer.step.1") == 1);
+    runtime::write_safetensors(file, content.tensors, content.metadata);
+    const Outcome outcome = rewire_command(resume);
+    CHECK(outcome.code == 0);
+    CHECK_THAT(outcome.err,
+               REWIRE_CATCH_CONTAINS("lacks 'optimizer.step.1': weights that a later epoch switches on "
+                                     "go on from 200 updates\n"));
+    CHECK(state_of(run, "0003-00000300", "optimizer.step.1") == 3 * kStepsPerEpoch);
+  }
+}
+
 // Without weight decay AdamW's first step moves every number by the rate. By the count of the run, here 31,
 // it would be 0.1 / sqrt(0.001) sqrt(1 - 0.999^31) / (1 - 0.9^31) = 0.57 of it, and 3.2 times after
 // thousands.
