@@ -77,7 +77,8 @@ SEED = 0x2_0000_0022  # of what is drawn at random; both of its words count
 BLOCKS = {"slim": "4", "odd": "3"}  # augment's, which divide the width
 CASES += [(model, name, [spec.replace("=B", "=" + BLOCKS[model]) for spec in specs], runs)
           for model in BLOCKS for name, (specs, runs) in OPTIONS.items()]
-CASES += [("slim_tanh", "plain", [], {}), ("odd_tanh", "plain", [], RUNS)]
+CASES += [("slim_tanh", "plain", [], {}), ("odd_tanh", "plain", [], RUNS),
+          ("slim_tanh", "steps", [], {"adamw": RUNS["adamw"]})]
 
 
 def float32_values(tensor):

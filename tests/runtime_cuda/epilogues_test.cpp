@@ -224,6 +224,17 @@ TEST_CASE("a vision transformer with gelu_tanh agrees with PyTorch, in f32 and i
   parity::check_gradients(parity::read_golden("vit_slim_tanh_plain"), backend, single);
   parity::check_gradients(parity::read_golden("vit_odd_tanh_plain"), backend, single);
   parity::check_run(parity::read_golden("vit_odd_tanh_plain"), "adamw", backend, single);
+  // Of hidden width 16, which all epilogues take; 12, the odd one's, is our kernels'.
+  std::set<codegen::GemmEpilogue> taken;
+  const auto watched = [&](const ir::Module& module) -> std::unique_ptr<Engine> {
+    std::vector<std::string> functions;
+    for (const ir::Function& function : module.functions) functions.push_back(function.name);
+    for (const codegen::ProductEpilogue& one : DevicePrograms(module, functions).epilogues)
+      taken.insert(one.epilogue);
+    return device(module);
+  };
+  parity::check_run(parity::read_golden("vit_slim_tanh_steps"), "adamw", {watched, DType::f32, {}}, single);
+  CHECK(taken == std::set{codegen::GemmEpilogue::gelu, codegen::GemmEpilogue::gelu_gradient});
   parity::check_against_autocast("vit_slim_tanh_plain", {}, make);
 }
 
