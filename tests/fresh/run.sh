@@ -35,7 +35,7 @@ again="./scripts/setup.sh | grep 'packages are installed'"
 command -v debootstrap >/dev/null || { echo 'fresh: install debootstrap first' >&2; exit 1; }
 
 try() {  # try RELEASE COMMAND
-  local release=$1 command=$2 root cache=${CCACHE_DIR:-}
+  local release=$1 command=$2 cache=${CCACHE_DIR:-}
   root=$(mktemp -d "${TMPDIR:-/tmp}/rewire-fresh-$release.XXXXXX")
   trap 'rm -rf "$root"' EXIT
   chmod 755 "$root"
