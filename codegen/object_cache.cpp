@@ -79,12 +79,11 @@ std::string hash_text(std::string_view text) {
 }
 
 ObjectCache::ObjectCache(std::string directory) : directory_(std::move(directory)) {
-  std::error_code ignored;
-  std::filesystem::create_directories(std::filesystem::path(directory_).parent_path(), ignored);
-  if (::mkdir(directory_.c_str(), 0700) != 0 && errno != EEXIST) {
-    user_error("kernel cache {}: {}; choose a folder that can be written, or none", directory_,
-               std::strerror(errno));
-  }
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(directory_).parent_path(), error);
+  if (!error && ::mkdir(directory_.c_str(), 0700) != 0 && errno != EEXIST)
+    error.assign(errno, std::generic_category());
+  if (error) user_error("kernel cache {}: {}", directory_, error.message());
   struct stat status{};
   if (::stat(directory_.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
     user_error("kernel cache {}: not a folder", directory_);

@@ -21,8 +21,8 @@ struct CachedObject {
 
 class ObjectCache {
  public:
-  /// Makes the folder, readable by the user alone, if there is none. UserError if others may write to it:
-  /// they could plant code.
+  /// Makes the folder, readable by the user alone, if there is none. UserError if it cannot be made, and if
+  /// others may write to it: they could plant code.
   explicit ObjectCache(std::string directory);
 
   /// nullopt if there is no sound entry with this key; `why` then says what there is.

@@ -26,9 +26,9 @@ constexpr std::size_t kTimedEngines = 2;  // of cuDNN's that are timed: the heur
 constexpr const char* kToTimeAttention = "to time attention";
 
 /// The program of one attention over buffers of its own, in the order of AttentionMemory, and our kernels.
-class Trial {
+class AttentionTrial {
  public:
-  explicit Trial(const DeviceAttentionShape& shape, const codegen::WorkGrain& grain) {
+  explicit AttentionTrial(const DeviceAttentionShape& shape, const codegen::WorkGrain& grain) {
     program_.name = "trial";
     const auto heads = [&](const char* name, const DeviceAttentionShape::Tensor& tensor,
                            std::int64_t tokens) {
@@ -131,7 +131,7 @@ class AttentionBench {
   }
 
   const cuda::Stream& stream_;
-  const Trial trial_;
+  const AttentionTrial trial_;
   CudaKernels kernels_;
   std::vector<CudaKernel> ours_;
   std::vector<cuda::DeviceMemory> memory_;

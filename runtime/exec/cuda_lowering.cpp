@@ -49,9 +49,9 @@ Program lower_with_epilogues(const ir::Module& module, const DeviceLowering& low
     Program program = codegen::lower(module, module.functions.front(), options);
     const Epilogues found = epilogues_of(program, libraries);
     if (found.refused.empty()) {
-      for (const ProductEpilogue& epilogue : found.taken) {
-        if (lowering.on_epilogue) lowering.on_epilogue(epilogue);
-      }
+      if (!lowering.on_epilogue) return program;
+      for (const ProductEpilogue& epilogue : found.taken) lowering.on_epilogue(epilogue, true);
+      for (const ProductEpilogue& epilogue : refused) lowering.on_epilogue(epilogue, false);
       return program;
     }
     const std::size_t known = refused.size();

@@ -18,8 +18,9 @@ struct DeviceLowering {
   bool fuse = true;       // false: one kernel an op
   /// Told of each attention that cuDNN may be asked for; empty: nobody wants to know.
   std::function<void(const codegen::DeviceAttentionShape&)> on_attention = {};
-  /// Told of each epilogue that cuBLASLt computes with a product; empty: nobody wants to know.
-  std::function<void(const codegen::ProductEpilogue&)> on_epilogue = {};
+  /// Told of each epilogue that cuBLASLt was to compute with a product, and whether it takes it; empty:
+  /// nobody wants to know.
+  std::function<void(const codegen::ProductEpilogue&, bool taken)> on_epilogue = {};
 };
 
 codegen::Program lower_for_device(const ir::Module& module, const ir::Function& function,

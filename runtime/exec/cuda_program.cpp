@@ -94,18 +94,24 @@ std::vector<Address> CudaProgram::addresses(const SharedMemory& shared) const {
   return addresses;
 }
 
-void CudaProgram::capture(const SharedMemory& shared, const cuda::Stream& stream) {
+void CudaProgram::prepare(const SharedMemory& shared, const cuda::Stream& stream) {
   const std::vector<Address> buffers = addresses(shared);
   tables_.fill(buffers, stream, what_);
-  if (!warm_) {
-    for (const auto& launch : launches_) {
-      if (launch->is_library_call()) launch->enqueue(buffers, workspace(shared), stream);
-    }
-    warm_ = true;
+  if (warm_) return;
+  for (const auto& launch : launches_) {
+    if (launch->is_library_call()) launch->enqueue(buffers, workspace(shared), stream);
   }
-  graph_ = cuda::Graph(stream, what_, [&] {
-    for (const auto& launch : launches_) launch->enqueue(buffers, workspace(shared), stream);
-  });
+  warm_ = true;
+}
+
+void CudaProgram::enqueue(const SharedMemory& shared, const cuda::Stream& stream) const {
+  const std::vector<Address> buffers = addresses(shared);
+  for (const auto& launch : launches_) launch->enqueue(buffers, workspace(shared), stream);
+}
+
+void CudaProgram::capture(const SharedMemory& shared, const cuda::Stream& stream) {
+  prepare(shared, stream);
+  graph_ = cuda::Graph(stream, what_, [&] { enqueue(shared, stream); });
 }
 
 void CudaProgram::time_launches(const SharedMemory& shared, const cuda::Stream& stream,

@@ -58,7 +58,12 @@ class CudaProgram {
     return shared.arena + static_cast<cuda::Address>(workspace_offset_);
   }
 
-  /// Captures the launches as one graph.
+  /// Before the first enqueue() over this memory: the pointer tables, and what libraries load when they first
+  /// run.
+  void prepare(const SharedMemory& shared, const cuda::Stream& stream);
+  /// The launches in their order.
+  void enqueue(const SharedMemory& shared, const cuda::Stream& stream) const;
+  /// Prepares, and captures the launches as one graph.
   void capture(const SharedMemory& shared, const cuda::Stream& stream);
   bool captured() const { return static_cast<bool>(graph_); }
   void forget_graph() { graph_ = {}; }

@@ -17,8 +17,9 @@ DevicePrograms::DevicePrograms(const ir::Module& module, const std::vector<std::
   const auto on_attention = [this](const codegen::DeviceAttentionShape& shape) {
     if (std::ranges::find(attention, shape) == attention.end()) attention.push_back(shape);
   };
-  const auto on_epilogue = [this](const codegen::ProductEpilogue& epilogue) {
-    if (std::ranges::find(epilogues, epilogue) == epilogues.end()) epilogues.push_back(epilogue);
+  const auto on_epilogue = [this](const codegen::ProductEpilogue& epilogue, bool taken) {
+    std::vector<codegen::ProductEpilogue>& list = taken ? epilogues : refused_epilogues;
+    if (std::ranges::find(list, epilogue) == list.end()) list.push_back(epilogue);
   };
   for (const ir::Function& function : module.functions) {
     if (std::ranges::find(functions, function.name) == functions.end()) continue;

@@ -17,8 +17,9 @@ struct DevicePrograms {
   cuda::Stream stream;
   CudaLibraries libraries;
   std::vector<codegen::Program> programs;
-  std::vector<codegen::DeviceAttentionShape> attention;  // what cuDNN may be asked for, each once
-  std::vector<codegen::ProductEpilogue> epilogues;       // what cuBLASLt computes with products, each once
+  std::vector<codegen::DeviceAttentionShape> attention;     // what cuDNN may be asked for, each once
+  std::vector<codegen::ProductEpilogue> epilogues;          // what cuBLASLt computes with products, each once
+  std::vector<codegen::ProductEpilogue> refused_epilogues;  // what it would, but refuses; each once
 
   /// The functions of these names, in the module's order, on device 0, with what `choices` say of how they
   /// are lowered.

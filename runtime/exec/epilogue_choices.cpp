@@ -10,7 +10,6 @@
 #include "ir/autodiff/autodiff.h"
 #include "ir/builder.h"
 #include "ir/passes/mixed_precision.h"
-#include "runtime/exec/benchmark.h"
 #include "runtime/log.h"
 
 namespace rewire::runtime {
@@ -28,9 +27,9 @@ Value gelu_by_tanh(ir::Builder& b, Value x) {
 }
 
 /// What it reads are arguments, and a parameter of the bias.
-class Trial {
+class EpilogueTrial {
  public:
-  Trial(const ProductEpilogue& epilogue, bool tf32)
+  EpilogueTrial(const ProductEpilogue& epilogue, bool tf32)
       : epilogue_(epilogue), b_(module_, module_.functions.emplace_back()) {
     module_.name = "trial";
     module_.functions.back().name = "trial";
@@ -86,43 +85,33 @@ class Trial {
   Value reader_;
 };
 
-double launches_of(JitEngine& engine, const TensorMap& inputs) {
-  double seconds = 0;
-  for (const LaunchTime& time : engine.profile("trial", inputs, 1)) seconds += time.seconds;
-  return seconds;
-}
-
 }  // namespace
 
-bool choose_epilogues(
-    const std::vector<ProductEpilogue>& epilogues, bool tf32, Tuner& tuner,
-    const std::function<std::unique_ptr<JitEngine>(const ir::Module&, const ChoiceRecord&)>& make_engine) {
-  const std::vector<std::string> candidates = {std::string(kCublasLtAnswer), std::string(kOwnKernels)};
+std::int64_t report_refused(const std::vector<ProductEpilogue>& refused, bool tf32, const Tuner& tuner) {
+  const auto recorded = std::ranges::count_if(refused, [&](const ProductEpilogue& epilogue) {
+    return tuner.is_given(codegen::epilogue_key(epilogue, tf32));
+  });
+  if (recorded > 0)
+    write_log(LogLevel::warning,
+              fmt::format("{} recorded epilogues of matrix products are refused by cuBLASLt "
+                          "here: our kernels compute them, and the last bits of a step may "
+                          "change",
+                          recorded));
+  return recorded;
+}
+
+bool choose_epilogues(const std::vector<ProductEpilogue>& epilogues, bool tf32, Tuner& tuner,
+                      const MakeTrial& make_trial) {
   const double before = tuner.seconds();
   const int untimed = tuner.out_of_time();
   bool ours = false;
   for (const ProductEpilogue& epilogue : epilogues) {
-    const std::string key = codegen::epilogue_key(epilogue, tf32);
-    const auto racers = [&] {
-      const ir::Module trial = Trial(epilogue, tf32).take();
-      const auto inputs = std::make_shared<const TensorMap>(random_inputs(trial.functions.front(), 1));
-      std::vector<Racer> racing;
-      for (const std::string& candidate : candidates) {
-        ChoiceRecord choices;
-        choices.add({key, candidate, std::string(kByModel), {}});
-        const std::shared_ptr<JitEngine> engine = make_engine(trial, choices);
-        engine->prepare("trial");
-        racing.push_back({racing.size(), [engine, inputs] { return launches_of(*engine, *inputs); }});
-      }
-      return racing;
-    };
-    const auto accepts = [&](const std::string& answer) {
-      return std::ranges::find(candidates, answer) != candidates.end();
-    };
-    const std::string taken = tuner.choose(TimedChoice{key, candidates, candidates, accepts, racers,
-                                                       kEpilogueSeconds - (tuner.seconds() - before),
-                                                       /*keep_untimed=*/false});
-    ours = ours || taken == kOwnKernels;
+    TimedChoice choice = choice_by_trials(
+        codegen::epilogue_key(epilogue, tf32), {std::string(kCublasLtAnswer), std::string(kOwnKernels)},
+        [=] { return EpilogueTrial(epilogue, tf32).take(); }, make_trial,
+        kEpilogueSeconds - (tuner.seconds() - before));
+    choice.keep_untimed = false;
+    ours = tuner.choose(choice) == kOwnKernels || ours;
   }
   if (const int left = tuner.out_of_time() - untimed; left > 0)
     write_log(LogLevel::warning, fmt::format("{} of {} epilogues of matrix products were not timed within {} "

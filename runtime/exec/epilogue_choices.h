@@ -9,12 +9,9 @@
 // GELU itself, which a training step computes again in the kernel of ours.
 #pragma once
 
-#include <functional>
-#include <memory>
 #include <vector>
 
 #include "codegen/program.h"
-#include "runtime/exec/engine.h"
 #include "runtime/exec/tuner.h"
 
 namespace rewire::runtime {
@@ -23,10 +20,14 @@ namespace rewire::runtime {
 /// this time, with a line in the log.
 inline constexpr double kEpilogueSeconds = 4;
 
-/// Of those that cuBLASLt takes. `tf32`: as the module allows. `make_engine`: one that takes its choices from
-/// the record. Whether any answer is another than without a choice.
-bool choose_epilogues(
-    const std::vector<codegen::ProductEpilogue>& epilogues, bool tf32, Tuner& tuner,
-    const std::function<std::unique_ptr<JitEngine>(const ir::Module&, const ChoiceRecord&)>& make_engine);
+/// How many of those that cuBLASLt refuses were recorded as its own, with a warning in the log: our kernels
+/// compute them.
+std::int64_t report_refused(const std::vector<codegen::ProductEpilogue>& refused, bool tf32,
+                            const Tuner& tuner);
+
+/// Of those that cuBLASLt takes. `tf32`: as the module allows. `make_trial`: on the device. Whether any
+/// answer is another than without a choice.
+bool choose_epilogues(const std::vector<codegen::ProductEpilogue>& epilogues, bool tf32, Tuner& tuner,
+                      const MakeTrial& make_trial);
 
 }  // namespace rewire::runtime

@@ -8,7 +8,6 @@
 #include "ir/builder.h"
 #include "ir/passes/pass.h"
 #include "runtime/device/cuda/device.h"
-#include "runtime/exec/benchmark.h"
 #include "runtime/exec/checks.h"
 #include "runtime/exec/cuda_libraries.h"
 
@@ -91,42 +90,19 @@ FourierWay fourier_way(const ChoiceRecord& choices, const FourierRows& rows) {
   return by_library ? FourierWay::pairs : FourierWay::op;
 }
 
-void choose_transforms(
-    const ir::Module& module, const std::vector<std::string>& functions, Tuner& tuner,
-    const std::function<std::unique_ptr<JitEngine>(const ir::Module&, const ChoiceRecord&)>& make_engine) {
+void choose_transforms(const ir::Module& module, const std::vector<std::string>& functions, Tuner& tuner,
+                       const MakeTrial& make_trial) {
   const std::vector<FourierRows> transforms = transforms_of(module, functions);
   if (transforms.empty()) return;
   const cuda::Context context;
   CudaLibraries libraries(/*tf32=*/false);
   const double before = tuner.seconds();
   for (const FourierRows& rows : transforms) {
-    const std::string key = fourier_key(rows);
     const std::vector<std::string> candidates = candidates_of(rows, libraries);
     if (candidates.empty()) continue;
-    const auto racers = [&] {
-      const ir::Module module_of_trial = trial_of(rows);
-      const auto inputs =
-          std::make_shared<const TensorMap>(random_inputs(module_of_trial.functions.front(), 1));
-      std::vector<Racer> racing;
-      for (const std::string& candidate : candidates) {
-        ChoiceRecord choices;
-        choices.add({key, candidate, std::string(kByModel), {}});
-        const std::shared_ptr<JitEngine> engine = make_engine(module_of_trial, choices);
-        engine->prepare("trial");
-        racing.push_back({racing.size(), [engine, inputs] {
-                            double seconds = 0;
-                            for (const LaunchTime& time : engine->profile("trial", *inputs, 1))
-                              seconds += time.seconds;
-                            return seconds;
-                          }});
-      }
-      return racing;
-    };
-    const auto accepts = [&](const std::string& answer) {
-      return std::ranges::find(candidates, answer) != candidates.end();
-    };
-    tuner.choose(TimedChoice{key, candidates, candidates, accepts, racers,
-                             kFourierSeconds - (tuner.seconds() - before)});
+    tuner.choose(choice_by_trials(
+        fourier_key(rows), candidates, [rows] { return trial_of(rows); }, make_trial,
+        kFourierSeconds - (tuner.seconds() - before)));
   }
 }
 

@@ -8,15 +8,13 @@
 // that it is cuFFT's, and the host's where cuFFT is missing or refuses.
 #pragma once
 
-#include <functional>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ir/module.h"
 #include "ir/ops/fourier.h"
-#include "runtime/exec/engine.h"
+#include "runtime/exec/choice_record.h"
 #include "runtime/exec/tuner.h"
 
 namespace rewire::runtime {
@@ -30,9 +28,8 @@ bool is_fourier_answer(std::string_view text);
 /// As the record has it, or as without a choice, on a device with cuFFT.
 ir::FourierWay fourier_way(const ChoiceRecord& choices, const ir::FourierRows& rows);
 
-/// For the functions of these names, on device 0. `make_engine`: one that takes its choices from the record.
-void choose_transforms(
-    const ir::Module& module, const std::vector<std::string>& functions, Tuner& tuner,
-    const std::function<std::unique_ptr<JitEngine>(const ir::Module&, const ChoiceRecord&)>& make_engine);
+/// For the functions of these names, on device 0. `make_trial`: on that device.
+void choose_transforms(const ir::Module& module, const std::vector<std::string>& functions, Tuner& tuner,
+                       const MakeTrial& make_trial);
 
 }  // namespace rewire::runtime

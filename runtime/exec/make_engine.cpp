@@ -1,6 +1,7 @@
 #include "runtime/exec/make_engine.h"
 
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <optional>
 #include <utility>
@@ -9,16 +10,20 @@
 #include "codegen/library/cublas_lt.h"
 #include "codegen/library/cudnn_attention.h"
 #include "codegen/llvm/jit.h"
+#include "codegen/object_cache.h"
 #include "ir/error.h"
 #include "ir/passes/mixed_precision.h"
 #include "runtime/device/cuda/device.h"
 #include "runtime/exec/attention_choices.h"
+#include "runtime/exec/benchmark.h"
 #include "runtime/exec/cuda_engine.h"
 #include "runtime/exec/cuda_kernels.h"
+#include "runtime/exec/device_trial.h"
 #include "runtime/exec/epilogue_choices.h"
 #include "runtime/exec/fourier_choices.h"
 #include "runtime/exec/gemm_choices.h"
 #include "runtime/exec/tile_choices.h"
+#include "runtime/log.h"
 
 namespace rewire::runtime {
 namespace {
@@ -30,12 +35,28 @@ constexpr bool kCheckMemory = true;
 constexpr bool kCheckMemory = false;
 #endif
 
+/// kernel_cache_directory(), if it can be used; "" and a line in the log if not: compiling takes longer then.
+std::string usable_cache() {
+  const std::string directory = kernel_cache_directory();
+  if (directory.empty()) return directory;
+  try {
+    const codegen::ObjectCache probe(directory);
+    return directory;
+  } catch (const UserError& refusal) {
+    write_log_once(LogLevel::warning, "kernel cache",
+                   fmt::format("{}; nothing is kept there, so every start compiles all kernels: set "
+                               "XDG_CACHE_HOME to a folder of yours",
+                               refusal.what()));
+    return "";
+  }
+}
+
 std::unique_ptr<JitEngine> make_jit(const ir::Module& module, int threads, const ChoiceRecord& /*choices*/,
                                     const std::vector<KernelOverride>& /*overrides*/) {
   JitEngineOptions options;
   options.threads = threads;
   options.check_memory = kCheckMemory;
-  options.cache_directory = kernel_cache_directory();
+  options.cache_directory = usable_cache();
   return make_jit_engine(module, options);
 }
 
@@ -49,7 +70,7 @@ void hold_context() {
 std::unique_ptr<JitEngine> make_cuda(const ir::Module& module, int /*threads*/, const ChoiceRecord& choices,
                                      const std::vector<KernelOverride>& overrides) {
   CudaEngineOptions options;
-  options.cache_directory = kernel_cache_directory();
+  options.cache_directory = usable_cache();
   options.compile_processes = compile_processes();
   options.choices = choices;
   options.overrides = overrides;
@@ -57,6 +78,22 @@ std::unique_ptr<JitEngine> make_cuda(const ir::Module& module, int /*threads*/, 
   std::unique_ptr<JitEngine> engine = make_cuda_engine(module, options);
   hold_context();
   return engine;
+}
+
+/// By the host's clock, on inputs of its own.
+Trial make_jit_trial(const ir::Module& module, const ChoiceRecord& choices) {
+  const std::shared_ptr<Engine> engine = make_jit(module, 0, choices, {});
+  engine->prepare("trial");
+  const auto inputs = std::make_shared<const TensorMap>(random_inputs(module.function("trial"), 1));
+  return [engine, inputs] {
+    const auto start = std::chrono::steady_clock::now();
+    engine->run("trial", *inputs);
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+}
+
+Trial make_cuda_trial(const ir::Module& module, const ChoiceRecord& choices) {
+  return make_device_trial(module, choices, usable_cache(), compile_processes());
 }
 
 EngineFacts cpu_facts() {
@@ -78,19 +115,18 @@ EngineFacts cuda_facts() {
 void choose_on_device(const ir::Module& module, const std::vector<std::string>& functions, Tuner& tuner) {
   require_engine(kCudaEngine);
   hold_context();
-  const auto make_trial = [](const ir::Module& trial, const ChoiceRecord& choices) {
-    return make_cuda(trial, 0, choices, {});
-  };
-  choose_transforms(module, functions, tuner, make_trial);
+  choose_transforms(module, functions, tuner, make_cuda_trial);
   std::optional<DevicePrograms> programs(std::in_place, module, functions, tuner.record());
   const std::vector<codegen::ProductEpilogue> epilogues = programs->epilogues;
-  if (choose_epilogues(epilogues, programs->libraries.tf32(), tuner, make_trial)) {
+  const bool tf32 = ir::allows_tf32(module);
+  report_refused(programs->refused_epilogues, tf32, tuner);
+  if (choose_epilogues(epilogues, tf32, tuner, make_cuda_trial)) {
     programs.reset();
     programs.emplace(module, functions, tuner.record());
   }
   choose_attention(*programs, tuner);
   choose_algorithms(*programs, tuner);
-  choose_schedules(*programs, {kernel_cache_directory(), compile_processes()}, tuner);
+  choose_schedules(*programs, {usable_cache(), compile_processes()}, tuner);
 }
 
 struct EngineRow {
@@ -99,12 +135,13 @@ struct EngineRow {
   std::unique_ptr<JitEngine> (*make)(const ir::Module&, int threads, const ChoiceRecord&,
                                      const std::vector<KernelOverride>&);  // null: the evaluator
   EngineFacts (*facts)();
+  Trial (*make_trial)(const ir::Module&, const ChoiceRecord&);
   void (*choose_late)(const ir::Module&, const std::vector<std::string>& functions, Tuner&);
 };
 constexpr std::array<EngineRow, 3> kEngines = {
-    {{"jit", true, make_jit, cpu_facts, nullptr},
-     {"evaluator", true, nullptr, cpu_facts, nullptr},
-     {kCudaEngine, false, make_cuda, cuda_facts, choose_on_device}}};
+    {{"jit", true, make_jit, cpu_facts, make_jit_trial, nullptr},
+     {"evaluator", true, nullptr, cpu_facts, nullptr, nullptr},
+     {kCudaEngine, false, make_cuda, cuda_facts, make_cuda_trial, choose_on_device}}};
 
 const EngineRow& engine_row(std::string_view name) {
   for (const EngineRow& row : kEngines) {
@@ -120,14 +157,6 @@ void refuse_overrides_on_cpu(const EngineRow& row, const std::vector<KernelOverr
 
 /// Raised when generated code changes so much that old timings mislead.
 constexpr int kTimingGeneration = 1;
-
-/// What the launches of one run take on a device, by its own clock.
-double launches_seconds(Engine& engine, const TensorMap& inputs) {
-  double seconds = 0;
-  for (const LaunchTime& time : dynamic_cast<JitEngine&>(engine).profile("trial", inputs, 1))
-    seconds += time.seconds;
-  return seconds;
-}
 
 std::string timing_place(std::string_view engine) {
   const EngineFacts facts = engine_facts(engine);
@@ -200,10 +229,9 @@ Tuner make_tuner(std::string_view engine, const ChoiceOptions& options) {
   TunerOptions tuner;
   tuner.given = options.given;
   tuner.time = options.autotune && row.make != nullptr;
-  tuner.cache_directory = kernel_cache_directory();
+  tuner.cache_directory = usable_cache();
   tuner.place = timing_place(engine);
-  tuner.make_engine = [&row](const ir::Module& trial) { return row.make(trial, 0, {}, {}); };
-  if (!row.on_cpu) tuner.measure = launches_seconds;
+  tuner.make_trial = row.make_trial;
   if (row.choose_late != nullptr) tuner.late_choices = row.choose_late;
   return Tuner(std::move(tuner));
 }

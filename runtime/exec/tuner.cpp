@@ -9,7 +9,6 @@
 
 #include "ir/error.h"
 #include "ir/passes/choose_lowerings.h"
-#include "runtime/exec/benchmark.h"
 #include "runtime/log.h"
 
 namespace rewire::runtime {
@@ -19,6 +18,29 @@ namespace {
 constexpr double kGain = 0.97;
 
 }  // namespace
+
+TimedChoice choice_by_trials(std::string key, std::vector<std::string> candidates,
+                             std::function<ir::Module()> make_module, MakeTrial make_trial,
+                             double budget_seconds) {
+  TimedChoice choice;
+  choice.key = key;
+  choice.candidates = choice.labels = candidates;
+  choice.accepts = [candidates](const std::string& answer) {
+    return std::ranges::find(candidates, answer) != candidates.end();
+  };
+  choice.racers = [=] {
+    const ir::Module module = make_module();
+    std::vector<Racer> racing;
+    for (const std::string& candidate : candidates) {
+      ChoiceRecord choices;
+      choices.add({key, candidate, std::string(kByModel), {}});
+      racing.push_back({racing.size(), make_trial(module, choices)});
+    }
+    return racing;
+  };
+  choice.budget_seconds = budget_seconds;
+  return choice;
+}
 
 Tuner::Tuner(TunerOptions options)
     : options_(std::move(options)), cache_(options_.time ? options_.cache_directory : "", options_.place) {}
@@ -81,22 +103,10 @@ bool Tuner::must_time(const TimedChoice& choice) const {
   return (given == nullptr || !choice.accepts(given->taken)) && !kept(choice);
 }
 
-/// Each candidate in an engine of its own.
 std::vector<Racer> Tuner::racers(const ir::Choice& choice) const {
   std::vector<Racer> list;
-  std::shared_ptr<const TensorMap> inputs;
-  for (const std::string& candidate : choice.candidates) {
-    const ir::Module trial = choice.trial(candidate);
-    if (!inputs) inputs = std::make_shared<const TensorMap>(random_inputs(trial.functions.front(), 1));
-    const std::shared_ptr<Engine> engine = options_.make_engine(trial);
-    engine->prepare("trial");
-    list.push_back({list.size(), [this, engine, inputs] {
-                      if (options_.measure) return options_.measure(*engine, *inputs);
-                      const double start = now();
-                      engine->run("trial", *inputs);
-                      return now() - start;
-                    }});
-  }
+  for (const std::string& candidate : choice.candidates)
+    list.push_back({list.size(), options_.make_trial(choice.trial(candidate), {})});
   return list;
 }
 

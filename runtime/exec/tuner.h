@@ -1,10 +1,9 @@
 // Makes choices, in this order: as they were recorded; as this machine's cache has them; by timing the
-// candidates now, on an engine of their own, forward and gradients; or, where the clock may not decide, by
+// candidates now, each in a program of its own, forward and gradients; or, where the clock may not decide, by
 // the cost model. What it answered stands in its record.
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,27 +12,28 @@
 #include "ir/choice.h"
 #include "runtime/exec/choice_cache.h"
 #include "runtime/exec/choice_record.h"
-#include "runtime/exec/engine.h"
 #include "runtime/exec/race.h"
 
 namespace rewire::runtime {
 
 class Tuner;
 
+/// A program that is ready to run: each call runs it once, and says the seconds that took.
+using Trial = std::function<double()>;
+/// Of a module's function "trial", with what the record chooses in it.
+using MakeTrial = std::function<Trial(const ir::Module&, const ChoiceRecord&)>;
+
 struct TunerOptions {
   ChoiceRecord given;           // made before: taken as they are
   bool time = true;             // false: what is not given is the cost model's
   std::string cache_directory;  // "": nothing can be kept, so that nothing is timed
   std::string place;            // what a timing depends on beside the key
-  std::function<std::unique_ptr<Engine>(const ir::Module&)> make_engine;
+  MakeTrial make_trial;         // of the candidates of an ir::Choice
   /// Of running the candidates of one choice; compiling them comes before. With too little of it the cost
   /// model decides.
   double budget_seconds = 2;
   /// Seconds that pass; empty: the steady clock.
   std::function<double()> clock = {};
-  /// Runs function "trial" and says what it took; empty: the clock before and after. For a device, whose runs
-  /// spend more on copies to and from the host than on the candidate.
-  std::function<double(Engine&, const TensorMap& inputs)> measure = {};
   /// Asks whatever programs leave to choose once their ops are lowered; empty: nothing.
   std::function<void(const ir::Module&, const std::vector<std::string>& functions, Tuner&)> late_choices = {};
 };
@@ -55,6 +55,12 @@ struct TimedChoice {
   /// opened for nothing else. Where it has none to add, the first candidate is taken.
   std::function<void(std::vector<std::string>& candidates, std::vector<std::string>& labels)> more = {};
 };
+
+/// The candidates of `key` timed in one and the same module, each recorded in it in turn. `make_module` is
+/// called where they are timed, and not otherwise.
+TimedChoice choice_by_trials(std::string key, std::vector<std::string> candidates,
+                             std::function<ir::Module()> make_module, MakeTrial make_trial,
+                             double budget_seconds);
 
 class Tuner final : public ir::Chooser {
  public:

@@ -12,6 +12,7 @@
 #include "runtime/exec/cuda_engine.h"
 #include "runtime/exec/gemm_choices.h"
 #include "tests/runtime_cuda/fake_run.h"
+#include "tests/runtime_cuda/timing_here.h"
 #include "tests/support/accuracy.h"
 #include "tests/support/attention_module.h"
 #include "tests/support/bf16_tensors.h"
@@ -40,18 +41,12 @@ TensorMap inputs_of(const ir::Module& module) {
 }
 
 TunerOptions options(const std::string& folder) {
-  TunerOptions options;
-  options.cache_directory = folder;
-  options.place = "here";
-  auto time = std::make_shared<double>(0);
-  options.clock = [time] { return *time; };
-  options.late_choices = [](const ir::Module& module, const std::vector<std::string>& functions,
-                            Tuner& tuner) {
-    DevicePrograms programs(module, functions, tuner.record());
-    choose_attention(programs, tuner);
-    choose_algorithms(programs, tuner);
-  };
-  return options;
+  return timing_in(folder,
+                   [](const ir::Module& module, const std::vector<std::string>& functions, Tuner& tuner) {
+                     DevicePrograms programs(module, functions, tuner.record());
+                     choose_attention(programs, tuner);
+                     choose_algorithms(programs, tuner);
+                   });
 }
 
 /// What is recorded of attention.

@@ -21,6 +21,7 @@
 #include "tests/parity/autocast.h"
 #include "tests/parity/parity.h"
 #include "tests/runtime_cuda/fake_run.h"
+#include "tests/runtime_cuda/timing_here.h"
 #include "tests/support/accuracy.h"
 #include "tests/support/catch.h"
 #include "tests/support/host_noise.h"
@@ -240,21 +241,11 @@ TEST_CASE("a vision transformer with gelu_tanh agrees with PyTorch, in f32 and i
 
 /// Asked for a module's epilogues alone.
 TunerOptions options(const std::string& folder) {
-  TunerOptions options;
-  options.cache_directory = folder;
-  options.place = "here";
-  options.clock = [] { return 0.0; };  // whose time never runs out
-  options.late_choices = [](const ir::Module& module, const std::vector<std::string>& functions,
-                            Tuner& tuner) {
-    const DevicePrograms programs(module, functions);
-    choose_epilogues(programs.epilogues, ir::allows_tf32(module), tuner,
-                     [](const ir::Module& trial, const ChoiceRecord& choices) {
-                       CudaEngineOptions engine;
-                       engine.choices = choices;
-                       return make_cuda_engine(trial, engine);
-                     });
-  };
-  return options;
+  return timing_in(folder,
+                   [](const ir::Module& module, const std::vector<std::string>& functions, Tuner& tuner) {
+                     const DevicePrograms programs(module, functions);
+                     choose_epilogues(programs.epilogues, ir::allows_tf32(module), tuner, device_trial);
+                   });
 }
 
 ChoiceRecord choose(ir::Module module, Tuner& tuner) {
@@ -304,13 +295,28 @@ TEST_CASE("who computes an epilogue is timed once and recorded, and what is reco
   }
 }
 
+TEST_CASE("a recorded epilogue that cuBLASLt refuses here is reported, one that nobody recorded is not") {
+  const Clean clean;
+  fake().refuse("gelu");
+  const ir::Module module = example(24, false);
+  const DevicePrograms programs(module, {"infer", "shown", "grad"});
+  CHECK(programs.epilogues.size() == 1);  // of the gradient
+  REQUIRE(programs.refused_epilogues.size() == 2);
+  TunerOptions asked = options("");
+  CHECK(report_refused(programs.refused_epilogues, false, Tuner(asked)) == 0);
+  asked.given.add({codegen::epilogue_key(programs.refused_epilogues[1], false),
+                   std::string(kCublasLtAnswer),
+                   "timing",
+                   {}});
+  CHECK(report_refused(programs.refused_epilogues, false, Tuner(asked)) == 1);
+}
+
 TEST_CASE("each trial of an epilogue has it where cuBLASLt was chosen, and not where our kernels were") {
   const Clean clean;
   for (const bool narrow : {false, true}) {
     std::vector<std::pair<std::string, bool>> trials;  // the answer, whether a call has an epilogue
-    TunerOptions timing = options("");
     const test::TemporaryFolder folder;
-    timing.cache_directory = folder.file("cache");
+    TunerOptions timing = options(folder.file("cache"));
     timing.late_choices = [&](const ir::Module& module, const std::vector<std::string>& functions,
                               Tuner& tuner) {
       const DevicePrograms programs(module, functions);
@@ -320,9 +326,7 @@ TEST_CASE("each trial of an epilogue has it where cuBLASLt was chosen, and not w
                          trials.emplace_back(choices.made()[0].taken, !own.epilogues.empty());
                          if (!own.epilogues.empty())
                            CHECK(codegen::epilogue_key(own.epilogues[0]) == choices.made()[0].key);
-                         CudaEngineOptions engine;
-                         engine.choices = choices;
-                         return make_cuda_engine(trial, engine);
+                         return device_trial(trial, choices);
                        });
     };
     Tuner tuner(timing);

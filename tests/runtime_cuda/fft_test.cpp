@@ -13,6 +13,7 @@
 #include "runtime/exec/cuda_engine.h"
 #include "runtime/exec/fourier_choices.h"
 #include "tests/runtime_cuda/fake_run.h"
+#include "tests/runtime_cuda/timing_here.h"
 #include "tests/runtime_cuda/transforms.h"
 #include "tests/support/accuracy.h"
 #include "tests/support/catch.h"
@@ -224,19 +225,8 @@ TEST_CASE("what cuFFT refuses is a product if it is short, and the host's if it 
 
 /// Asked for a module's transforms alone.
 TunerOptions options(const std::string& folder) {
-  TunerOptions options;
-  options.cache_directory = folder;
-  options.place = "here";
-  options.clock = [] { return 0.0; };  // whose time never runs out
-  options.late_choices = [](const ir::Module& module, const std::vector<std::string>& functions,
-                            Tuner& tuner) {
-    choose_transforms(module, functions, tuner, [](const ir::Module& trial, const ChoiceRecord& choices) {
-      CudaEngineOptions engine;
-      engine.choices = choices;
-      return make_cuda_engine(trial, engine);
-    });
-  };
-  return options;
+  return timing_in(folder, [](const ir::Module& module, const std::vector<std::string>& functions,
+                              Tuner& tuner) { choose_transforms(module, functions, tuner, device_trial); });
 }
 
 ChoiceRecord choose(ir::Module module, Tuner& tuner) {

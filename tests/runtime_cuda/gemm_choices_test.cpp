@@ -13,6 +13,7 @@
 #include "runtime/device/cuda/device.h"
 #include "runtime/exec/cuda_engine.h"
 #include "tests/runtime_cuda/fake_run.h"
+#include "tests/runtime_cuda/timing_here.h"
 #include "tests/support/catch.h"
 #include "tests/support/host_noise.h"
 #include "tests/support/temporary_folder.h"
@@ -56,19 +57,14 @@ TensorMap results(const ir::Module& module, const ChoiceRecord& choices) {
   return make_cuda_engine(module, options)->run("one", inputs());
 }
 
-/// A clock on which each look at it takes a while.
 TunerOptions options(const std::string& folder, double seconds_a_look = 0) {
-  TunerOptions options;
-  options.cache_directory = folder;
-  options.place = "here";
-  auto time = std::make_shared<double>(0);
-  options.clock = [time, seconds_a_look] { return *time += seconds_a_look; };
-  options.late_choices = [](const ir::Module& module, const std::vector<std::string>& functions,
-                            Tuner& tuner) {
-    DevicePrograms programs(module, functions);
-    choose_algorithms(programs, tuner);
-  };
-  return options;
+  return timing_in(
+      folder,
+      [](const ir::Module& module, const std::vector<std::string>& functions, Tuner& tuner) {
+        DevicePrograms programs(module, functions);
+        choose_algorithms(programs, tuner);
+      },
+      seconds_a_look);
 }
 
 ChoiceRecord choose(const ir::Module& module, Tuner& tuner) {

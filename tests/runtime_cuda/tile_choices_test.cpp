@@ -13,6 +13,7 @@
 #include "runtime/exec/cuda_engine.h"
 #include "runtime/exec/cuda_kernels.h"
 #include "tests/runtime_cuda/fake_run.h"
+#include "tests/runtime_cuda/timing_here.h"
 #include "tests/support/accuracy.h"
 #include "tests/support/catch.h"
 #include "tests/support/host_noise.h"
@@ -55,19 +56,14 @@ ir::Module example() {
   return module;
 }
 
-/// A clock on which each look at it takes a while.
 TunerOptions options(const std::string& folder, double seconds_a_look = 0) {
-  TunerOptions options;
-  options.cache_directory = folder;
-  options.place = "here";
-  auto time = std::make_shared<double>(0);
-  options.clock = [time, seconds_a_look] { return *time += seconds_a_look; };
-  options.late_choices = [folder](const ir::Module& module, const std::vector<std::string>& functions,
-                                  Tuner& tuner) {
-    DevicePrograms programs(module, functions);
-    choose_schedules(programs, {folder, 1}, tuner);
-  };
-  return options;
+  return timing_in(
+      folder,
+      [folder](const ir::Module& module, const std::vector<std::string>& functions, Tuner& tuner) {
+        DevicePrograms programs(module, functions);
+        choose_schedules(programs, {folder, 1}, tuner);
+      },
+      seconds_a_look);
 }
 
 ChoiceRecord choose(Tuner& tuner) {

@@ -1,4 +1,4 @@
-// Choices by timing, on engines and a clock that say what the test wants: what is taken, what is kept, and
+// Choices by timing, on programs and a clock that say what the test wants: what is taken, what is kept, and
 // when the clock is not asked at all.
 #include <filesystem>
 #include <fstream>
@@ -38,25 +38,7 @@ ir::Choice question(const std::string& key = kKey) {
 struct Machine {
   std::map<std::string, double> seconds;
   double time = 0;
-  int engines = 0, runs = 0;
-};
-
-class StagedEngine final : public runtime::Engine {
- public:
-  StagedEngine(Machine& machine, std::string candidate)
-      : machine_(machine), candidate_(std::move(candidate)) {}
-  void write_state(std::string_view, const runtime::HostTensor&) override {}
-  runtime::HostTensor read_state(std::string_view) const override { return {}; }
-  void prepare(std::string_view) override {}
-  runtime::TensorMap run(std::string_view, const runtime::TensorMap&) override {
-    ++machine_.runs;
-    machine_.time += machine_.seconds.at(candidate_);
-    return {};
-  }
-
- private:
-  Machine& machine_;
-  std::string candidate_;
+  int trials = 0, runs = 0;
 };
 
 TunerOptions options(Machine& machine, const std::string& folder) {
@@ -64,9 +46,13 @@ TunerOptions options(Machine& machine, const std::string& folder) {
   options.cache_directory = folder;
   options.place = "here";
   options.clock = [&machine] { return machine.time; };
-  options.make_engine = [&machine](const ir::Module& module) {
-    ++machine.engines;
-    return std::make_unique<StagedEngine>(machine, module.name);
+  options.make_trial = [&machine](const ir::Module& module, const ChoiceRecord&) {
+    ++machine.trials;
+    return [&machine, candidate = module.name] {
+      ++machine.runs;
+      machine.time += machine.seconds.at(candidate);
+      return machine.seconds.at(candidate);
+    };
   };
   return options;
 }
@@ -133,7 +119,7 @@ TEST_CASE("A choice is kept on disk: the next process times nothing, without the
   Machine other{{{"dense", 0.003}, {"split2", 0.002}, {"fft", 0.001}}};
   Tuner second(options(other, folder_in(folder)));
   CHECK(second.choose(question()) == "split2");
-  CHECK(other.engines == 0);
+  CHECK(other.trials == 0);
   CHECK(second.record() == first.record());
   std::filesystem::remove_all(folder_in(folder));
   Tuner third(options(other, folder_in(folder)));

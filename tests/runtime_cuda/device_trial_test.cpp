@@ -1,0 +1,64 @@
+// A program made only to be timed, on the fake libraries: it takes nothing of the host's memory, gives all
+// back, and says what failed.
+#include "runtime/exec/device_trial.h"
+
+#include "ir/builder.h"
+#include "ir/error.h"
+#include "ir/verify.h"
+#include "tests/runtime_cuda/fake_run.h"
+#include "tests/runtime_cuda/timing_here.h"
+#include "tests/support/catch.h"
+#include "tests/support/message_of.h"
+
+namespace rewire::runtime {
+namespace {
+
+using ir::DType;
+using ir::Opcode;
+using ir::Value;
+
+/// A product, rows by index, a table of updates: each way in which a launch takes its memory.
+ir::Module example() {
+  ir::Module module;
+  module.name = "example";
+  for (const char* name : {"u", "v", "w"}) {
+    ir::Parameter parameter;
+    parameter.name = name;
+    parameter.type = {DType::f32, {9, 9}};
+    module.add_parameter(parameter);
+  }
+  ir::Function& function = module.functions.emplace_back();
+  function.name = "trial";
+  ir::Builder b(module, function);
+  const Value x = b.argument("x", {DType::f32, {5, 9}});
+  const Value rows = b.argument("rows", {DType::i32, {5}});
+  const Value picked = b.emit(Opcode::gather, {b.param("u"), rows}, {{"axis", std::int64_t{0}}});
+  b.result("y", b.matmul(b.add(x, picked), b.param("w")));
+  for (const char* name : {"u", "v", "w"}) {
+    const Value grown[] = {b.mul(b.param(name), 1.5)};
+    b.emit_all(Opcode::update, grown, {{"name", std::string(name)}});
+  }
+  ir::verify(module);
+  return module;
+}
+
+TEST_CASE("a trial runs on the device alone, again and again") {
+  const Clean clean;
+  const Trial trial = device_trial(example(), {});
+  CHECK(fake().calls("cublasLtMatmul") > 0);
+  for (int round = 0; round < 3; ++round) CHECK(trial() >= 0);
+  CHECK(fake().calls("cuGraphLaunch") == 3);
+  CHECK(fake().calls("cuMemHostAlloc") == 0);
+  CHECK(fake().calls("cuMemcpyDtoHAsync_v2") == 0);
+}
+
+TEST_CASE("a trial that finds no memory says what for, and leaves none behind") {
+  const NothingLost lost;
+  fake().fail("cuMemAlloc_v2", 1, 2);
+  const std::string message = test::message_of<RuntimeFailure>([] { device_trial(example(), {}); });
+  CHECK_THAT(message, REWIRE_CATCH_CONTAINS("cuMemAlloc"));
+  CHECK_THAT(message, REWIRE_CATCH_CONTAINS("trial"));
+}
+
+}  // namespace
+}  // namespace rewire::runtime
