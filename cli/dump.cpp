@@ -183,9 +183,9 @@ void run(const Request& request) {
     user_error("dump: --override-kernel is of --stage ptx");
   const Network network = resolve(request.network);
   const std::int64_t batch = network.recipe.train.batch;
+  const ir::Module rewritten = rewritten_module(network, batch);  // also where plugins are only judged by it
   if (request.stage == "ir" || request.stage == "rewritten") {
-    fmt::print("{}", ir::print(request.stage == "ir" ? original_module(network, batch)
-                                                     : rewritten_module(network, batch)));
+    fmt::print("{}", ir::print(request.stage == "ir" ? original_module(network, batch) : rewritten));
     return;
   }
   const ir::Module module = step_module(request, network, computed_module(network, batch));

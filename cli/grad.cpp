@@ -5,7 +5,6 @@
 #include "cli/json.h"
 #include "cli/network.h"
 #include "cli/program.h"
-#include "runtime/io/files.h"
 #include "runtime/io/safetensors.h"
 #include "runtime/train/given.h"
 #include "runtime/train/program.h"
@@ -30,7 +29,7 @@ void declare(Request& request, Options& options) {
 }
 
 void run(const Request& request) {
-  runtime::require_writable(request.output);
+  check_output(request.output, {request.program.weights, request.program.input, request.labels});
   const Network network = resolve(request.network);
   const runtime::GivenTensor image = runtime::read_given(request.program.input);
   const runtime::GivenTensor label = runtime::read_given(request.labels);

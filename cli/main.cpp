@@ -30,7 +30,7 @@ void complain(std::string_view message) {
 int stdout_failure(int error) {
   if (error == EPIPE) return kStopped + SIGPIPE;
   complain(fmt::format("cannot write to stdout: {}", std::strerror(error)));
-  return kFailure;
+  return kBadRequest;
 }
 
 int internal_failure(std::string_view message) {
@@ -66,7 +66,7 @@ int main(int argc, char** argv) {
     return kFailure;
   } catch (const std::bad_alloc&) {
     complain("out of memory: try a smaller batch (--set train.batch=N) or a smaller model");
-    return kFailure;
+    return kBadRequest;
   } catch (const std::exception& error) {
     return internal_failure(error.what());
   }

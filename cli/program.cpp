@@ -1,6 +1,10 @@
 #include "cli/program.h"
 
+#include <filesystem>
+
+#include "ir/error.h"
 #include "runtime/exec/make_engine.h"
+#include "runtime/io/files.h"
 #include "runtime/train/weights.h"
 
 namespace rewire::cli {
@@ -11,6 +15,15 @@ void declare_program(ProgramRequest& request, Options& options, const std::strin
   options.text("--input", request.input, ".npy: " + input_doc, Options::Need::required);
   declare_engine(request.engine, options);
   declare_overrides(request.overrides, options);
+}
+
+void check_output(const std::string& output, const std::vector<std::string>& read) {
+  runtime::require_writable(output);
+  for (const std::string& file : read) {
+    std::error_code missing;
+    if (std::filesystem::equivalent(output, file, missing))
+      user_error("--output {} is a file that is read, {}: choose another", output, file);
+  }
 }
 
 std::unique_ptr<runtime::Engine> start_engine(const Network& network, const ir::Module& module,

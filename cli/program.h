@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cli/command.h"
 #include "cli/engine.h"
@@ -20,6 +21,9 @@ struct ProgramRequest {
 };
 /// --weights, --input, --device, --engine and --override-kernel; `input_doc` says what --input holds.
 void declare_program(ProgramRequest& request, Options& options, const std::string& input_doc);
+
+/// Before any work: UserError where nothing can be written to `output`, and where it is a file that is read.
+void check_output(const std::string& output, const std::vector<std::string>& read);
 
 /// The engine of a module, holding the weights of the file. `choices`: what was chosen for it.
 std::unique_ptr<runtime::Engine> start_engine(const Network& network, const ir::Module& module,

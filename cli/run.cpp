@@ -3,7 +3,6 @@
 #include "cli/network.h"
 #include "cli/program.h"
 #include "ir/error.h"
-#include "runtime/io/files.h"
 #include "runtime/io/npy.h"
 #include "runtime/train/given.h"
 
@@ -23,7 +22,7 @@ void declare(Request& request, Options& options) {
 }
 
 void run(const Request& request) {
-  runtime::require_writable(request.output);
+  check_output(request.output, {request.program.weights, request.program.input});
   const Network network = resolve(request.network);
   const runtime::GivenTensor image = runtime::read_given(request.program.input);
   const ir::Module module =

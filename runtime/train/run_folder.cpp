@@ -25,6 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kHalfWritten = ".tmp";
+constexpr const char* kMetrics = "metrics.jsonl";
 
 struct Entry {
   std::int64_t epoch = 0, step = 0;
@@ -105,20 +106,31 @@ std::string RunFolder::checkpoint_name(std::int64_t epoch, std::int64_t step) {
 
 RunFolder RunFolder::create(const std::string& path) {
   check_out(path);
-  make_folder(path);
   RunFolder folder(path);
+  std::error_code error;
+  folder.is_ours_ = !fs::exists(path, error);
+  try {
+    make_folder(path);
+    require_writable(folder.file(kMetrics));
+  } catch (const UserError& refusal) {
+    user_error("{}: choose another --out", refusal.what());
+  }
   folder.claim();
   return folder;
 }
 
 RunFolder RunFolder::create_numbered(const std::string& wanted) {
-  const fs::path parent = fs::path(wanted).parent_path();
-  if (!parent.empty()) make_folder(parent.string());
+  std::error_code ignored;
+  fs::create_directories(fs::path(wanted).parent_path(), ignored);
   for (int number = 1;; ++number) {
     const std::string path = number == 1 ? wanted : fmt::format("{}-{}", wanted, number);
     std::error_code error;
-    if (fs::create_directory(path, error)) return create(path);
-    if (error && !fs::exists(fs::symlink_status(path, error))) make_folder(path);  // says why it cannot
+    if (fs::create_directory(path, error)) {
+      RunFolder folder = create(path);
+      folder.is_ours_ = true;
+      return folder;
+    }
+    if (error && !fs::exists(fs::symlink_status(path, error))) return create(path);  // says why it cannot
   }
 }
 
@@ -133,20 +145,33 @@ RunFolder RunFolder::open(const std::string& path) {
 }
 
 RunFolder::RunFolder(RunFolder&& other) noexcept
-    : path_(std::move(other.path_)), lock_(std::exchange(other.lock_, -1)) {}
+    : path_(std::move(other.path_)), lock_(std::exchange(other.lock_, -1)), is_ours_(other.is_ours_) {}
 
 RunFolder::~RunFolder() {
   if (lock_ >= 0) ::close(lock_);
 }
 
 void RunFolder::claim() {
-  require_writable(file("metrics.jsonl"));
+  try {
+    require_writable(file(kMetrics));
+  } catch (const UserError& refusal) {
+    user_error("{}: make {} writable, or go on in a copy of it", refusal.what(), path_);
+  }
   lock_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock_ < 0) user_error("cannot open {}: {}", path_, std::generic_category().message(errno));
   if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) user_error("another process is training in {}", path_);
   make_folder(file("checkpoints"));
   remove_half_written(path_);
   remove_half_written(file("checkpoints"));
+}
+
+void RunFolder::discard_unused() {
+  std::error_code error;
+  const bool has_metrics = fs::exists(file(kMetrics), error) && fs::file_size(file(kMetrics), error) > 0;
+  if (has_metrics || !checkpoints().empty()) return;
+  for (const char* name : {"recipe.toml", "network.rir", "choices.json", kMetrics, "kernels", "checkpoints"})
+    fs::remove_all(file(name), error);
+  if (is_ours_) fs::remove(path_, error);  // unless somebody put something there
 }
 
 std::vector<std::string> RunFolder::checkpoints() const {

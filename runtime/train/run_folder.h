@@ -42,6 +42,10 @@ class RunFolder {
 
   /// "0002-00001874": two epochs, 1874 steps.
   static std::string checkpoint_name(std::int64_t epoch, std::int64_t step);
+  /// For a new run that failed: where no line of metrics and no checkpoint was written, what was made here
+  /// for it is removed, the folder itself if it was not there before.
+  void discard_unused();
+
   /// The checkpoints, oldest first; paths that can be opened. Whatever else stands beside them is left alone.
   std::vector<std::string> checkpoints() const;
   /// Removes all but the last `keep`.
@@ -51,6 +55,7 @@ class RunFolder {
   explicit RunFolder(std::string path) : path_(std::move(path)) {}
   std::string path_;
   int lock_ = -1;
+  bool is_ours_ = false;  // the folder, made by create()
 };
 
 /// Writes choices.json, or where it is there already compares it: what has changed since is appended, with

@@ -327,7 +327,7 @@ class RunLoop::Run {
     } catch (const UserError& error) {
       const std::vector<std::string> intact = folder_.checkpoints();
       user_error("step {}: {}; {}", progress_.position.step, error.what(),
-                 intact.empty() ? "no checkpoint had been written before"
+                 intact.empty() ? "no checkpoint had been written before: mend this and train again"
                                 : fmt::format("{} is intact: mend this, then rewire train --resume {}",
                                               intact.back(), folder_.path()));
     }

@@ -74,12 +74,17 @@ TrainResult train(const TrainRequest& request, const std::string& out, OutFolder
   start.state = first_state(request, plan.programs);
   std::unique_ptr<Engine> engine = engine_for(request, plan, start.progress.choices, request.kernels);
   RunFolder folder = kind == OutFolder::numbered ? RunFolder::create_numbered(out) : RunFolder::create(out);
-  if (!request.module_text.empty()) write_file_atomically(folder.file(kNetworkFile), request.module_text);
-  write_recipe(request, folder);
-  keep_kernels(folder, request.kernels);
-  record_choices(folder, request.engine, start.progress.choices, request.kernels, 0);
-  RunLoop run(request, plan, folder, observer, std::move(engine), std::move(start));
-  return run.finish();
+  try {
+    if (!request.module_text.empty()) write_file_atomically(folder.file(kNetworkFile), request.module_text);
+    write_recipe(request, folder);
+    keep_kernels(folder, request.kernels);
+    record_choices(folder, request.engine, start.progress.choices, request.kernels, 0);
+    RunLoop run(request, plan, folder, observer, std::move(engine), std::move(start));
+    return run.finish();
+  } catch (...) {
+    folder.discard_unused();
+    throw;
+  }
 }
 
 TrainResult resume_training(const TrainRequest& request, const std::string& path, TrainObserver& observer) {

@@ -79,9 +79,10 @@ struct TrainResult {
 /// What to do where `out` is taken: refuse, or put a number behind it.
 enum class OutFolder : std::uint8_t { exact, numbered };
 
-/// A new run in the folder `out`. All that can be refused is refused before the folder is made. UserError; a
-/// step whose loss or gradient is not finite ends the run: the error names the first tensor that is not, and
-/// the last checkpoint is the state before that step.
+/// A new run in the folder `out`. All that can be refused is refused before the folder is made; a run that
+/// fails before it has anything to show leaves none behind. UserError; a step whose loss or gradient is not
+/// finite ends the run: the error names the first tensor that is not, and the last checkpoint is the state
+/// before that step.
 TrainResult train(const TrainRequest& request, const std::string& out, OutFolder kind,
                   TrainObserver& observer);
 

@@ -278,7 +278,7 @@ TEST_CASE("What a plugin logs in several lines is one line") {
   CHECK(outcome.code == 0);
 }
 
-TEST_CASE("What a plugin would be refused for in a later epoch is refused at once") {
+TEST_CASE("What a plugin would be refused for, in a later epoch too, is refused at every stage of dump") {
   const std::string gain = plugin_file("gain");
   const auto dump_with = [](const Words& plugins) {
     Words words = Words{"dump"} + kModel + Words{"--quiet"};
@@ -288,6 +288,8 @@ TEST_CASE("What a plugin would be refused for in a later epoch is refused at onc
   check_refusal(dump_with({gain + ":layers=99,from_epoch=1"}),
                 "plugin 'gain': layers=99: the last block is 0");
   check_refusal(dump_with({plugin_file("misbehave") + ":act=throw,from_epoch=7"}),
+                "plugin 'misbehave': this model is not to its taste");
+  check_refusal(dump_with({plugin_file("misbehave") + ":act=throw"}),
                 "plugin 'misbehave': this model is not to its taste");
   // Both are on in epoch 2 alone.
   check_refusal(dump_with({gain + ":to_epoch=3", gain + ":from_epoch=2"}),
@@ -320,7 +322,7 @@ TEST_CASE("A batch that is not finite is refused by its step; no room on stdout 
   for (const Words& command : {Words{"models"}, Words{"dump", "vit_tiny_28"}}) {
     CAPTURE(command.front());
     const Outcome full = rewire_command(command, "/dev/full");
-    CHECK(full.code == 1);
+    CHECK(full.code == 2);
     CHECK(full.err == "rewire: cannot write to stdout: No space left on device\n");
   }
 }

@@ -253,6 +253,39 @@ TEST_CASE("No room for a line of metrics: the run ends with whole lines and its 
   CHECK(rewire_command({"train", "--resume", run, "--quiet"}).err.empty());
 }
 
+TEST_CASE("A run that fails before it has anything to show leaves no folder; one that has says what to do") {
+  const TemporaryFolder folder;
+  const std::string run = folder.file("run"), whole = folder.file("whole");
+  REQUIRE(rewire_command(Words{"train"} + kRun + Words{"--out", whole, "--set", "train.log_every=1"}).code ==
+          0);
+  Outcome outcome;
+  {
+    const FileLimit limit(300);  // enough for a message
+    outcome = rewire_command(Words{"train"} + kRun + Words{"--out", run});
+  }
+  check_refusal(outcome, "cannot write " + run + "/recipe.toml: File too large");
+  CHECK_FALSE(fs::exists(run));
+  fs::create_directory(run);  // one that was there stays
+  {
+    const FileLimit limit(300);  // enough for a message
+    outcome = rewire_command(Words{"train"} + kRun + Words{"--out", run});
+  }
+  CHECK(outcome.code == 2);
+  CHECK(fs::is_empty(run));
+
+  {
+    const FileLimit limit(fs::file_size(whole + "/checkpoints/0001-00000008/weights.safetensors") - 1);
+    outcome = rewire_command(Words{"train"} + kRun + Words{"--out", run, "--set", "train.log_every=1"});
+  }
+  CHECK(outcome.code == 2);
+  CHECK_THAT(outcome.err,
+             REWIRE_CATCH_CONTAINS("rewire: step 8: cannot write " + run + "/checkpoints/.0001-00000008.") &&
+                 REWIRE_CATCH_CONTAINS(
+                     "File too large; no checkpoint had been written before: mend this and train again\n"));
+  CHECK(rewire_command({"train", "--resume", run, "--quiet"}).err.empty());
+  CHECK(read_text(run + "/weights.safetensors") == read_text(whole + "/weights.safetensors"));
+}
+
 TEST_CASE("A resume that cannot be is refused and changes nothing") {
   const TemporaryFolder folder;
   const std::string run = folder.file("run");

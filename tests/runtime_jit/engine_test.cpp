@@ -1,5 +1,6 @@
 // What the compiling engine promises beside right numbers: the same bits on any number of threads, memory
 // kept apart, plain errors.
+#include <algorithm>
 #include <cstring>
 
 #include "codegen/program.h"
@@ -14,6 +15,7 @@
 #include "runtime/train/program.h"
 #include "tests/support/catch.h"
 #include "tests/support/host_noise.h"
+#include "tests/support/message_of.h"
 
 using namespace rewire;
 using runtime::HostTensor;
@@ -109,6 +111,36 @@ TEST_CASE("buffers that live at one time never overlap in the plan, and the aren
     }
     if (gap == 0)
       CHECK(static_cast<double>(plan.arena_bytes) <= 1.1 * static_cast<double>(plan.live_peak_bytes));
+  }
+}
+
+TEST_CASE("a byte written behind a buffer is found, whichever buffer and byte") {
+  ir::Module module = small_vit(2);
+  module.functions = {module.function("grad")};
+  ir::PassContext context;
+  ir::run_pipeline(module, context);
+  const codegen::Program program = codegen::lower(module, module.functions.front());
+  const runtime::MemoryPlan plan = runtime::plan_memory(program, runtime::kGap);
+  const std::vector<runtime::MemoryGap> gaps = runtime::gaps_of(plan, runtime::kGap);
+  REQUIRE(gaps.size() > 10);
+  std::vector<std::byte> arena(static_cast<std::size_t>(plan.arena_bytes), std::byte{7});
+  for (const runtime::MemoryGap& gap : gaps)
+    std::fill_n(arena.begin() + gap.offset, runtime::kGap, std::byte{runtime::kGapByte});
+  CHECK_NOTHROW(runtime::check_gaps(program, plan, arena));
+  for (const runtime::MemoryGap& gap : gaps) {
+    for (const std::int64_t at : {std::int64_t{0}, runtime::kGap - 1}) {
+      std::byte& hit = arena[static_cast<std::size_t>(gap.offset + at)];
+      hit = std::byte{0};
+      const std::string message =
+          test::message_of<InternalError>([&] { runtime::check_gaps(program, plan, arena); });
+      // Buffers of different times may end at one place.
+      CHECK(std::ranges::any_of(gaps, [&](const runtime::MemoryGap& other) {
+        return other.offset <= gap.offset + at && gap.offset + at < other.offset + runtime::kGap &&
+               message ==
+                   "program 'grad' wrote past the end of buffer '" + program.buffers[other.buffer].name + "'";
+      }));
+      hit = std::byte{runtime::kGapByte};
+    }
   }
 }
 
