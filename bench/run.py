@@ -53,6 +53,18 @@ def busy_cores(seconds=1.0):
     return os.cpu_count() * (total - idle) / max(total, 1)
 
 
+def commit():
+    """Of the tree that was measured, with a + where it has other changes; "" outside a repository."""
+    def git(*words):
+        return subprocess.run(["git", "-C", str(HERE), *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+
+    try:
+        changes = git("status", "--porcelain", "--untracked-files=no")
+        return git("rev-parse", "--short=10", "HEAD").strip() + ("+" if changes else "")
+    except FileNotFoundError:
+        return ""
+
+
 def device_name(options):
     if options.device == "cpu":
         return cpu_name()
@@ -237,13 +249,31 @@ def run_case(options, model, batch):
         result["ratios"][f"rewire / floor, medians of one round, {residual}"] = statistics.median(
             r["step_ms"] / f["floor_median_ms"] for r, f in zip(steps, each))
         result["ratios"][f"every launch alone, its best / floor, {residual}"] = alone[residual] / floor
+    result["launches"] = launches
     if options.device == "cuda":
-        result["launches"] = launches
         for residual, each in launches.items():
             step = statistics.median(r["step_ms"] for r in ours[residual])
             result["ratios"][f"between launches, share of the step, {residual}"] = 1 - alone[residual] / step
             result["ratios"][f"row kernels / copy bandwidth, {residual}"] = row_kernels(each) / gpu_ceilings.copy_bandwidth()
     return result
+
+
+def launch_class(name):
+    if name.startswith("gemm"):
+        return "matrix products"
+    if "_attention" in name:
+        return "attention"
+    return "optimizer, gradient norm" if name.startswith("optimizer") else "rows, columns, maps"
+
+
+def by_class(launches):
+    """What a step is made of: (class, launches, ms, bytes, flops), the longest first."""
+    rows = {}
+    for launch in launches:
+        row = rows.setdefault(launch_class(launch["name"]), [0, 0.0, 0, 0])
+        for index, key in enumerate(("launches", "ms", "bytes", "flops")):
+            row[index] += launch[key]
+    return sorted(((name, *row) for name, row in rows.items()), key=lambda row: -row[2])
 
 
 def row_kernels(launches):
@@ -255,7 +285,7 @@ def row_kernels(launches):
 
 def markdown(result):
     where = result["device"] if "device" in result else f"{result['cpu']}, {result['threads']} threads"
-    lines = [f"# {where}, {result['date']}", ""]
+    lines = [f"# {where}, {result['date']}" + (f", commit {result['commit']}" if result["commit"] else ""), ""]
     for case in result["cases"]:
         lines += [f"## {case['model']}, batch {case['batch']}, {result['dtype']}", "",
                   "| | residual | step ms | rounds ms | images/s | peak MB |", "|---|---|---|---|---|---|"]
@@ -266,6 +296,19 @@ def markdown(result):
             lines.append(f"| floor | {residual} | {floor['floor_ms']:.1f} | GEMM {floor['gemm']['ms']:.1f}, "
                          f"{floor['kernels']['mb']:.0f} MB {floor['kernels']['ms']:.1f} | "
                          f"{case['batch'] / floor['floor_ms'] * 1e3:.0f} | |")
+        for residual, each in case["launches"].items():
+            step = next(c for c in case["contenders"] if c["name"] == "rewire" and c["residual"] == residual)
+            alone = case["launches_ms"][residual]
+            lines += ["", f"What a step is made of, {residual}; each launch alone, its best time:", "",
+                      "| | launches | ms | GB/s | GFLOP/s |", "|---|---|---|---|---|"]
+            lines += [f"| {name} | {count} | {ms:.1f} | {size / ms / 1e6:.1f} | {flops / ms / 1e6:.1f} |"
+                      for name, count, ms, size, flops in by_class(each)]
+            lines += [f"| all launches | {sum(l['launches'] for l in each)} | {alone:.1f} | | |",
+                      f"| the fastest round beyond them | | {step['fastest_round_ms'] - alone:.1f} | | |"]
+            about = step["about"]
+            if "cold_compile_s" in about:
+                lines += ["", *(f"Start-up, {residual}, {state}: compiling {about[f'{state}_compile_s']:.2f} s, the process with "
+                                f"two steps {about[f'{state}_process_s']:.2f} s." for state in ("cold", "warm"))]
         lines += ["", "| ratio (of step times, if not said otherwise) | |", "|---|---|"]
         lines += [f"| {name} | {value:.3f} |" for name, value in case["ratios"].items()]
         lines.append("")
@@ -306,7 +349,7 @@ def main():
     if options.device == "cpu" and options.busy[0] > 0.25:
         say(f"others keep {options.busy[0]:.1f} cores busy: no figure of this run is worth keeping")
     date = datetime.date.today().isoformat()
-    result = {"date": date, "cpu": cpu_name(), "threads": options.threads, "rounds": options.rounds,
+    result = {"date": date, "commit": commit(), "cpu": cpu_name(), "threads": options.threads, "rounds": options.rounds,
               "steps": options.steps, "dtype": options.dtype, "cases": []}
     if options.device == "cuda":
         result["device"] = device_name(options)
