@@ -1,6 +1,6 @@
-// The program: arguments in, an exit code out. 0: done. 2: what the user can mend (UserError). 1: the answer
-// is no (RuntimeFailure), or a fault of Rewire (InternalError). 128 + n: stopped by signal n, its work saved;
-// for SIGPIPE: stdout's reader has gone.
+// The program: arguments in, an exit code out. 0: done. 2: what the user can mend (UserError, OutOfMemory).
+// 1: the answer is no (RuntimeFailure), or a fault of Rewire (InternalError). 128 + n: stopped by signal n,
+// its work saved; for SIGPIPE: stdout's reader has gone.
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -57,6 +57,9 @@ int main(int argc, char** argv) {
   } catch (const rewire::cli::Stopped& stopped) {
     complain(stopped.what());
     return kStopped + stopped.signal();
+  } catch (const rewire::OutOfMemory& error) {
+    complain(error.what());
+    return kBadRequest;
   } catch (const rewire::RuntimeFailure& error) {
     complain(error.what());
     return kFailure;

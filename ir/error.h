@@ -21,10 +21,17 @@ class UserError : public std::runtime_error {
 };
 
 /// The request was met and the answer is no (`verify` found a wrong gradient), or it cannot be delivered
-/// (stdout is closed). Exit 1.
+/// (a library's call failed). Exit 1.
 class RuntimeFailure : public std::runtime_error {
  public:
   explicit RuntimeFailure(const std::string& message) : std::runtime_error(message) {}
+};
+
+/// A device has too little memory. Whoever only tries something out takes it as any failure; where it ends
+/// the request, its reader can mend it: exit 2.
+class OutOfMemory : public RuntimeFailure {
+ public:
+  explicit OutOfMemory(const std::string& message) : RuntimeFailure(message) {}
 };
 
 class InternalError : public std::logic_error {

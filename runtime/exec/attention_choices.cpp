@@ -70,10 +70,10 @@ class AttentionTrial {
 class AttentionBench {
  public:
   AttentionBench(const DeviceAttentionShape& shape, const codegen::cuda::DeviceTarget& target,
-                 const cuda::Stream& stream)
+                 const CompileOptions& compiling, const cuda::Stream& stream)
       : stream_(stream),
         trial_(shape, codegen::cuda::work_grain(target)),
-        kernels_(target, /*cache_directory=*/"", /*processes=*/1),
+        kernels_(target, compiling),
         timer_(stream, kToTimeAttention, 1 + kTimedEngines) {
     for (const codegen::Buffer& buffer : trial_.program().buffers) {
       memory_.emplace_back(buffer.type.bytes(), kToTimeAttention);
@@ -173,7 +173,7 @@ std::optional<Racer> engine_racer(AttentionBench& bench, std::size_t candidate,
 
 }  // namespace
 
-void choose_attention(DevicePrograms& device, Tuner& tuner) {
+void choose_attention(DevicePrograms& device, const CompileOptions& compiling, Tuner& tuner) {
   const std::vector<DeviceAttentionShape>& shapes = device.attention;
   const codegen::cuda::DeviceTarget target = target_of(device.context.facts());
   CudaLibraries& libraries = device.libraries;
@@ -201,7 +201,7 @@ void choose_attention(DevicePrograms& device, Tuner& tuner) {
       }
     };
     choice.racers = [&] {
-      const auto bench = std::make_shared<AttentionBench>(shape, target, device.stream);
+      const auto bench = std::make_shared<AttentionBench>(shape, target, compiling, device.stream);
       std::vector<Racer> racing = {bench->ours()};
       for (std::size_t i = 0; i < texts.size(); ++i) {
         if (auto racer = engine_racer(*bench, i + 1, shape, texts[i], libraries))
@@ -210,6 +210,7 @@ void choose_attention(DevicePrograms& device, Tuner& tuner) {
       for (Racer& racer : racing) racer.run = [bench, run = std::move(racer.run)] { return run(); };
       return racing;
     };
+    choice.keep_untimed = false;
     choice.budget_seconds = kAttentionSeconds - (tuner.seconds() - before);
     tuner.choose(choice);
   }
@@ -220,7 +221,7 @@ void choose_attention(DevicePrograms& device, Tuner& tuner) {
                           again));
   if (const int left = tuner.out_of_time() - untimed; left > 0)
     write_log(LogLevel::warning, fmt::format("{} of {} attention shapes were not timed within {} s: our "
-                                             "kernels compute them",
+                                             "kernels compute them this time",
                                              left, shapes.size(), kAttentionSeconds));
 }
 

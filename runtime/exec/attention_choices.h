@@ -4,15 +4,18 @@
 // takes them from the record.
 #pragma once
 
+#include "runtime/exec/cuda_kernels.h"
 #include "runtime/exec/device_programs.h"
 #include "runtime/exec/tuner.h"
 
 namespace rewire::runtime {
 
-/// Seconds that candidates of all shapes may run together; what is left then is ours, with a line in the log.
+/// Seconds that candidates of all shapes may run together; what is left then is ours this time, with a line
+/// in the log.
 inline constexpr double kAttentionSeconds = 4;
 
-/// On the device of the current context. Where cuDNN is missing, refuses or fails, ours is taken.
-void choose_attention(DevicePrograms& device, Tuner& tuner);
+/// On the device of the current context. Where cuDNN is missing, refuses or fails, ours is taken. Ours are
+/// compiled as `compiling` says.
+void choose_attention(DevicePrograms& device, const CompileOptions& compiling, Tuner& tuner);
 
 }  // namespace rewire::runtime

@@ -71,7 +71,7 @@ class CudaEngine final : public JitEngine {
         training_(training_functions(module)),
         context_(options.device),
         target_(target_of(context_.facts())),
-        kernels_(target_, options.cache_directory, options.compile_processes, options.choices),
+        kernels_(target_, options.compiling, options.choices),
         libraries_(ir::allows_tf32(module_), options.choices, options.device),
         state_(module_) {
     if (!options.overrides.empty()) replace_kernels();

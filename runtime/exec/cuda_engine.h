@@ -18,6 +18,7 @@
 #include "ir/module.h"
 #include "runtime/device/cuda/device.h"
 #include "runtime/exec/choice_record.h"
+#include "runtime/exec/cuda_kernels.h"
 #include "runtime/exec/engine.h"
 #include "runtime/exec/kernel_override.h"
 
@@ -25,9 +26,8 @@ namespace rewire::runtime {
 
 struct CudaEngineOptions {
   int device = 0;
-  std::string cache_directory;  // machine code on disk; "": none
-  int compile_processes = 1;    // that compile kernels; 1: this one
-  bool fuse = true;             // false: one kernel an op, for the differential tests
+  CompileOptions compiling;
+  bool fuse = true;  // false: one kernel an op, for the differential tests
   /// The algorithms of matrix products and the schedules of kernels; of those that are not in it, cuBLASLt's
   /// first and the cost model's.
   ChoiceRecord choices;

@@ -71,14 +71,14 @@ std::string schedule_key(const codegen::KernelLaunch& launch, const codegen::cud
   return key + ' ' + codegen::hash_text(codegen::cuda::text_key(launch));
 }
 
-CudaKernels::CudaKernels(const codegen::cuda::DeviceTarget& target, const std::string& cache_directory,
-                         int processes, ChoiceRecord choices)
+CudaKernels::CudaKernels(const codegen::cuda::DeviceTarget& target, const CompileOptions& compiling,
+                         ChoiceRecord choices)
     : target_(target),
-      processes_(processes),
+      processes_(compiling.processes),
       identity_(fmt::format("{}, prelude {}\n", codegen::cuda::cubin_identity(target.arch),
                             codegen::hash_text(codegen::cuda::prelude()))),
       choices_(std::move(choices)) {
-  if (!cache_directory.empty()) cache_.emplace(cache_directory);
+  if (!compiling.cache_directory.empty()) cache_.emplace(compiling.cache_directory);
 }
 
 std::optional<codegen::cuda::Schedule> CudaKernels::recorded(const codegen::KernelLaunch& launch,

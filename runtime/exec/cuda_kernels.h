@@ -18,6 +18,12 @@
 
 namespace rewire::runtime {
 
+/// Where and how kernels are compiled.
+struct CompileOptions {
+  std::string cache_directory;  // of machine code, which the next engine finds there; "": nothing is kept
+  int processes = 1;            // that compile; 1: this one
+};
+
 struct CudaKernel {
   std::string name;
   void* function = nullptr;
@@ -31,10 +37,9 @@ std::string schedule_key(const codegen::KernelLaunch& launch, const codegen::cud
 
 class CudaKernels {
  public:
-  /// `cache_directory` "": nothing is kept. `processes` compile. `choices`: the schedules that were chosen; a
-  /// kernel that has none there, or one that does not fit it, takes the cost model's. UserError if NVRTC is
-  /// missing.
-  CudaKernels(const codegen::cuda::DeviceTarget& target, const std::string& cache_directory, int processes,
+  /// `choices`: the schedules that were chosen; a kernel that has none there, or one that does not fit it,
+  /// takes the cost model's. UserError if NVRTC is missing.
+  CudaKernels(const codegen::cuda::DeviceTarget& target, const CompileOptions& compiling,
               ChoiceRecord choices = {});
 
   /// These kernels in place of those of their names among `launches`, the first of each, with the cost

@@ -18,10 +18,9 @@ constexpr const char* kTrialPurpose = "to time a trial";
 
 class DeviceTrial {
  public:
-  DeviceTrial(const ir::Module& module, const ChoiceRecord& choices, const std::string& cache_directory,
-              int processes)
+  DeviceTrial(const ir::Module& module, const ChoiceRecord& choices, const CompileOptions& compiling)
       : target_(target_of(context_.facts())),
-        kernels_(target_, cache_directory, processes, choices),
+        kernels_(target_, compiling, choices),
         libraries_(ir::allows_tf32(module), choices),
         program_(lower_for_device(module, module.function("trial"), {target_}, libraries_), kernels_,
                  libraries_, stream_, /*gap=*/0),
@@ -68,8 +67,8 @@ class DeviceTrial {
 }  // namespace
 
 Trial make_device_trial(const ir::Module& module, const ChoiceRecord& choices,
-                        const std::string& cache_directory, int processes) {
-  const auto trial = std::make_shared<DeviceTrial>(module, choices, cache_directory, processes);
+                        const CompileOptions& compiling) {
+  const auto trial = std::make_shared<DeviceTrial>(module, choices, compiling);
   return [trial] { return trial->time(); };
 }
 

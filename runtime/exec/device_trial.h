@@ -2,17 +2,16 @@
 // of it is on the host, and its launches are timed as one graph (device_timing.h).
 #pragma once
 
-#include <string>
-
 #include "ir/module.h"
 #include "runtime/exec/choice_record.h"
+#include "runtime/exec/cuda_kernels.h"
 #include "runtime/exec/tuner.h"
 
 namespace rewire::runtime {
 
-/// The module must be verified. `cache_directory` and `processes` as CudaKernels has them. RuntimeFailure
-/// where the driver fails, out of memory included; then and later.
+/// The module must be verified. RuntimeFailure where the driver fails, out of memory included; then and
+/// later.
 Trial make_device_trial(const ir::Module& module, const ChoiceRecord& choices,
-                        const std::string& cache_directory, int processes);
+                        const CompileOptions& compiling);
 
 }  // namespace rewire::runtime

@@ -16,8 +16,8 @@
 
 namespace rewire::runtime {
 
-/// Seconds that candidates of all epilogues may take together, made and run; what is left then is cuBLASLt's
-/// this time, with a line in the log.
+/// Seconds that candidates of all epilogues may run together; what is left then is cuBLASLt's this time, with
+/// a line in the log.
 inline constexpr double kEpilogueSeconds = 4;
 
 /// How many of those that cuBLASLt refuses were recorded as its own, with a warning in the log: our kernels

@@ -60,6 +60,10 @@ std::unique_ptr<JitEngine> make_jit(const ir::Module& module, int threads, const
   return make_jit_engine(module, options);
 }
 
+CompileOptions compiling() {
+  return {usable_cache(), compile_processes()};
+}
+
 /// Never released: libraries keep what they loaded into a context while engines come and go, and when the
 /// process ends the driver may be gone before us.
 void hold_context() {
@@ -70,8 +74,7 @@ void hold_context() {
 std::unique_ptr<JitEngine> make_cuda(const ir::Module& module, int /*threads*/, const ChoiceRecord& choices,
                                      const std::vector<KernelOverride>& overrides) {
   CudaEngineOptions options;
-  options.cache_directory = usable_cache();
-  options.compile_processes = compile_processes();
+  options.compiling = compiling();
   options.choices = choices;
   options.overrides = overrides;
   options.check_memory = kCheckMemory;
@@ -93,7 +96,7 @@ Trial make_jit_trial(const ir::Module& module, const ChoiceRecord& choices) {
 }
 
 Trial make_cuda_trial(const ir::Module& module, const ChoiceRecord& choices) {
-  return make_device_trial(module, choices, usable_cache(), compile_processes());
+  return make_device_trial(module, choices, compiling());
 }
 
 EngineFacts cpu_facts() {
@@ -124,9 +127,9 @@ void choose_on_device(const ir::Module& module, const std::vector<std::string>& 
     programs.reset();
     programs.emplace(module, functions, tuner.record());
   }
-  choose_attention(*programs, tuner);
+  choose_attention(*programs, compiling(), tuner);
   choose_algorithms(*programs, tuner);
-  choose_schedules(*programs, {usable_cache(), compile_processes()}, tuner);
+  choose_schedules(*programs, compiling(), tuner);
 }
 
 struct EngineRow {

@@ -145,8 +145,7 @@ std::vector<Question> questions_of(const std::vector<Program>& programs, const D
 /// Machine code of every candidate of some choices.
 class Candidates {
  public:
-  Candidates(const DeviceTarget& target, const TileChoiceOptions& options)
-      : kernels_(target, options.cache_directory, options.compile_processes) {}
+  Candidates(const DeviceTarget& target, const CompileOptions& compiling) : kernels_(target, compiling) {}
 
   void add(const KernelLaunch& launch, const std::vector<std::string>& schedules) {
     for (const CudaKernels::Scheduled& one : scheduled(launch, schedules)) wanted_.push_back(one);
@@ -191,9 +190,9 @@ std::vector<Racer> racers_of(const Question& question, const std::vector<std::st
 
 }  // namespace
 
-void choose_schedules(DevicePrograms& device, const TileChoiceOptions& options, Tuner& tuner) {
+void choose_schedules(DevicePrograms& device, const CompileOptions& compiling, Tuner& tuner) {
   const DeviceTarget target = target_of(device.context.facts());
-  Candidates candidates(target, options);
+  Candidates candidates(target, compiling);
   const std::vector<Question> questions = questions_of(device.programs, target);
   std::vector<TimedChoice> choices;
   for (const Question& question : questions) {

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "runtime/exec/cuda_kernels.h"
 #include "runtime/exec/device_programs.h"
 #include "runtime/exec/tuner.h"
 
@@ -14,13 +15,8 @@ namespace rewire::runtime {
 /// process, with a line in the log.
 inline constexpr double kTileSeconds = 10;
 
-struct TileChoiceOptions {
-  std::string cache_directory;  // of machine code: an engine finds what was compiled here
-  int compile_processes = 1;
-};
-
 /// Kernels that count little are asked only where their answer was given. Where the clock may not be asked,
 /// the model's answers stand in the record all the same: a run that goes on has none to make.
-void choose_schedules(DevicePrograms& device, const TileChoiceOptions& options, Tuner& tuner);
+void choose_schedules(DevicePrograms& device, const CompileOptions& compiling, Tuner& tuner);
 
 }  // namespace rewire::runtime

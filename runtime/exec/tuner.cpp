@@ -82,9 +82,7 @@ MadeChoice Tuner::make(const TimedChoice& choice) {
   const std::unique_ptr<ChoiceCache::Lock> lock = cache_.lock();
   if (lock == nullptr) return modelled;
   if (const std::optional<MadeChoice> found = kept(choice)) return *found;  // by whom we waited for
-  const double start = now();
   MadeChoice made = time(choice);
-  seconds_ += now() - start;
   if (made.by == kByModel && !choice.keep_untimed) return made;
   // An answer that cannot be kept would be another one the next time.
   return cache_.store(made) ? made : modelled;
@@ -119,7 +117,10 @@ MadeChoice Tuner::time(TimedChoice choice) {
     ++timed_;
     racing = choice.racers();
   }
-  if (racing.empty() || !race(racing, [this] { return now(); }, choice.budget_seconds)) {
+  const double start = now();
+  const bool raced = !racing.empty() && race(racing, [this] { return now(); }, choice.budget_seconds);
+  seconds_ += now() - start;
+  if (!raced) {
     ++out_of_time_;
     return made;
   }

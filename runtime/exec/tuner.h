@@ -81,7 +81,7 @@ class Tuner final : public ir::Chooser {
   /// For how many of them candidates were run, here and now.
   int timed() const { return timed_; }
   /// How many the cost model decided for want of time, before or after candidates were run; and the seconds
-  /// that making and running candidates took.
+  /// that running candidates took: making them comes beside.
   int out_of_time() const { return out_of_time_; }
   double seconds() const { return seconds_; }
   /// How many recorded answers were not accepted.

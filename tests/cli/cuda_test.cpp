@@ -296,6 +296,22 @@ TEST_CASE("a call that fails ends training with its name and exit code 1") {
   CHECK_THAT(failed.err, REWIRE_CATCH_CONTAINS("cuGraphLaunch of 'step': CUDA_ERROR_LAUNCH_FAILED"));
 }
 
+TEST_CASE("a device with too little memory is a request to mend, and leaves no run behind") {
+  for (const char* allocation : {"1", "2", "3", "4"}) {
+    CAPTURE(allocation);
+    const TemporaryFolder folder;
+    const Outcome failed =
+        on_fake(Words{"train"} + kRun + kUntimed + kCuda + Words{"--out", folder.file("run")},
+                {std::string("REWIRE_FAKE_CUDA_FAIL=cuMemAlloc_v2:") + allocation + ":2"});
+    CHECK(failed.code == 2);
+    CHECK_THAT(failed.err,
+               REWIRE_CATCH_CONTAINS("rewire: cuMemAlloc of ") &&
+                   REWIRE_CATCH_CONTAINS("CUDA_ERROR_OUT_OF_MEMORY (out of memory); use a smaller "
+                                         "train.batch, or end what else uses the device\n"));
+    CHECK(folder.entries() == 0);
+  }
+}
+
 TEST_CASE("kernels are compiled by worker processes, and a kernel that brings them down is named") {
   const TemporaryFolder cache;
   const Words bench = Words{"bench", "--json", "--steps", "1", "--batch", "2"} + kModel + kUntimed + kCuda;

@@ -44,7 +44,7 @@ TunerOptions options(const std::string& folder) {
   return timing_in(folder,
                    [](const ir::Module& module, const std::vector<std::string>& functions, Tuner& tuner) {
                      DevicePrograms programs(module, functions, tuner.record());
-                     choose_attention(programs, tuner);
+                     choose_attention(programs, {}, tuner);
                      choose_algorithms(programs, tuner);
                    });
 }

@@ -159,7 +159,7 @@ TEST_CASE("waiting and allocating while a stream is captured are errors, and end
 TEST_CASE("an error has the call's name, the driver's words, what it was for and a way out") {
   const NothingLost lost_nothing;
   const Context context;
-  CHECK(test::message_of<RuntimeFailure>(
+  CHECK(test::message_of<OutOfMemory>(
             [] { const DeviceMemory much(std::int64_t{6} << 30, "the arena of program 'step'"); }) ==
         "cuMemAlloc of 6.44 GB for the arena of program 'step': CUDA_ERROR_OUT_OF_MEMORY (out of memory); "
         "use a smaller "

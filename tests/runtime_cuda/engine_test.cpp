@@ -284,7 +284,7 @@ TEST_CASE("kernels of one structure are compiled once, and not again by another 
   const test::TemporaryFolder folder;
   const ir::Module module = example();
   CudaEngineOptions options;
-  options.cache_directory = (folder.path() / "rewire").string();
+  options.compiling.cache_directory = (folder.path() / "rewire").string();
   std::vector<TensorMap> first;
   for (int run = 0; run < 2; ++run) {
     const Clean clean;

@@ -75,7 +75,7 @@ ChoiceRecord choose(Tuner& tuner) {
 TensorMap run(const ChoiceRecord& choices, const std::string& folder = "") {
   CudaEngineOptions engine_options;
   engine_options.choices = choices;
-  engine_options.cache_directory = folder;
+  engine_options.compiling.cache_directory = folder;
   const auto engine = make_cuda_engine(example(), engine_options);
   for (const char* name : {"u", "v", "w"}) engine->write_state(name, testing::noise({kWidth}, 3));
   TensorMap inputs;

@@ -28,7 +28,7 @@ inline TunerOptions timing_in(
 }
 
 inline Trial device_trial(const ir::Module& module, const ChoiceRecord& choices) {
-  return make_device_trial(module, choices, "", 1);
+  return make_device_trial(module, choices, {});
 }
 
 }  // namespace rewire::runtime

@@ -45,7 +45,9 @@ std::string find_problem() {
 }  // namespace
 
 void driver_failure(std::string_view symbol, int status, std::string_view purpose) {
-  throw RuntimeFailure(failure_text(symbol, status, purpose));
+  const std::string text = failure_text(symbol, status, purpose);
+  if (status == kOutOfMemory) throw OutOfMemory(text);
+  throw RuntimeFailure(text);
 }
 
 void log_driver_failure(std::string_view symbol, int status, std::string_view purpose) {

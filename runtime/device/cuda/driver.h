@@ -30,7 +30,8 @@ class DriverCall<int(Parameters...)> {
     library.find(function_, symbol);
   }
 
-  /// RuntimeFailure unless it succeeds; `purpose` goes on after the function's name: "of 4 kB for the state".
+  /// RuntimeFailure (OutOfMemory for want of that) unless it succeeds; `purpose` goes on after the function's
+  /// name: "of 4 kB for the state".
   void operator()(std::string_view purpose, Parameters... arguments) const {
     if (const int status = function_(arguments...); status != 0) driver_failure(symbol_, status, purpose);
   }
