@@ -5,15 +5,39 @@
 #include <spawn.h>
 #include <sys/wait.h>
 
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
+#include <thread>
 
 #include "tests/support/temporary_folder.h"
 
 extern char** environ;
 
 namespace rewire::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::size_t metrics_lines(const std::string& run) {
+  return static_cast<std::size_t>(std::ranges::count(read_text(run + "/metrics.jsonl"), '\n'));
+}
+
+/// Waits until the run has written so many lines of metrics, or has ended.
+void await_lines(const RunningCommand& command, const std::string& run, std::size_t lines) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+  while (metrics_lines(run) < lines && command.running()) {
+    if (std::chrono::steady_clock::now() > deadline)
+      throw std::runtime_error("the run has not written " + std::to_string(lines) +
+                               " lines of metrics in two minutes");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+}  // namespace
 
 std::string read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -89,6 +113,29 @@ Outcome RunningCommand::wait() {
 
 Outcome rewire_command(const std::vector<std::string>& arguments, const std::string& standard_output) {
   return RunningCommand(arguments, {}, standard_output).wait();
+}
+
+Outcome interrupted(const std::vector<std::string>& arguments, const std::string& run,
+                    const Interruption& interruption, const std::vector<std::string>& environment) {
+  constexpr int kAttempts = 20;
+  const TemporaryFolder folder;
+  const std::string before = folder.file("before");
+  if (fs::exists(run)) fs::copy(run, before, fs::copy_options::recursive);
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    RunningCommand command(arguments, environment);
+    await_lines(command, run, interruption.lines);
+    command.signal(interruption.signal);
+    Outcome outcome = command.wait();
+    const bool complete = fs::exists(run + "/weights.safetensors");
+    if (!complete && outcome.code != 128 + interruption.signal)
+      throw std::runtime_error("the run ended with exit code " + std::to_string(outcome.code) + ": " +
+                               outcome.err);
+    if (!complete && metrics_lines(run) < interruption.before) return outcome;
+    fs::remove_all(run);
+    if (fs::exists(before)) fs::copy(before, run, fs::copy_options::recursive);
+  }
+  throw std::runtime_error("each of " + std::to_string(kAttempts) + " runs in " + run +
+                           " was too far when the signal came");
 }
 
 }  // namespace rewire::test

@@ -36,6 +36,18 @@ class RunningCommand {
   int child_ = -1;
 };
 
+/// A signal to a training: once it has written `lines` lines of metrics, before it has `before`.
+struct Interruption {
+  int signal = 0;
+  std::size_t lines = 0, before = static_cast<std::size_t>(-1);
+};
+
+/// Trains in the folder `run` by `arguments` until the signal ends it. A short run may be too far, or
+/// complete, when the signal comes: then its folder is made again what it was, and it is begun anew. Throws
+/// where it ends by itself otherwise, does not get as far, or is too far each time.
+Outcome interrupted(const std::vector<std::string>& arguments, const std::string& run,
+                    const Interruption& interruption, const std::vector<std::string>& environment = {});
+
 std::string read_text(const std::string& path);
 void write_text(const std::string& path, const std::string& text);
 

@@ -4,11 +4,9 @@
 #include <sys/resource.h>
 #include <algorithm>
 
-#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <thread>
 
 #include "runtime/io/safetensors.h"
 #include "tests/cli/fixture.h"
@@ -56,17 +54,6 @@ std::vector<Json> timeless(std::vector<Json> lines) {
 
 std::size_t entries(const std::string& folder) {
   return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), {}));
-}
-
-/// Waits until the run has written `lines` lines of metrics.
-void await_lines(const RunningCommand& command, const std::string& run, std::size_t lines) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
-  while (command.running() && std::chrono::steady_clock::now() < deadline) {
-    const std::string text = fs::exists(run + "/metrics.jsonl") ? read_text(run + "/metrics.jsonl") : "";
-    if (static_cast<std::size_t>(std::ranges::count(text, '\n')) >= lines) return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  FAIL("the run ended, or did not get as far as " << lines << " lines of metrics");
 }
 
 /// Trained once without a stop: what every other way must come to.
@@ -143,13 +130,10 @@ TEST_CASE("kill -9 in mid-epoch, the kernel cache deleted: --resume comes to the
     const TemporaryFolder folder;
     const std::string run = folder.file("killed");
     const std::string cache = folder.file("cache");
-    {
-      RunningCommand command(train(kRun, run, {"--set", std::string("train.checkpoint_every=") + every}),
-                             {"XDG_CACHE_HOME=" + cache});
-      await_lines(command, run, 11);  // after step 180, in the second epoch
-      command.signal(SIGKILL);
-      CHECK(command.wait().code == 128 + SIGKILL);
-    }
+    // In the second epoch, after step 180.
+    REQUIRE(interrupted(train(kRun, run, {"--set", std::string("train.checkpoint_every=") + every}), run,
+                        {SIGKILL, 11, 18}, {"XDG_CACHE_HOME=" + cache})
+                .code == 128 + SIGKILL);
     REQUIRE_FALSE(fs::exists(run + "/weights.safetensors"));
     CHECK(fs::remove_all(cache) > 1);
     const Outcome resumed = RunningCommand({"train", "--resume", run, "--quiet", "--set", "data.threads=2",
@@ -164,22 +148,13 @@ TEST_CASE("kill -9 in mid-epoch, the kernel cache deleted: --resume comes to the
 TEST_CASE("SIGINT and SIGTERM save and exit; --resume goes on, as often as it takes") {
   const TemporaryFolder folder;
   const std::string run = folder.file("stopped");
-  {
-    RunningCommand command(train(kRun, run));
-    await_lines(command, run, 1);
-    command.signal(SIGINT);
-    const Outcome outcome = command.wait();
-    CHECK(outcome.code == 128 + SIGINT);
-    CHECK_THAT(outcome.err, REWIRE_CATCH_CONTAINS("rewire: stopped by signal 2 after step ") &&
-                                REWIRE_CATCH_CONTAINS("; rewire train --resume " + run + " goes on\n"));
-  }
+  const Outcome stopped = interrupted(train(kRun, run), run, {SIGINT, 1, 11});
+  CHECK(stopped.code == 128 + SIGINT);
+  CHECK_THAT(stopped.err, REWIRE_CATCH_CONTAINS("rewire: stopped by signal 2 after step ") &&
+                              REWIRE_CATCH_CONTAINS("; rewire train --resume " + run + " goes on\n"));
   CHECK(entries(run + "/checkpoints") >= 1);
-  {
-    RunningCommand command({"train", "--resume", run, "--quiet", "--set", "train.threads=1"});
-    await_lines(command, run, 11);
-    command.signal(SIGTERM);
-    CHECK(command.wait().code == 128 + SIGTERM);
-  }
+  REQUIRE(interrupted({"train", "--resume", run, "--quiet", "--set", "train.threads=1"}, run, {SIGTERM, 11})
+              .code == 128 + SIGTERM);
   CHECK(rewire_command({"train", "--resume", run, "--quiet"}).err.empty());
   check_same_run(run);
   // A complete run is complete: once more changes nothing.
@@ -194,12 +169,7 @@ TEST_CASE("Accumulated batches resume to the same bits") {
   CHECK(rewire_command(train(accumulated, whole)).err.empty());
   CHECK(metrics(whole).back().at("step") ==
         74);  // two epochs of 150 batches: 37 steps each, 2 batches left over
-  {
-    RunningCommand command(train(accumulated, run));
-    await_lines(command, run, 3);
-    command.signal(SIGTERM);
-    CHECK(command.wait().code == 128 + SIGTERM);
-  }
+  REQUIRE(interrupted(train(accumulated, run), run, {SIGTERM, 3}).code == 128 + SIGTERM);
   CHECK(rewire_command({"train", "--resume", run, "--quiet"}).err.empty());
   CHECK(read_text(run + "/weights.safetensors") == read_text(whole + "/weights.safetensors"));
   CHECK(timeless(metrics(run)) == timeless(metrics(whole)));
@@ -210,12 +180,7 @@ TEST_CASE("A run in bf16 keeps f32 weights, resumes to the same bits, and is eva
   const Words narrow = kRun + Words{"--set", "train.dtype=bf16", "--set", "train.stream_dtype=bf16"};
   const std::string whole = folder.file("whole"), run = folder.file("stopped");
   CHECK(rewire_command(train(narrow, whole)).err.empty());
-  {
-    RunningCommand command(train(narrow, run));
-    await_lines(command, run, 3);
-    command.signal(SIGTERM);
-    CHECK(command.wait().code == 128 + SIGTERM);
-  }
+  REQUIRE(interrupted(train(narrow, run), run, {SIGTERM, 3}).code == 128 + SIGTERM);
   CHECK(rewire_command({"train", "--resume", run, "--quiet", "--set", "train.threads=1"}).err.empty());
   CHECK(read_text(run + "/weights.safetensors") == read_text(whole + "/weights.safetensors"));
   CHECK(timeless(metrics(run)) == timeless(metrics(whole)));
@@ -245,12 +210,7 @@ TEST_CASE("A plugin that is switched on at an epoch has its parameters from the 
   const std::vector<Json> with = timeless(metrics(whole)), without = timeless(metrics(whole_run()));
   for (std::size_t i = 0; i < 9; ++i) CHECK(with[i] == without[i]);
   CHECK(with[9] != without[9]);
-  {
-    RunningCommand command(train(switched, run));
-    await_lines(command, run, 11);
-    command.signal(SIGKILL);
-    command.wait();
-  }
+  REQUIRE(interrupted(train(switched, run), run, {SIGKILL, 11, 18}).code == 128 + SIGKILL);
   CHECK(rewire_command({"train", "--resume", run, "--quiet"}).err.empty());
   CHECK(read_text(run + "/weights.safetensors") == read_text(whole + "/weights.safetensors"));
   // What the optimizer remembers is kept or forgotten at the switch.
@@ -281,12 +241,8 @@ TEST_CASE(
     if (i >= 18) CHECK(back[i] != first[i]);
   }
   const std::string run = folder.file("stopped");
-  {
-    RunningCommand command(train(three, run, off_and_on));
-    await_lines(command, run, 20);  // after the second switch
-    command.signal(SIGKILL);
-    command.wait();
-  }
+  // After the second switch.
+  REQUIRE(interrupted(train(three, run, off_and_on), run, {SIGKILL, 19, 27}).code == 128 + SIGKILL);
   CHECK(rewire_command({"train", "--resume", run, "--quiet"}).err.empty());
   CHECK(read_text(run + "/weights.safetensors") == read_text(both + "/weights.safetensors"));
 }
@@ -294,13 +250,10 @@ TEST_CASE(
 TEST_CASE("eval sees the network as it was when the run was stopped") {
   const TemporaryFolder folder;
   const std::string run = folder.file("run");
-  {
-    RunningCommand command(train(
-        kRun, run, {"--plugin", plugin_file("gain") + ":factor=9,from_epoch=2", "--set", "train.epochs=3"}));
-    await_lines(command, run, 10);  // in the second epoch; the plugin comes with the third
-    command.signal(SIGKILL);
-    command.wait();
-  }
+  const Words late = train(
+      kRun, run, {"--plugin", plugin_file("gain") + ":factor=9,from_epoch=2", "--set", "train.epochs=3"});
+  // In the second epoch; the plugin comes with the third.
+  REQUIRE(interrupted(late, run, {SIGKILL, 10, 18}).code == 128 + SIGKILL);
   const Outcome eval = rewire_command({"eval", run, "--json", "--quiet"});
   CHECK(Json::parse(eval.out).at("loss") == metrics(run)[8].at("loss"));
   const Outcome later = rewire_command({"eval", run, "--json", "--quiet", "--epoch", "2"});
