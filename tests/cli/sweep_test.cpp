@@ -37,11 +37,18 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(at, from.size(), to);
 }
 
-bool exists_within_a_minute(const std::string& path) {
+template <class Condition>
+bool within_a_minute(Condition condition) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!fs::exists(path) && std::chrono::steady_clock::now() < deadline)
+  while (!condition() && std::chrono::steady_clock::now() < deadline)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return fs::exists(path);
+  return condition();
+}
+
+std::size_t checkpoints(const std::string& run) {
+  const std::string folder = run + "/checkpoints";
+  if (!fs::exists(folder)) return 0;
+  return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), {}));
 }
 
 TEST_CASE("A sweep trains every combination, and a second call finds nothing left to do") {
@@ -97,26 +104,36 @@ TEST_CASE("A sweep trains every combination, and a second call finds nothing lef
 TEST_CASE("Ctrl-C saves the run under way, kill -9 loses no finished one, and both go on to the same bits") {
   const TemporaryFolder folder;
   const std::string file = folder.file("s.toml"), out = folder.file("out"), whole = folder.file("whole");
-  write_text(file, replaced(tiny_sweep("\"none\""), "train.epochs = 4", "train.epochs = 40"));
+  // Long enough that each signal comes in the middle of a run, however late.
+  const std::string longer =
+      replaced(tiny_sweep("\"none\""), "train.epochs = 4", "train.epochs = 20\ntrain.keep = 100");
+  write_text(file, replaced(longer, "data.count = 203", "data.count = 1603"));
   CHECK(sweep(file, whole).code == 0);
+  const std::string first = out + "/runs/none-s0", second = out + "/runs/none-s1";
   {
     RunningCommand command({"sweep", file, "--out", out, "--quiet"});
-    REQUIRE(exists_within_a_minute(out + "/runs/none-s0/checkpoints/0002-00000050"));
+    REQUIRE(within_a_minute([&] { return checkpoints(first) >= 2; }));
     command.signal(SIGINT);
     const Outcome stopped = command.wait();
     CHECK(stopped.code == 128 + SIGINT);
     CHECK(stopped.err == "rewire: stopped by signal 2; the same command goes on\n");
     CHECK_THAT(stopped.out, REWIRE_CATCH_CONTAINS("none     0 of 2  "));
   }
-  CHECK_FALSE(fs::exists(out + "/runs/none-s0/weights.safetensors"));
-  CHECK_FALSE(fs::exists(out + "/runs/none-s1"));
+  CHECK_FALSE(fs::exists(first + "/weights.safetensors"));
+  CHECK_FALSE(fs::exists(second));
   {
+    const std::size_t before = checkpoints(first);
     RunningCommand command({"sweep", file, "--out", out, "--quiet"});
-    REQUIRE(exists_within_a_minute(out + "/runs/none-s1/checkpoints/0002-00000050"));
+    REQUIRE(within_a_minute([&] { return checkpoints(first) > before; }));
+    command.signal(SIGSTOP);  // it keeps its lock, and cannot come to its end meanwhile
     CHECK_THAT(sweep(file, out).err, REWIRE_CATCH_CONTAINS("another sweep is at work in " + out));
+    command.signal(SIGCONT);
+    REQUIRE(within_a_minute([&] { return checkpoints(second) >= 2; }));
     command.signal(SIGKILL);
     CHECK(command.wait().code == 128 + SIGKILL);
   }
+  CHECK(fs::exists(first + "/weights.safetensors"));
+  CHECK_FALSE(fs::exists(second + "/weights.safetensors"));
   // The run that the killed sweep had begun is told to stop; it saves, and lets go of its folder.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   Outcome last = sweep(file, out);
