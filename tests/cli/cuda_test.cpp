@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "runtime/exec/cuda_kernels.h"
 #include "runtime/io/npy.h"
 #include "runtime/io/safetensors.h"
 #include "tests/cli/fixture.h"
@@ -56,7 +57,7 @@ TEST_CASE("run, grad, step and verify on a GPU give what they give on the CPU") 
     const Outcome cpu = rewire_command(command + Words{"--output", place.file("cpu" + output)});
     const Outcome gpu = on_fake(command + kCuda + Words{"--output", place.file("gpu" + output)});
     CHECK(cpu.code == 0);
-    CHECK(gpu.err == cpu.err);
+    CHECK(without_progress(gpu.err) == cpu.err);
     CHECK(gpu.code == 0);
     return std::pair(cpu.out, gpu.out);
   };
@@ -275,12 +276,12 @@ TEST_CASE("long Fourier transforms are cuFFT's, and the host's with one line whe
   CHECK(cpu.code == 0);
   const Outcome there = outcome("gpu.npy", kCuda, {});
   CHECK(there.code == 0);
-  CHECK(there.err == cpu.err);
+  CHECK(without_progress(there.err) == cpu.err);
   const Outcome missing = outcome("host.npy", kCuda, {"REWIRE_CUFFT=/nowhere/libcufft.so"});
   CHECK(missing.code == 0);
   CHECK_THAT(missing.err, REWIRE_CATCH_CONTAINS("REWIRE_CUFFT is '/nowhere/libcufft.so'") &&
                               REWIRE_CATCH_CONTAINS("the host's beyond"));
-  CHECK(std::ranges::count(missing.err, '\n') == std::ranges::count(cpu.err, '\n') + 1);
+  CHECK(std::ranges::count(without_progress(missing.err), '\n') == std::ranges::count(cpu.err, '\n') + 1);
   for (const char* output : {"gpu.npy", "host.npy"}) {
     CAPTURE(output);
     CHECK(relative_difference(runtime::read_npy(folder.file(output)),
@@ -315,12 +316,16 @@ TEST_CASE("a device with too little memory is a request to mend, and leaves no r
 TEST_CASE("kernels are compiled by worker processes, and a kernel that brings them down is named") {
   const TemporaryFolder cache;
   const Words bench = Words{"bench", "--json", "--steps", "1", "--batch", "2"} + kModel + kUntimed + kCuda;
-  const Outcome down = on_fake(
-      bench, {"XDG_CACHE_HOME=" + cache.file("down"), "REWIRE_FAKE_CUDA_FAIL=nvrtcCompileProgram:1:-6"});
-  CHECK(down.code == 1);
-  CHECK_THAT(down.err, REWIRE_CATCH_CONTAINS("rewire: the NVRTC worker that compiled kernel '"));
-  CHECK_THAT(down.err,
-             REWIRE_CATCH_CONTAINS("was ended by signal 6 (Aborted): fake CUDA: nvrtcCompileProgram "));
+  if (runtime::compile_processes() == 1) {
+    WARN("not run: where one core or little memory is free, rewire compiles by itself");
+  } else {
+    const Outcome down = on_fake(
+        bench, {"XDG_CACHE_HOME=" + cache.file("down"), "REWIRE_FAKE_CUDA_FAIL=nvrtcCompileProgram:1:-6"});
+    CHECK(down.code == 1);
+    CHECK_THAT(down.err, REWIRE_CATCH_CONTAINS("rewire: the NVRTC worker that compiled kernel '"));
+    CHECK_THAT(down.err,
+               REWIRE_CATCH_CONTAINS("was ended by signal 6 (Aborted): fake CUDA: nvrtcCompileProgram "));
+  }
   // Quiet: on a slow machine the log says how far compiling has come.
   const Outcome good = on_fake(bench + Words{"--quiet"}, {"XDG_CACHE_HOME=" + cache.file("good")});
   INFO(good.err);

@@ -1,6 +1,7 @@
 #include "tests/cli/fixture.h"
 
 #include <cmath>
+#include <regex>
 #include <stdexcept>
 
 #include "runtime/io/npy.h"
@@ -16,6 +17,11 @@ runtime::HostTensor classes(const ir::Shape& shape) {
 }
 
 }  // namespace
+
+std::string without_progress(const std::string& err) {
+  static const std::regex progress("rewire: info: \\d+ of \\d+ kernels compiled in [^\n]*\n");
+  return std::regex_replace(err, progress, "");
+}
 
 runtime::HostTensor floats(const ir::Shape& shape) {
   runtime::HostTensor tensor({ir::DType::f32, shape});

@@ -45,6 +45,9 @@ class Workplace {
   TemporaryFolder folder_;
 };
 
+/// What a command wrote on stderr, but for the lines in which a slow machine says how far compiling has come.
+std::string without_progress(const std::string& err);
+
 /// Values without pattern in [-1, 1].
 runtime::HostTensor floats(const ir::Shape& shape);
 

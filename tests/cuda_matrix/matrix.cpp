@@ -1,8 +1,8 @@
 // Every kernel of a matrix of models and strategies, the programs of a run, compiled by NVRTC for one
 // architecture: none may spill, and what each takes is held against a table.
 //
-//   cuda_matrix ARCH TABLE          compares; exit 1 with the lines that differ, 77 where there is no NVRTC
-//                                   (1 if REWIRE_REQUIRE_NVRTC is set)
+//   cuda_matrix ARCH TABLE          compares; exit 1 with the lines that differ, 77 where there is no NVRTC,
+//                                   or one older than ARCH (1 if REWIRE_REQUIRE_NVRTC is set)
 //   cuda_matrix ARCH TABLE --write  writes the table anew
 //   cuda_matrix ARCH --schedules N  every Nth of the other schedules that kernels of one model may be timed
 //                                   with, in f32 and bf16: none may spill
@@ -36,6 +36,7 @@
 #include "runtime/exec/cuda_kernels.h"
 #include "runtime/plugin/plugin.h"
 #include "runtime/train/program.h"
+#include "tests/support/nvrtc_lacks.h"
 
 using namespace rewire;
 namespace cuda = codegen::cuda;
@@ -262,7 +263,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    if (const auto missing = cuda::nvrtc_missing()) {
+    if (const auto missing = test::nvrtc_lacks(std::stoi(argv[1]))) {
       const bool required = std::getenv("REWIRE_REQUIRE_NVRTC") != nullptr;
       std::printf("%s: %s\n", required ? "REWIRE_REQUIRE_NVRTC is set" : "skipped", missing->c_str());
       return required ? 1 : kSkipped;
