@@ -1,4 +1,5 @@
 # Installs the build into one prefix, moves it to another, and asks the binary there what it finds.
+unset(ENV{DESTDIR}) # a packager's would stand before the prefix
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE code OUTPUT_VARIABLE output ERROR_VARIABLE error)
   if(NOT code EQUAL 0)

@@ -11,6 +11,10 @@ function(run)
   set(output "${output}" PARENT_SCOPE)
 endfunction()
 
+# What a shell or a packager may have set: another place, another way, another SDK.
+foreach(variable DESTDIR CXXFLAGS CMAKE_PREFIX_PATH)
+  unset(ENV{${variable}})
+endforeach()
 set(ENV{CXX} "${COMPILER}")
 file(REMOVE_RECURSE "${WORK}")
 file(MAKE_DIRECTORY "${WORK}")
