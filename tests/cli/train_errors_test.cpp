@@ -336,6 +336,8 @@ TEST_CASE("Two processes do not train in one folder") {
   while (first.running() && !fs::exists(run + "/metrics.jsonl") &&
          std::chrono::steady_clock::now() < deadline)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  REQUIRE(fs::exists(run + "/metrics.jsonl"));
+  REQUIRE(first.running());
   check_refusal(rewire_command({"train", "--resume", run, "--quiet"}),
                 "another process is training in " + run);
 }

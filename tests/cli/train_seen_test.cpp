@@ -8,6 +8,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <regex>
 #include <stdexcept>
 #include <thread>
 
@@ -149,8 +150,8 @@ TEST_CASE("On a terminal one line moves, says how long it takes and leaves the o
       CAPTURE(line);
       CHECK(line.size() < columns);
       if (columns == 120) {
-        CHECK_THAT(line, REWIRE_CATCH_CONTAINS("/6000  loss ") && REWIRE_CATCH_CONTAINS(" images/s  0:"));
-        CHECK_THAT(line, Catch::Matchers::EndsWith(" left"));
+        CHECK_THAT(line, REWIRE_CATCH_CONTAINS("/6000  loss "));
+        CHECK(std::regex_search(line, std::regex(R"( images/s  \d+:\d\d(:\d\d)? left$)")));
       }
     }
     CHECK(steps > 0);

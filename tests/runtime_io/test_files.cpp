@@ -59,6 +59,9 @@ class Unprivileged {
   Unprivileged(const Unprivileged&) = delete;
   Unprivileged& operator=(const Unprivileged&) = delete;
 
+  /// False where root cannot become another user, as in a namespace that maps no other.
+  bool is_bound() const { return ::geteuid() != 0; }
+
  private:
   bool restore_ = false;
 };
@@ -142,6 +145,10 @@ TEST_CASE("A read-only folder is reported and its file survives") {
   std::string message;
   {
     const Unprivileged user;
+    if (!user.is_bound()) {
+      WARN("not run: root cannot become another user here");
+      return;
+    }
     message = message_of<UserError>([&] { write_file_atomically(path, "new"); });
   }
   fs::permissions(folder.path(), fs::perms(0755));

@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <numeric>
 #include <random>
 #include <set>
@@ -73,10 +75,13 @@ TEST_CASE("a long job is shared with the other workers") {
   ThreadPool pool(2);
   std::set<std::thread::id> seen;
   std::mutex mutex;
+  std::condition_variable shared;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   pool.run(64, 1, [&](std::int64_t, std::int64_t, int) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    const std::lock_guard lock(mutex);
+    std::unique_lock lock(mutex);
     seen.insert(std::this_thread::get_id());
+    shared.notify_all();
+    shared.wait_until(lock, deadline, [&] { return seen.size() == 2; });
   });
   CHECK(seen.size() == 2);
 }
