@@ -35,7 +35,7 @@ check() {  # check PRESET [CTest options…]
   local preset=$1
   shift
   say "running the tests of $preset"
-  ctest --test-dir "build/$preset" --parallel "$jobs" --output-on-failure --no-tests=error "$@"
+  ctest --test-dir "build/$preset" --parallel "$jobs" --timeout 1800 --output-on-failure --no-tests=error "$@"
 }
 
 [ $# -gt 0 ] || set -- release
@@ -65,7 +65,7 @@ for set in "$@"; do
         export REWIRE_CUDNN=/nowhere
         # A folder's tests alone know no target of another's.
         printf '%s\n' build/bare/tests/{ir,codegen,runtime}*/ | xargs -P "$jobs" -I{} \
-          ctest --test-dir {} --output-on-failure --no-tests=error --label-exclude slow
+          ctest --test-dir {} --timeout 1800 --output-on-failure --no-tests=error --label-exclude slow
       )
       ;;
     asan)
