@@ -19,8 +19,8 @@ constexpr double kGain = 0.97;
 
 }  // namespace
 
-TimedChoice choice_by_trials(std::string key, std::vector<std::string> candidates,
-                             std::function<ir::Module()> make_module, MakeTrial make_trial,
+TimedChoice choice_by_trials(const std::string& key, const std::vector<std::string>& candidates,
+                             const std::function<ir::Module()>& make_module, const MakeTrial& make_trial,
                              double budget_seconds) {
   TimedChoice choice;
   choice.key = key;

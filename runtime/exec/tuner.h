@@ -58,8 +58,8 @@ struct TimedChoice {
 
 /// The candidates of `key` timed in one and the same module, each recorded in it in turn. `make_module` is
 /// called where they are timed, and not otherwise.
-TimedChoice choice_by_trials(std::string key, std::vector<std::string> candidates,
-                             std::function<ir::Module()> make_module, MakeTrial make_trial,
+TimedChoice choice_by_trials(const std::string& key, const std::vector<std::string>& candidates,
+                             const std::function<ir::Module()>& make_module, const MakeTrial& make_trial,
                              double budget_seconds);
 
 class Tuner final : public ir::Chooser {

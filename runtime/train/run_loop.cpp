@@ -47,7 +47,7 @@ void add(TrainSums& sums, double loss, double correct, double grad_norm) {
 class RunLoop::Run {
  public:
   Run(const TrainRequest& request, RunPlan& plan, RunFolder& folder, TrainObserver& observer,
-      std::unique_ptr<Engine> engine, Checkpoint start)
+      std::unique_ptr<Engine> engine, Checkpoint&& start)
       : request_(request),
         plan_(plan),
         recipe_(request.recipe),
