@@ -102,7 +102,7 @@ def own_steps(options, folder, arguments, name):
     output = folder / name
     losses = json.loads(call(options, "step", [*arguments, "--weights", str(folder / "w.safetensors"), "--input",
                                                str(folder / "x.npy"), "--labels", str(folder / "y.npy"), "--steps",
-                                               str(STEPS), "--output", str(output)]))["losses"]
+                                               str(STEPS), "--output", str(output), "--no-autotune"]))["losses"]
     return losses, output.read_bytes()
 
 

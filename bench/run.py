@@ -4,18 +4,23 @@
     bench/run.py [--python PYTHON_WITH_TORCH] [--case MODEL:BATCH]… [--residual NAME]… [--rounds N] [--steps N] [--threads N]
                  [--device cpu|cuda] [--dtype f32|bf16] [--budget SECONDS]
 
-Writes bench/results/DATE-DEVICE.json and the same as a table in .md. bench/README.md says how it is measured.
+Writes bench/results/DATE-DEVICE.json and the same as a table in .md, after each piece of work. What fails is in them with its
+reason, and the rest goes on. bench/README.md says how it is measured.
 """
 import argparse
 import datetime
+import functools
 import json
 import os
 import pathlib
+import queue
 import re
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import gpu_ceilings
@@ -28,6 +33,9 @@ MODES = ("eager", "compile", "max-autotune")
 DEFAULT_MODES = ("eager", "compile")
 # What every contender trains with.
 LABEL_SMOOTHING, CLIP_NORM, WEIGHT_DECAY = 0.1, 1.0, 0.05
+# On a GPU: the share of the budget after which peers come before what is left of our own steps, and how long after the budget
+# what still runs is ended.
+OWN_SHARE, GRACE_S = 0.6, 30
 
 
 def say(text):
@@ -54,7 +62,11 @@ def busy_cores(seconds=1.0):
 
 
 def commit():
-    """Of the tree that was measured, with a + where it has other changes; "" outside a repository."""
+    """Of the tree that was measured, with a + where it has other changes; as a bundle says it; "" outside of both."""
+    packed = HERE.parent / "commit"
+    if packed.is_file():
+        return packed.read_text().strip()
+
     def git(*words):
         return subprocess.run(["git", "-C", str(HERE), *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
 
@@ -68,21 +80,92 @@ def commit():
 def device_name(options):
     if options.device == "cpu":
         return cpu_name()
-    listed = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], check=True,
-                            stdout=subprocess.PIPE, text=True).stdout
-    return listed.splitlines()[0].strip()
+    try:
+        listed = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], check=True,
+                                stdout=subprocess.PIPE, text=True).stdout
+        return listed.splitlines()[0].strip()
+    except (OSError, subprocess.CalledProcessError, IndexError):
+        devices = json.loads(output_of([str(options.rewire), "doctor", "--json", "--quiet"], options))["cuda"]["devices"]
+        return devices[0] if devices else "no GPU"
 
 
-class Rewire:
+def seconds_left(options):
+    """Until whatever still runs is ended; None: it may take its time."""
+    return None if options.end == float("inf") else max(options.end - time.monotonic(), 1)
+
+
+def end(process):
+    """A contender with all processes of its own."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+
+
+def last_words(errors):
+    errors.seek(0)
+    lines = [line for line in errors.read().splitlines() if line.strip()]
+    for line in lines[-20:]:
+        print(line, file=sys.stderr)
+    return lines[-1].strip() if lines else ""
+
+
+def output_of(command, options, given=None, environment=None):
+    """What a program prints; where it fails or is not done in time, a RuntimeError with its last words."""
+    with tempfile.TemporaryFile("w+", errors="replace") as errors:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE if given is not None else subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=errors, text=True, env=environment, start_new_session=True)
+        try:
+            printed, _ = process.communicate(given, timeout=seconds_left(options))
+        except subprocess.TimeoutExpired:
+            raise RuntimeError(f"`{command[1]}` was not done when time was up") from None
+        finally:
+            end(process)
+        said = last_words(errors)
+        if process.returncode:
+            raise RuntimeError(said or f"`{command[1]}` ended with status {process.returncode}")
+        return printed
+
+
+class Contender:
+    def __init__(self, options, name, residual):
+        self.options, self.name, self.residual = options, name, residual
+        self.about, self.rounds, self.failed = {}, [], ""
+
+    def start(self):
+        pass
+
+    def close(self):
+        pass
+
+    def attempt(self, work, *arguments, out=True):
+        """What `work` returns, None where it fails: then the contender has a reason, and is `out`."""
+        if self.failed:
+            return None
+        try:
+            return work(*arguments)
+        except (KeyError, OSError, RuntimeError, ValueError) as error:
+            reason = " ".join(str(error).split())[:300] or type(error).__name__
+            say(f"  {self.name}, {self.residual}, {work.__name__}: failed: {reason}")
+            if out:
+                self.failed = reason
+                self.close()
+            else:
+                self.about[f"{work.__name__}_failed"] = reason
+            return None
+
+
+class Rewire(Contender):
     """`rewire bench`, a fresh process each round: its kernels come from the cache."""
 
     def __init__(self, options, model, batch, residual):
-        self.name, self.residual = "rewire", residual
-        self.options, self.about, self.step = options, {}, None
+        super().__init__(options, "rewire", residual)
+        self.dump, self.floors, self.launches, self.profiled_step_ms = None, [], None, None
         self.network = [model, "--plugin", "none" if residual == "plain" else residual,
                         "--set", f"train.batch={batch}", "--set", f"train.label_smoothing={LABEL_SMOOTHING}",
                         "--set", f"train.clip_norm={CLIP_NORM}", "--set", f"optimizer.weight_decay={WEIGHT_DECAY}",
-                        "--set", f"train.dtype={options.dtype}"]
+                        "--set", f"train.dtype={options.dtype}", *(word for text in options.set for word in ("--set", text))]
 
     def command(self, verb, *rest):
         return [str(self.options.rewire), verb, *self.network, *rest, "--log-level", "warning"]
@@ -91,7 +174,7 @@ class Rewire:
         where = ["--threads", str(self.options.threads)] if self.options.device == "cpu" else ["--device", "cuda"]
         command = self.command("bench", *where, "--steps", str(steps), *rest, "--json")
         environment = dict(os.environ, XDG_CACHE_HOME=cache) if cache else None
-        return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment).stdout)
+        return json.loads(output_of(command, self.options, environment=environment))
 
     def start_up(self):
         """Without timing any choice: what compiling takes with no cache and with all of it, and the process with two steps."""
@@ -102,75 +185,98 @@ class Rewire:
                 self.about[f"{state}_process_s"] = time.perf_counter() - start
                 self.about[f"{state}_compile_s"] = result["compile_s"]
 
-    def measure(self, steps):
-        result = self.bench(steps)
+    def measure(self, steps, *rest):
+        result = self.bench(steps, *rest)
         peak = "peak_mb" if self.options.device == "cpu" else "device_mb"
-        return {"step_ms": result["step_ms"], "peak_mb": result[peak]}
+        self.rounds.append({"step_ms": result["step_ms"], "peak_mb": result[peak]})
+        return result
 
-    def floor(self):
+    def measure_floor(self):
         """The ceilings as they are now, for this network's own step."""
         if self.options.device == "cuda":
-            if self.step is None:
-                self.step = self.bench(3, "--profile")["profile"]
-            return gpu_ceilings.floor(self.step, self.options.dtype)
-        if self.step is None:
-            dump = subprocess.run(self.command("dump", "--stage", "step"), check=True, stdout=subprocess.PIPE)
-            self.step = dump.stdout
+            if self.options.gpu:
+                self.floors.append(gpu_ceilings.floor(self.options.gpu, self.launches))
+            return
+        if self.dump is None:
+            self.dump = output_of(self.command("dump", "--stage", "step"), self.options)
         command = [str(self.options.ceilings), str(self.options.threads)]
-        return json.loads(subprocess.run(command, check=True, input=self.step, stdout=subprocess.PIPE).stdout)
+        self.floors.append(json.loads(output_of(command, self.options, given=self.dump)))
 
-    def launches(self, steps):
+    def profile(self, steps):
         """Every launch alone, its best time of `steps` runs."""
-        return self.bench(steps, "--profile")["profile"]
+        self.launches = self.bench(steps, "--profile")["profile"]
 
-    def close(self):
-        pass
+    def measure_with_launches(self, steps):
+        """A round and a profile in one process, whose figures can be compared."""
+        result = self.measure(steps, "--profile")
+        self.launches, self.profiled_step_ms = result["profile"], result["step_ms"]
 
 
-class PyTorch:
+class PyTorch(Contender):
     """bench/pytorch_step.py, one process for all rounds: it compiles once."""
 
     def __init__(self, options, shape, batch, residual, mode):
-        self.name, self.residual = f"pytorch {mode}", residual
-        command = [options.python, str(HERE / "pytorch_step.py"), "--model", json.dumps(shape), "--batch", str(batch),
-                   "--residual", residual, "--mode", mode, "--threads", str(options.threads),
-                   "--device", options.device, "--dtype", options.dtype,
-                   "--label-smoothing", str(LABEL_SMOOTHING), "--clip-norm", str(CLIP_NORM),
-                   "--weight-decay", str(WEIGHT_DECAY)]
-        environment = dict(os.environ, OMP_NUM_THREADS=str(options.threads))
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        env=environment)
+        super().__init__(options, f"pytorch {mode}", residual)
+        self.beside = []  # what rewire measured in the same rounds
+        self.process, self.lines, self.errors = None, queue.Queue(), None
+        self.command = [options.python, str(HERE / "pytorch_step.py"), "--model", json.dumps(shape), "--batch", str(batch),
+                        "--residual", residual, "--mode", mode, "--threads", str(options.threads),
+                        "--device", options.device, "--dtype", options.dtype,
+                        "--label-smoothing", str(LABEL_SMOOTHING), "--clip-norm", str(CLIP_NORM),
+                        "--weight-decay", str(WEIGHT_DECAY)]
+
+    def start(self):
+        say(f"  warming up {self.name}, {self.residual}")
+        self.errors = tempfile.TemporaryFile("w+", errors="replace")
+        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
+                                        env=dict(os.environ, OMP_NUM_THREADS=str(self.options.threads)), start_new_session=True)
+        threading.Thread(target=self.listen, daemon=True).start()
         self.about = self.answer()
 
+    def listen(self):
+        for line in self.process.stdout:
+            if line.startswith("{"):
+                self.lines.put(line)
+        self.lines.put("")
+
     def answer(self):
-        line = self.process.stdout.readline()
+        try:
+            line = self.lines.get(timeout=seconds_left(self.options))
+        except queue.Empty:
+            raise RuntimeError("it was not done when time was up") from None
         if not line:
-            raise RuntimeError(f"{self.name} ended with status {self.process.wait()}")
+            status = self.process.wait()
+            raise RuntimeError(last_words(self.errors) or f"it ended with status {status}")
         return json.loads(line)
 
     def measure(self, steps):
         self.process.stdin.write(f"{steps}\n")
         self.process.stdin.flush()
-        return self.answer()
+        self.rounds.append(self.answer())
+        return self.rounds[-1]
 
     def close(self):
-        self.process.stdin.close()
-        self.process.wait()
+        if self.process is None:
+            return
+        try:
+            self.process.stdin.close()
+            self.process.wait(10 if not self.failed else 0)
+        except (OSError, subprocess.TimeoutExpired):
+            pass
+        end(self.process)
+        self.errors.close()
+        self.process = None
 
 
-def contenders(options, model, shape, batch, residuals):
-    every = [Rewire(options, model, batch, residual) for residual in residuals]
-    if options.python:
-        for mode in options.mode or DEFAULT_MODES:
-            for residual in residuals:
-                say(f"  warming up pytorch {mode}, {residual}")
-                every.append(PyTorch(options, shape, batch, residual, mode))
-    return every
-
-
-def summary(contender, rounds, batch):
+def summary(contender, batch):
+    named = {"name": contender.name, "residual": contender.residual}
+    if contender.failed:
+        named["failed"] = contender.failed
+    if not contender.rounds:
+        return named
+    rounds = contender.rounds
     step_ms = statistics.median(r["step_ms"] for r in rounds)
-    return {"name": contender.name, "residual": contender.residual, "step_ms": step_ms,
+    return {**named, "step_ms": step_ms,
             "images_per_s": batch / step_ms * 1e3, "fastest_round_ms": min(r["step_ms"] for r in rounds),
             "slowest_round_ms": max(r["step_ms"] for r in rounds), "peak_mb": max(r["peak_mb"] for r in rounds),
             "about": contender.about, "rounds": rounds}
@@ -181,99 +287,209 @@ def ratio(rounds, others):
     return statistics.median(a["step_ms"] / b["step_ms"] for a, b in zip(rounds, others))
 
 
-def take_turns(options, every, rounds, floors, launches):
-    """Fills in what each contender measured in each round, and the floors and launches of our own."""
-    own = [contender for contender in every if contender.name == "rewire"]
-    rounds.update({contender: [] for contender in every})
-    if options.device == "cuda" or options.ceilings.exists():
-        floors.update({contender.residual: [] for contender in own})
-    try:
-        for index in range(options.rounds):
-            options.busy.append(busy_cores())
-            say(f"  round {index + 1} of {options.rounds}, others keep {options.busy[-1]:.1f} cores busy")
-            for contender in every:
-                rounds[contender].append(contender.measure(options.steps))
-            for contender in own if floors else ():
-                floors[contender.residual].append(contender.floor())
-        launches.update({contender.residual: contender.launches(options.steps) for contender in own})
-        for contender in own:
-            contender.start_up()
-    finally:
-        for contender in every:
-            contender.close()
+class Case:
+    def __init__(self, options, model, batch):
+        self.options, self.model, self.batch, self.contenders = options, model, batch, []
+        zoo = json.loads(output_of([str(options.rewire), "models", "--json", "--quiet"], options))
+        row = next((row for row in zoo if row["name"] == model), None)
+        if row is None:
+            sys.exit(f"bench: no model '{model}'; `rewire models` lists them")
+        self.shape = {key: row[key] for key in ("image", "channels", "classes", "patch", "dim", "depth", "heads")}
+
+    def __str__(self):
+        return f"{self.model}:{self.batch}"
+
+    def own(self, residual):
+        known = next((c for c in self.contenders if c.name == "rewire" and c.residual == residual), None)
+        if known is None:
+            known = Rewire(self.options, self.model, self.batch, residual)
+            self.contenders.append(known)
+        return known
+
+    def peer(self, residual, mode):
+        self.contenders.append(PyTorch(self.options, self.shape, self.batch, residual, mode))
+        return self.contenders[-1]
+
+    def take_turns(self, own, peers):
+        """Interleaved rounds. Who fails is out; peers are ended in any case."""
+        options = self.options
+        try:
+            for peer in peers:
+                peer.attempt(peer.start)
+            for index in range(options.rounds):
+                say(f"  round {index + 1} of {options.rounds}{others_busy(options)}")
+                measured = {c.residual: c.attempt(c.measure, options.steps) for c in own}
+                for peer in peers:
+                    step = peer.attempt(peer.measure, options.steps)
+                    if step and measured.get(peer.residual):
+                        peer.beside.append({"theirs": step, "ours": own_round(own, peer.residual)})
+                if options.device == "cpu" and options.ceilings.exists():
+                    for contender in own:
+                        contender.attempt(contender.measure_floor, out=False)
+        finally:
+            for peer in peers:
+                peer.close()
+
+    def result(self):
+        order = sorted((c for c in self.contenders if c.rounds or c.failed), key=lambda c: c.name != "rewire")
+        result = {"model": self.model, "batch": self.batch, "shape": self.shape, "floors": {}, "launches_ms": {},
+                  "contenders": [summary(c, self.batch) for c in order], "ratios": {}, "classes": {}, "launches": {}}
+        ratios, measured = result["ratios"], [c for c in order if c.rounds]
+        plain = {c.name: c for c in measured if c.residual == "plain"}
+        for c in measured:
+            if c.residual != "plain" and c.name in plain:
+                ratios[f"{c.name} {c.residual} / plain"] = ratio(c.rounds, plain[c.name].rounds)
+        for peer in measured:
+            if peer.name != "rewire" and peer.beside:
+                self.add_peer_ratios(ratios, peer)
+        for own in measured:
+            if own.name == "rewire":
+                self.add_own(result, own)
+        return result
+
+    def add_peer_ratios(self, ratios, peer):
+        theirs, ours = ([pair[side] for pair in peer.beside] for side in ("theirs", "ours"))
+        ratios[f"{peer.name} / rewire, {peer.residual}"] = ratio(theirs, ours)
+        peak, mine = (max(r["peak_mb"] for r in each) for each in (theirs, ours))
+        ratios[f"peak memory: rewire / {peer.name}, {peer.residual}"] = mine / peak
+        if self.options.device == "cpu":
+            beyond = peak - peer.about["imported_mb"]
+            ratios[f"peak memory: rewire / {peer.name} beyond `import torch`, {peer.residual}"] = mine / beyond
+
+    def add_own(self, result, own):
+        ratios, residual = result["ratios"], own.residual
+        alone = sum(launch["ms"] for launch in own.launches or ())
+        if own.floors:
+            # What the machine can do at its best; a round's own median stands in the round's ratio.
+            best = min(own.floors, key=lambda floor: floor["floor_ms"])
+            result["floors"][residual] = best
+            step = statistics.median(r["step_ms"] for r in own.rounds)
+            ratios[f"rewire / floor, {residual}"] = step / best["floor_ms"]
+            ratios[f"rewire / floor, medians of one round, {residual}"] = statistics.median(
+                r["step_ms"] / f["floor_median_ms"] for r, f in zip(own.rounds, own.floors))
+            if own.launches:
+                ratios[f"every launch alone, its best / floor, {residual}"] = alone / best["floor_ms"]
+        if not own.launches:
+            return
+        result["launches"][residual], result["launches_ms"][residual] = own.launches, alone
+        result["classes"][residual] = by_class(own.launches)
+        if own.profiled_step_ms:
+            least, most = between_launches(own.launches, own.profiled_step_ms)
+            ratios[f"between launches, share of the step, at least, {residual}"] = least
+            ratios[f"between launches, share of the step, at most, {residual}"] = most
+        if self.options.device == "cuda" and self.options.gpu:
+            ratios[f"row kernels / copy bandwidth, {residual}"] = row_kernels(own.launches) / self.options.gpu.copy_bandwidth()
 
 
-def run_case(options, model, batch):
-    say(f"{model}, batch {batch}")
-    zoo = json.loads(subprocess.run([str(options.rewire), "models", "--json"], check=True,
-                                    stdout=subprocess.PIPE).stdout)
-    row = next((row for row in zoo if row["name"] == model), None)
-    if row is None:
-        sys.exit(f"bench: no model '{model}'; `rewire models` lists them")
-    shape = {key: row[key] for key in ("image", "channels", "classes", "patch", "dim", "depth", "heads")}
-    every, rounds, floors, launches = [], {}, {}, {}
-    # A card holds the peers of one residual at a time, and its times hardly scatter; on a CPU all take turns.
-    for residuals in [[residual] for residual in options.residual] if options.device == "cuda" else [options.residual]:
-        if time.monotonic() > options.deadline:
-            left_out = f"{model}:{batch} {', '.join(residuals)}"
-            say(f"  left out for lack of time: {left_out}")
-            options.left_out.append(left_out)
-            continue
-        group = contenders(options, model, shape, batch, residuals)
-        every += group
-        take_turns(options, group, rounds, floors, launches)
+def own_round(own, residual):
+    return next(c.rounds[-1] for c in own if c.residual == residual)
 
-    # What the machine can do at its best; a round's own median stands in the round's ratio.
-    best = {residual: min(each, key=lambda floor: floor["floor_ms"]) for residual, each in floors.items()}
-    alone = {residual: sum(launch["ms"] for launch in each) for residual, each in launches.items()}
-    result = {"model": model, "batch": batch, "shape": shape, "floors": best, "launches_ms": alone,
-              "contenders": [summary(c, rounds[c], batch) for c in every], "ratios": {}}
-    ours = {c.residual: rounds[c] for c in every if c.name == "rewire"}
-    for name in dict.fromkeys(contender.name for contender in every):
-        of = {c.residual: rounds[c] for c in every if c.name == name}
-        for residual in [r for r in of if r != "plain" and "plain" in of]:
-            result["ratios"][f"{name} {residual} / plain"] = ratio(of[residual], of["plain"])
-    for peer in every:
-        if peer.name == "rewire":
-            continue
-        result["ratios"][f"{peer.name} / rewire, {peer.residual}"] = ratio(rounds[peer], ours[peer.residual])
-        mine = max(r["peak_mb"] for r in ours[peer.residual])
-        theirs = max(r["peak_mb"] for r in rounds[peer])
-        result["ratios"][f"peak memory: rewire / {peer.name}, {peer.residual}"] = mine / theirs
-        if options.device == "cpu":
-            beyond = theirs - peer.about["imported_mb"]
-            result["ratios"][f"peak memory: rewire / {peer.name} beyond `import torch`, {peer.residual}"] = mine / beyond
-    for residual, each in floors.items():
-        floor, steps = best[residual]["floor_ms"], ours[residual]
-        result["ratios"][f"rewire / floor, {residual}"] = statistics.median(r["step_ms"] for r in steps) / floor
-        result["ratios"][f"rewire / floor, medians of one round, {residual}"] = statistics.median(
-            r["step_ms"] / f["floor_median_ms"] for r, f in zip(steps, each))
-        result["ratios"][f"every launch alone, its best / floor, {residual}"] = alone[residual] / floor
-    result["launches"] = launches
+
+def others_busy(options):
+    """On a CPU; a GPU is nobody else's, and its time is short."""
     if options.device == "cuda":
-        for residual, each in launches.items():
-            step = statistics.median(r["step_ms"] for r in ours[residual])
-            result["ratios"][f"between launches, share of the step, {residual}"] = 1 - alone[residual] / step
-            result["ratios"][f"row kernels / copy bandwidth, {residual}"] = row_kernels(each) / gpu_ceilings.copy_bandwidth()
-    return result
+        return ""
+    options.busy.append(busy_cores())
+    return f", others keep {options.busy[-1]:.1f} cores busy"
+
+
+def on_cpu(options, case):
+    """All contenders of a case take turns."""
+    own = [case.own(residual) for residual in options.residual]
+    modes = (options.mode or DEFAULT_MODES) if options.python else ()
+    case.take_turns(own, [case.peer(residual, mode) for mode in modes for residual in options.residual])
+    for contender in own:
+        contender.attempt(contender.profile, options.steps, out=False)
+        contender.attempt(contender.start_up, out=False)
+
+
+def gpu_work(options, cases):
+    """The pieces of work on a GPU, each what it is and a function: our own steps with their launches and floors; plain joins
+    beside the strongest mode of PyTorch; start-up, the other modes and the other joins. No two peers are on the card at a time."""
+    def own_steps(own):
+        own.attempt(own.measure_with_launches, options.steps)
+        if own.launches:
+            own.attempt(own.measure_floor, out=False)
+
+    def beside(case, residual, mode):
+        case.take_turns([case.own(residual)], [case.peer(residual, mode)])
+
+    def start_up(own):
+        own.attempt(own.start_up, out=False)
+
+    modes = sorted((options.mode or DEFAULT_MODES) if options.python else (), key=MODES.index, reverse=True)
+    peers = [[(f"{case} {residual} beside pytorch {mode}", functools.partial(beside, case, residual, mode)) for case in cases]
+             for residual in options.residual for mode in modes]
+    return ([(f"{case} {residual}", functools.partial(own_steps, case.own(residual)))
+             for residual in options.residual for case in cases],
+            [work for each in peers[:1] for work in each],
+            [(f"start-up of {case} {options.residual[0]}", functools.partial(start_up, case.own(options.residual[0])))
+             for case in cases] + [work for each in peers[1:] for work in each])
+
+
+def on_gpu(options, cases, write):
+    """The most wanted first, until the budget is spent; of our own steps, as many as leave some of it for the first peers."""
+    own, strongest, rest = gpu_work(options, cases)
+    turn = time.monotonic() + OWN_SHARE * options.budget if strongest else options.deadline
+
+    def do(what, work):
+        if time.monotonic() > options.deadline:
+            say(f"left out for lack of time: {what}")
+            options.left_out.append(what)
+            return
+        say(what)
+        start = time.monotonic()
+        work()
+        say(f"  {time.monotonic() - start:.1f} s")
+        write()
+
+    while own and time.monotonic() < turn:
+        do(*own.pop(0))
+    for piece in strongest + own + rest:
+        do(*piece)
+    write()
+
+
+def find_ceilings(options):
+    """PyTorch's, else ours; None, with the reason, where neither can be measured."""
+    try:
+        return gpu_ceilings.MeasuredByPyTorch()
+    except (ImportError, RuntimeError) as error:
+        say(f"ceilings by rewire itself: {error}")
+    command = [str(options.rewire), "bench", "vit_tiny_28", "--set", "model.depth=1", "--set", f"train.dtype={options.dtype}",
+               "--batch", "2", "--steps", "1", "--device", "cuda", "--no-autotune", "--kernels", "--json", "--log-level", "warning"]
+    try:
+        return gpu_ceilings.ReportedByRewire(json.loads(output_of(command, options))["ceilings"])
+    except RuntimeError as error:
+        say(f"no ceilings, and so no floors: {error}")
+        return None
 
 
 def launch_class(name):
     if name.startswith("gemm"):
         return "matrix products"
-    if "_attention" in name:
+    if re.search(r"(^|_)attention[ _]", name):  # cuDNN's, or kernels of ours
         return "attention"
     return "optimizer, gradient norm" if name.startswith("optimizer") else "rows, columns, maps"
 
 
 def by_class(launches):
-    """What a step is made of: (class, launches, ms, bytes, flops), the longest first."""
+    """What a step is made of: [class, launches, ms, bytes, flops], the longest first."""
     rows = {}
     for launch in launches:
         row = rows.setdefault(launch_class(launch["name"]), [0, 0.0, 0, 0])
         for index, key in enumerate(("launches", "ms", "bytes", "flops")):
             row[index] += launch[key]
-    return sorted(((name, *row) for name, row in rows.items()), key=lambda row: -row[2])
+    return sorted(([name, *row] for name, row in rows.items()), key=lambda row: -row[2])
+
+
+def between_launches(launches, step_ms):
+    """The share of a step in which none runs, at least and at most. A launch is timed from the event before it to the one behind
+    it, which is longer than it runs: by the gap to its neighbour, and where it is short by what the host takes to launch it. That
+    is no more than the shortest of all takes."""
+    alone, count = sum(launch["ms"] for launch in launches), sum(launch["launches"] for launch in launches)
+    shortest = min(launch["ms"] / launch["launches"] for launch in launches)
+    return max(0.0, 1 - alone / step_ms), max(0.0, 1 - (alone - count * shortest) / step_ms)
 
 
 def row_kernels(launches):
@@ -290,6 +506,10 @@ def markdown(result):
         lines += [f"## {case['model']}, batch {case['batch']}, {result['dtype']}", "",
                   "| | residual | step ms | rounds ms | images/s | peak MB |", "|---|---|---|---|---|---|"]
         for c in case["contenders"]:
+            if "failed" in c:
+                lines.append(f"| {c['name']} | {c['residual']} | failed: {c['failed'].replace('|', '/')} | | | |")
+            if "step_ms" not in c:
+                continue
             lines.append(f"| {c['name']} | {c['residual']} | {c['step_ms']:.1f} | {c['fastest_round_ms']:.1f}–"
                          f"{c['slowest_round_ms']:.1f} | {c['images_per_s']:.0f} | {c['peak_mb']:.0f} |")
         for residual, floor in case["floors"].items():
@@ -303,9 +523,12 @@ def markdown(result):
                       "| | launches | ms | GB/s | GFLOP/s |", "|---|---|---|---|---|"]
             lines += [f"| {name} | {count} | {ms:.1f} | {size / ms / 1e6:.1f} | {flops / ms / 1e6:.1f} |"
                       for name, count, ms, size, flops in by_class(each)]
-            lines += [f"| all launches | {sum(l['launches'] for l in each)} | {alone:.1f} | | |",
-                      f"| the fastest round beyond them | | {step['fastest_round_ms'] - alone:.1f} | | |"]
+            lines.append(f"| all launches | {sum(l['launches'] for l in each)} | {alone:.1f} | | |")
+            if "device" not in result:  # a GPU's, timed alone, have something of the gaps in them
+                lines.append(f"| the fastest round beyond them | | {step['fastest_round_ms'] - alone:.1f} | | |")
             about = step["about"]
+            lines += [f"\n{key.removesuffix('_failed')}, {residual}: failed: {reason}"
+                      for key, reason in about.items() if key.endswith("_failed")]
             if "cold_compile_s" in about:
                 lines += ["", *(f"Start-up, {residual}, {state}: compiling {about[f'{state}_compile_s']:.2f} s, the process with "
                                 f"two steps {about[f'{state}_process_s']:.2f} s." for state in ("cold", "warm"))]
@@ -339,30 +562,47 @@ def main():
     parser.add_argument("--steps", type=int, default=10, help="a round")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--budget", type=float, default=float("inf"), metavar="SECONDS",
-                        help="on a GPU: begin no other model's or residual's comparison after so long")
+                        help=f"on a GPU: begin nothing new after so long, and end what still runs {GRACE_S} s later")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
+                        help="of rewire's recipe, for trying this program out: no peer follows")
     parser.add_argument("--out", type=pathlib.Path, default=HERE / "results", help="a folder")
     options = parser.parse_args()
+    if options.set and options.python:
+        parser.error("--set changes rewire's network alone: without --python")
     options.residual = options.residual or DEFAULT_RESIDUALS
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that contenders are ended
 
-    options.deadline, options.left_out = time.monotonic() + options.budget, []
-    options.busy = [busy_cores()]
-    if options.device == "cpu" and options.busy[0] > 0.25:
-        say(f"others keep {options.busy[0]:.1f} cores busy: no figure of this run is worth keeping")
+    options.deadline, options.end, options.left_out = time.monotonic() + options.budget, float("inf"), []
     date = datetime.date.today().isoformat()
     result = {"date": date, "commit": commit(), "cpu": cpu_name(), "threads": options.threads, "rounds": options.rounds,
               "steps": options.steps, "dtype": options.dtype, "cases": []}
     if options.device == "cuda":
-        result["device"] = device_name(options)
-        result["ceilings"] = gpu_ceilings.measure()
+        options.end, options.busy = options.deadline + GRACE_S, []
+        result["device"], options.gpu = device_name(options), find_ceilings(options)
+        result["ceilings"] = options.gpu.facts() if options.gpu else {}
+    else:
+        options.busy = [busy_cores()]
+        if options.busy[0] > 0.25:
+            say(f"others keep {options.busy[0]:.1f} cores busy: no figure of this run is worth keeping")
     options.out.mkdir(parents=True, exist_ok=True)
     slug = re.sub(r"[^a-z0-9]+", "-", re.sub(r"\(\w+\)", "", device_name(options)).lower()).strip("-")
     path = options.out / f"{date}-{slug}.json"
-    for model, batch in options.case or [("vit_tiny_28", 64), ("vit_s_cifar", 32)]:
-        result["cases"].append(run_case(options, model, batch))
+    cases = [Case(options, model, batch) for model, batch in options.case or [("vit_tiny_28", 64), ("vit_s_cifar", 32)]]
+
+    def write():
+        result["cases"] = [case.result() for case in cases if any(c.rounds or c.failed for c in case.contenders)]
         result["busy_cores"] = [round(cores, 2) for cores in options.busy]
         result["left_out"] = options.left_out
-        path.write_text(json.dumps(result, indent=1) + "\n")  # each case as it is done: the next may not be
+        path.write_text(json.dumps(result, indent=1) + "\n")
         path.with_suffix(".md").write_text(markdown(result))
+
+    if options.device == "cuda":
+        on_gpu(options, cases, write)
+    else:
+        for case in cases:
+            say(f"{case.model}, batch {case.batch}")
+            on_cpu(options, case)
+            write()  # each case as it is done: the next may not be
     print(markdown(result))
     say(f"written to {path}")
 

@@ -34,7 +34,7 @@ def main():
     residuals = ["plain", *(options.residual or run.RESIDUALS[1:])]
     model, batch = options.case.split(":")
 
-    network = types.SimpleNamespace(rewire=options.rewire, threads=options.threads, device="cpu", dtype="f32")
+    network = types.SimpleNamespace(rewire=options.rewire, threads=options.threads, device="cpu", dtype="f32", set=[], end=float("inf"))
     best, steps = {}, {}
     for number in range(options.rounds):
         run.say(f"round {number + 1} of {options.rounds}")

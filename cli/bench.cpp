@@ -214,6 +214,21 @@ void print_text(const Request& request, const Result& result) {
   }
 }
 
+nlohmann::ordered_json to_json(const runtime::LaunchProducts& products) {
+  return {{"calls", products.calls},
+          {"batch", products.batch},
+          {"m", products.m},
+          {"n", products.n},
+          {"k", products.k},
+          {"a_transposed", products.a_transposed},
+          {"b_transposed", products.b_transposed},
+          {"a_repeats", products.a_repeats},
+          {"b_repeats", products.b_repeats},
+          {"dtype", ir::dtype_name(products.dtype)},
+          {"result", ir::dtype_name(products.result)},
+          {"tf32", products.tf32}};
+}
+
 nlohmann::ordered_json to_json(const Request& request, const Result& result) {
   nlohmann::ordered_json json = {{"images_per_s", static_cast<double>(result.images) / result.median_seconds},
                                  {"step_ms", result.median_seconds * 1e3},
@@ -240,6 +255,7 @@ nlohmann::ordered_json to_json(const Request& request, const Result& result) {
                                {"ms", time.seconds * 1e3},
                                {"bytes", time.bytes},
                                {"flops", time.flops}});
+    if (time.products) json["profile"].back()["products"] = to_json(*time.products);
     if (!time.use) continue;
     json["profile"].back()["registers"] = time.use->registers;
     json["profile"].back()["spill_bytes"] = time.use->spill_bytes;

@@ -174,7 +174,7 @@ class CudaEngine final : public JitEngine {
       compiled.program.time_launches(shared(), streams_.compute, best);
       compiled.program.failure().rethrow();
     }
-    std::vector<std::string> labels;
+    std::vector<LaunchLabel> labels;
     for (const auto& launch : compiled.program.launches()) labels.push_back(launch->label());
     return launch_times(compiled.program.program(), best, labels, [this](const codegen::Launch& launch) {
       const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch);

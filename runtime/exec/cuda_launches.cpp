@@ -80,12 +80,26 @@ class GemmCall final : public CudaLaunch {
 
   std::int64_t workspace_bytes() const override { return gemm_.workspace_bytes(); }
   bool is_library_call() const override { return true; }
-  std::string label() const override {
+  LaunchLabel label() const override {
     const std::string& algorithm = gemm_.chosen();
     const std::size_t from = algorithm.find("algorithm"), to = algorithm.rfind(": ");
     const auto calls = static_cast<std::int64_t>(calls_.size()) * gemm_.calls();
-    return fmt::format("{}{}, {}", codegen::full_name(calls_.front().shape),
-                       calls == 1 ? "" : fmt::format(", {} calls", calls), algorithm.substr(from, to - from));
+    const codegen::DeviceGemmShape& shape = calls_.front().shape;
+    return {
+        fmt::format("{}{}, {}", codegen::full_name(shape), calls == 1 ? "" : fmt::format(", {} calls", calls),
+                    algorithm.substr(from, to - from)),
+        LaunchProducts{.calls = static_cast<std::int64_t>(calls_.size()),
+                       .batch = shape.batch,
+                       .m = shape.m,
+                       .n = shape.n,
+                       .k = shape.k,
+                       .a_transposed = shape.a.column != 1,
+                       .b_transposed = shape.b.column != 1,
+                       .a_repeats = shape.batch > 1 && shape.a.batch == 0,
+                       .b_repeats = shape.batch > 1 && shape.b.batch == 0,
+                       .dtype = shape.dtype,
+                       .result = shape.result,
+                       .tf32 = shape.tf32}};
   }
   void enqueue(const std::vector<Address>& buffers, Address workspace, const Stream& stream) const override {
     const auto at = [&](std::int32_t buffer, std::int64_t offset) -> void* {
@@ -134,7 +148,7 @@ class FftCall final : public CudaLaunch {
 
   std::int64_t workspace_bytes() const override { return work_bytes_ + input_bytes_ + output_bytes_; }
   bool is_library_call() const override { return true; }
-  std::string label() const override { return name_; }
+  LaunchLabel label() const override { return {name_}; }
   void enqueue(const std::vector<Address>& buffers, Address workspace, const Stream& stream) const override {
     const auto at = [&](const codegen::View& view) {
       return buffers[static_cast<std::size_t>(view.buffer)] + static_cast<Address>(view.offset * element_);
@@ -178,8 +192,8 @@ class AttentionCall final : public CudaLaunch {
 
   std::int64_t workspace_bytes() const override { return call_.workspace_bytes(); }
   bool is_library_call() const override { return true; }
-  std::string label() const override {
-    return fmt::format("{}, {}", codegen::full_name(shape_), call_.chosen());
+  LaunchLabel label() const override {
+    return {fmt::format("{}, {}", codegen::full_name(shape_), call_.chosen())};
   }
   void enqueue(const std::vector<Address>& buffers, Address workspace, const Stream& stream) const override {
     const auto at = [&](const codegen::View& view, std::int64_t element_bytes) -> void* {

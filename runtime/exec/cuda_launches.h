@@ -13,6 +13,7 @@
 #include "runtime/device/cuda/device.h"
 #include "runtime/exec/cuda_kernels.h"
 #include "runtime/exec/cuda_libraries.h"
+#include "runtime/exec/launch_times.h"
 
 namespace rewire::runtime {
 
@@ -58,8 +59,8 @@ class CudaLaunch {
   /// True for a library's call, which may load its kernels when it first runs: not while a stream is
   /// captured.
   virtual bool is_library_call() const { return false; }
-  /// What a profile calls it, if it knows more than the program: a product with its layout and algorithm.
-  virtual std::string label() const { return {}; }
+  /// What a profile says of it, if it knows more than the program: a product with its layout and algorithm.
+  virtual LaunchLabel label() const { return {}; }
   /// `buffers`: the address of element 0 of every buffer of the program; the tables hold the same ones.
   virtual void enqueue(const std::vector<cuda::Address>& buffers, cuda::Address workspace,
                        const cuda::Stream& stream) const = 0;

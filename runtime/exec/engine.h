@@ -81,13 +81,25 @@ struct KernelUse {
   std::int64_t spill_bytes = 0, shared_bytes = 0;
 };
 
+/// The products of a launch that a device's library computes, all of one shape:
+/// codegen/library/device_gemm.h.
+struct LaunchProducts {
+  std::int64_t calls = 1;  // one after the other, in each launch
+  std::int64_t batch = 1, m = 0, n = 0, k = 0;
+  bool a_transposed = false, b_transposed = false;  // their columns are contiguous, not their rows
+  bool a_repeats = false, b_repeats = false;        // one matrix for the whole batch
+  ir::DType dtype = ir::DType::f32, result = ir::DType::f32;
+  bool tf32 = false;
+};
+
 /// The launches of a program that run the same code on the same shapes.
 struct LaunchTime {
   std::string name;  // of the first of them
   int launches = 0;
-  double seconds = 0;                 // of all of them; each launch as fast as it was in its best run
-  std::int64_t bytes = 0, flops = 0;  // of all of them: codegen/cost.h
-  std::optional<KernelUse> use;       // of a GPU's kernel
+  double seconds = 0;                      // of all of them; each launch as fast as it was in its best run
+  std::int64_t bytes = 0, flops = 0;       // of all of them: codegen/cost.h
+  std::optional<KernelUse> use;            // of a GPU's kernel
+  std::optional<LaunchProducts> products;  // of a GPU's library
 };
 
 class JitEngine : public Engine {

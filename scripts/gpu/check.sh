@@ -1,79 +1,97 @@
 #!/usr/bin/env bash
 # Checks Rewire on a GPU, from the unpacked bundle of scripts/gpu/pack.sh: kernels against the evaluator, networks and their
-# gradients against PyTorch in float64, the same bits twice, and a small set under compute-sanitizer.
+# gradients against the evaluator and against PyTorch in float64, the same bits twice, and a small set under compute-sanitizer.
 #
-#   check.sh [FOLDER]        results: FOLDER/*.log, FOLDER/parity.json; default: results
+#   check.sh [FOLDER] [quick|sanitizers|all]     results: FOLDER/*.log, FOLDER/parity.json; default: results, all
 #
-# SEEDS bounds the cases of every op (4), PROGRAMS the random programs (160), TRANSFORMS those of Fourier transforms by
-# cuFFT (48), JOBS the processes that compile (8).
-# What is missing (PyTorch, compute-sanitizer) is said and left out. Exit 1 if anything that ran failed, 3 if something was left out.
+# quick is what takes least for what it finds; between it and the sanitizers bench.sh may run. LIMIT bounds the seconds of the
+# whole call (quick: 150, sanitizers: 60, all: both); every step has a limit of its own besides. SEEDS bounds the cases of every
+# op (4), PROGRAMS the random programs (160), TRANSFORMS those of Fourier transforms by cuFFT (48), JOBS the processes (8).
+# What is missing (PyTorch, compute-sanitizer, time) is said and left out. Exit 1 if anything that ran failed, 2 if nothing can
+# run, 3 if something was left out.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-out=${1:-results}
+out=${1:-results} part=${2:-all}
+case $part in quick) default=150 ;; sanitizers) default=60 ;; all) default=210 ;; *) echo "check: no part '$part'" >&2; exit 2 ;; esac
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
-seeds=${SEEDS:-4} programs=${PROGRAMS:-160} transforms=${TRANSFORMS:-48} jobs=${JOBS:-8}
+seeds=${SEEDS:-4} programs=${PROGRAMS:-160} transforms=${TRANSFORMS:-48} jobs=${JOBS:-8} limit=${LIMIT:-$default}
 failed=0 missing=0
 say() { printf 'check: %s\n' "$*"; }
-step() {  # step NAME COMMAND…: into NAME.log, its last line shown
-  local name=$1 start=$SECONDS status=0
-  shift
-  "$@" >"$out/$name.log" 2>&1 || status=$?
-  [ "$status" -eq 0 ] || { failed=1; grep -v '^$' "$out/$name.log" | tail -n 5; }
-  say "$name: $([ "$status" -eq 0 ] && echo ok || echo "FAILED with $status"), $((SECONDS - start)) s, $(tail -n 1 "$out/$name.log")"
-}
-shards() {  # shards KIND COUNT: so many seeds, shared by $jobs processes
-  local each=$((($2 + jobs - 1) / jobs)) first status=0 pids=()
-  for ((first = 1; first <= $2; first += each)); do
-    "$here/bin/device_check" "$1" "$first" "$((first + each > $2 + 1 ? $2 + 1 - first : each))" & pids+=($!)
-  done
-  for pid in "${pids[@]}"; do wait "$pid" || status=1; done
-  return "$status"
-}
-
-# cuDNN comes with PyTorch where the toolkit has none.
-if [ -z "${REWIRE_CUDNN:-}" ] && ! compgen -G '/usr/local/cuda*/lib*/libcudnn.so.9' >/dev/null; then
-  cudnn=$(python3 -c 'import nvidia.cudnn as c; print(list(c.__path__)[0])' 2>/dev/null || true)/lib/libcudnn.so.9
-  if [ -e "$cudnn" ]; then export REWIRE_CUDNN=$cudnn; fi
-fi
-
-say "commit $(cat "$here/commit"), $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -n 1 || true)"
-step doctor "$here/bin/rewire" doctor
-cat "$out/doctor.log"
-step ops shards ops "$seeds"
-step programs shards programs "$programs"
-step transforms shards transforms "$transforms"
-step tf32 "$here/bin/rewire" verify vit_tiny_28 --set model.dim=48 --set model.depth=2 --set train.tf32=true --device cuda
-for dtype in f32 bf16; do  # GELU by tanh, with its products
-  step "gelu_$dtype" "$here/bin/rewire" verify vit_tiny_28 --set model.dim=48 --set model.depth=2 --set model.act_layer=gelu_tanh \
-    --set train.dtype=$dtype --device cuda
-done
-step attention "$here/bin/device_check" attention 0 16
-if python3 -c 'import torch, safetensors' 2>/dev/null; then
-  step parity python3 "$here/bench/parity.py" --device cuda --out "$out/parity.json"
-  cat "$out/parity.log"
-  step parity_large python3 "$here/bench/parity.py" --device cuda --case vit_s16_224:2 --case vit_b16_224:1 --residual plain \
-    --residual orthogonal --dtype bf16 --out "$out/parity_large.json"
-  cat "$out/parity_large.log"
-else
-  missing=1
-  say "parity: not run, python3 has no torch or no safetensors"
-fi
-sanitize() {  # sanitize TOOL NAME BENCH OPTION…
-  local tool=$1 name=$2
+left_out() { missing=1; say "$1: not run, $2"; }
+step() {  # step NAME SECONDS COMMAND…: into NAME.log, its last line shown
+  local name=$1 most=$2 start=$SECONDS status=0 left=$((limit - SECONDS)) told=ok
   shift 2
-  step "$name" compute-sanitizer --tool "$tool" --report-api-errors no --error-exitcode 9 "$here/bin/rewire" bench vit_tiny_28 \
-    --set model.dim=48 --set model.depth=2 --batch 3 --steps 2 --device cuda "$@"
+  [ "$left" -ge 5 ] || { left_out "$name" "no time is left"; return; }
+  timeout --kill-after=5 $((most < left ? most : left)) "$@" >"$out/$name.log" 2>&1 || status=$?
+  if { [ "$status" -eq 124 ] || [ "$status" -eq 137 ]; } && [ "$left" -lt "$most" ]; then
+    missing=1 told="ended, no time is left"
+  elif [ "$status" -ne 0 ]; then
+    failed=1 told="FAILED with $status"
+    [ "$status" -ne 124 ] || told="FAILED, not done"
+    grep -v '^$' "$out/$name.log" | tail -n 5
+  fi
+  say "$name: $told, $((SECONDS - start)) s, $(tail -n 1 "$out/$name.log")"
 }
-if command -v compute-sanitizer >/dev/null; then
-  for tool in memcheck racecheck initcheck synccheck; do
+shards() {  # shards KIND SECONDS COUNT: so many seeds of device_check, shared by $jobs processes
+  local each=$((($3 + jobs - 1) / jobs)) first list=()
+  for ((first = 1; first <= $3; first += each)); do list+=("$1 $first $((first + each > $3 + 1 ? $3 + 1 - first : each))"); done
+  step "$1" "$2" xargs -P "$jobs" -L 1 -a <(printf '%s\n' "${list[@]}") "$here/bin/device_check"
+}
+small=(vit_tiny_28 --set model.dim=48 --set model.depth=2)
+
+quick() {
+  # Also without PyTorch: every strategy's gradients against the evaluator's; GELU by tanh with its products; TF32.
+  local residual dtype list=("tf32 --set train.tf32=true")
+  for dtype in f32 bf16; do
+    for residual in none decay orthogonal augment skipless; do
+      list+=("${residual}_$dtype --plugin $residual --set train.dtype=$dtype")
+    done
+    list+=("gelu_$dtype --set model.act_layer=gelu_tanh --set train.dtype=$dtype")
+  done
+  # shellcheck disable=SC2016
+  step verify 90 xargs -P "$jobs" -L 1 -a <(printf '%s\n' "${list[@]}") env REWIRE="$here/bin/rewire" OUT="$out" SMALL="${small[*]}" \
+    bash -c '$REWIRE verify $SMALL --device cuda "$@" >"$OUT/verify_$0.log" 2>&1 && echo "$0 ok" && exit
+      tail -n 1 "$OUT/verify_$0.log"; echo "$0 FAILED"; exit 1'
+  step steps 60 python3 "$here/bench/device_steps.py" --rewire "$here/bin/rewire"
+  if [ -z "$no_attention" ]; then step attention 60 "$here/bin/device_check" attention 0 16; else left_out attention "$no_attention"; fi
+  shards ops 90 "$seeds"
+  shards programs 90 "$programs"
+  if [ -z "$no_transforms" ]; then shards transforms 60 "$transforms"; else left_out transforms "$no_transforms"; fi
+  if python3 -c 'import torch, safetensors' 2>/dev/null; then
+    step parity 90 python3 "$here/bench/parity.py" --device cuda --out "$out/parity.json"
+    cat "$out/parity.log"
+    step parity_large 90 python3 "$here/bench/parity.py" --device cuda --case vit_s16_224:2 --case vit_b16_224:1 \
+      --residual plain --residual orthogonal --dtype bf16 --out "$out/parity_large.json"
+    cat "$out/parity_large.log"
+  else
+    left_out parity "python3 has no torch or no safetensors"
+  fi
+}
+
+sanitize() {  # sanitize TOOL NAME BENCH OPTION…
+  step "$2" 60 compute-sanitizer --tool "$1" --report-api-errors no --error-exitcode 9 "$here/bin/rewire" bench "${small[@]}" \
+    --batch 3 --steps 2 --no-autotune --device cuda "${@:3}"
+}
+sanitizers() {
+  command -v compute-sanitizer >/dev/null || { left_out sanitizers "there is no compute-sanitizer"; return; }
+  local tool
+  for tool in memcheck synccheck racecheck initcheck; do
     sanitize "$tool" "$tool" --plugin orthogonal
     sanitize "$tool" "${tool}_bf16" --plugin augment --set train.dtype=bf16
   done
-else
-  missing=1
-  say "compute-sanitizer: not run, there is none"
-fi
+}
+
+say "commit $(cat "$here/commit"), $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -n 1 || true)"
+settings=$(python3 "$here/bench/gpu_libraries.py" --rewire "$here/bin/rewire" 2>"$out/libraries.log") || { cat "$out/libraries.log"; exit 2; }
+eval "$settings"
+cat "$out/libraries.log"
+no_attention=$(grep -o 'without cuDNN: .*' "$out/libraries.log") no_transforms=$(grep -o 'without cuFFT: .*' "$out/libraries.log")
+step doctor 30 "$here/bin/rewire" doctor --quiet
+cat "$out/doctor.log"
+[ "$part" = sanitizers ] || quick
+[ "$part" = quick ] || sanitizers
+say "$part: $SECONDS s"
 [ "$failed" -eq 0 ] || { say FAILED; exit 1; }
 [ "$missing" -eq 0 ] || { say "passed, but for what was left out"; exit 3; }
 say passed

@@ -134,7 +134,15 @@ TEST_CASE("bench --kernels on a GPU says what each kernel takes, also of kernels
     for (const Json& row : result.at("profile")) {
       const bool call = row.at("name").get<std::string>().starts_with("gemm");
       CHECK(row.contains("registers") == !call);
-      if (call) continue;
+      CHECK(row.contains("products") == call);
+      if (call) {
+        const Json& products = row.at("products");  // the row's work, in numbers
+        CHECK(2 * row.at("launches").get<int>() * products.at("calls").get<int>() *
+                  products.at("batch").get<int>() * products.at("m").get<int>() *
+                  products.at("n").get<int>() * products.at("k").get<int>() ==
+              row.at("flops"));
+        continue;
+      }
       ++kernels;
       CHECK(row.at("registers") == 40);
       CHECK(row.at("spill_bytes") == 0);
