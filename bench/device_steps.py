@@ -57,8 +57,8 @@ class Steps:
         return done.stdout
 
     def steps(self, residual, output, *rest):
-        given = [word for name in ("weights", "input", "labels")
-                 for word in (f"--{name}", str(self.folder / {"weights": "w.safetensors", "input": "x.npy", "labels": "y.npy"}[name]))]
+        given = [word for option, name in (("--weights", "w.safetensors"), ("--input", "x.npy"), ("--labels", "y.npy"))
+                 for word in (option, str(self.folder / name))]
         return json.loads(self.call("step", residual, *given, "--steps", str(STEPS), "--output", str(self.folder / output),
                                     "--set", "optimizer.name=sgd", "--no-autotune", *rest))["losses"]
 

@@ -234,9 +234,10 @@ class PyTorch(Contender):
         self.about = self.answer()
 
     def listen(self):
-        for line in self.process.stdout:
-            if line.startswith("{"):
-                self.lines.put(line)
+        with self.process.stdout as lines:
+            for line in lines:
+                if line.startswith("{"):
+                    self.lines.put(line)
         self.lines.put("")
 
     def answer(self):
@@ -256,14 +257,11 @@ class PyTorch(Contender):
         return self.rounds[-1]
 
     def close(self):
+        """It has nothing to save."""
         if self.process is None:
             return
-        try:
-            self.process.stdin.close()
-            self.process.wait(10 if not self.failed else 0)
-        except (OSError, subprocess.TimeoutExpired):
-            pass
         end(self.process)
+        self.process.stdin.close()
         self.errors.close()
         self.process = None
 

@@ -1,0 +1,165 @@
+"""What bench/run.py does on a GPU, in which order, and what it makes of contenders that fail: stubs stand in for all of them."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import bundle
+
+sys.path.insert(0, str(bundle.SOURCE / "bench"))
+import gpu_ceilings  # noqa: E402
+import run  # noqa: E402
+
+PRODUCTS = {"calls": 2, "batch": 1, "m": 64, "n": 32, "k": 16, "a_transposed": False, "b_transposed": True, "a_repeats": False,
+            "b_repeats": False, "dtype": "bf16", "result": "f32", "tf32": False}
+GEMM = {"name": "gemm 64x32x16 bf16>f32 a=16,1@64 b=1,16@64 c=32,1@64, 2 calls, algorithm 7", "launches": 3, "ms": 0.6,
+        "bytes": 1, "flops": 393216, "products": PRODUCTS}
+PROFILE = [GEMM, {"name": "attention forward 2x2x50x50x8 bf16, cuDNN", "launches": 1, "ms": 0.4, "bytes": 500000, "flops": 5},
+           {"name": "blocks_0_attn_qkv_rows_2x50x16", "launches": 2, "ms": 0.2, "bytes": 500000, "flops": 5}]
+
+# Each adds a line to $LOG. `orthogonal` has no steps.
+REWIRE = """#!{python}
+import json, os, sys
+words = sys.argv[1:]
+if words[0] == "models":
+    print(json.dumps([dict(name=name, image=28, channels=1, classes=10, patch=4, dim=16, depth=1, heads=2) for name in ("one", "two")]))
+elif words[0] == "doctor":
+    print(json.dumps(dict(cuda=dict(devices=["Stub"]))))
+else:
+    with open(os.environ["LOG"], "a") as log:
+        print("rewire", words[1], words[3], *(word for word in ("--profile", "--kernels") if word in words), file=log)
+    if words[3] == "orthogonal":
+        sys.exit("rewire: no such thing")
+    print(json.dumps(dict(step_ms=2.0, device_mb=5.0, compile_s=1.0, ceilings=dict(copy_gb_s=1.0, gemm_gflop_s=2.0), profile={profile})))
+"""
+# `eager` fails as it starts, `compile` never answers a round and leaves a child behind, `max-autotune` is a peer.
+PEER = """#!{python}
+import os, subprocess, sys, time
+mode = sys.argv[sys.argv.index("--mode") + 1]
+with open(os.environ["LOG"], "a") as log:
+    print(mode, sys.argv[sys.argv.index("--residual") + 1], os.getpid(), file=log)
+if mode == "eager":
+    sys.exit("out of memory, it says")
+print("not of the protocol")
+print('{{"torch": "stub"}}', flush=True)
+for line in sys.stdin:
+    if mode == "compile":
+        child = subprocess.Popen(["sleep", "600"])
+        with open(os.environ["LOG"], "a") as log:
+            print("child", "of", child.pid, file=log)
+        time.sleep(600)
+    print('{{"step_ms": 4.0, "peak_mb": 10.0}}', flush=True)
+"""
+
+
+class Work(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.place = pathlib.Path(self.folder.name)
+        self.rewire = bundle.write_program(self.place / "rewire", REWIRE.format(python=sys.executable, profile=PROFILE))
+        self.peer = bundle.write_program(self.place / "peer", PEER.format(python=sys.executable))
+
+    def bench(self, *more, signal_after=None):
+        """The result, and what ran, a line each."""
+        log = self.place / "log"
+        log.write_text("")
+        process = subprocess.Popen([sys.executable, str(bundle.SOURCE / "bench" / "run.py"), "--rewire", str(self.rewire), "--device",
+                                    "cuda", "--case", "one:8", "--case", "two:4", "--rounds", "2", "--out", str(self.place / "out"),
+                                    *more], env={**os.environ, "LOG": str(log)}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                   text=True)
+        if signal_after:
+            while signal_after not in log.read_text():
+                time.sleep(0.02)
+            process.terminate()
+        _, said = process.communicate()
+        self.assertEqual(process.returncode, 143 if signal_after else 0, said)
+        (written,) = (self.place / "out").glob("*.json")
+        return json.loads(written.read_text()), log.read_text().splitlines()
+
+    def assert_ended(self, log):
+        pids = [int(line.split()[2]) for line in log if not line.startswith("rewire")]
+        self.assertTrue(pids)
+        for pid in pids:
+            patience = time.monotonic() + 10  # a process that was killed may take a moment
+            while self.lives(pid):
+                self.assertLess(time.monotonic(), patience, pid)
+                time.sleep(0.02)
+
+    def lives(self, pid):
+        try:
+            return pathlib.Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+        except FileNotFoundError:
+            return False
+
+    def test_most_wanted_first(self):
+        result, log = self.bench("--residual", "plain", "--residual", "decay", "--python", str(self.peer), "--mode", "max-autotune")
+        self.assertEqual([" ".join(line.split()[:2] if line[0] == "m" else line.split()) for line in log if "--kernels" not in line],
+                         self.expected_order())
+        one = result["cases"][0]
+        self.assertEqual(one["ratios"]["pytorch max-autotune / rewire, plain"], 2)
+        self.assertEqual(one["ratios"]["peak memory: rewire / pytorch max-autotune, decay"], 0.5)
+        # 1.2 ms of launches in a step of 2; the shortest of the six takes 0.1 ms.
+        self.assertAlmostEqual(one["ratios"]["between launches, share of the step, at least, plain"], 0.4)
+        self.assertAlmostEqual(one["ratios"]["between launches, share of the step, at most, plain"], 0.7)
+        # 3 launches of 2 calls at 2 GFLOP/s, and 1 MB at 1 GB/s.
+        self.assertAlmostEqual(one["floors"]["plain"]["floor_ms"], 3 * 2 * 2 * 64 * 32 * 16 / 2e9 * 1e3 + 1)
+        self.assertEqual([row[0] for row in one["classes"]["plain"]], ["matrix products", "attention", "rows, columns, maps"])
+        self.assertEqual(result["left_out"], [])
+        self.assert_ended(log)
+
+    def expected_order(self):
+        def beside(model, residual):
+            return [f"max-autotune {residual}", *2 * [f"rewire {model} {'none' if residual == 'plain' else residual}"]]
+
+        own = [f"rewire {model} {residual} --profile" for residual in ("none", "decay") for model in ("one", "two")]
+        start_up = [f"rewire {model} none" for model in ("one", "two") for _ in range(2)]
+        return [*own, *beside("one", "plain"), *beside("two", "plain"), *start_up, *beside("one", "decay"), *beside("two", "decay")]
+
+    def test_who_fails_is_out_alone(self):
+        start = time.monotonic()
+        result, log = self.bench("--residual", "plain", "--residual", "orthogonal", "--python", str(self.peer), "--mode", "eager",
+                                 "--mode", "max-autotune")
+        failed = {(c["name"], c["residual"]): c.get("failed") for c in result["cases"][0]["contenders"]}
+        self.assertEqual(failed, {("rewire", "plain"): None, ("rewire", "orthogonal"): "rewire: no such thing",
+                                  ("pytorch max-autotune", "plain"): None, ("pytorch max-autotune", "orthogonal"): None,
+                                  ("pytorch eager", "plain"): "out of memory, it says",
+                                  ("pytorch eager", "orthogonal"): "out of memory, it says"})
+        (written,) = (self.place / "out").glob("*.md")
+        self.assertIn("| rewire | orthogonal | failed: rewire: no such thing |", written.read_text())
+        self.assert_ended(log)
+        self.assertLess(time.monotonic() - start, 60)
+
+    def test_budget(self):
+        result, log = self.bench("--residual", "plain", "--python", str(self.peer), "--mode", "max-autotune", "--budget", "0")
+        self.assertEqual(result["cases"], [])
+        self.assertEqual(len(result["left_out"]), 2 + 2 + 2)
+        self.assertEqual([line for line in log if "--kernels" not in line], [])
+
+    def test_peers_are_ended_with_the_benchmark(self):
+        result, log = self.bench("--residual", "plain", "--python", str(self.peer), "--mode", "compile", signal_after="child")
+        self.assertIn("plain", result["cases"][0]["floors"])  # what was done by then is written down
+        self.assert_ended(log)
+
+    def test_peer_that_does_not_answer(self):
+        options = run.argparse.Namespace(python=str(self.peer), threads=1, device="cuda", dtype="bf16", end=time.monotonic() + 2)
+        os.environ["LOG"] = str(self.place / "log")
+        peer = run.PyTorch(options, {}, 1, "plain", "compile")
+        peer.attempt(peer.start)
+        self.assertEqual(peer.about, {"torch": "stub"})
+        self.assertIsNone(peer.attempt(peer.measure, 1))
+        self.assertEqual(peer.failed, "it was not done when time was up")
+        self.assert_ended((self.place / "log").read_text().splitlines())
+
+    def test_product_without_sizes(self):
+        with self.assertRaisesRegex(ValueError, "no sizes of 'gemm 8x8x8'"):
+            gpu_ceilings.floor(gpu_ceilings.ReportedByRewire({"copy_gb_s": 1, "gemm_gflop_s": 1}),
+                               [{"name": "gemm 8x8x8", "launches": 1, "ms": 1, "bytes": 1, "flops": 1}])
+
+
+if __name__ == "__main__":
+    unittest.main()
