@@ -71,7 +71,8 @@ class Steps:
             on_gpu = ("--device", "cuda", "--set", f"train.dtype={dtype}")
             losses = self.steps(residual, f"{dtype}.safetensors", *on_gpu)
             again = self.steps(residual, "again.safetensors", *on_gpu)
-            if (self.folder / f"{dtype}.safetensors").read_bytes() != (self.folder / "again.safetensors").read_bytes() or losses != again:
+            first, second = ((self.folder / f"{name}.safetensors").read_bytes() for name in (dtype, "again"))
+            if first != second or losses != again:
                 faults.append(f"two runs of {dtype} differ")
             if dtype == "f32" and not max(abs(a - b) / abs(b) for a, b in zip(losses, expected)) <= LIMIT:
                 faults.append(f"losses {losses}, not {expected}")

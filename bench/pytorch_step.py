@@ -8,7 +8,7 @@ bf16 is autocast; on a GPU `compile` and `max-autotune` run in CUDA graphs, and 
 Warms up (and compiles), prints one line of JSON about itself, then reads numbers of steps from stdin, one a line; for
 each it does that many training steps and prints a line of JSON: the median step in ms and the process's peak memory (on a GPU
 what PyTorch took of the card, and the mean step: it waits for the card once, at the end).
-bench/run.py and scripts/gpu/bench.py keep several of these alive and ask them in turn.
+bench/run.py keeps several of these alive and asks them in turn.
 
 The network is timm's ViT written plainly: scaled_dot_product_attention, exact GELU, LayerNorm with eps 1e-6. A step is
 what a `rewire` step is: loss with label smoothing, backward, clipping by the global norm, AdamW with decay on matrices.

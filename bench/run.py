@@ -228,8 +228,9 @@ class PyTorch(Contender):
     def start(self):
         say(f"  warming up {self.name}, {self.residual}")
         self.errors = tempfile.TemporaryFile("w+", errors="replace")
-        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
-                                        env=dict(os.environ, OMP_NUM_THREADS=str(self.options.threads)), start_new_session=True)
+        environment = dict(os.environ, OMP_NUM_THREADS=str(self.options.threads))
+        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
+                                        text=True, env=environment, start_new_session=True)
         threading.Thread(target=self.listen, daemon=True).start()
         self.about = self.answer()
 

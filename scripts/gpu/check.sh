@@ -4,7 +4,8 @@
 #
 #   check.sh [FOLDER] [quick|sanitizers|all]     results: FOLDER/*.log, FOLDER/parity_*.json; default: results, all
 #
-# quick is what takes least for what it finds; between it and the sanitizers bench.sh may run. LIMIT bounds the seconds of the
+# quick is what takes least for what it finds; between it and the sanitizers bench.sh may run, and all three are done in 8
+# minutes. LIMIT bounds the seconds of the
 # whole call (quick: 150, sanitizers: 60, all: both); every step has a limit of its own besides. SEEDS bounds the cases of every
 # op (4), PROGRAMS the random programs (160), TRANSFORMS those of Fourier transforms by cuFFT (48), RESIDUALS the strategies (all:
 # "none decay orthogonal augment skipless"), JOBS the processes (8).
@@ -60,11 +61,10 @@ quick() {
     list+=("gelu_$dtype --set model.act_layer=gelu_tanh --set train.dtype=$dtype")
   done
   each verify 90 "$here/bin/rewire" verify "${small[@]}" --device cuda
-  step steps 60 python3 "$here/bench/device_steps.py" --rewire "$here/bin/rewire" "${residuals[@]/#/--residual=}"
+  list=()
+  for residual in "${residuals[@]}"; do list+=("$residual --residual $residual"); done
+  each steps 60 python3 "$here/bench/device_steps.py" --rewire "$here/bin/rewire"
   if [ -z "$no_attention" ]; then step attention 60 "$here/bin/device_check" attention 0 16; else left_out attention "$no_attention"; fi
-  shards ops 90 "$seeds"
-  shards programs 90 "$programs"
-  if [ -z "$no_transforms" ]; then shards transforms 60 "$transforms"; else left_out transforms "$no_transforms"; fi
   if python3 -c 'import torch, safetensors' 2>/dev/null; then
     list=()
     for residual in "${residuals[@]/none/plain}"; do
@@ -75,11 +75,14 @@ quick() {
     for case in vit_s16_224:2 vit_b16_224:1; do
       list+=("${case%:*}_plain --case $case --residual plain --dtype bf16 --out \"$out/parity_${case%:*}_plain.json\"")
     done
-    each parity 120 python3 "$here/bench/parity.py" --device cuda
+    each parity 90 python3 "$here/bench/parity.py" --device cuda
     grep -h '^vit_' "$out"/parity_*.log
   else
     left_out parity "python3 has no torch or no safetensors"
   fi
+  shards ops 90 "$seeds"
+  shards programs 90 "$programs"
+  if [ -z "$no_transforms" ]; then shards transforms 60 "$transforms"; else left_out transforms "$no_transforms"; fi
 }
 
 sanitize() {  # sanitize TOOL NAME BENCH OPTION…

@@ -5,7 +5,8 @@
 #
 #   scripts/gpu/pack.sh [FILE]        default: build/gpu/rewire-gpu.tar.xz
 #
-# There: tar xf rewire-gpu.tar.xz && rewire-gpu/check.sh && rewire-gpu/bench.sh
+# There: tar xf rewire-gpu.tar.xz, then rewire-gpu/check.sh results quick, rewire-gpu/bench.sh results and rewire-gpu/check.sh
+# results sanitizers: 8 minutes at most.
 #
 # What it is built on bounds where it runs: nothing older than this machine's C library (Debian 12: 2.36, Ubuntu 24.04
 # has 2.39).
