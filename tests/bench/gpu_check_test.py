@@ -16,6 +16,14 @@ PYTHON = """#!/bin/sh
 case "$2" in import\\ torch*) exit 1 ;; esac
 exec {} "$@"
 """
+# In place of bench/parity.py, of which one comparison is wrong.
+PARITY = """import pathlib, sys
+given = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+pathlib.Path(given["--out"]).write_text("[]")
+wrong = given["--case"] == "vit_s_cifar:3"
+print(given["--case"].replace(":", " "), given["--residual"], given.get("--dtype", "both"), "FAILED" if wrong else "ok")
+sys.exit(wrong)
+"""
 LITTLE = {"RESIDUALS": "orthogonal", "SEEDS": "0", "PROGRAMS": "1", "TRANSFORMS": "1", "JOBS": "2", "REWIRE_CUDNN": "/nowhere/libcudnn.so.9"}
 
 
@@ -48,6 +56,18 @@ class Check(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertRegex(done.stdout, r"(?m)^check: verify: FAILED with 123, ")
         self.assertIn("cuGraphLaunch", done.stdout)
+
+    def test_parity_beside_pytorch(self):
+        bundle.write_program(self.root.parent / "path" / "python3", f'#!/bin/sh\n[ "$1" = -c ] || exec {sys.executable} "$@"\n')
+        (self.root / "bench" / "parity.py").write_text(PARITY)
+        done = self.check("quick", LIMIT="400", PROGRAMS="0", TRANSFORMS="0", RESIDUALS="none")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^check: parity: FAILED with 123, ")
+        self.assertEqual(sorted(line for line in done.stdout.splitlines() if line.startswith("vit_") and " plain " in line and
+                                not line.endswith("FAILED")),
+                         ["vit_b16_224 1 plain bf16 ok", "vit_s16_224 2 plain bf16 ok", "vit_tiny_28 5 plain both ok"])
+        self.assertIn("vit_s_cifar 3 plain both FAILED", done.stdout)
+        self.assertTrue((self.root / "out" / "parity_vit_b16_224_plain.json").exists())
 
     def test_time_that_is_up(self):
         done = self.check("quick", LIMIT="3")
