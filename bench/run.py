@@ -194,13 +194,16 @@ class Rewire(Contender):
     def measure_floor(self):
         """The ceilings as they are now, for this network's own step."""
         if self.options.device == "cuda":
-            if self.options.gpu:
-                self.floors.append(gpu_ceilings.floor(self.options.gpu, self.launches))
-            return
-        if self.dump is None:
-            self.dump = output_of(self.command("dump", "--stage", "step"), self.options)
-        command = [str(self.options.ceilings), str(self.options.threads)]
-        self.floors.append(json.loads(output_of(command, self.options, given=self.dump)))
+            if not self.options.gpu:
+                return
+            floor = gpu_ceilings.floor(self.options.gpu, self.launches)
+        else:
+            if self.dump is None:
+                self.dump = output_of(self.command("dump", "--stage", "step"), self.options)
+            command = [str(self.options.ceilings), str(self.options.threads)]
+            floor = json.loads(output_of(command, self.options, given=self.dump))
+        self.floors.append(floor)
+        self.rounds[-1]["floor_median_ms"] = floor["floor_median_ms"]
 
     def profile(self, steps):
         """Every launch alone, its best time of `steps` runs."""
@@ -261,10 +264,13 @@ class PyTorch(Contender):
         """It has nothing to save."""
         if self.process is None:
             return
-        end(self.process)
-        self.process.stdin.close()
+        process, self.process = self.process, None
+        end(process)
+        try:
+            process.stdin.close()
+        except OSError:  # it never read the last line
+            pass
         self.errors.close()
-        self.process = None
 
 
 def summary(contender, batch):
@@ -337,7 +343,7 @@ class Case:
         plain = {c.name: c for c in measured if c.residual == "plain"}
         for c in measured:
             if c.residual != "plain" and c.name in plain:
-                ratios[f"{c.name} {c.residual} / plain"] = ratio(c.rounds, plain[c.name].rounds)
+                ratios[f"{c.name} {c.residual} / plain"] = self.beside_plain(c.rounds, plain[c.name].rounds)
         for peer in measured:
             if peer.name != "rewire" and peer.beside:
                 self.add_peer_ratios(ratios, peer)
@@ -345,6 +351,12 @@ class Case:
             if own.name == "rewire":
                 self.add_own(result, own)
         return result
+
+    def beside_plain(self, rounds, plain):
+        """On a GPU the two are of rounds apart."""
+        if self.options.device == "cpu":
+            return ratio(rounds, plain)
+        return statistics.median(r["step_ms"] for r in rounds) / statistics.median(r["step_ms"] for r in plain)
 
     def add_peer_ratios(self, ratios, peer):
         theirs, ours = ([pair[side] for pair in peer.beside] for side in ("theirs", "ours"))
@@ -365,7 +377,7 @@ class Case:
             step = statistics.median(r["step_ms"] for r in own.rounds)
             ratios[f"rewire / floor, {residual}"] = step / best["floor_ms"]
             ratios[f"rewire / floor, medians of one round, {residual}"] = statistics.median(
-                r["step_ms"] / f["floor_median_ms"] for r, f in zip(own.rounds, own.floors))
+                r["step_ms"] / r["floor_median_ms"] for r in own.rounds if "floor_median_ms" in r)
             if own.launches:
                 ratios[f"every launch alone, its best / floor, {residual}"] = alone / best["floor_ms"]
         if not own.launches:

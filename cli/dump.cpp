@@ -183,8 +183,8 @@ void run(const Request& request) {
     user_error("dump: --override-kernel is of --stage ptx");
   const Network network = resolve(request.network);
   const std::int64_t batch = network.recipe.train.batch;
-  const ir::Module rewritten = rewritten_module(network, batch);  // also where plugins are only judged by it
   if (request.stage == "ir" || request.stage == "rewritten") {
+    const ir::Module rewritten = rewritten_module(network, batch);  // which judges the plugins
     fmt::print("{}", ir::print(request.stage == "ir" ? original_module(network, batch) : rewritten));
     return;
   }

@@ -29,7 +29,9 @@ void declare(Request& request, Options& options) {
 }
 
 void run(const Request& request) {
-  check_output(request.output, {request.program.weights, request.program.input, request.labels});
+  std::vector<std::string> read = files_of(request.network, request.program);
+  read.push_back(request.labels);
+  check_output(request.output, read);
   const Network network = resolve(request.network);
   const runtime::GivenTensor image = runtime::read_given(request.program.input);
   const runtime::GivenTensor label = runtime::read_given(request.labels);

@@ -1,7 +1,7 @@
 // rewire init: a model's fresh weights, as its plugins leave them.
 #include "cli/commands.h"
 #include "cli/network.h"
-#include "runtime/io/files.h"
+#include "cli/program.h"
 #include "runtime/io/safetensors.h"
 #include "runtime/train/weights.h"
 
@@ -19,7 +19,7 @@ void declare(Request& request, Options& options) {
 }
 
 void run(const Request& request) {
-  runtime::require_writable(request.output);
+  check_output(request.output, {request.network.model});
   const Network network = resolve(request.network);
   const ir::Module module = rewritten_module(network, 1);
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);

@@ -26,6 +26,12 @@ void check_output(const std::string& output, const std::vector<std::string>& rea
   }
 }
 
+std::vector<std::string> files_of(const NetworkRequest& network, const ProgramRequest& program) {
+  std::vector<std::string> files = {network.model, program.weights, program.input};
+  for (const std::string& given : program.overrides) files.push_back(given.substr(given.find('=') + 1));
+  return files;
+}
+
 std::unique_ptr<runtime::Engine> start_engine(const Network& network, const ir::Module& module,
                                               const ProgramRequest& request,
                                               const runtime::ChoiceRecord& choices) {

@@ -22,8 +22,11 @@ struct ProgramRequest {
 /// --weights, --input, --device, --engine and --override-kernel; `input_doc` says what --input holds.
 void declare_program(ProgramRequest& request, Options& options, const std::string& input_doc);
 
-/// Before any work: UserError where nothing can be written to `output`, and where it is a file that is read.
+/// Before any work: UserError where nothing can be written to `output`, and where it is one of the files that
+/// are read. What names no file, such as a model of the zoo, may be among them.
 void check_output(const std::string& output, const std::vector<std::string>& read);
+/// MODEL, and the files of declare_program().
+std::vector<std::string> files_of(const NetworkRequest& network, const ProgramRequest& program);
 
 /// The engine of a module, holding the weights of the file. `choices`: what was chosen for it.
 std::unique_ptr<runtime::Engine> start_engine(const Network& network, const ir::Module& module,

@@ -22,7 +22,7 @@ void declare(Request& request, Options& options) {
 }
 
 void run(const Request& request) {
-  check_output(request.output, {request.program.weights, request.program.input});
+  check_output(request.output, files_of(request.network, request.program));
   const Network network = resolve(request.network);
   const runtime::GivenTensor image = runtime::read_given(request.program.input);
   const ir::Module module =

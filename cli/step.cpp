@@ -37,7 +37,9 @@ void declare(Request& request, Options& options) {
 }
 
 void run(const Request& request) {
-  check_output(request.output, {request.program.weights, request.program.input, request.labels});
+  std::vector<std::string> read = files_of(request.network, request.program);
+  read.insert(read.end(), {request.labels, request.choices.file});
+  check_output(request.output, read);
   const Network network = resolve(request.network);
   const runtime::Recipe& recipe = network.recipe;
   const runtime::GivenTensor images = runtime::read_given(request.program.input);

@@ -80,7 +80,8 @@ std::string hash_text(std::string_view text) {
 
 ObjectCache::ObjectCache(std::string directory) : directory_(std::move(directory)) {
   std::error_code error;
-  std::filesystem::create_directories(std::filesystem::path(directory_).parent_path(), error);
+  const std::filesystem::path parent = std::filesystem::path(directory_).parent_path();
+  if (!parent.empty()) std::filesystem::create_directories(parent, error);
   if (!error && ::mkdir(directory_.c_str(), 0700) != 0 && errno != EEXIST)
     error.assign(errno, std::generic_category());
   if (error) user_error("kernel cache {}: {}", directory_, error.message());

@@ -39,11 +39,15 @@ class DeviceTrial {
     shared_ = {arena_.address(),
                [this](const std::string& parameter) { return state_.at(parameter).address(); }};
     program_.prepare(shared_, stream_);
+    stream_.synchronise(kTrialPurpose);
+    program_.failure().rethrow();
   }
 
   double time() {
     context_.enter();
-    return timer_.time(0, [this] { program_.enqueue(shared_, stream_); });
+    const double seconds = timer_.time(0, [this] { program_.enqueue(shared_, stream_); });
+    program_.failure().rethrow();
+    return seconds;
   }
 
  private:

@@ -44,8 +44,8 @@ std::string usable_cache() {
     return directory;
   } catch (const UserError& refusal) {
     write_log_once(LogLevel::warning, "kernel cache",
-                   fmt::format("{}; nothing is kept there, so every start compiles all kernels: set "
-                               "XDG_CACHE_HOME to a folder of yours",
+                   fmt::format("{}; nothing is kept, so every start compiles all kernels and no choice "
+                               "is timed: set XDG_CACHE_HOME to a folder of yours",
                                refusal.what()));
     return "";
   }

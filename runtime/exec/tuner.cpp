@@ -82,7 +82,14 @@ MadeChoice Tuner::make(const TimedChoice& choice) {
   const std::unique_ptr<ChoiceCache::Lock> lock = cache_.lock();
   if (lock == nullptr) return modelled;
   if (const std::optional<MadeChoice> found = kept(choice)) return *found;  // by whom we waited for
-  MadeChoice made = time(choice);
+  MadeChoice made;
+  try {
+    made = time(choice);
+  } catch (const OutOfMemory& failure) {  // the candidates' together, where a step alone may find enough
+    write_log(LogLevel::warning,
+              fmt::format("{}: not timed, the cost model decides this time: {}", choice.key, failure.what()));
+    return modelled;
+  }
   if (made.by == kByModel && !choice.keep_untimed) return made;
   // An answer that cannot be kept would be another one the next time.
   return cache_.store(made) ? made : modelled;

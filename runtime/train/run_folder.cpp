@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -106,17 +107,10 @@ std::string RunFolder::checkpoint_name(std::int64_t epoch, std::int64_t step) {
 
 RunFolder RunFolder::create(const std::string& path) {
   check_out(path);
-  RunFolder folder(path);
   std::error_code error;
-  folder.is_ours_ = !fs::exists(path, error);
-  try {
-    make_folder(path);
-    require_writable(folder.file(kMetrics));
-  } catch (const UserError& refusal) {
-    user_error("{}: choose another --out", refusal.what());
-  }
-  folder.claim();
-  return folder;
+  const bool made = fs::create_directories(path, error);
+  if (error) user_error("cannot make the folder {}: {}: choose another --out", path, error.message());
+  return begin(path, made);
 }
 
 RunFolder RunFolder::create_numbered(const std::string& wanted) {
@@ -125,13 +119,27 @@ RunFolder RunFolder::create_numbered(const std::string& wanted) {
   for (int number = 1;; ++number) {
     const std::string path = number == 1 ? wanted : fmt::format("{}-{}", wanted, number);
     std::error_code error;
-    if (fs::create_directory(path, error)) {
-      RunFolder folder = create(path);
-      folder.is_ours_ = true;
-      return folder;
-    }
+    if (fs::create_directory(path, error)) return begin(path, true);
     if (error && !fs::exists(fs::symlink_status(path, error))) return create(path);  // says why it cannot
   }
+}
+
+RunFolder RunFolder::begin(const std::string& path, bool made) {
+  RunFolder folder(path);
+  folder.is_ours_ = made;
+  try {
+    try {
+      require_writable(folder.file(kMetrics));
+    } catch (const UserError& refusal) {
+      user_error("{}: choose another --out", refusal.what());
+    }
+    folder.lock();
+    folder.prepare();
+  } catch (...) {
+    folder.discard_unused();
+    throw;
+  }
+  return folder;
 }
 
 RunFolder RunFolder::open(const std::string& path) {
@@ -157,21 +165,53 @@ void RunFolder::claim() {
   } catch (const UserError& refusal) {
     user_error("{}: make {} writable, or go on in a copy of it", refusal.what(), path_);
   }
-  lock_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (lock_ < 0) user_error("cannot open {}: {}", path_, std::generic_category().message(errno));
-  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) user_error("another process is training in {}", path_);
+  lock();
+  prepare();
+}
+
+void RunFolder::lock() {
+  const int folder = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) user_error("cannot open {}: {}", path_, std::generic_category().message(errno));
+  struct stat held{}, there{};
+  const bool locked = ::flock(folder, LOCK_EX | LOCK_NB) == 0;
+  // Whoever had it before may have removed it meanwhile.
+  const bool stands = locked && ::fstat(folder, &held) == 0 && ::stat(path_.c_str(), &there) == 0 &&
+                      held.st_dev == there.st_dev && held.st_ino == there.st_ino;
+  if (!stands) {
+    ::close(folder);
+    user_error("another process is training in {}", path_);
+  }
+  lock_ = folder;
+}
+
+void RunFolder::prepare() const {
   make_folder(file("checkpoints"));
   remove_half_written(path_);
   remove_half_written(file("checkpoints"));
 }
 
-void RunFolder::discard_unused() {
-  std::error_code error;
-  const bool has_metrics = fs::exists(file(kMetrics), error) && fs::file_size(file(kMetrics), error) > 0;
-  if (has_metrics || !checkpoints().empty()) return;
-  for (const char* name : {"recipe.toml", "network.rir", "choices.json", kMetrics, "kernels", "checkpoints"})
-    fs::remove_all(file(name), error);
-  if (is_ours_) fs::remove(path_, error);  // unless somebody put something there
+void RunFolder::discard_unused() noexcept {
+  try {
+    std::error_code error;
+    if (lock_ < 0) {  // another process may have it: only a folder that is empty goes
+      if (is_ours_) fs::remove(path_, error);
+      return;
+    }
+    const auto is_missing = [&] { return error == std::errc::no_such_file_or_directory; };
+    const auto bytes = fs::file_size(file(kMetrics), error);
+    if (error ? !is_missing() : bytes > 0) return;
+    const fs::directory_iterator entry(file("checkpoints"), error);
+    if (error ? !is_missing() : entry != fs::directory_iterator()) return;
+    for (const char* name : {"recipe.toml", "network.rir", "choices.json", kMetrics, "checkpoints"})
+      fs::remove(file(name), error);
+    for (const fs::directory_entry& kernel : fs::directory_iterator(file("kernels"), error)) {
+      if (kernel.path().extension() == ".cu") fs::remove(kernel.path(), error);
+    }
+    fs::remove(file("kernels"), error);
+    if (is_ours_) fs::remove(path_, error);  // unless somebody put something there
+  } catch (const std::exception&) {
+    // What is left is in nobody's way; why the run failed is what counts.
+  }
 }
 
 std::vector<std::string> RunFolder::checkpoints() const {

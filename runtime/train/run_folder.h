@@ -43,8 +43,8 @@ class RunFolder {
   /// "0002-00001874": two epochs, 1874 steps.
   static std::string checkpoint_name(std::int64_t epoch, std::int64_t step);
   /// For a new run that failed: where no line of metrics and no checkpoint was written, what was made here
-  /// for it is removed, the folder itself if it was not there before.
-  void discard_unused();
+  /// for it is removed, the folder itself if it was not there before. Anything else stays.
+  void discard_unused() noexcept;
 
   /// The checkpoints, oldest first; paths that can be opened. Whatever else stands beside them is left alone.
   std::vector<std::string> checkpoints() const;
@@ -53,6 +53,11 @@ class RunFolder {
 
  private:
   explicit RunFolder(std::string path) : path_(std::move(path)) {}
+  /// `made`: the folder, by whoever calls, for this run.
+  static RunFolder begin(const std::string& path, bool made);
+  void lock();
+  void prepare() const;
+
   std::string path_;
   int lock_ = -1;
   bool is_ours_ = false;  // the folder, made by create()

@@ -34,7 +34,7 @@ else:
         print("rewire", words[1], words[3], *(word for word in ("--profile", "--kernels") if word in words), file=log)
     if words[3] == "orthogonal":
         sys.exit("rewire: no such thing")
-    print(json.dumps(dict(step_ms=2.0, device_mb=5.0, compile_s=1.0, ceilings=dict(copy_gb_s=1.0, gemm_gflop_s=2.0), profile={profile})))
+    print(json.dumps(dict(step_ms=2.0, device_mb=5.0, peak_mb=5.0, compile_s=1.0, ceilings=dict(copy_gb_s=1.0, gemm_gflop_s=2.0), profile={profile})))
 """
 # `eager` fails as it starts, `compile` never answers a round and leaves a child behind, `max-autotune` is a peer.
 PEER = """#!{python}
@@ -45,7 +45,7 @@ with open(os.environ["LOG"], "a") as log:
 if mode == "eager":
     sys.exit("out of memory, it says")
 print("not of the protocol")
-print('{{"torch": "stub"}}', flush=True)
+print('{{"torch": "stub", "imported_mb": 2.0}}', flush=True)
 for line in sys.stdin:
     if mode == "compile":
         child = subprocess.Popen(["sleep", "600"])
@@ -64,16 +64,17 @@ class Work(unittest.TestCase):
         self.rewire = bundle.write_program(self.place / "rewire", REWIRE.format(python=sys.executable, profile=PROFILE))
         self.peer = bundle.write_program(self.place / "peer", PEER.format(python=sys.executable))
 
-    def bench(self, *more, signal_after=None):
+    def bench(self, *more, device="cuda", signal_after=None):
         """The result, and what ran, a line each."""
         log = self.place / "log"
         log.write_text("")
         process = subprocess.Popen([sys.executable, str(bundle.SOURCE / "bench" / "run.py"), "--rewire", str(self.rewire), "--device",
-                                    "cuda", "--case", "one:8", "--case", "two:4", "--rounds", "2", "--out", str(self.place / "out"),
+                                    device, "--case", "one:8", "--case", "two:4", "--rounds", "2", "--out", str(self.place / "out"),
                                     *more], env={**os.environ, "LOG": str(log)}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                    text=True)
         if signal_after:
             while signal_after not in log.read_text():
+                self.assertIsNone(process.poll(), "it ended before")
                 time.sleep(0.02)
             process.terminate()
         _, said = process.communicate()
@@ -120,6 +121,34 @@ class Work(unittest.TestCase):
         start_up = [f"rewire {model} none" for model in ("one", "two") for _ in range(2)]
         return [*own, *beside("one", "plain"), *beside("two", "plain"), *start_up, *beside("one", "decay"), *beside("two", "decay")]
 
+    def test_all_take_turns_on_a_cpu(self):
+        result, log = self.bench("--residual", "plain", "--residual", "decay", "--python", str(self.peer), "--mode", "max-autotune",
+                                 "--ceilings", str(self.place / "none"), device="cpu")
+        turns = [line.split()[1:] for line in log if line.startswith("rewire")]
+        for model in ("one", "two"):
+            self.assertEqual([turn[1:] for turn in turns if turn[0] == model][:4], [["none"], ["decay"], ["none"], ["decay"]])
+        for case in result["cases"]:
+            self.assertEqual([(c["name"], c["residual"], len(c["rounds"])) for c in case["contenders"]],
+                             [(name, residual, 2) for name in ("rewire", "pytorch max-autotune") for residual in ("plain", "decay")])
+            self.assertEqual(case["ratios"]["rewire decay / plain"], 1)
+            self.assertEqual(case["ratios"]["pytorch max-autotune / rewire, decay"], 2)
+            self.assertEqual(case["ratios"]["peak memory: rewire / pytorch max-autotune beyond `import torch`, plain"], 5 / 8)
+        self.assert_ended(log)
+
+    def test_peer_that_dies_between_rounds(self):
+        options = run.argparse.Namespace(python=str(self.peer), threads=1, device="cuda", dtype="bf16", end=time.monotonic() + 60)
+        os.environ["LOG"] = str(self.place / "log")
+        peer = run.PyTorch(options, {}, 1, "plain", "max-autotune")
+        peer.attempt(peer.start)
+        self.assertEqual(peer.attempt(peer.measure, 1)["step_ms"], 4)
+        process = peer.process
+        process.kill()
+        process.wait()
+        self.assertIsNone(peer.attempt(peer.measure, 1))
+        self.assertTrue(peer.failed)
+        self.assertIsNone(peer.process)
+        peer.close()
+
     def test_who_fails_is_out_alone(self):
         start = time.monotonic()
         result, log = self.bench("--residual", "plain", "--residual", "orthogonal", "--python", str(self.peer), "--mode", "eager",
@@ -150,7 +179,7 @@ class Work(unittest.TestCase):
         os.environ["LOG"] = str(self.place / "log")
         peer = run.PyTorch(options, {}, 1, "plain", "compile")
         peer.attempt(peer.start)
-        self.assertEqual(peer.about, {"torch": "stub"})
+        self.assertEqual(peer.about, {"torch": "stub", "imported_mb": 2.0})
         self.assertIsNone(peer.attempt(peer.measure, 1))
         self.assertEqual(peer.failed, "it was not done when time was up")
         self.assert_ended((self.place / "log").read_text().splitlines())

@@ -276,6 +276,10 @@ TEST_CASE("What a plugin logs in several lines is one line") {
                                                plugin_file("misbehave") + ":act=log_lines"});
   CHECK(outcome.err == "rewire: warning: plugin misbehave: a b\n");
   CHECK(outcome.code == 0);
+  const Outcome compiled = rewire_command(Words{"dump"} + kModel +
+                                          Words{"--stage", "step", "--log-level", "warning", "--plugin",
+                                                plugin_file("misbehave") + ":act=log_lines"});
+  CHECK(compiled.err == outcome.err);
 }
 
 TEST_CASE("What a plugin would be refused for, in a later epoch too, is refused at every stage of dump") {

@@ -2,9 +2,11 @@
 // cache that cannot be made.
 #include <linux/capability.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include <filesystem>
-#include <thread>
+#include <future>
+#include <optional>
 
 #include "tests/cli/fixture.h"
 #include "tests/support/catch.h"
@@ -19,15 +21,17 @@ const Words kTrain =
                                     "--set",  "train.batch=8",         "--set", "train.epochs=1",
                                     "--quiet"};
 
-/// As a user whom permissions bind, root or not: what a thread gives up, its children lack.
-Outcome bound_by_permissions(const Words& words) {
-  Outcome outcome;
-  std::thread([&] {
-    ::prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE);
-    ::prctl(PR_CAPBSET_DROP, CAP_DAC_READ_SEARCH);
-    outcome = rewire_command(words);
-  }).join();
-  return outcome;
+/// As a user whom permissions bind, root or not: what a thread gives up, its children lack. nullopt where
+/// root may not give it up.
+std::optional<Outcome> bound_by_permissions(const Words& words) {
+  return std::async(std::launch::async,
+                    [&]() -> std::optional<Outcome> {
+                      for (const int power : {CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH}) {
+                        if (::prctl(PR_CAPBSET_DROP, power) != 0 && ::geteuid() == 0) return std::nullopt;
+                      }
+                      return rewire_command(words);
+                    })
+      .get();
 }
 
 /// A folder that can be read, and nothing more, for a while.
@@ -44,7 +48,12 @@ class ReadOnly {
   std::string path_;
 };
 
-void check_refusal(const Outcome& outcome, const std::string& message) {
+void check_refusal(const std::optional<Outcome>& asked, const std::string& message) {
+  if (!asked) {
+    WARN("root cannot give up its power over permissions here");
+    return;
+  }
+  const Outcome& outcome = *asked;
   CHECK(outcome.err == "rewire: " + message + "\n");
   CHECK(outcome.code == 2);
   CHECK(outcome.out.empty());
@@ -74,7 +83,8 @@ TEST_CASE("A run whose folder may not be written any more is not gone on with, a
     check_refusal(bound_by_permissions({"train", "--resume", run, "--quiet", "--set", "train.epochs=2"}),
                   "cannot write " + run + "/metrics.jsonl: Permission denied: make " + run +
                       " writable, or go on in a copy of it");
-    CHECK(bound_by_permissions({"eval", run, "--quiet"}).code == 0);
+    const std::optional<Outcome> evaluated = bound_by_permissions({"eval", run, "--quiet"});
+    if (evaluated) CHECK(evaluated->code == 0);
   }
   CHECK(read_text(run + "/recipe.toml") == recipe);
   CHECK(rewire_command({"train", "--resume", run, "--quiet", "--set", "train.epochs=2"}).code == 0);
@@ -112,6 +122,16 @@ TEST_CASE("An output that is a file the command reads is refused, by whatever na
   check_refusal(with_labels("grad", "y.npy", "same.safetensors"),
                 message("same.safetensors", "w.safetensors"));
   check_refusal(with_labels("step", "ys.npy", "ys.npy"), message("ys.npy", "ys.npy"));
+  // The network itself, as a module or as a recipe.
+  const Outcome dumped = rewire_command(Words{"dump"} + kModel + Words{"--quiet"});
+  write_text(work.file("net.rir"), dumped.out);
+  check_refusal(rewire_command({"run", work.file("net.rir"), "--weights", work.file("w.safetensors"),
+                                "--input", work.file("x.npy"), "--output", work.file("net.rir")}),
+                message("net.rir", "net.rir"));
+  write_text(work.file("recipe.toml"), "[model]\nname = \"vit_tiny_28\"\n");
+  check_refusal(rewire_command({"init", work.file("recipe.toml"), "--output", work.file("recipe.toml")}),
+                message("recipe.toml", "recipe.toml"));
+  CHECK(read_text(work.file("net.rir")) == dumped.out);
   CHECK(read_text(work.file("w.safetensors")) == weights);
   CHECK(read_text(work.file("x.npy")) == input);
 }
@@ -125,8 +145,8 @@ TEST_CASE("Without a place for compiled kernels they are compiled each time, and
   CHECK_THAT(
       outcome.err,
       REWIRE_CATCH_CONTAINS("warning: kernel cache /proc/none/rewire: No such file or directory; nothing is "
-                            "kept there, so every start compiles all kernels: set XDG_CACHE_HOME to a folder "
-                            "of yours\n"));
+                            "kept, so every start compiles all kernels and no choice is timed: set "
+                            "XDG_CACHE_HOME to a folder of yours\n"));
   CHECK(outcome.err.find("kernel cache") == outcome.err.rfind("kernel cache"));
 }
 

@@ -35,19 +35,26 @@ std::vector<Shown> shown_in(const std::string& file) {
       inside = true;
     } else if (inside && line.starts_with(indent)) {
       list.back().lines.push_back(line.substr(indent.size()));
+    } else if (inside && line.empty()) {
+      list.back().lines.emplace_back();
     } else {
       inside = false;
     }
+  }
+  for (Shown& shown : list) {
+    while (!shown.lines.empty() && shown.lines.back().empty()) shown.lines.pop_back();
   }
   return list;
 }
 
 bool is_left_out(const std::string& line) {
-  return line.find_first_not_of(' ') == line.find("…");
+  const std::size_t at = line.find("…");
+  return at != std::string::npos && line.find_first_not_of(' ') == at;
 }
 
 /// The first line that is not where it should be: at the top or behind the one before, or behind lines that
-/// were left out anywhere below. "": all are.
+/// were left out anywhere below; or the first that is printed and neither shown nor left out. "": there is
+/// none.
 std::string missing(const Lines& shown, const Lines& printed) {
   std::size_t next = 0;
   bool skips = false;
@@ -62,7 +69,7 @@ std::string missing(const Lines& shown, const Lines& printed) {
     next = static_cast<std::size_t>(at - printed.begin()) + 1;
     skips = false;
   }
-  return "";
+  return skips || next == printed.size() ? "" : printed[next];
 }
 
 TEST_CASE("The README shows what commands print") {
@@ -76,21 +83,23 @@ TEST_CASE("The README shows what commands print") {
     if (arguments[0] != "models" && arguments[0] != "plugins" && arguments[0] != "dump") continue;
     const bool has_plugin = shown.command.find(" orthogonal") == std::string::npos ||
                             std::filesystem::exists(REWIRE_PLUGIN_FOLDER "/orthogonal.so");
-    ++held;
     if (!has_plugin) continue;
+    ++held;
     CAPTURE(shown.command);
     const Outcome outcome = rewire_command(arguments);
     CHECK(outcome.code == 0);
     REQUIRE_FALSE(shown.lines.empty());
     CHECK(missing(shown.lines, lines_of(outcome.out)).empty());
   }
-  CHECK(held >= 4);
+  CHECK(held >= 1);
 }
 
 TEST_CASE("A line that is not printed, or elsewhere, is noticed") {
   const Lines printed = {"a", "b", "c", "d", "c"};
-  CHECK(missing({"a", "b"}, printed).empty());
-  CHECK(missing({"a", "…", "c", "d"}, printed).empty());
+  CHECK(missing({"a", "b"}, printed) == "c");
+  CHECK(missing({"a", "b", "…"}, printed).empty());
+  CHECK(missing(printed, printed).empty());
+  CHECK(missing({"a", "…", "c", "d", "c"}, printed).empty());
   CHECK(missing({"  …", "d", "c"}, printed).empty());
   CHECK(missing({"a", "c"}, printed) == "c");
   CHECK(missing({"b"}, printed) == "b");

@@ -9,6 +9,7 @@
 #include "tests/runtime_cuda/timing_here.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rewire::runtime {
 namespace {
@@ -58,6 +59,29 @@ TEST_CASE("a trial that finds no memory says what for, and leaves none behind") 
   const std::string message = test::message_of<RuntimeFailure>([] { device_trial(example(), {}); });
   CHECK_THAT(message, REWIRE_CATCH_CONTAINS("cuMemAlloc"));
   CHECK_THAT(message, REWIRE_CATCH_CONTAINS("trial"));
+}
+
+TEST_CASE("candidates that find no memory together are left to the cost model, and asked again") {
+  const NothingLost lost;
+  const test::TemporaryFolder folder;
+  const ir::Choice question{
+      "a choice of a test", {"one", "other"}, [](const std::string&) { return example(); }};
+  const auto choose = [&] {
+    TunerOptions options = timing_in(folder.file("cache"), {});
+    options.make_trial = device_trial;
+    Tuner tuner(options);
+    tuner.choose(question);
+    return tuner.record().made().at(0);
+  };
+  for (const long allocation : {1, 5, 9}) {
+    CAPTURE(allocation);
+    fake().fail("cuMemAlloc_v2", allocation, 2);
+    const MadeChoice refused = choose();
+    CHECK(refused.taken == "one");
+    CHECK(refused.by == kByModel);
+  }
+  fake().fail("", 0, 0);
+  CHECK(choose().by == kByTiming);
 }
 
 }  // namespace

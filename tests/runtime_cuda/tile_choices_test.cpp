@@ -226,7 +226,7 @@ TEST_CASE("A call that fails while kernels are timed is named, and leaves nothin
     const test::TemporaryFolder folder;
     Tuner tuner(options(folder.file("cache")));
     fake().reset();
-    fake().fail(call, 1, 2);
+    fake().fail(call, 1, 719);
     CHECK_THAT(test::message_of<RuntimeFailure>([&] { choose(tuner); }), REWIRE_CATCH_CONTAINS(words));
   }
   fake().fail("", 0, 0);
