@@ -57,13 +57,30 @@ struct Case {
   bool narrow = false;  // in bf16
   bool extras = false;  // accumulate, apply and eval; dropout, drop path, SGD, the rarer options
   std::vector<std::string> strategies = kStrategies;
+  ir::MixedPrecision precision = {};  // where narrow
+  bool epilogues = false;             // all that cuBLASLt may compute with its products
+  std::function<void(models::ModelOptions&)> change = {};
 };
 
-/// The last three are what a large GPU is for: their batches, their mixed precision.
+void with_gelu_by_tanh(models::ModelOptions& model) {
+  model.act_layer = "gelu_tanh";
+}
+
+/// Heads of 80 and 257 tokens: the largest blocks of attention.
+void with_wide_heads(models::ModelOptions& model) {
+  model.dim = 1280, model.heads = 16, model.patch = 14, model.depth = 2;
+}
+
+/// Those of batches of 256 and more are what a large GPU is for, in mixed precision.
 const std::vector<Case> kCases = {
     {.label = "vit_tiny_28", .model = "vit_tiny_28", .batch = 32},
     {.label = "vit_s_cifar", .model = "vit_s_cifar", .batch = 32},
-    {.label = "vit_b16_224", .model = "vit_b16_224", .batch = 32, .strategies = {"none", "augment"}},
+    {
+        .label = "vit_b16_224",
+        .model = "vit_b16_224",
+        .batch = 32,
+    },
+    {.label = "vit_s16_224", .model = "vit_s16_224", .batch = 64, .strategies = {"none"}},
     {.label = "vit_tiny_28.extras",
      .model = "vit_tiny_28",
      .batch = 32,
@@ -72,7 +89,32 @@ const std::vector<Case> kCases = {
                     "augment:projection=dense"}},
     {.label = "vit_s_cifar.bf16", .model = "vit_s_cifar", .batch = 1024, .narrow = true},
     {.label = "vit_s16_224.bf16", .model = "vit_s16_224", .batch = 256, .narrow = true},
-    {.label = "vit_b16_224.bf16", .model = "vit_b16_224", .batch = 256, .narrow = true}};
+    {.label = "vit_b16_224.bf16", .model = "vit_b16_224", .batch = 256, .narrow = true},
+    {.label = "vit_s_cifar.bf16.extras",
+     .model = "vit_s_cifar",
+     .batch = 1024,
+     .narrow = true,
+     .extras = true,
+     .strategies = {"none", "orthogonal"}},
+    {.label = "vit_s_cifar.bf16.stream",
+     .model = "vit_s_cifar",
+     .batch = 1024,
+     .narrow = true,
+     .strategies = {"none", "orthogonal"},
+     .precision = {.stream = ir::DType::bf16}},
+    {.label = "vit_s_cifar.bf16.tanh",
+     .model = "vit_s_cifar",
+     .batch = 1024,
+     .narrow = true,
+     .strategies = {"none"},
+     .epilogues = true,
+     .change = with_gelu_by_tanh},
+    {.label = "vit_257x80.bf16",
+     .model = "vit_b16_224",
+     .batch = 64,
+     .narrow = true,
+     .strategies = {"none"},
+     .change = with_wide_heads}};
 
 struct NamedKernel {
   std::string name, symbol, text;
@@ -83,10 +125,11 @@ codegen::Program program_of(const Case& of, const std::string& strategy, const s
                             const cuda::DeviceTarget& target) {
   models::ModelOptions model = models::zoo(of.model);
   if (of.extras) model.dropout = 0.1, model.drop_path = 0.1;
+  if (of.change) of.change(model);
   ir::Module module = models::build(model, of.batch);
   if (strategy != "none")
     runtime::apply_plugins(module, {runtime::load_plugin(runtime::parse_plugin_spec(strategy), {})}, 0);
-  if (of.narrow) ir::mixed_precision(module, module.function("forward"), {});
+  if (of.narrow) ir::mixed_precision(module, module.function("forward"), of.precision);
   if (name != "forward") {
     runtime::TrainOptions options;
     options.clip_norm = 1;
@@ -100,7 +143,9 @@ codegen::Program program_of(const Case& of, const std::string& strategy, const s
   ir::PassContext context;
   context.training = name != "forward" && name != "eval";
   ir::run_pipeline(module, context);
-  return codegen::lower(module, module.functions.front(), {true, cuda::work_grain(target)});
+  codegen::FuseOptions options{true, cuda::work_grain(target)};
+  if (of.epilogues) options.epilogue = [](const codegen::ProductEpilogue&) { return true; };
+  return codegen::lower(module, module.functions.front(), options);
 }
 
 class Matrix {
