@@ -128,12 +128,15 @@ RunFolder RunFolder::begin(const std::string& path, bool made) {
   RunFolder folder(path);
   folder.is_ours_ = made;
   try {
-    try {
-      require_writable(folder.file(kMetrics));
-    } catch (const UserError& refusal) {
-      user_error("{}: choose another --out", refusal.what());
-    }
-    folder.lock();
+    require_writable(folder.file(kMetrics));
+  } catch (const UserError& refusal) {
+    std::error_code ignored;
+    if (made) fs::remove(path, ignored);
+    user_error("{}: choose another --out", refusal.what());
+  }
+  folder.lock();
+  check_out(path);  // another process may have trained here since
+  try {
     folder.prepare();
   } catch (...) {
     folder.discard_unused();
@@ -193,10 +196,6 @@ void RunFolder::prepare() const {
 void RunFolder::discard_unused() noexcept {
   try {
     std::error_code error;
-    if (lock_ < 0) {  // another process may have it: only a folder that is empty goes
-      if (is_ours_) fs::remove(path_, error);
-      return;
-    }
     const auto is_missing = [&] { return error == std::errc::no_such_file_or_directory; };
     const auto bytes = fs::file_size(file(kMetrics), error);
     if (error ? !is_missing() : bytes > 0) return;

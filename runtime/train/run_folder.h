@@ -42,8 +42,8 @@ class RunFolder {
 
   /// "0002-00001874": two epochs, 1874 steps.
   static std::string checkpoint_name(std::int64_t epoch, std::int64_t step);
-  /// For a new run that failed: where no line of metrics and no checkpoint was written, what was made here
-  /// for it is removed, the folder itself if it was not there before. Anything else stays.
+  /// For a new run in it that failed: where no line of metrics and no checkpoint was written, what was made
+  /// here for it is removed, the folder itself if it was not there before. Anything else stays.
   void discard_unused() noexcept;
 
   /// The checkpoints, oldest first; paths that can be opened. Whatever else stands beside them is left alone.
