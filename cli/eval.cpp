@@ -107,7 +107,7 @@ void run(const Request& request) {
 
 Command eval_command() {
   return make_command<Request>("eval", "the accuracy of a run, or of weights, on the test images", declare,
-                               run);
+                               run, "a smaller batch (--set eval.batch=N)");
 }
 
 }  // namespace rewire::cli

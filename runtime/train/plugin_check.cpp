@@ -200,12 +200,17 @@ class Checker {
   /// The heap after `calls` more calls. They run on a thread of their own, whose end empties its cache of
   /// freed memory: what is left is what is held.
   std::optional<std::int64_t> heap_after(int calls) const {
-    std::async(std::launch::async, [&] {
+    const auto call_all = [&] {
       for (int call = 0; call < calls; ++call) {
         for (const CheckNetwork& network : rewritten_)
           fresh_weights(rewrite(original(network.name), plugins_), plugins_, kSeed);
       }
-    }).get();
+    };
+    try {
+      std::async(std::launch::async, call_all).get();
+    } catch (const std::system_error& error) {
+      user_error("cannot start a thread to look for a leak: {}", error.code().message());
+    }
     return heap_bytes();
   }
 
