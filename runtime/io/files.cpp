@@ -101,6 +101,7 @@ void AtomicFile::fail(int error) const {
 }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
+  digest_.update(bytes);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (device_ && !codegen::write_all(device_.get(), text)) fail(errno);
   if (file_ && !file_->write(text)) fail(file_->error());
