@@ -11,6 +11,7 @@
 #include "cli/engine.h"
 #include "cli/json.h"
 #include "cli/network.h"
+#include "cli/streams.h"
 #include "ir/error.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/train/accuracy.h"
@@ -106,8 +107,8 @@ void run(const Request& request) {
                 {"top5", accuracy.top5},
                 {"seconds", accuracy.seconds}});
   } else {
-    fmt::print("loss {:.4f}, top-1 {:.2f} %, top-5 {:.2f} % on {} images\n", accuracy.loss,
-               100 * accuracy.top1, 100 * accuracy.top5, accuracy.images);
+    print("loss {:.4f}, top-1 {:.2f} %, top-5 {:.2f} % on {} images\n", accuracy.loss, 100 * accuracy.top1,
+          100 * accuracy.top5, accuracy.images);
   }
 }
 

@@ -7,6 +7,7 @@
 #include "cli/engine.h"
 #include "cli/json.h"
 #include "cli/network.h"
+#include "cli/streams.h"
 #include "ir/error.h"
 #include "ir/passes/mixed_precision.h"
 #include "runtime/exec/make_engine.h"
@@ -59,19 +60,17 @@ void print_object(const runtime::GradientCheck& gradients, const runtime::Engine
 }
 
 void print_tables(const runtime::GradientCheck& gradients, const runtime::EngineCheck& engine) {
-  fmt::print("gradients against differences, along random directions; loss {:.6f}\n", gradients.loss);
-  fmt::print("{:<12} {:>10} {:>15} {:>15} {:>10}\n", "weights", "elements", "gradient", "difference",
-             "error");
+  print("gradients against differences, along random directions; loss {:.6f}\n", gradients.loss);
+  print("{:<12} {:>10} {:>15} {:>15} {:>10}\n", "weights", "elements", "gradient", "difference", "error");
   for (const runtime::GradientCheckRow& row : gradients.rows) {
-    fmt::print("{:<12} {:>10} {:>15.8e} {:>15.8e} {:>10.1e}{}\n", row.role, row.weights, row.gradient,
-               row.difference, row.error, row.passed ? "" : "  WRONG");
+    print("{:<12} {:>10} {:>15.8e} {:>15.8e} {:>10.1e}{}\n", row.role, row.weights, row.gradient,
+          row.difference, row.error, row.passed ? "" : "  WRONG");
   }
-  fmt::print(
-      "\ncompiled against evaluated in double precision: relative L2 error of outputs and gradients\n");
-  fmt::print("{:<12} {:>10} {:>10} {:>10}  {}\n", "tensors", "elements", "error", "allowed", "the worst");
+  print("\ncompiled against evaluated in double precision: relative L2 error of outputs and gradients\n");
+  print("{:<12} {:>10} {:>10} {:>10}  {}\n", "tensors", "elements", "error", "allowed", "the worst");
   for (const runtime::EngineCheckRow& row : engine.rows) {
-    fmt::print("{:<12} {:>10} {:>10.1e} {:>10.1e}  {}{}\n", row.what, row.elements, row.error, row.tolerance,
-               row.worst, row.passed() ? "" : "  WRONG");
+    print("{:<12} {:>10} {:>10.1e} {:>10.1e}  {}{}\n", row.what, row.elements, row.error, row.tolerance,
+          row.worst, row.passed() ? "" : "  WRONG");
   }
 }
 

@@ -61,7 +61,7 @@ void require_writable(const std::string& path);
 /// made.
 void make_folder(const std::string& path);
 
-/// Text from a file fit for a one-line message: control characters as \xNN, cut after 80 bytes.
+/// Text from a file fit for a one-line message: as visible() of ir/printable.h, cut after 80 bytes.
 std::string printable(std::string_view text);
 
 }  // namespace rewire::runtime
