@@ -84,6 +84,7 @@ nlohmann::ordered_json current_choices(const std::string& engine,
   choices["target"] = facts.target;
   choices["built_with"]["Rewire"] = REWIRE_VERSION;
   for (const LibraryVersion& library : facts.libraries) choices["built_with"][library.name] = library.version;
+  if (!facts.environment.empty()) choices["environment"] = facts.environment;
   for (const KernelOverride& kernel : kernels)
     choices["kernels"][kernel.kernel] = codegen::hash_text(kernel.text);
   return choices;
@@ -284,11 +285,11 @@ void record_choices(const RunFolder& folder, const std::string& engine, const Ch
   last.erase("from_step");
   last.erase("choices");
   if (last == current) return write(*recorded);
-  write_log(
-      LogLevel::warning,
-      fmt::format("{} names another engine, target or library than this one: the run goes on, but not to the "
-                  "same bits",
-                  file));
+  write_log(LogLevel::warning,
+            fmt::format(
+                "{} names another engine, target, library or environment than this one: the run goes on, but "
+                "not to the same bits",
+                file));
   nlohmann::ordered_json later = current;
   later["from_step"] = step;
   (*recorded)["later"].push_back(std::move(later));
