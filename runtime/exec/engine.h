@@ -43,6 +43,10 @@ class Engine {
   /// Compiles a function now instead of at its first run. UserError if there is none of this name.
   virtual void prepare(std::string_view function) = 0;
 
+  /// An engine for another module that computes as this one does, to the bit for a program that compiles to
+  /// the same; nothing by an engine that compiles nothing.
+  virtual std::unique_ptr<Engine> alike(const ir::Module& module) const;
+
  private:
   Ticket last_ticket_ = 0;
   std::map<Ticket, TensorMap> finished_;

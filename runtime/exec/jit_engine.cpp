@@ -79,6 +79,10 @@ class CpuEngine final : public JitEngine {
 
   void prepare(std::string_view function) override { compiled(checked_function(module_, function)); }
 
+  std::unique_ptr<Engine> alike(const ir::Module& module) const override {
+    return make_jit_engine(module, options_);
+  }
+
   TensorMap run(std::string_view function_name, const TensorMap& inputs) override {
     const ir::Function& function = checked_function(module_, function_name);
     const std::vector<const HostTensor*> arguments = bind_inputs(function, inputs);
