@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ir/module.h"
+#include "ir/passes/left_out.h"
 #include "runtime/host_tensor.h"
 
 namespace rewire::runtime {
@@ -68,6 +69,8 @@ struct JitEngineOptions {
   bool check_memory =
       false;  // poisons the arena with NaN before every run and checks the gaps behind every buffer after it
   bool tables = true;  // false: a launch for every kernel, for the same tests
+  /// Passes (ir/passes/pass.h) and rewrites of the lowering (codegen/lowering_steps.h) that are not done.
+  ir::LeftOut left_out = {};
 };
 
 /// What compiling and running cost so far.

@@ -124,10 +124,12 @@ class CpuEngine final : public JitEngine {
     single.functions = {function};
     ir::PassContext context;
     context.training = training_.contains(function.name);
+    context.left_out = options_.left_out;
     ir::run_pipeline(single, context);
     CompiledProgram result;
-    result.program = codegen::lower(single, single.functions.front(),
-                                    {options_.fuse, codegen::WorkGrain{}, options_.tables});
+    result.program =
+        codegen::lower(single, single.functions.front(),
+                       {options_.fuse, codegen::WorkGrain{}, options_.tables, options_.left_out});
     std::vector<codegen::tile::Kernel> kernels;
     for (const codegen::Launch& launch : result.program.launches) {
       if (const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch)) kernels.push_back(kernel->kernel);
