@@ -78,12 +78,12 @@ void run(const Request& request) {
   const runtime::Recipe& recipe = network.recipe;
   if (request.epoch >= 0) epoch = request.epoch;
   if (epoch < 0) epoch = is_run ? recipe.train.epochs - 1 : 0;
-  ir::Module module =
-      runtime::make_eval_module(network_source(network), recipe.eval.batch, epoch, recipe.train.epochs);
+  const runtime::NetworkSource source = network_source(network);
+  const runtime::DataFeed data(recipe, runtime::Split::test, runtime::network_face(source.forward(1)));
+  ir::Module module = runtime::make_eval_module(source, data.batch(), epoch, recipe.train.epochs);
   runtime::require_precision(engine_name, module);
   runtime::Tuner tuner = runtime::make_tuner(engine_name, choices);
   runtime::make_choices(module, {"eval"}, tuner);
-  const runtime::DataFeed data(recipe, runtime::Split::test, runtime::network_face(module));
   const std::unique_ptr<runtime::Loader> loader = data.load();
   const runtime::TensorMap weights =
       last ? runtime::fit_weights(module, std::move(last->content), weights_file)

@@ -92,19 +92,21 @@ nlohmann::ordered_json current_choices(const std::string& engine,
   choices["target"] = facts.target;
   choices["built_with"]["Rewire"] = REWIRE_VERSION;
   for (const LibraryVersion& library : facts.libraries) choices["built_with"][library.name] = library.version;
+  if (!facts.environment.empty()) choices["environment"] = facts.environment;
   for (const KernelOverride& kernel : kernels)
     choices["kernels"][kernel.kernel] = codegen::hash_text(kernel.text);
   return choices;
 }
 
 /// What decides the bits beside the choices: of a run's beginning, or from a step on.
-void check_facts(const JsonView& facts, std::string_view own) {
-  facts.only({"engine", "target", "built_with", "kernels", own, own == "later" ? "choices" : own});
+void check_facts(const JsonView& facts) {
   facts.at("engine").text();
   facts.at("target").text();
   for (const auto& [library, version] : facts.at("built_with").members()) version.text();
-  if (const auto kernels = facts.find("kernels")) {
-    for (const auto& [kernel, hash] : kernels->members()) hash.text();
+  for (const char* key : {"environment", "kernels"}) {
+    const auto texts = facts.find(key);
+    if (!texts) continue;
+    for (const auto& [name, text] : texts->members()) text.text();
   }
 }
 
@@ -114,12 +116,14 @@ std::optional<nlohmann::ordered_json> read_choices(const std::string& file) {
   if (!fs::exists(fs::symlink_status(file, error))) return std::nullopt;
   nlohmann::ordered_json json = read_json(file);
   const JsonView view(json, file);
-  check_facts(view, "later");
+  view.only({"engine", "target", "built_with", "environment", "kernels", "choices", "later"});
+  check_facts(view);
   if (const auto choices = view.find("choices")) record_from_json(*choices);
   if (const auto later = view.find("later")) {
     if (later->items().empty()) later->refuse("is empty");
     for (const JsonView& facts : later->items()) {
-      check_facts(facts, "from_step");
+      facts.only({"engine", "target", "built_with", "environment", "kernels", "from_step"});
+      check_facts(facts);
       facts.at("from_step").count();
     }
   }
@@ -312,11 +316,11 @@ void record_choices(const RunFolder& folder, const std::string& engine, const Ch
   last.erase("from_step");
   last.erase("choices");
   if (last == current) return write(*recorded);
-  write_log(
-      LogLevel::warning,
-      fmt::format("{} names another engine, target or library than this one: the run goes on, but not to the "
-                  "same bits",
-                  file));
+  write_log(LogLevel::warning,
+            fmt::format(
+                "{} names another engine, target, library or environment than this one: the run goes on, but "
+                "not to the same bits",
+                file));
   nlohmann::ordered_json later = current;
   later["from_step"] = step;
   (*recorded)["later"].push_back(std::move(later));
