@@ -143,6 +143,8 @@ class SweepReader {
     for (const auto& [key, node] : table) {
       const std::string name = prefix + std::string(key.str());
       if (const toml::table* deeper = node.as_table()) {
+        if (deeper->empty())
+          user_error("{}: {} has no value", Place::of(file_name_, key.source()).text, printable(name));
         read_settings(name + ".", *deeper);
       } else {
         read_axis(name, node, Place::of(file_name_, key.source()).text);
