@@ -23,6 +23,9 @@
 namespace rewire::cli {
 namespace {
 
+/// Kernels are cut for them: a number that no GPU has would take memory that no machine has.
+constexpr std::int64_t kMostMultiprocessors = 1024;
+
 struct Request {
   NetworkRequest network;
   std::string stage = "ir", kernel, arch;
@@ -179,6 +182,9 @@ void print_program(const ir::Module& module, const Request& request) {
 }
 
 void run(const Request& request) {
+  if (request.multiprocessors > kMostMultiprocessors)
+    user_error("dump: --multiprocessors {}: no GPU has more than {}", request.multiprocessors,
+               kMostMultiprocessors);
   if (!request.overrides.empty() && request.stage != "ptx")
     user_error("dump: --override-kernel is of --stage ptx");
   const Network network = resolve(request.network);

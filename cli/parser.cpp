@@ -14,6 +14,9 @@
 namespace rewire::cli {
 namespace {
 
+/// Of any integer: what is counted with it is then far from overflow.
+constexpr std::int64_t kMost = 1'000'000'000;
+
 /// The options that every command has.
 struct Common {
   bool quiet = false;
@@ -133,7 +136,8 @@ void Options::integer(const std::string& name, std::int64_t& target, std::int64_
   const auto check = [minimum](const std::string& value) {
     std::int64_t number = 0;
     if (!CLI::detail::lexical_cast(value, number)) return fmt::format("'{}' is no integer", value);
-    if (number < minimum) return fmt::format("{} is out of range: it must be at least {}", number, minimum);
+    if (number < minimum) return fmt::format("{} is out of range: it must be at least {}", value, minimum);
+    if (number > kMost) return fmt::format("{} is out of range: it must be at most {}", value, kMost);
     return std::string();
   };
   CLI::Option* option = impl_.app.add_option(name, target, doc)->required(need == Need::required);

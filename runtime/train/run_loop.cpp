@@ -320,6 +320,7 @@ class RunLoop::Run {
   /// Writing may find a full disk: the error then says what is left to go on from.
   template <class Write>
   void persist(Write write) {
+    folder_.require_held();
     try {
       write();
     } catch (const UserError& error) {
@@ -334,6 +335,7 @@ class RunLoop::Run {
   /// The step changed nothing. That state is kept before the replay, which takes long; and beside the
   /// checkpoint before it, for the cause may be an update that went too far, a step or two ago.
   [[noreturn]] void fail_step(const std::string& program, const TensorMap& inputs) {
+    folder_.require_held();
     const std::vector<std::string> before = folder_.checkpoints();
     const TensorMap replayed = clear_step();
     std::string kept, path;

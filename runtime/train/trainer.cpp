@@ -83,8 +83,20 @@ void write_recipe(const TrainRequest& request, const RunFolder& folder) {
   write_file_atomically(folder.file("recipe.toml"), to_toml(recipe));
 }
 
+Checkpoint read_last(const std::vector<std::string>& checkpoints, const RunPlan& plan,
+                     const TrainRequest& request) {
+  try {
+    return read_checkpoint(checkpoints.back(), plan.programs.module, request.network.plugins);
+  } catch (const DamagedCheckpoint& damage) {
+    user_error("{}; {}", damage.what(), way_around_damage(checkpoints));
+  }
+}
+
 /// UserError where the checkpoint is not one of a run of this recipe.
-void check_resumed(const RunPlan& plan, const TrainPosition& at, const std::string& checkpoint) {
+void check_resumed(const RunPlan& plan, const Checkpoint& start, const std::string& checkpoint) {
+  const TrainPosition& at = start.progress.position;
+  if (const auto seed = start.state.at("rng.seed").as<std::int64_t>().front(); seed != plan.recipe.seed)
+    user_error("{} is of a run with seed = {}, the recipe has {}", checkpoint, seed, plan.recipe.seed);
   if (at.step_in_epoch > plan.steps_per_epoch) {
     user_error("{}: its step {} of an epoch is beyond the {} that an epoch has now", checkpoint,
                at.step_in_epoch, plan.steps_per_epoch);
@@ -140,8 +152,8 @@ TrainResult resume_training(const TrainRequest& request, const std::string& path
   if (checkpoints.empty()) {  // killed before the first one
     start.state = first_state(request, plan.programs);
   } else {
-    start = read_checkpoint(checkpoints.back(), plan.programs.module, request.network.plugins);
-    check_resumed(plan, start.progress.position, checkpoints.back());
+    start = read_last(checkpoints, plan, request);
+    check_resumed(plan, start, checkpoints.back());
   }
   const TrainPosition at = start.progress.position;
   ChoiceOptions options = request.choices;
