@@ -1,7 +1,8 @@
-// Layout of an entry: magic, then key size, object size and scratch bytes as 8-byte little-endian numbers, 32
-// bytes of BLAKE3 over all that follows, the key, the object.
+// Layout of an entry: magic, 32 bytes of BLAKE3 over all that follows, then key size, object size and scratch
+// bytes as 8-byte little-endian numbers, the key, the object.
 #include "codegen/object_cache.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <llvm/ADT/ArrayRef.h>
 #include <llvm/ADT/StringExtras.h>
@@ -10,63 +11,107 @@
 #include <unistd.h>
 
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <memory>
+#include <system_error>
 
+#include "codegen/files/replacing_file.h"
+#include "codegen/files/trusted.h"
 #include "ir/error.h"
 
 namespace rewire::codegen {
 namespace {
 
-constexpr std::string_view kMagic = "rewire-kernel-1\n";
+constexpr std::string_view kMagic = "rewire-kernel-2\n";
+constexpr std::uint64_t kMostObjectBytes = std::uint64_t{1} << 30;
+constexpr std::uint64_t kMostScratchBytes = std::uint64_t{1} << 32;
+constexpr std::time_t kStaleSeconds = 3600;  // of what a killed process left half-written
+
+using Checksum = std::array<char, 32>;
 
 struct Header {
   std::uint64_t key_bytes = 0, object_bytes = 0, scratch_bytes = 0;
-  std::array<char, 32> checksum{};
 };
 
-std::array<char, 32> checksum(std::string_view key, std::string_view object) {
+Checksum checksum(std::string_view bytes) {
   llvm::BLAKE3 hasher;
-  hasher.update(llvm::StringRef(key));
-  hasher.update(llvm::StringRef(object));
+  hasher.update(llvm::StringRef(bytes));
   const auto digest = hasher.final<32>();
-  std::array<char, 32> bytes;
-  std::memcpy(bytes.data(), digest.data(), bytes.size());
-  return bytes;
+  Checksum sum;
+  std::memcpy(sum.data(), digest.data(), sum.size());
+  return sum;
 }
 
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return file ? std::move(text).str() : std::string();
-}
-
-bool write_all(int file, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(file, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(written));
+/// The file's bytes; "" and the reason where there is none that can be trusted.
+std::string read_entry(int folder, const std::string& name, std::string& reason) {
+  const Descriptor file(::openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct stat status{};
+  if (!file || ::fstat(file.get(), &status) != 0) {
+    reason = errno == ENOENT ? "there is no entry" : fmt::format("the entry: {}", std::strerror(errno));
+    return "";
   }
-  return true;
+  reason = distrust(status);
+  if (!reason.empty()) {
+    reason = "the entry cannot be trusted: " + reason;
+    return "";
+  }
+  if (static_cast<std::uint64_t>(status.st_size) > kMostObjectBytes) {
+    reason = "the entry is too large";
+    return "";
+  }
+  std::string text(static_cast<std::size_t>(status.st_size), '\0');
+  std::size_t size = 0;
+  while (size < text.size()) {
+    const ssize_t count = ::read(file.get(), text.data() + size, text.size() - size);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    size += static_cast<std::size_t>(count);
+  }
+  text.resize(size);
+  if (text.empty()) reason = "the entry is empty";
+  return text;
 }
 
-/// Under a name of this process and moment, then renamed.
-bool write_file(const std::string& path, std::string_view text) {
-  static std::atomic<int> counter{0};
-  const std::string temporary = fmt::format("{}.{}.{}.tmp", path, ::getpid(), counter.fetch_add(1));
-  const int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (file < 0) return false;
-  bool good = write_all(file, text);
-  good = ::close(file) == 0 && good;
-  good = good && std::rename(temporary.c_str(), path.c_str()) == 0;
-  if (!good) ::unlink(temporary.c_str());
-  return good;
+bool write_entry(int folder, const std::string& name, std::string_view text) {
+  ReplacingFile file(folder, name, 0600);
+  return file.write(text) && file.commit(ReplacingFile::Durability::none);
+}
+
+/// Half-written files that no process can be writing any more.
+void sweep(int folder) {
+  const auto close = [](DIR* stream) { ::closedir(stream); };
+  Descriptor again(::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const std::unique_ptr<DIR, decltype(close)> stream(again ? ::fdopendir(again.get()) : nullptr);
+  if (!stream) return;
+  again.release();  // is the stream's now
+  const std::time_t now = std::time(nullptr);
+  while (const dirent* entry = ::readdir(stream.get())) {
+    struct stat status{};
+    if (!std::string_view(entry->d_name).ends_with(".tmp")) continue;
+    if (::fstatat(folder, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode))
+      continue;
+    if (now - status.st_mtime > kStaleSeconds) ::unlinkat(folder, entry->d_name, 0);
+  }
+}
+
+/// With all above it that is missing, for the user alone whatever the umask. 0 or an errno.
+int make_private_folders(const std::filesystem::path& path) {
+  std::filesystem::path made;
+  for (const std::filesystem::path& part : path) {
+    made /= part;
+    if (::mkdir(made.c_str(), 0700) == 0) continue;
+    const int error =
+        errno;  // of a folder that is there and cannot be made, as on a read-only disk: no matter
+    if (::access(made.c_str(), F_OK) != 0) return error;
+  }
+  return 0;
+}
+
+std::string entry_name(std::string_view key, std::string_view suffix) {
+  return fmt::format("{}.{}", hash_text(key), suffix);
 }
 
 }  // namespace
@@ -79,60 +124,61 @@ std::string hash_text(std::string_view text) {
 }
 
 ObjectCache::ObjectCache(std::string directory) : directory_(std::move(directory)) {
-  std::error_code error;
-  const std::filesystem::path parent = std::filesystem::path(directory_).parent_path();
-  if (!parent.empty()) std::filesystem::create_directories(parent, error);
-  if (!error && ::mkdir(directory_.c_str(), 0700) != 0 && errno != EEXIST)
-    error.assign(errno, std::generic_category());
-  if (error) user_error("kernel cache {}: {}", directory_, error.message());
+  if (const int error = make_private_folders(directory_); error != 0)
+    user_error("kernel cache {}: {}", directory_, std::generic_category().message(error));
   struct stat status{};
-  if (::stat(directory_.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
+  if (::stat(directory_.c_str(), &status) == 0 && !S_ISDIR(status.st_mode))
     user_error("kernel cache {}: not a folder", directory_);
-  }
-  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0 || (status.st_uid != ::geteuid() && status.st_uid != 0)) {
-    user_error("kernel cache {}: others can write to it, and so plant code; chmod go-w it or choose another",
-               directory_);
+  try {
+    folder_ = open_trusted(directory_, O_PATH | O_DIRECTORY, "code in it").file;
+  } catch (const UserError& refusal) {
+    user_error("kernel cache {}: {}", directory_, refusal.what());
   }
 }
 
 std::string ObjectCache::path(std::string_view key) const {
-  return fmt::format("{}/{}.kernel", directory_, hash_text(key));
+  return fmt::format("{}/{}", directory_, entry_name(key, "kernel"));
 }
 
 std::optional<CachedObject> ObjectCache::load(std::string_view key, std::string* why) const {
-  const auto miss = [&](const char* reason) {
-    if (why != nullptr) *why = reason;
+  const auto miss = [&](std::string reason) {
+    if (why != nullptr) *why = std::move(reason);
     return std::nullopt;
   };
-  const std::string text = read_file(path(key));
-  if (text.empty()) return miss("there is no entry");
+  std::string reason;
+  const std::string text = read_entry(folder_.get(), entry_name(key, "kernel"), reason);
+  if (text.empty()) return miss(reason);
   std::string_view rest = text;
+  Checksum sum;
   Header header;
-  if (rest.size() < kMagic.size() + sizeof(header) || !rest.starts_with(kMagic))
+  if (rest.size() < kMagic.size() + sum.size() + sizeof header || !rest.starts_with(kMagic))
     return miss("the entry is of another version");
-  std::memcpy(&header, rest.data() + kMagic.size(), sizeof(header));
-  rest.remove_prefix(kMagic.size() + sizeof(header));
-  if (header.key_bytes != key.size() || header.key_bytes > rest.size())
-    return miss("the entry has another key");
-  if (header.object_bytes != rest.size() - header.key_bytes) return miss("the entry is cut off");
-  const std::string_view object = rest.substr(key.size());
-  if (rest.substr(0, key.size()) != key) return miss("the entry has another key");
-  if (header.checksum != checksum(key, object)) return miss("the entry is damaged");
-  return CachedObject{std::string(object), static_cast<std::int64_t>(header.scratch_bytes)};
+  rest.remove_prefix(kMagic.size());
+  std::memcpy(sum.data(), rest.data(), sum.size());
+  rest.remove_prefix(sum.size());
+  if (sum != checksum(rest)) return miss("the entry is damaged");
+  std::memcpy(&header, rest.data(), sizeof header);
+  rest.remove_prefix(sizeof header);
+  if (header.key_bytes != key.size() || !rest.starts_with(key)) return miss("the entry has another key");
+  rest.remove_prefix(key.size());
+  if (header.object_bytes != rest.size() || header.scratch_bytes > kMostScratchBytes)
+    return miss("the entry's sizes are none");
+  return CachedObject{std::string(rest), static_cast<std::int64_t>(header.scratch_bytes)};
 }
 
 bool ObjectCache::store(std::string_view key, const CachedObject& entry, std::string_view source,
                         std::string_view suffix) const {
-  const Header header{key.size(), entry.object.size(), static_cast<std::uint64_t>(entry.scratch_bytes),
-                      checksum(key, entry.object)};
+  std::call_once(swept_, [this] { sweep(folder_.get()); });
+  const Header header{key.size(), entry.object.size(), static_cast<std::uint64_t>(entry.scratch_bytes)};
+  std::string content(reinterpret_cast<const char*>(&header), sizeof header);
+  content.append(key);
+  content.append(entry.object);
+  const Checksum sum = checksum(content);
   std::string text(kMagic);
-  text.append(reinterpret_cast<const char*>(&header), sizeof(header));
-  text.append(key);
-  text.append(entry.object);
-  const std::string file = path(key);
-  write_file(fmt::format("{}{}", file.substr(0, file.size() - std::string_view("kernel").size()), suffix),
-             source);
-  return write_file(file, text);
+  text.append(sum.data(), sum.size());
+  text.append(content);
+  write_entry(folder_.get(), entry_name(key, suffix), source);
+  return write_entry(folder_.get(), entry_name(key, "kernel"), text);
 }
 
 }  // namespace rewire::codegen

@@ -1,13 +1,17 @@
 // Compiled kernels on disk. An entry is one file named by the hash of its key; it holds the key itself, so
-// that a collision is a miss, and a checksum, so that a damaged file is one too. Beside it stands the text
-// that the kernel was made from. Files are written under a temporary name and renamed: readers of other
-// processes see all of an entry or none. The folder may be deleted at any time.
+// that a collision is a miss, and a checksum of all its bytes, so that a damaged file is one too. So is a
+// file that others could have written: it is code. Beside it stands the text that the kernel was made from.
+// Files are renamed when they are whole: readers of other processes see all of an entry or none. The folder
+// may be deleted at any time.
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "codegen/files/descriptor.h"
 
 namespace rewire::codegen {
 
@@ -22,7 +26,7 @@ struct CachedObject {
 class ObjectCache {
  public:
   /// Makes the folder, readable by the user alone, if there is none. UserError if it cannot be made, and if
-  /// others may write to it: they could plant code.
+  /// others may write to it, or exchange it (codegen/files/trusted.h).
   explicit ObjectCache(std::string directory);
 
   /// nullopt if there is no sound entry with this key; `why` then says what there is.
@@ -37,6 +41,8 @@ class ObjectCache {
 
  private:
   std::string directory_;
+  Descriptor folder_;  // the one that was judged
+  mutable std::once_flag swept_;
 };
 
 }  // namespace rewire::codegen

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "codegen/cuda/nvrtc_worker.h"
+#include "codegen/files/descriptor.h"
 #include "ir/error.h"
 
 namespace rewire::codegen::cuda {
@@ -34,32 +35,11 @@ constexpr int kTries = 2;  // of a text whose worker ended
 constexpr std::size_t kPiece = 1 << 16;
 constexpr std::size_t kMostLastWords = 4096;
 
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() { close(); }
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-
-  int get() const { return number_; }
-  void close() {
-    if (number_ >= 0) ::close(number_);
-    number_ = -1;
-  }
-  /// The same, beyond the numbers that a child's standard streams get.
-  void raise_above_standard_streams() {
-    if (number_ > STDERR_FILENO || number_ < 0) return;
-    Descriptor higher(::fcntl(number_, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
-    *this = std::move(higher);
-  }
-
- private:
-  int number_ = -1;
-};
+/// The same, beyond the numbers that a child's standard streams get.
+void raise_above_standard_streams(Descriptor& descriptor) {
+  if (descriptor && descriptor.get() <= STDERR_FILENO)
+    descriptor = Descriptor(::fcntl(descriptor.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+}
 
 /// How a process is started: its streams, no blocked signal, every signal's default, a group of its own (so
 /// that Ctrl-C reaches the parent alone, which decides).
@@ -132,9 +112,9 @@ class Worker {
     socket_ = Descriptor(pair[0]);
     Descriptor theirs(pair[1]);
     words_ = Descriptor(::memfd_create("nvrtc-worker", MFD_CLOEXEC));
-    theirs.raise_above_standard_streams();
-    words_.raise_above_standard_streams();
-    if (theirs.get() < 0 || words_.get() < 0) {
+    raise_above_standard_streams(theirs);
+    raise_above_standard_streams(words_);
+    if (!theirs || !words_) {
       problem_ = std::strerror(errno);
       return;
     }

@@ -6,13 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
+#include "codegen/files/replacing_file.h"
 #include "ir/error.h"
 
 namespace rewire::runtime {
@@ -20,19 +20,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class Descriptor {
- public:
-  explicit Descriptor(int value) : value_(value) {}
-  ~Descriptor() {
-    if (value_ >= 0) ::close(value_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return value_; }
+using codegen::Descriptor;
+using codegen::ReplacingFile;
 
- private:
-  int value_;
-};
+/// A device may have no end.
+constexpr std::size_t kMostOfPipe = std::size_t{1} << 31;
 
 std::string reason(int error) {
   return std::generic_category().message(error);
@@ -45,15 +37,6 @@ std::string follow_links(const std::string& path) {
   return error || !fs::is_symlink(fs::symlink_status(path, error)) ? path : resolved.string();
 }
 
-/// A name no other thread or process uses, in the same folder so that rename stays on one file system.
-std::string temporary_name(const std::string& target) {
-  static std::atomic<unsigned> counter{0};
-  const fs::path path(target);
-  return (path.parent_path() /
-          fmt::format(".{}.{}-{}.tmp", path.filename().string(), ::getpid(), counter.fetch_add(1)))
-      .string();
-}
-
 std::string parent_folder(const std::string& path) {
   const std::string parent = fs::path(path).parent_path().string();
   return parent.empty() ? "." : parent;
@@ -61,12 +44,16 @@ std::string parent_folder(const std::string& path) {
 
 }  // namespace
 
-std::vector<std::byte> read_file(const std::string& path, std::size_t most) {
+std::vector<std::byte> read_file(const std::string& path, std::size_t most, FileKind kind) {
   const auto fail = [&path] { user_error("cannot read {}: {}", path, reason(errno)); };
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0) fail();
+  const int waits = kind == FileKind::regular ? O_NONBLOCK : 0;  // for the writer of a pipe
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | waits));
+  if (!file) fail();
   struct stat status{};
   if (::fstat(file.get(), &status) != 0) fail();
+  if (kind == FileKind::regular && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
+    user_error("cannot read {}: it is a pipe or a device, not a file", path);
+  if (!S_ISREG(status.st_mode)) most = std::min(most, kMostOfPipe);
   const auto too_large = [&] { user_error("cannot read {}: it is larger than {} bytes", path, most); };
   if (static_cast<std::size_t>(status.st_size) > most) too_large();
   // st_size is a hint only: pipes and /proc say 0, and one more byte shows the end without growing.
@@ -92,55 +79,39 @@ std::vector<std::byte> read_file(const std::string& path, std::size_t most) {
   return bytes;
 }
 
-AtomicFile::AtomicFile(const std::string& path) : path_(path), target_(follow_links(path)) {
+AtomicFile::AtomicFile(const std::string& path) : path_(path) {
+  const std::string target = follow_links(path);
   struct stat status{};
-  const bool exists = ::stat(target_.c_str(), &status) == 0;
+  const bool exists = ::stat(target.c_str(), &status) == 0;
   if (exists && !S_ISREG(status.st_mode)) {
-    descriptor_ = ::open(target_.c_str(), O_WRONLY | O_CLOEXEC);  // a folder: "Is a directory"
-    if (descriptor_ < 0) fail("cannot write");
+    device_ = Descriptor(::open(target.c_str(), O_WRONLY | O_CLOEXEC));  // a folder: "Is a directory"
+    if (!device_) fail(errno);
     return;
   }
-  const std::string temporary = temporary_name(target_);
-  descriptor_ = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) fail("cannot write");
-  temporary_ = temporary;
+  folder_ = Descriptor(::open(parent_folder(target).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!folder_) fail(errno);
+  file_ = std::make_unique<ReplacingFile>(folder_.get(), fs::path(target).filename().string(), 0666);
+  if (file_->error() != 0) fail(file_->error());
 }
 
-AtomicFile::~AtomicFile() {
-  close_descriptor();
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
-}
+AtomicFile::~AtomicFile() = default;
 
-void AtomicFile::fail(std::string_view action) const {
-  user_error("{} {}: {}", action, path_, reason(errno));
-}
-
-void AtomicFile::close_descriptor() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-  descriptor_ = -1;
+void AtomicFile::fail(int error) const {
+  user_error("cannot write {}: {}", path_, reason(error));
 }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail("cannot write");
-    bytes = bytes.subspan(static_cast<std::size_t>(count));
-  }
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (device_ && !codegen::write_all(device_.get(), text)) fail(errno);
+  if (file_ && !file_->write(text)) fail(file_->error());
 }
 
 void AtomicFile::commit() {
+  if (file_ && !file_->commit(ReplacingFile::Durability::synced)) fail(file_->error());
+  if (!device_) return;
   // Pipes and some devices cannot be synced and say EINVAL; they have nothing to lose either.
-  if (::fsync(descriptor_) != 0 && errno != EINVAL && errno != EROFS) fail("cannot write");
-  const int descriptor = std::exchange(descriptor_, -1);
-  if (::close(descriptor) != 0) fail("cannot write");
-  if (temporary_.empty()) return;
-  if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail("cannot replace");
-  temporary_.clear();
-  // The new name is durable when the folder is. A folder may be writable without being readable: then the
-  // system syncs it in its own time.
-  const Descriptor folder(::open(parent_folder(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder.get() >= 0 && ::fsync(folder.get()) != 0 && errno != EINVAL) fail("cannot sync the folder of");
+  if (::fsync(device_.get()) != 0 && errno != EINVAL && errno != EROFS) fail(errno);
+  if (::close(device_.release()) != 0) fail(errno);
 }
 
 void write_file_atomically(const std::string& path, std::span<const std::byte> bytes) {

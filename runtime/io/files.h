@@ -2,20 +2,28 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "codegen/files/descriptor.h"
+#include "codegen/files/replacing_file.h"
+
 namespace rewire::runtime {
 
+/// `regular`: pipes and devices are refused, as in folders of ours, where nobody would wait for their end.
+enum class FileKind : std::uint8_t { any, regular };
 /// The whole file. UserError: "cannot read FILE: No such file or directory", and on a file of more than
-/// `most` bytes, of which no more than that are read.
+/// `most` bytes, of which no more than that are read; of a pipe or device never more than 2 GiB.
 std::vector<std::byte> read_file(const std::string& path,
-                                 std::size_t most = std::numeric_limits<std::size_t>::max());
-/// Temporary name in the same folder, write, fsync, rename, fsync of the folder. UserError naming the
-/// file and the system's reason; the temporary file is removed and an old file survives untouched.
+                                 std::size_t most = std::numeric_limits<std::size_t>::max(),
+                                 FileKind kind = FileKind::any);
+/// Written beside it without a name, fsync, rename, fsync of the folder. UserError naming the file and the
+/// system's reason; nothing is left then, and an old file survives untouched.
 void write_file_atomically(const std::string& path, std::span<const std::byte> bytes);
 void write_file_atomically(const std::string& path, std::string_view text);
 
@@ -33,13 +41,12 @@ class AtomicFile {
   void commit();
 
  private:
-  [[noreturn]] void fail(std::string_view action) const;
-  void close_descriptor();
+  [[noreturn]] void fail(int error) const;
 
-  std::string path_;       // as asked for, for messages
-  std::string target_;     // what is replaced: path_ with links followed
-  std::string temporary_;  // beside target_; empty once renamed, or when written in place
-  int descriptor_ = -1;
+  std::string path_;                              // as asked for, for messages
+  codegen::Descriptor device_;                    // written in place, or:
+  codegen::Descriptor folder_;                    // of file_, links followed
+  std::unique_ptr<codegen::ReplacingFile> file_;  // the new one
 };
 
 /// Before work is spent on what goes to `path`: UserError if no file can be written there, with the system's

@@ -155,8 +155,8 @@ TEST_CASE("a folder that others can write to is refused") {
   const std::string directory = folder.path().string();
   fs::permissions(folder.path(), fs::perms::owner_all | fs::perms::others_write);
   CHECK(message_of<UserError>([&] { ObjectCache cache(directory); }) ==
-        "kernel cache " + directory +
-            ": others can write to it, and so plant code; chmod go-w it or choose another");
+        "kernel cache " + directory + ": '" + directory +
+            "' is writable by everybody, so code in it cannot be trusted: chmod o-w '" + directory + "'");
   fs::permissions(folder.path(), fs::perms::owner_all);
   CHECK_NOTHROW(ObjectCache(directory));
 }
@@ -166,6 +166,82 @@ TEST_CASE("a file in the folder's place is refused") {
   const std::string path = (folder.path() / "file").string();
   std::ofstream(path) << "x";
   CHECK(message_of<UserError>([&] { ObjectCache cache(path); }) == "kernel cache " + path + ": not a folder");
+}
+
+TEST_CASE("a bit that is flipped anywhere in an entry makes it a miss") {
+  const TemporaryFolder folder;
+  const ObjectCache cache(folder.path().string());
+  REQUIRE(cache.store("key", {"object", 64}, "text", "tile"));
+  const std::string sound = contents(cache.path("key"));
+  for (std::size_t bit = 0; bit < 8 * sound.size(); ++bit) {
+    CAPTURE(bit);
+    std::string damaged = sound;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << bit % 8));
+    std::ofstream(cache.path("key"), std::ios::binary) << damaged;
+    std::string why;
+    REQUIRE_FALSE(cache.load("key", &why).has_value());
+    REQUIRE_FALSE(why.empty());
+  }
+}
+
+TEST_CASE("an entry that others could have written, or that is no file, is a miss and is replaced") {
+  const TemporaryFolder folder;
+  const ObjectCache cache(folder.path().string());
+  const std::string entry = cache.path("key");
+  const auto miss = [&] {
+    std::string why;
+    CHECK_FALSE(cache.load("key", &why).has_value());
+    const bool replaced = cache.store("key", {"object", 64}, "text", "tile");
+    CHECK(replaced == cache.load("key").has_value());
+    return why;
+  };
+  REQUIRE(cache.store("key", {"object", 64}, "text", "tile"));
+  fs::permissions(entry, fs::perms(0620));
+  CHECK(miss() == "the entry cannot be trusted: it is writable by its group");
+  fs::permissions(entry, fs::perms(0602));
+  CHECK(miss() == "the entry cannot be trusted: it is writable by everybody");
+  fs::rename(entry, folder.path() / "elsewhere");
+  fs::create_symlink("elsewhere", entry);
+  CHECK(miss() == "the entry: Too many levels of symbolic links");
+  CHECK_FALSE(fs::is_symlink(entry));
+  fs::remove(entry);
+  REQUIRE(::mkfifo(entry.c_str(), 0600) == 0);
+  CHECK(miss() == "the entry cannot be trusted: it is no file");
+  fs::remove(entry);
+  fs::create_directory(entry);
+  CHECK(miss() == "the entry cannot be trusted: it is no file");
+  fs::remove(entry);
+  REQUIRE(cache.store("key", {"object", 64}, "text", "tile"));
+  if (::geteuid() == 0 && ::chown(entry.c_str(), 65534, 65534) == 0) {
+    CHECK(miss() == "the entry cannot be trusted: it belongs to user 65534");
+  }
+}
+
+TEST_CASE("what killed processes left half-written goes when it is an hour old") {
+  const TemporaryFolder folder;
+  const auto age = [&](const std::string& name, int minutes) {
+    std::ofstream(folder.file(name)) << "half";
+    fs::last_write_time(folder.file(name), fs::file_time_type::clock::now() - std::chrono::minutes(minutes));
+  };
+  age("a.kernel.12.3.tmp", 61);
+  age(".rewire-0123456789abcdef.tmp", 61);
+  age(".rewire-fedcba9876543210.tmp", 59);
+  age("a.kernel", 1000);
+  const ObjectCache cache(folder.path().string());
+  REQUIRE(cache.store("key", {"object", 64}, "text", "tile"));
+  CHECK_FALSE(fs::exists(folder.file("a.kernel.12.3.tmp")));
+  CHECK_FALSE(fs::exists(folder.file(".rewire-0123456789abcdef.tmp")));
+  CHECK(fs::exists(folder.file(".rewire-fedcba9876543210.tmp")));
+  CHECK(fs::exists(folder.file("a.kernel")));
+}
+
+TEST_CASE("a cache's folders are made for the user alone, whatever the umask") {
+  const TemporaryFolder folder;
+  const mode_t before = ::umask(0);
+  CHECK_NOTHROW(ObjectCache(folder.file("cache/rewire/kernels")));
+  ::umask(before);
+  for (const char* made : {"cache", "cache/rewire", "cache/rewire/kernels"})
+    CHECK((fs::status(folder.file(made)).permissions() & fs::perms::mask) == fs::perms::owner_all);
 }
 
 TEST_CASE("an entry that cannot be written is no failure") {

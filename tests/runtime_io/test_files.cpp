@@ -184,7 +184,7 @@ TEST_CASE("An uncommitted file leaves nothing behind") {
   {
     AtomicFile file(folder.file("half"));
     file.write(std::as_bytes(std::span("half", 4)));
-    CHECK(folder.entries() == 1);
+    CHECK(folder.entries() <= 1);  // none where the system has files without a name
   }
   CHECK(folder.entries() == 0);
 }
