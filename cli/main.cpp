@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "cli/command.h"
+#include "cli/finish.h"
 #include "cli/log.h"
 #include "cli/stop.h"
 #include "ir/error.h"
@@ -44,6 +45,7 @@ int internal_failure(std::string_view message) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const rewire::cli::FinishGuard guard;
   // A limit on file sizes and a reader that has gone are errors of the write.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);

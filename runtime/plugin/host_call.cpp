@@ -3,6 +3,8 @@
 
 #include <atomic>
 
+#include "runtime/plugin/at_work.h"
+
 namespace rewire::runtime {
 namespace {
 
@@ -50,6 +52,7 @@ HostCall* HostCall::find(rewire_call token) {
 void HostCall::run(std::int32_t (*function)(const rewire_host*, rewire_call)) {
   if (current != nullptr) internal_error("a plugin is called from within another plugin's call");
   current = this;
+  const PluginAtWork at_work(plugin_.name());
   std::int32_t status = REWIRE_ERROR;
   try {
     status = function(&host_table(), token_);

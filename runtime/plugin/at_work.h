@@ -1,0 +1,24 @@
+// Which plugin's code this process is in: for whoever has to say what ended it.
+#pragma once
+
+#include <string>
+
+namespace rewire::runtime {
+
+/// Marks the plugin while it lives. `name`: one line of text.
+class PluginAtWork {
+ public:
+  explicit PluginAtWork(std::string name);
+  ~PluginAtWork();
+  PluginAtWork(const PluginAtWork&) = delete;
+  PluginAtWork& operator=(const PluginAtWork&) = delete;
+
+  /// nullptr: none. May be asked in a signal handler.
+  static const char* name();
+
+ private:
+  std::string name_;
+  const char* before_;
+};
+
+}  // namespace rewire::runtime
