@@ -32,5 +32,6 @@ execute_process(COMMAND "${WORK}/moved/libexec/rewire/nvrtc-worker" RESULT_VARIA
 if(NOT code EQUAL 2 OR NOT error MATCHES "started by rewire")
   message(FATAL_ERROR "the moved nvrtc-worker exits ${code}: ${error}")
 endif()
+run("${CMAKE_COMMAND}" "-DREADELF=${READELF}" "-DFOLDERS=${WORK}/moved" -P "${CMAKE_CURRENT_LIST_DIR}/../floors/library_paths.cmake")
 message(STATUS "found in the moved tree: ${installed}")
 file(REMOVE_RECURSE "${WORK}")
