@@ -7,9 +7,12 @@
 
 #include <array>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 
+#include "runtime/device/sanitized.h"
 #include "runtime/plugin/at_work.h"
 
 namespace rewire::cli {
@@ -22,7 +25,7 @@ constexpr std::array kCrashes = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 std::atomic<pid_t> guarded{0};
 std::array<struct sigaction, kCrashes.size()> before{};
 
-bool is_guarded() {
+bool at_work() {
   return guarded == ::getpid();
 }
 
@@ -31,47 +34,67 @@ bool is_guarded() {
   __builtin_unreachable();
 }
 
-/// "rewire: plugin gain ended the process: …": one write, so that it is one line.
-[[noreturn]] void complain(const char* what) {
+/// One write, so that it is one line.
+void say(std::initializer_list<const char*> words) {
   std::array<char, 512> line{};
-  const auto append = [&](const char* text) {
-    std::strncat(line.data(), text, line.size() - std::strlen(line.data()) - 1);
-  };
-  const char* plugin = runtime::PluginAtWork::name();
-  append("rewire: ");
-  append(plugin == nullptr ? "a library" : "plugin ");
-  if (plugin != nullptr) append(plugin);
-  append(what);
-  append(" before the command was done: nothing that it was to do can be relied on\n");
+  for (const char* word : words) std::strncat(line.data(), word, line.size() - std::strlen(line.data()) - 1);
   static_cast<void>(!::write(STDERR_FILENO, line.data(), std::strlen(line.data())));
-  end(kFailure);
 }
 
-void on_exit() {
-  if (is_guarded()) complain(" ended the process");
+constexpr const char* kUnfinished =
+    " before the command was done: nothing that it was to do can be relied on\n";
+
+/// For exit and quick_exit.
+void refuse_exit() {
+  if (!at_work()) return;
+  const char* plugin = runtime::PluginAtWork::name();
+  say({"rewire: ", plugin == nullptr ? "a library" : "plugin ", plugin == nullptr ? "" : plugin,
+       " ended the process", kUnfinished});
+  end(kFailure);
 }
 
 const char* crash_text(int signal) {
   switch (signal) {
     case SIGSEGV:
-      return " crashed (SIGSEGV)";
+      return "crashed (SIGSEGV)";
     case SIGBUS:
-      return " crashed (SIGBUS)";
+      return "crashed (SIGBUS)";
     case SIGFPE:
-      return " crashed (SIGFPE)";
+      return "crashed (SIGFPE)";
     case SIGILL:
-      return " crashed (SIGILL)";
+      return "crashed (SIGILL)";
     default:
-      return " crashed (SIGABRT)";
+      return "crashed (SIGABRT)";
   }
 }
 
 void on_crash(int signal) {
-  if (is_guarded() && runtime::PluginAtWork::name() != nullptr) complain(crash_text(signal));
+  const char* plugin = runtime::PluginAtWork::name();
+  if (at_work() && plugin != nullptr) {
+    say({"rewire: plugin ", plugin, " ", crash_text(signal), kUnfinished});
+    end(kFailure);
+  }
+  if (at_work() && runtime::PluginAtWork::any()) {
+    say({"rewire: ", crash_text(signal),
+         ", where a plugin's code had run before: `rewire plugin test` tells whether the fault is the "
+         "plugin's\n"});
+  }
   for (std::size_t i = 0; i < kCrashes.size(); ++i) {
     if (kCrashes[i] == signal) ::sigaction(signal, &before[i], nullptr);
   }
   ::raise(signal);
+}
+
+/// What is registered last is called first. No more of a plugin's code is run once main has returned: what
+/// its destructors do could change what the command has ended with.
+void end_before_plugins(int code, void*) {
+#ifndef REWIRE_SANITIZED  // whose reports come later
+  if (!runtime::PluginAtWork::any()) return;
+  std::fflush(nullptr);
+  end(code);
+#else
+  static_cast<void>(code);
+#endif
 }
 
 /// A stack of its own: what has overflowed the main one can still be told.
@@ -91,19 +114,20 @@ void listen_for_crashes() {
 }  // namespace
 
 FinishGuard::FinishGuard() {
-  std::atexit(on_exit);
-  std::at_quick_exit(on_exit);
+  std::atexit(refuse_exit);
+  std::at_quick_exit(refuse_exit);
   listen_for_crashes();
   guarded = ::getpid();
 }
 
 FinishGuard::~FinishGuard() {
   guarded = 0;
+  ::on_exit(end_before_plugins, nullptr);
 }
 
-/// What libraries call by the name of _exit comes here first, for the program's symbols come before libc's.
+/// What libraries call by the name of _exit comes here first: the program's symbols come before libc's.
 static void exit_now(int code) {
-  if (code == 0 && is_guarded()) on_exit();
+  if (code == 0) refuse_exit();
   end(code);
 }
 

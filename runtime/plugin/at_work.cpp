@@ -8,11 +8,14 @@ namespace {
 
 /// Of the process, not the thread: whichever thread a plugin ends it from, this is the one.
 std::atomic<const char*> current{nullptr};
+std::atomic<bool> seen{false};
 
 }  // namespace
 
 PluginAtWork::PluginAtWork(std::string name)
-    : name_(std::move(name)), before_(current.exchange(name_.c_str())) {}
+    : name_(std::move(name)), before_(current.exchange(name_.c_str())) {
+  seen = true;
+}
 
 PluginAtWork::~PluginAtWork() {
   current = before_;
@@ -20,6 +23,10 @@ PluginAtWork::~PluginAtWork() {
 
 const char* PluginAtWork::name() {
   return current;
+}
+
+bool PluginAtWork::any() {
+  return seen;
 }
 
 }  // namespace rewire::runtime

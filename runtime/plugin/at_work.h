@@ -15,6 +15,8 @@ class PluginAtWork {
 
   /// nullptr: none. May be asked in a signal handler.
   static const char* name();
+  /// Whether there has been one: its code may run again as the process ends.
+  static bool any();
 
  private:
   std::string name_;

@@ -68,10 +68,12 @@ void write_all(int descriptor, std::string_view bytes) {
   }
 }
 
-void limit(decltype(RLIMIT_CPU) resource, std::uint64_t value) {
+/// `more` stands between what a signal tells and what ends the child for good.
+void limit(decltype(RLIMIT_CPU) resource, std::uint64_t value, std::uint64_t more = 0) {
   rlimit now{};
   if (::getrlimit(resource, &now) != 0) return;
-  now.rlim_cur = now.rlim_max = std::min<rlim_t>(now.rlim_max, value);
+  now.rlim_max = std::min<rlim_t>(now.rlim_max, value + more);
+  now.rlim_cur = std::min<rlim_t>(now.rlim_max, value);
   ::setrlimit(resource, &now);
 }
 
@@ -84,7 +86,7 @@ std::uint64_t address_space() {
 
 void set_limits(const IsolationLimits& limits) {
   limit(RLIMIT_CORE, 0);
-  limit(RLIMIT_CPU, static_cast<std::uint64_t>(limits.processor_seconds));
+  limit(RLIMIT_CPU, static_cast<std::uint64_t>(limits.processor_seconds), 1);
 #ifndef REWIRE_SANITIZED  // whose shadow memory is terabytes of it
   limit(RLIMIT_AS, address_space() + static_cast<std::uint64_t>(limits.more_memory_bytes));
 #endif
@@ -204,10 +206,9 @@ class Child {
     ::kill(-group, SIGKILL);  // what it has started
     if (WIFEXITED(status)) return fmt::format("it ended the process with code {}", WEXITSTATUS(status));
     const int signal = WTERMSIG(status);
-    if (signal == SIGXCPU || signal == SIGKILL)
-      return fmt::format("it was ended by {} (at most {} s of processor time are its)", signal_text(signal),
-                         limits_.processor_seconds);
-    return fmt::format("it crashed ({})", signal_text(signal));
+    if (signal == SIGXCPU)
+      return fmt::format("it took more than {} s of processor time", limits_.processor_seconds);
+    return fmt::format("it {} ({})", signal == SIGKILL ? "was killed" : "crashed", signal_text(signal));
   }
 
   void end() {

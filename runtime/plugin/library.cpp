@@ -121,8 +121,7 @@ const rewire_plugin* query(const boost::dll::shared_library& library) {
 std::shared_ptr<Library> read_library(const Judged& judged, boost::dll::shared_library& handle) {
   const PluginAtWork at_work(one_line(judged.opened.path));
   std::error_code error;
-  handle.load(judged.opened.path, error,
-              boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local);
+  handle.load(judged.opened.path, error, boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local);
   if (error) {
     const char* reason = dlerror();
     user_error("the dynamic linker refuses it: {}",
@@ -135,9 +134,12 @@ std::shared_ptr<Library> read_library(const Judged& judged, boost::dll::shared_l
   library->schema = read_schema(*library->descriptor);
 
   PluginInfo& info = library->info;
-  info = {library->descriptor->name, library->descriptor->version,
-          library->descriptor->doc,  judged.opened.path,
-          judged.sha256,             {}};
+  info = {library->descriptor->name,
+          library->descriptor->version,
+          library->descriptor->doc,
+          judged.opened.path,
+          judged.sha256,
+          {}};
   for (const ParameterSpec& parameter : library->schema) info.parameters.push_back(parameter.info());
   for (PluginParameterInfo& filter : Filters::infos()) info.parameters.push_back(std::move(filter));
   return library;
@@ -153,7 +155,8 @@ Fields to_fields(const PluginInfo& info) {
 
 PluginInfo to_info(const Fields& fields) {
   constexpr std::size_t kTexts = 5;  // of the plugin, and of each parameter
-  if (fields.size() < kTexts || fields.size() % kTexts != 0) user_error("what it says of itself is cut short");
+  if (fields.size() < kTexts || fields.size() % kTexts != 0)
+    user_error("what it says of itself is cut short");
   PluginInfo info{fields[0], fields[1], fields[2], fields[3], fields[4], {}};
   for (std::size_t i = kTexts; i < fields.size(); i += kTexts)
     info.parameters.push_back({fields[i], fields[i + 1], fields[i + 2], fields[i + 3], fields[i + 4]});
@@ -166,7 +169,7 @@ PluginInfo try_library(const Judged& judged) {
   const std::optional<std::string> fault = run_isolated(
       loading_limits(),
       [&](const Send& send) {
-        boost::dll::shared_library handle;
+        auto& handle = *new boost::dll::shared_library;  // closed here as little as it is elsewhere
         send(to_fields(read_library(judged, handle)->info));
       },
       [&](const Fields& fields) { info = to_info(fields); });

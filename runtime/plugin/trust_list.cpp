@@ -97,8 +97,7 @@ bool is_trusted(std::string_view sha256) {
   std::error_code error;
   if (path.empty() || !std::filesystem::exists(path, error)) return false;
   try {
-    const codegen::TrustedFile list =
-        codegen::open_trusted(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, kWhat);
+    const codegen::TrustedFile list = codegen::open_trusted(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, kWhat);
     return holds(read_locked(list, LOCK_SH), sha256);
   } catch (const UserError& e) {
     write_log(LogLevel::warning, e.what());
@@ -114,8 +113,7 @@ void remember_trusted(std::string_view sha256, std::string_view path) {
     const std::string text = read_locked(list, LOCK_EX);
     if (holds(text, sha256)) return;
     const bool begins_anew = !text.empty() && text.back() != '\n';
-    append(list, text.size(),
-           fmt::format("{}{}  # {}\n", begins_anew ? "\n" : "", sha256, one_line(path)));
+    append(list, text.size(), fmt::format("{}{}  # {}\n", begins_anew ? "\n" : "", sha256, one_line(path)));
   } catch (const UserError& e) {
     // No warning: a home that nobody can write, as in many a container, is no fault.
     write_log(LogLevel::info, fmt::format("{} is not remembered as trusted: {}", one_line(path), e.what()));
