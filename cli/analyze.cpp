@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/network.h"
+#include "cli/streams.h"
 #include "ir/error.h"
 #include "runtime/analyze/conditioning.h"
 #include "runtime/exec/make_engine.h"
@@ -193,7 +194,7 @@ class Table {
                            : fmt::format("{:>{}}  ", line[i], widths_[i]);
       }
       text.resize(text.find_last_not_of(' ') + 1);
-      fmt::print("{}\n", text);
+      cli::print("{}\n", text);
     }
   }
 
@@ -247,14 +248,14 @@ void print_table(const Request& request, const std::vector<Variant>& variants) {
       add_line(table, v == 0 ? name : "", variants[v].label, cells_of(variants[v].conditioning.blocks), row);
     }
   }
-  fmt::print("condition numbers at initialisation of {}, on {}\n", request.network.model,
-             request.input.empty() ? "noise" : request.input);
+  print("condition numbers at initialisation of {}, on {}\n", request.network.model,
+        request.input.empty() ? "noise" : request.input);
   table.print();
   const auto without = std::ranges::find_if(
       variants, [](const Variant& variant) { return !variant.conditioning.no_jacobian.empty(); });
   if (without != variants.end()) {
-    fmt::print("Jacobians are left out: {}; at most {} rows (--largest-jacobian)\n",
-               without->conditioning.no_jacobian, request.largest_jacobian);
+    print("Jacobians are left out: {}; at most {} rows (--largest-jacobian)\n",
+          without->conditioning.no_jacobian, request.largest_jacobian);
   }
 }
 

@@ -9,6 +9,7 @@
 #include "cli/engine.h"
 #include "cli/json.h"
 #include "cli/network.h"
+#include "cli/streams.h"
 #include "runtime/device/process.h"
 #include "runtime/exec/benchmark.h"
 #include "runtime/exec/ceilings.h"
@@ -150,15 +151,15 @@ void print_profile(const std::vector<runtime::LaunchTime>& profile) {
     total += time.seconds;
     launches += time.launches;
   }
-  fmt::print("\n{:>6} {:>9} {:>6} {:>9} {:>8} {:>9}  {}\n", "count", "ms", "share", "MB", "GB/s", "GFLOP/s",
-             "kernel or call");
+  print("\n{:>6} {:>9} {:>6} {:>9} {:>8} {:>9}  {}\n", "count", "ms", "share", "MB", "GB/s", "GFLOP/s",
+        "kernel or call");
   for (const runtime::LaunchTime& time : profile) {
-    fmt::print("{:>6} {:>9.3f} {:>5.1f}% {:>9.2f} {:>8.1f} {:>9.1f}  {}\n", time.launches, time.seconds * 1e3,
-               100 * time.seconds / total, megabytes(time.bytes),
-               static_cast<double>(time.bytes) / time.seconds * 1e-9,
-               static_cast<double>(time.flops) / time.seconds * 1e-9, time.name);
+    print("{:>6} {:>9.3f} {:>5.1f}% {:>9.2f} {:>8.1f} {:>9.1f}  {}\n", time.launches, time.seconds * 1e3,
+          100 * time.seconds / total, megabytes(time.bytes),
+          static_cast<double>(time.bytes) / time.seconds * 1e-9,
+          static_cast<double>(time.flops) / time.seconds * 1e-9, time.name);
   }
-  fmt::print("{:>6} {:>9.3f}  one after the other\n", launches, total * 1e3);
+  print("{:>6} {:>9.3f}  one after the other\n", launches, total * 1e3);
 }
 
 /// "82", in percent; "" where there is nothing to be compared.
@@ -171,42 +172,42 @@ void print_kernels(const std::vector<runtime::LaunchTime>& profile, const runtim
   for (const runtime::LaunchTime& time : profile) total += time.seconds;
   const bool on_gpu = std::ranges::any_of(profile, [](const auto& time) { return time.use.has_value(); });
   const std::string use_head = on_gpu ? fmt::format(" {:>5} {:>6} {:>7}", "regs", "spills", "shared") : "";
-  fmt::print("\n{:>6} {:>9} {:>6} {:>9} {:>9} {:>8} {:>7} {:>9} {:>8}{}  {}\n", "count", "ms", "share", "MB",
-             "Mflop", "GB/s", "% copy", "GFLOP/s", "% GEMM", use_head, "kernel or call");
+  print("\n{:>6} {:>9} {:>6} {:>9} {:>9} {:>8} {:>7} {:>9} {:>8}{}  {}\n", "count", "ms", "share", "MB",
+        "Mflop", "GB/s", "% copy", "GFLOP/s", "% GEMM", use_head, "kernel or call");
   for (const runtime::LaunchTime& time : profile) {
     const double bytes = static_cast<double>(time.bytes), flops = static_cast<double>(time.flops);
     std::string use = on_gpu ? std::string(21, ' ') : "";
     if (time.use)
       use = fmt::format(" {:>5} {:>6} {:>7}", time.use->registers, time.use->spill_bytes,
                         time.use->shared_bytes);
-    fmt::print("{:>6} {:>9.3f} {:>5.1f}% {:>9.2f} {:>9.2f} {:>8.1f} {:>7} {:>9.1f} {:>8}{}  {}\n",
-               time.launches, time.seconds * 1e3, 100 * time.seconds / total, bytes * 1e-6, flops * 1e-6,
-               bytes / time.seconds * 1e-9, share(bytes / time.seconds, ceilings.bytes_per_second),
-               flops / time.seconds * 1e-9, share(flops / time.seconds, ceilings.flops_per_second), use,
-               time.name);
+    print("{:>6} {:>9.3f} {:>5.1f}% {:>9.2f} {:>9.2f} {:>8.1f} {:>7} {:>9.1f} {:>8}{}  {}\n", time.launches,
+          time.seconds * 1e3, 100 * time.seconds / total, bytes * 1e-6, flops * 1e-6,
+          bytes / time.seconds * 1e-9, share(bytes / time.seconds, ceilings.bytes_per_second),
+          flops / time.seconds * 1e-9, share(flops / time.seconds, ceilings.flops_per_second), use,
+          time.name);
   }
-  fmt::print("{:>6} {:>9.3f}  one after the other\n", "", total * 1e3);
-  fmt::print(
+  print("{:>6} {:>9.3f}  one after the other\n", "", total * 1e3);
+  print(
       "100 is {:.1f} GB/s, a kernel y = x + 1 beyond the caches, and {:.1f} GFLOP/s, a square product, both "
       "timed here\n",
       ceilings.bytes_per_second * 1e-9, ceilings.flops_per_second * 1e-9);
 }
 
 void print_text(const Request& request, const Result& result) {
-  fmt::print("{:<9} {:.1f}\n", "images/s", static_cast<double>(result.images) / result.median_seconds);
-  fmt::print("{:<9} {:.2f} ms, median of {}; the fastest {:.2f} ms\n", "step", result.median_seconds * 1e3,
-             request.steps, result.fastest_seconds * 1e3);
-  fmt::print("{:<9} {:.1f} MB at the peak of the process; tensors {:.1f} MB, state {:.1f} MB\n", "memory",
-             megabytes(result.peak_bytes), megabytes(result.engine.arena_bytes),
-             megabytes(result.engine.state_bytes));
+  print("{:<9} {:.1f}\n", "images/s", static_cast<double>(result.images) / result.median_seconds);
+  print("{:<9} {:.2f} ms, median of {}; the fastest {:.2f} ms\n", "step", result.median_seconds * 1e3,
+        request.steps, result.fastest_seconds * 1e3);
+  print("{:<9} {:.1f} MB at the peak of the process; tensors {:.1f} MB, state {:.1f} MB\n", "memory",
+        megabytes(result.peak_bytes), megabytes(result.engine.arena_bytes),
+        megabytes(result.engine.state_bytes));
   if (result.engine.device_bytes > 0)
-    fmt::print("{:<9} {:.1f} MB of the device's memory\n", "", megabytes(result.engine.device_bytes));
-  fmt::print("{:<9} {:.2f} s: {} kernels, {} of them different, {} from the cache\n", "compile",
-             result.engine.compile_seconds, result.engine.kernels, result.engine.unique_kernels,
-             result.engine.cache_hits);
-  if (result.tf32) fmt::print("{:<9} of f32 by TF32\n", "products");
+    print("{:<9} {:.1f} MB of the device's memory\n", "", megabytes(result.engine.device_bytes));
+  print("{:<9} {:.2f} s: {} kernels, {} of them different, {} from the cache\n", "compile",
+        result.engine.compile_seconds, result.engine.kernels, result.engine.unique_kernels,
+        result.engine.cache_hits);
+  if (result.tf32) print("{:<9} of f32 by TF32\n", "products");
   for (const runtime::MadeChoice& choice : result.choices.made())
-    fmt::print("{:<9} {}\n", "choice", describe(choice));
+    write_stdout(fmt::format("{:<9} {}\n", "choice", describe(choice)));
   if (result.ceilings) {
     print_kernels(result.profile, *result.ceilings);
   } else if (request.profile) {

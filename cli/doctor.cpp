@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/network.h"
+#include "cli/streams.h"
 #include "runtime/device/probe.h"
 #include "runtime/plugin/plugin.h"
 #include "runtime/recipe/recipe.h"
@@ -57,7 +58,7 @@ void print_facts_as_json(const Facts& facts) {
 }
 
 void print_line(std::string_view subject, std::string_view text) {
-  fmt::print("{:<10} {}\n", subject, text);
+  print("{:<10} {}\n", subject, text);
 }
 
 void print_cuda(const runtime::CudaFacts& cuda) {

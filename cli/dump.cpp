@@ -2,12 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <set>
 
 #include "cli/choices.h"
 #include "cli/commands.h"
 #include "cli/network.h"
+#include "cli/streams.h"
 #include "codegen/cuda/emit.h"
 #include "codegen/cuda/nvrtc.h"
 #include "codegen/llvm/jit.h"
@@ -22,6 +22,9 @@
 
 namespace rewire::cli {
 namespace {
+
+/// Kernels are cut for them: a number that no GPU has would take memory that no machine has.
+constexpr std::int64_t kMostMultiprocessors = 1024;
 
 struct Request {
   NetworkRequest network;
@@ -86,13 +89,13 @@ ir::Module step_module(const Request& request, const Network& network, ir::Modul
     context.fourier = [&](const ir::FourierRows& rows) { return runtime::fourier_way(choices.given, rows); };
   if (request.print_after_all) {
     context.on_change = [](std::string_view pass, const std::string& text) {
-      fmt::print(stderr, "// after {}\n{}", pass, text);
+      write_stderr(fmt::format("// after {}\n{}", pass, text));
     };
   }
   ir::run_pipeline(module, context);
   if (request.time_passes) {
     for (const ir::PassTime& time : context.times)
-      fmt::print(stderr, "{:<24} {:8.2f} ms\n", time.pass, time.seconds.count() * 1e3);
+      write_stderr(fmt::format("{:<24} {:8.2f} ms\n", time.pass, time.seconds.count() * 1e3));
   }
   return module;
 }
@@ -161,7 +164,7 @@ void print_kernels(const codegen::Program& program, const Request& request) {
     const std::string key =
         is_gpu_text(request) ? codegen::cuda::text_key(*launch) : codegen::tile::structure(launch->kernel);
     if (request.kernel.empty() ? !seen.insert(key).second : !is_named(*launch, request)) continue;
-    fmt::print("{}\n", kernel_text(*launch, request, overrides));
+    write_stdout(kernel_text(*launch, request, overrides) + "\n");
   }
 }
 
@@ -170,27 +173,30 @@ void print_program(const ir::Module& module, const Request& request) {
   if (is_for_gpu(request)) options.grain = codegen::cuda::work_grain(gpu(request));
   const codegen::Program program = codegen::lower(module, module.functions.front(), options);
   if (request.stage == "fused") {
-    fmt::print("{}", codegen::print(program));
+    write_stdout(codegen::print(program));
   } else if (request.stage == "plan") {
-    fmt::print("{}", runtime::print(program, runtime::plan_memory(program)));
+    write_stdout(runtime::print(program, runtime::plan_memory(program)));
   } else {
     print_kernels(program, request);
   }
 }
 
 void run(const Request& request) {
+  if (request.multiprocessors > kMostMultiprocessors)
+    user_error("dump: --multiprocessors {}: no GPU has more than {}", request.multiprocessors,
+               kMostMultiprocessors);
   if (!request.overrides.empty() && request.stage != "ptx")
     user_error("dump: --override-kernel is of --stage ptx");
   const Network network = resolve(request.network);
   const std::int64_t batch = network.recipe.train.batch;
   if (request.stage == "ir" || request.stage == "rewritten") {
     const ir::Module rewritten = rewritten_module(network, batch);  // which judges the plugins
-    fmt::print("{}", ir::print(request.stage == "ir" ? original_module(network, batch) : rewritten));
+    write_stdout(ir::print(request.stage == "ir" ? original_module(network, batch) : rewritten));
     return;
   }
   const ir::Module module = step_module(request, network, computed_module(network, batch));
   if (request.stage == "step") {
-    fmt::print("{}", ir::print(module));
+    write_stdout(ir::print(module));
   } else {
     print_program(module, request);
   }

@@ -2,13 +2,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "cli/commands.h"
 #include "cli/engine.h"
 #include "cli/json.h"
 #include "cli/network.h"
+#include "cli/streams.h"
 #include "ir/error.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/train/accuracy.h"
@@ -47,8 +50,7 @@ void declare(Request& request, Options& options) {
 }
 
 /// The last one that was trained in, whole or in part.
-std::int64_t last_epoch(const std::string& checkpoint) {
-  const runtime::TrainPosition at = runtime::read_progress(checkpoint).position;
+std::int64_t last_epoch(const runtime::TrainPosition& at) {
   return at.step_in_epoch > 0 ? at.epoch : std::max<std::int64_t>(at.epoch - 1, 0);
 }
 
@@ -58,16 +60,17 @@ void run(const Request& request) {
   std::string weights_file = request.weights;
   const bool is_run = std::filesystem::is_directory(asked.model);
   std::int64_t epoch = -1;
+  std::optional<runtime::CheckpointWeights> last;
   runtime::ChoiceOptions choices{{}, false};
   if (is_run) {
     const std::string asked_run = asked.model;
     const runtime::RunFolder folder = runtime::RunFolder::open(asked.model);
     asked.model = folder.file("recipe.toml");
     choices.given = runtime::recorded_choices(folder);
-    const std::vector<std::string> checkpoints = folder.checkpoints();
     if (weights_file.empty()) {
-      weights_file = (checkpoints.empty() ? asked_run : checkpoints.back()) + "/weights.safetensors";
-      if (!checkpoints.empty()) epoch = last_epoch(checkpoints.back());
+      last = runtime::read_last_weights(folder);
+      weights_file = last ? last->file : asked_run + "/weights.safetensors";
+      if (last) epoch = last_epoch(last->position);
     }
   } else if (weights_file.empty()) {
     user_error("eval: {} is no run folder: say which weights to evaluate with --weights FILE", asked.model);
@@ -76,20 +79,27 @@ void run(const Request& request) {
   const runtime::Recipe& recipe = network.recipe;
   if (request.epoch >= 0) epoch = request.epoch;
   if (epoch < 0) epoch = is_run ? recipe.train.epochs - 1 : 0;
-  ir::Module module =
-      runtime::make_eval_module(network_source(network), recipe.eval.batch, epoch, recipe.train.epochs);
+  const runtime::NetworkSource source = network_source(network);
+  const runtime::DataFeed data(recipe, runtime::Split::test, runtime::network_face(source.forward(1)));
+  ir::Module module = runtime::make_eval_module(source, data.batch(), epoch, recipe.train.epochs);
   runtime::require_precision(engine_name, module);
   runtime::Tuner tuner = runtime::make_tuner(engine_name, choices);
   runtime::make_choices(module, {"eval"}, tuner);
-  const runtime::DataFeed data(recipe, runtime::Split::test, runtime::network_face(module));
   const std::unique_ptr<runtime::Loader> loader = data.load();
-  const runtime::TensorMap weights = runtime::read_weights(module, weights_file);
+  const runtime::TensorMap weights =
+      last ? runtime::fit_weights(module, std::move(last->content), weights_file)
+           : runtime::read_weights(module, weights_file);
   const std::unique_ptr<runtime::Engine> engine =
       runtime::make_engine(engine_name, module, static_cast<int>(recipe.train.threads), tuner.record());
   runtime::start_state(*engine, module, weights, static_cast<std::uint64_t>(recipe.seed));
   const runtime::Accuracy accuracy =
       *runtime::measure_accuracy(*engine, "eval", *loader, [](std::int64_t) { return true; });
 
+  if (!std::isfinite(accuracy.loss)) {
+    user_error(
+        "eval: {}: the loss on the {} images is {}: the network has diverged, or a weight is not finite",
+        weights_file, accuracy.images, accuracy.loss);
+  }
   if (request.json) {
     print_json({{"weights", weights_file},
                 {"images", accuracy.images},
@@ -98,8 +108,8 @@ void run(const Request& request) {
                 {"top5", accuracy.top5},
                 {"seconds", accuracy.seconds}});
   } else {
-    fmt::print("loss {:.4f}, top-1 {:.2f} %, top-5 {:.2f} % on {} images\n", accuracy.loss,
-               100 * accuracy.top1, 100 * accuracy.top5, accuracy.images);
+    print("loss {:.4f}, top-1 {:.2f} %, top-5 {:.2f} % on {} images\n", accuracy.loss, 100 * accuracy.top1,
+          100 * accuracy.top5, accuracy.images);
   }
 }
 

@@ -5,6 +5,7 @@
 #include "cli/json.h"
 #include "cli/network.h"
 #include "cli/program.h"
+#include "cli/streams.h"
 #include "runtime/io/safetensors.h"
 #include "runtime/train/given.h"
 #include "runtime/train/program.h"
@@ -52,7 +53,7 @@ void run(const Request& request) {
   if (request.json) {
     print_json_line(nlohmann::ordered_json{{"loss", loss}});
   } else {
-    fmt::print("loss {}\n", loss);
+    print("loss {}\n", loss);
   }
 }
 

@@ -3,10 +3,6 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
-#include <cerrno>
-#include <cstdio>
-#include <system_error>
-
 namespace rewire::cli {
 
 std::vector<std::string> log_level_names() {
@@ -19,15 +15,6 @@ void set_up_log(std::string_view level) {
   logger->set_pattern("rewire: %^%l%$: %v");
   logger->set_level(spdlog::level::from_str(std::string(level)));
   spdlog::set_default_logger(std::move(logger));
-}
-
-void write_stderr(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stderr);
-  std::fflush(stderr);
-}
-
-void flush_stdout() {
-  if (std::fflush(stdout) != 0) throw std::system_error(errno, std::generic_category(), "stdout");
 }
 
 bool logs_info() {

@@ -12,10 +12,6 @@ namespace rewire::cli {
 std::vector<std::string> log_level_names();
 /// Lines below this level are dropped.
 void set_up_log(std::string_view level);
-/// On stderr, whatever becomes of it: a terminal that has gone must not end a run.
-void write_stderr(std::string_view text);
-/// What stands in the buffer of stdout goes out; std::system_error if it cannot, as fmt::print throws it.
-void flush_stdout();
 /// Whether info is logged: without it, progress is not shown either.
 bool logs_info();
 

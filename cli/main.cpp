@@ -13,9 +13,10 @@
 
 #include "cli/command.h"
 #include "cli/finish.h"
-#include "cli/log.h"
 #include "cli/stop.h"
+#include "cli/streams.h"
 #include "ir/error.h"
+#include "ir/text_error.h"
 
 namespace {
 
@@ -23,8 +24,13 @@ constexpr int kFailure = 1;
 constexpr int kBadRequest = 2;
 constexpr int kStopped = 128;
 
-void complain(std::string_view message) {
+/// With the lines that the message has by design.
+void complain_lines(std::string_view message) {
   rewire::cli::write_stderr(fmt::format("rewire: {}\n", message));
+}
+
+void complain(std::string_view message) {
+  complain_lines(rewire::visible(message));
 }
 
 /// A reader who has seen enough (`rewire dump … | head`) is told nothing, as by other tools.
@@ -35,7 +41,7 @@ int stdout_failure(int error) {
 }
 
 int internal_failure(std::string_view message) {
-  complain(fmt::format("internal error: {}", message));
+  complain_lines(fmt::format("internal error: {}", message));
   complain(
       "this is a fault of Rewire: please report it with this command line and what "
       "`rewire dump MODEL --stage ir` prints for the same MODEL, --set and --plugin");
@@ -45,6 +51,7 @@ int internal_failure(std::string_view message) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  rewire::cli::hold_standard_streams();
   const rewire::cli::FinishGuard guard;
   // A limit on file sizes and a reader that has gone are errors of the write.
   std::signal(SIGXFSZ, SIG_IGN);
@@ -53,6 +60,9 @@ int main(int argc, char** argv) {
     rewire::cli::parse_and_run(rewire::cli::commands(), std::vector<std::string>(argv + 1, argv + argc));
     rewire::cli::flush_stdout();
     return 0;
+  } catch (const rewire::ir::TextError& error) {
+    complain_lines(error.what());
+    return kBadRequest;
   } catch (const rewire::UserError& error) {
     complain(error.what());
     return kBadRequest;

@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/network.h"
+#include "cli/streams.h"
 #include "ir/ops/flops.h"
 
 namespace rewire::cli {
@@ -55,12 +56,12 @@ void print_list(const std::vector<Row>& rows) {
 }
 
 void print_table(const std::vector<Row>& rows) {
-  fmt::print("{:<12} {:>10} {:>5} {:>6} {:>5} {:>6} {:>8} {:>12} {:>8}\n", "name", "image", "dim", "depth",
-             "heads", "patch", "classes", "parameters", "GMACs");
+  print("{:<12} {:>10} {:>5} {:>6} {:>5} {:>6} {:>8} {:>12} {:>8}\n", "name", "image", "dim", "depth",
+        "heads", "patch", "classes", "parameters", "GMACs");
   for (const auto& [model, parameters, gmacs] : rows) {
-    fmt::print("{:<12} {:>10} {:>5} {:>6} {:>5} {:>6} {:>8} {:>12} {:>8.3f}\n", model.name,
-               fmt::format("{}x{}x{}", model.image, model.image, model.channels), model.dim, model.depth,
-               model.heads, model.patch, model.classes, parameters, gmacs);
+    print("{:<12} {:>10} {:>5} {:>6} {:>5} {:>6} {:>8} {:>12} {:>8.3f}\n", model.name,
+          fmt::format("{}x{}x{}", model.image, model.image, model.channels), model.dim, model.depth,
+          model.heads, model.patch, model.classes, parameters, gmacs);
   }
 }
 

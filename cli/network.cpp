@@ -53,7 +53,7 @@ std::string absolute(const std::string& path) {
 
 /// So that the recipe means the same wherever it is read again.
 void make_paths_absolute(runtime::Recipe& recipe) {
-  recipe.data.path = absolute(recipe.data.path);
+  if (!recipe.data.path.empty()) recipe.data.path = absolute(recipe.data.path);
   if (!recipe.train.weights.empty()) recipe.train.weights = absolute(recipe.train.weights);
   for (runtime::PluginSpec& spec : recipe.plugins) {
     if (spec.name.find('/') != std::string::npos) spec.name = absolute(spec.name);

@@ -7,10 +7,14 @@
 
 #include "cli/command.h"
 #include "cli/log.h"
+#include "cli/streams.h"
 #include "ir/error.h"
 
 namespace rewire::cli {
 namespace {
+
+/// Of any integer: what is counted with it is then far from overflow.
+constexpr std::int64_t kMost = 1'000'000'000;
 
 /// The options that every command has.
 struct Common {
@@ -88,15 +92,14 @@ const Command& take_command(const std::vector<Command>& commands, std::vector<st
 void print_commands(const std::vector<Command>& commands) {
   std::size_t width = 0;
   for (const Command& command : commands) width = std::max(width, command.name.size());
-  for (const Command& command : commands) fmt::print("  {:<{}}  {}\n", command.name, width, command.doc);
+  for (const Command& command : commands) print("  {:<{}}  {}\n", command.name, width, command.doc);
 }
 
 void print_help(const std::vector<Command>& commands) {
-  fmt::print(
-      "Rewire {}: a compiler for residual connections\n\nUsage: rewire COMMAND [OPTIONS]\n\nCommands:\n",
-      REWIRE_VERSION);
+  print("Rewire {}: a compiler for residual connections\n\nUsage: rewire COMMAND [OPTIONS]\n\nCommands:\n",
+        REWIRE_VERSION);
   print_commands(commands);
-  fmt::print(
+  print(
       "\nMODEL is a recipe (.toml), a module (.rir) or a name of the zoo (rewire models).\n"
       "rewire COMMAND --help explains a command; rewire --version prints the version.\n");
 }
@@ -132,7 +135,8 @@ void Options::integer(const std::string& name, std::int64_t& target, std::int64_
   const auto check = [minimum](const std::string& value) {
     std::int64_t number = 0;
     if (!CLI::detail::lexical_cast(value, number)) return fmt::format("'{}' is no integer", value);
-    if (number < minimum) return fmt::format("{} is out of range: it must be at least {}", number, minimum);
+    if (number < minimum) return fmt::format("{} is out of range: it must be at least {}", value, minimum);
+    if (number > kMost) return fmt::format("{} is out of range: it must be at most {}", value, kMost);
     return std::string();
   };
   CLI::Option* option = impl_.app.add_option(name, target, doc)->required(need == Need::required);
@@ -163,7 +167,7 @@ class Parser {
     try {
       impl_.app.parse(std::move(arguments));
     } catch (const CLI::CallForHelp&) {
-      fmt::print("{}", impl_.app.help());
+      write_stdout(impl_.app.help());
       return false;
     } catch (const CLI::ParseError& error) {
       refuse_leftovers();  // an unknown option explains a missing one better than the other way round
@@ -202,11 +206,11 @@ void parse_and_run(const std::vector<Command>& commands, std::vector<std::string
     return;
   }
   if (arguments.front() == "--version") {
-    fmt::print("rewire {}\n", REWIRE_VERSION);
+    print("rewire {}\n", REWIRE_VERSION);
     return;
   }
   if (asks_for_half_a_command(commands, arguments)) {
-    fmt::print("Commands:\n");
+    print("Commands:\n");
     print_commands(commands_of(commands, arguments.front()));
     return;
   }

@@ -5,8 +5,8 @@
 
 #include "cli/commands.h"
 #include "cli/json.h"
-#include "cli/log.h"
 #include "cli/network.h"
+#include "cli/streams.h"
 #include "ir/error.h"
 #include "models/trial.h"
 #include "runtime/plugin/skeleton.h"
@@ -32,8 +32,8 @@ std::string own_prefix() {
 void write_new(const NewRequest& request) {
   const std::string& name = request.name;
   runtime::write_plugin_skeleton(".", name);
-  for (const auto& file : runtime::plugin_skeleton(name)) fmt::print("{}/{}\n", name, file.first);
-  fmt::print(
+  for (const auto& file : runtime::plugin_skeleton(name)) print("{}/{}\n", name, file.first);
+  print(
       "\nto build and test it:\n"
       "  cmake -S {0} -B {0}/build -DCMAKE_PREFIX_PATH={1} && cmake --build {0}/build\n"
       "  rewire plugin test {0}/build/{0}.so\n",
@@ -59,7 +59,7 @@ std::string_view word(runtime::Verdict verdict) {
 }
 
 void print_row(const runtime::PluginCheckRow& row) {
-  fmt::print("{:<7}  {:<10} {:<9}  {}\n", word(row.verdict), row.check, row.network, row.detail);
+  print("{:<7}  {:<10} {:<9}  {}\n", word(row.verdict), row.check, row.network, row.detail);
   flush_stdout();
 }
 

@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/network.h"
+#include "cli/streams.h"
 #include "runtime/plugin/plugin.h"
 
 namespace rewire::cli {
@@ -43,10 +44,11 @@ void list(const Request& request) {
     return;
   }
   for (const runtime::PluginInfo& info : plugins) {
-    fmt::print("{} {}: {}\n  {}\n", info.name, info.version, info.doc, info.path);
+    print("{} {}: {}\n  {}\n", info.name, info.version, info.doc, info.path);
   }
   if (plugins.empty()) {
-    fmt::print("no plugin in {}\n", fmt::join(runtime::plugin_search_path(request.plugin_path), ", "));
+    print("no plugin in {}\n",
+          fmt::format("{}", fmt::join(runtime::plugin_search_path(request.plugin_path), ", ")));
   }
 }
 
@@ -65,11 +67,11 @@ void info(const Request& request) {
     print_json(object);
     return;
   }
-  fmt::print("{} {}: {}\n{}\nSHA-256 {}\n\n", facts.name, facts.version, facts.doc, facts.path, facts.sha256);
+  print("{} {}: {}\n{}\nSHA-256 {}\n\n", facts.name, facts.version, facts.doc, facts.path, facts.sha256);
   for (const runtime::PluginParameterInfo& parameter : facts.parameters) {
-    fmt::print("  {:<12} {} = {}{}{}\n      {}\n", parameter.name, parameter.type,
-               parameter.default_value.empty() ? "\"\"" : parameter.default_value,
-               parameter.range.empty() ? "" : "   ", parameter.range, parameter.doc);
+    print("  {:<12} {} = {}{}{}\n      {}\n", parameter.name, parameter.type,
+          parameter.default_value.empty() ? "\"\"" : parameter.default_value,
+          parameter.range.empty() ? "" : "   ", parameter.range, parameter.doc);
   }
 }
 

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "cli/log.h"
+#include "cli/streams.h"
 
 namespace rewire::cli {
 namespace {
@@ -79,14 +79,14 @@ void Progress::replaying(const std::string& program) {
 }
 
 void Progress::clear() {
-  if (shown_) write_stderr("\r\x1b[K");
+  if (shown_) overwrite_line("");
   shown_ = false;
 }
 
 void Progress::line(const std::string& text) {
   if (quiet_) return;
   clear();
-  write_stderr(text + "\n");
+  write_stderr(visible(text) + "\n");
 }
 
 void Progress::moving(const std::string& text, bool now) {
@@ -94,7 +94,7 @@ void Progress::moving(const std::string& text, bool now) {
   const double time = seconds_now();
   if (!now && time - last_ < kInterval) return;
   last_ = time;
-  write_stderr("\r\x1b[K" + text.substr(0, terminal_width() - 1));
+  overwrite_line(cut(visible(text), terminal_width() - 1));
   shown_ = true;
 }
 

@@ -1,14 +1,35 @@
 #include "cli/stop.h"
 
+#include <unistd.h>
+
+#include <array>
 #include <csignal>
+#include <cstddef>
+#include <string_view>
 
 namespace rewire::cli {
 namespace {
 
-volatile std::sig_atomic_t received = 0;
+volatile std::sig_atomic_t received = 0, asked_for = 0;
+
+void write_words(std::string_view words) {
+  static_cast<void>(::write(STDERR_FILENO, words.data(), words.size()));
+}
+
+/// All of it may be called from a handler.
+void say_stopped(int signal) {
+  const std::array<char, 2> digits = {static_cast<char>('0' + signal / 10),
+                                      static_cast<char>('0' + signal % 10)};
+  const std::size_t blank = signal < 10 ? 1 : 0;
+  if (::isatty(STDERR_FILENO) == 1) write_words("\r\x1b[K");  // the moving line
+  write_words("rewire: stopped by signal ");
+  write_words({digits.data() + blank, digits.size() - blank});
+  write_words(" before its first step: nothing has changed\n");
+}
 
 void note(int signal) {
-  if (received != 0) {
+  if (received != 0 || asked_for == 0) {
+    if (asked_for == 0) say_stopped(signal);
     std::signal(signal, SIG_DFL);
     std::raise(signal);
   }
@@ -22,10 +43,16 @@ void listen_for_stop() {
   action.sa_handler = note;
   action.sa_flags = SA_RESTART | SA_NODEFER;
   sigemptyset(&action.sa_mask);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction inherited{};
+    sigaction(signal, nullptr, &inherited);
+    // By nohup, or by a shell without job control for what it runs in the background.
+    if (inherited.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
+  }
 }
 
 int stop_signal() {
+  asked_for = 1;
   return received;
 }
 

@@ -1,5 +1,7 @@
 // SIGINT, SIGTERM and SIGHUP as a wish that the training loop asks for: the first lets it save, a second one,
-// whichever it is, ends the process at once.
+// whichever it is, ends the process at once. Until the loop asks for the first time there is nothing to save,
+// and compiling may take minutes: a signal then ends the process at once, in one line. One that is ignored
+// where the process begins (nohup) stays ignored.
 #pragma once
 
 #include <stdexcept>
@@ -18,7 +20,7 @@ class Stopped : public std::runtime_error {
 };
 
 void listen_for_stop();
-/// The signal that came, or 0.
+/// The signal that came since the first call, or 0.
 int stop_signal();
 
 }  // namespace rewire::cli

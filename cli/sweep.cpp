@@ -11,6 +11,7 @@
 #include "cli/network.h"
 #include "cli/progress.h"
 #include "cli/stop.h"
+#include "cli/streams.h"
 #include "ir/error.h"
 #include "runtime/sweep/runner.h"
 
@@ -162,7 +163,8 @@ void run(const Request& request) {
   if (request.json) {
     print_object(folder, result);
   } else {
-    fmt::print("{}runs, tables as CSV and Markdown: {}\n", runtime::text_table(result.rows), folder);
+    write_stdout(runtime::text_table(result.rows));
+    print("runs, tables as CSV and Markdown: {}\n", folder);
   }
   if (result.stopped_by != 0) {
     throw Stopped(result.stopped_by,

@@ -11,6 +11,7 @@
 #include "cli/network.h"
 #include "cli/progress.h"
 #include "cli/stop.h"
+#include "cli/streams.h"
 #include "ir/error.h"
 #include "ir/text.h"
 #include "runtime/train/run_folder.h"
@@ -88,12 +89,12 @@ void print_object(const runtime::TrainResult& result) {
 
 void print_text(const runtime::TrainResult& result) {
   if (result.accuracy) {
-    fmt::print("test loss {:.4f}, top-1 {:.2f} %, top-5 {:.2f} % on {} images\n", result.accuracy->loss,
-               100 * result.accuracy->top1, 100 * result.accuracy->top5, result.accuracy->images);
+    print("test loss {:.4f}, top-1 {:.2f} %, top-5 {:.2f} % on {} images\n", result.accuracy->loss,
+          100 * result.accuracy->top1, 100 * result.accuracy->top5, result.accuracy->images);
   }
-  fmt::print("{} steps in {}, {:.0f} images/s, peak memory {:.0f} MB\nrun folder: {}\n", result.position.step,
-             clock_text(result.train_seconds), result.images_per_second,
-             static_cast<double>(result.peak_memory_bytes) / 1e6, result.run);
+  print("{} steps in {}, {:.0f} images/s, peak memory {:.0f} MB\nrun folder: {}\n", result.position.step,
+        clock_text(result.train_seconds), result.images_per_second,
+        static_cast<double>(result.peak_memory_bytes) / 1e6, result.run);
 }
 
 runtime::TrainResult train(const Request& request, Progress& progress) {
@@ -123,6 +124,11 @@ void run(const Request& request) {
   {
     Progress progress(!logs_info());
     result = train(request, progress);
+  }
+  if (result.stopped_by != 0 && result.run.empty()) {
+    throw Stopped(
+        result.stopped_by,
+        fmt::format("stopped by signal {} before its first step: nothing has changed", result.stopped_by));
   }
   request.json ? print_object(result) : print_text(result);
   if (result.stopped_by != 0) {

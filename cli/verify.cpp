@@ -7,8 +7,11 @@
 #include "cli/engine.h"
 #include "cli/json.h"
 #include "cli/network.h"
+#include "cli/streams.h"
+#include "codegen/lowering_steps.h"
 #include "ir/error.h"
 #include "ir/passes/mixed_precision.h"
+#include "ir/passes/pass.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/train/engine_check.h"
 #include "runtime/train/gradient_check.h"
@@ -21,6 +24,7 @@ namespace {
 struct Request {
   NetworkRequest network;
   std::int64_t batch = 2, directions = 1;
+  std::vector<std::string> without;
   bool json = false;
   EngineRequest engine;
 };
@@ -30,7 +34,29 @@ void declare(Request& request, Options& options) {
   options.integer("--batch", request.batch, 1, "images in the batch");
   options.integer("--directions", request.directions, 1, "random directions for the weights of each role");
   declare_device(request.engine, options);
+  options.list(
+      "--without", request.without,
+      "a pass or rewrite of the CPU's compiler to leave out, to find the one that is wrong; repeatable");
   options.flag("--json", request.json, "print an object");
+}
+
+/// Without what was asked for, or as any command computes.
+std::unique_ptr<runtime::Engine> compile(const Request& request, const std::string& engine,
+                                         const ir::Module& module) {
+  if (request.without.empty()) return runtime::make_engine(engine, module);
+  if (engine != runtime::engine_names().front())
+    user_error("verify: --without is of the engine {}", runtime::engine_names().front());
+  std::vector<std::string> known;
+  for (const ir::PassInfo& pass : ir::passes()) known.emplace_back(pass.name);
+  known.insert(known.end(), codegen::kLoweringSteps.begin(), codegen::kLoweringSteps.end());
+  runtime::JitEngineOptions options;
+  for (const std::string& name : request.without) {
+    if (std::ranges::find(known, name) == known.end())
+      user_error("verify: --without {}: there is no such pass{}; there are {}", name,
+                 did_you_mean(name, known), fmt::join(known, ", "));
+    options.left_out.insert(name);
+  }
+  return runtime::make_jit_engine(module, options);
 }
 
 void print_object(const runtime::GradientCheck& gradients, const runtime::EngineCheck& engine) {
@@ -59,19 +85,17 @@ void print_object(const runtime::GradientCheck& gradients, const runtime::Engine
 }
 
 void print_tables(const runtime::GradientCheck& gradients, const runtime::EngineCheck& engine) {
-  fmt::print("gradients against differences, along random directions; loss {:.6f}\n", gradients.loss);
-  fmt::print("{:<12} {:>10} {:>15} {:>15} {:>10}\n", "weights", "elements", "gradient", "difference",
-             "error");
+  print("gradients against differences, along random directions; loss {:.6f}\n", gradients.loss);
+  print("{:<12} {:>10} {:>15} {:>15} {:>10}\n", "weights", "elements", "gradient", "difference", "error");
   for (const runtime::GradientCheckRow& row : gradients.rows) {
-    fmt::print("{:<12} {:>10} {:>15.8e} {:>15.8e} {:>10.1e}{}\n", row.role, row.weights, row.gradient,
-               row.difference, row.error, row.passed ? "" : "  WRONG");
+    print("{:<12} {:>10} {:>15.8e} {:>15.8e} {:>10.1e}{}\n", row.role, row.weights, row.gradient,
+          row.difference, row.error, row.passed ? "" : "  WRONG");
   }
-  fmt::print(
-      "\ncompiled against evaluated in double precision: relative L2 error of outputs and gradients\n");
-  fmt::print("{:<12} {:>10} {:>10} {:>10}  {}\n", "tensors", "elements", "error", "allowed", "the worst");
+  print("\ncompiled against evaluated in double precision: relative L2 error of outputs and gradients\n");
+  print("{:<12} {:>10} {:>10} {:>10}  {}\n", "tensors", "elements", "error", "allowed", "the worst");
   for (const runtime::EngineCheckRow& row : engine.rows) {
-    fmt::print("{:<12} {:>10} {:>10.1e} {:>10.1e}  {}{}\n", row.what, row.elements, row.error, row.tolerance,
-               row.worst, row.passed() ? "" : "  WRONG");
+    print("{:<12} {:>10} {:>10.1e} {:>10.1e}  {}{}\n", row.what, row.elements, row.error, row.tolerance,
+          row.worst, row.passed() ? "" : "  WRONG");
   }
 }
 
@@ -84,7 +108,7 @@ void run(const Request& request) {
   const runtime::TensorMap weights = runtime::fresh_weights(module, network.plugins, seed);
   const runtime::GradientCheck gradients =
       runtime::check_gradients(module, weights, seed, request.directions);
-  const std::unique_ptr<runtime::Engine> compiled = runtime::make_engine(name, module);
+  const std::unique_ptr<runtime::Engine> compiled = compile(request, name, module);
   const std::unique_ptr<runtime::Engine> evaluator = runtime::make_engine("evaluator", module);
   std::unique_ptr<runtime::Engine> rounded;
   if (runtime::has_narrow_values(module) || ir::allows_tf32(module))

@@ -10,6 +10,7 @@
 
 #include "codegen/tile/tile.h"
 #include "ir/module.h"
+#include "ir/passes/left_out.h"
 
 namespace rewire::codegen {
 
@@ -162,7 +163,9 @@ struct WorkGrain {
 struct FuseOptions {
   bool fuse = true;  // false: one kernel an op, for the differential tests
   WorkGrain grain = {};
-  bool tables = true;  // false: every kernel has a launch of its own
+  bool tables = true;         // false: every kernel has a launch of its own
+  ir::LeftOut left_out = {};  // of lowering_steps.h
+  bool does(std::string_view step) const { return !left_out.contains(step); }
   /// Whether the device's library computes this attention in place of our kernels; empty: it computes none.
   std::function<bool(const Program&, const AttentionLaunch&)> attention = {};
   /// Whether a product's call computes this epilogue, and no kernel of ours; empty: none does.

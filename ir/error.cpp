@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/printable.h"
+
 namespace rewire {
 namespace {
 
@@ -43,14 +45,8 @@ std::string did_you_mean(std::string_view name, const std::vector<std::string>& 
 
 std::string one_line(std::string_view message) {
   constexpr std::size_t kLongest = 2000;
-  std::size_t length = std::min(message.size(), kLongest);
-  while (length < message.size() && length > 0 && (message[length] & 0xc0) == 0x80) --length;
-  std::string line(message.substr(0, length));
-  std::replace_if(
-      line.begin(), line.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; },
-      ' ');
-  if (message.size() > length) line += " …";
-  return line;
+  const std::string_view kept = cut(message, kLongest);
+  return blanked(kept) + (kept.size() < message.size() ? " …" : "");
 }
 
 }  // namespace rewire

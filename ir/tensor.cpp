@@ -18,6 +18,10 @@ double round_to_binary(double value, int precision, int min_exponent, double lar
   return rounded;
 }
 
+double round_to_integer(double value, double least, double most) {
+  return std::isnan(value) ? 0 : std::clamp(std::trunc(value), least, most);
+}
+
 }  // namespace
 
 double round_to(DType dtype, double value) {
@@ -31,9 +35,11 @@ double round_to(DType dtype, double value) {
     case DType::i1:
       return value != 0 ? 1 : 0;
     case DType::i64:
+      return round_to_integer(value, -0x1p63, 0x1p63);
     case DType::i32:
+      return round_to_integer(value, -0x1p31, 0x1p31 - 1);
     case DType::u8:
-      return std::trunc(value);
+      return round_to_integer(value, 0, 255);
     case DType::f64:
       break;
   }

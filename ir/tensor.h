@@ -33,8 +33,9 @@ struct EvalState {
   bool round_to_tf32 = false;
 };
 
-/// Rounds a double to what `dtype` can hold (f32, bf16, f16: nearest even), for comparing with a backend's
-/// stored value.
+/// Rounds a double to what `dtype` can hold, for comparing with a backend's stored value, and as a cast does.
+/// f32, bf16, f16: nearest even; i1: x != 0; integers: toward zero, kept within their range, NaN 0. The
+/// largest i64 is no double: 2^63 stands for it.
 double round_to(DType dtype, double value);
 /// To TF32: f32 with 10 bits of mantissa.
 double round_to_tf32(double value);

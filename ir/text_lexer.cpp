@@ -4,11 +4,15 @@
 #include <utility>
 
 #include "ir/error.h"
+#include "ir/printable.h"
+#include "ir/text_error.h"
 
 namespace rewire::ir {
 namespace {
 
 constexpr std::size_t kMaxLineShown = 160;
+/// Names become plugins' and libraries' C strings.
+constexpr std::string_view kNulInString = "a string or name holds no NUL character";
 
 bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -22,8 +26,10 @@ bool is_name_character(char c) {
 bool is_control(char c) {
   return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
 }
-bool continues_character(char c) {
-  return (static_cast<unsigned char>(c) & 0xc0) == 0x80;  // UTF-8
+/// Characters of a text of UTF-8.
+std::size_t columns(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
 /// Value of a hexadecimal digit, -1 for any other character.
@@ -50,22 +56,17 @@ void SourceText::fail(std::size_t offset, std::string_view message) const {
   const std::size_t line_start = newline == std::string_view::npos ? 0 : newline + 1;
   const auto line = 1 + std::count(before.begin(), before.end(), '\n');
   const std::string_view lead = before.substr(line_start);
-  const auto column = 1 + static_cast<std::ptrdiff_t>(lead.size()) -
-                      std::count_if(lead.begin(), lead.end(), continues_character);
+  const std::size_t column = 1 + columns(blanked(lead));
 
   // A window of the line, so that a file of one huge line still gives a readable message.
   const std::size_t shown_start =
       line_start + (lead.size() > kMaxLineShown ? lead.size() - kMaxLineShown / 2 : 0);
   std::string_view shown = text.substr(shown_start);
   shown = shown.substr(0, std::min(shown.find('\n'), kMaxLineShown));
-  std::string source_line(shown);
-  std::replace_if(source_line.begin(), source_line.end(), is_control, ' ');
-  std::string caret;
-  for (char c : text.substr(shown_start, offset - shown_start)) {
-    if (!continues_character(c)) caret += ' ';
-  }
-  throw UserError(
-      fmt::format("{}:{}:{}: {}\n{}\n{}^", file_name, line, column, one_line(message), source_line, caret));
+  // Both by characters that take one column each.
+  const std::string caret(columns(blanked(text.substr(shown_start, offset - shown_start))), ' ');
+  throw TextError(fmt::format("{}:{}:{}: {}\n{}\n{}^", visible(file_name), line, column, one_line(message),
+                              blanked(shown), caret));
 }
 
 bool is_plain_name(std::string_view name) {
@@ -74,18 +75,20 @@ bool is_plain_name(std::string_view name) {
 
 std::string quote(std::string_view text) {
   std::string quoted = "\"";
-  for (char c : text) {
-    if (c == '"' || c == '\\') {
+  for (; !text.empty(); text.remove_prefix(first_character(text).bytes.size())) {
+    const TextCharacter character = first_character(text);
+    if (character.code == '"' || character.code == '\\') {
       quoted += '\\';
-      quoted += c;
-    } else if (c == '\n') {
+      quoted += character.bytes;
+    } else if (character.code == '\n') {
       quoted += "\\n";
-    } else if (c == '\t') {
+    } else if (character.code == '\t') {
       quoted += "\\t";
-    } else if (is_control(c)) {
-      quoted += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    } else if (character.shown) {
+      quoted += character.bytes;
     } else {
-      quoted += c;
+      for (const char byte : character.bytes)
+        quoted += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
     }
   }
   return quoted + '"';
@@ -187,6 +190,7 @@ void Lexer::lex_string() {
     }
     const char c = text[position_++];
     if (c == '"') break;
+    if (c == '\0') source_.fail(position_ - 1, kNulInString);
     if (c != '\\') {
       token_.decoded += c;
       continue;
@@ -202,6 +206,7 @@ void Lexer::lex_string() {
                hex_digit(text[position_ + 2]) >= 0) {
       token_.decoded +=
           static_cast<char>(hex_digit(text[position_ + 1]) * 16 + hex_digit(text[position_ + 2]));
+      if (token_.decoded.back() == '\0') source_.fail(position_ - 1, kNulInString);
       position_ += 2;
     } else {
       source_.fail(position_ - 1, "unknown escape; strings take \\\" \\\\ \\n \\t \\xHH");

@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "ir/error.h"
+#include "ir/init.h"
 #include "ir/init_text.h"
 #include "ir/ops/op_info.h"
 #include "ir/text.h"
@@ -127,6 +128,8 @@ class Parser {
     const Token start = peek();
     const Attributes attributes = parse_attributes();
     for (const auto& [key, value] : attributes) set_parameter_attribute(start, parameter, key, value);
+    if (const std::string fault = init_fault(parameter.init, parameter.type); !fault.empty())
+      source_.fail(start.offset, fault);
     module_.parameters.push_back(std::move(parameter));
   }
 

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "ir/error.h"
+#include "ir/init.h"
 #include "ir/ops/op_info.h"
 
 namespace rewire::ir {
@@ -220,6 +221,8 @@ void check_module(const Module& module) {
   for (const Parameter& parameter : module.parameters) {
     const std::string fault = type_fault(parameter.type);
     if (!fault.empty()) violate(9, "parameter '{}': {}", parameter.name, fault);
+    const std::string unsuited = init_fault(parameter.init, parameter.type);
+    if (!unsuited.empty()) violate(11, "parameter '{}': {}", parameter.name, unsuited);
   }
 }
 

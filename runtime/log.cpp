@@ -7,12 +7,14 @@
 #include <set>
 #include <string>
 
+#include "ir/printable.h"
+
 namespace rewire::runtime {
 
 void write_log(LogLevel level, std::string_view message) {
   constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info,
                                                    spdlog::level::warn};
-  spdlog::log(kLevels[static_cast<std::size_t>(level)], "{}", message);
+  spdlog::log(kLevels[static_cast<std::size_t>(level)], "{}", visible(message));
 }
 
 void write_log_once(LogLevel level, std::string_view topic, std::string_view message) {

@@ -9,6 +9,7 @@ namespace rewire::runtime {
 
 enum class LogLevel : std::uint8_t { debug, info, warning };
 
+/// One line: what a terminal does not show as itself is made visible.
 void write_log(LogLevel level, std::string_view message);
 /// The first message of a topic in a process, whoever has it.
 void write_log_once(LogLevel level, std::string_view topic, std::string_view message);

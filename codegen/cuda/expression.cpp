@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "ir/error.h"
+#include "ir/tensor.h"
 
 namespace rewire::codegen::cuda {
 namespace {
@@ -19,6 +20,7 @@ std::string with_point(std::string digits) {
 }
 
 std::string float_literal(double value, bool wide) {
+  if (!wide) value = ir::round_to(DType::f32, value);
   if (std::isnan(value)) return wide ? "static_cast<double>(not_a_number())" : "not_a_number()";
   if (std::isinf(value)) {
     return fmt::format("{}{}", value < 0 ? "-" : "", wide ? "static_cast<double>(infinity())" : "infinity()");

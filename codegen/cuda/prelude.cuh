@@ -107,8 +107,8 @@ struct f16 {
   unsigned short bits;
 };
 
-// Conversions between storage and arithmetic, and between dtypes. A float becomes an integer toward zero,
-// kept within its range, NaN 0.
+// Conversions between storage and arithmetic, and between dtypes. What becomes an integer does so toward zero
+// and is kept within its range, NaN 0.
 template <class To, class From>
 struct Convert {
   REWIRE_DEVICE To of(From x) { return static_cast<To>(x); }
@@ -177,6 +177,23 @@ template <>
 struct Convert<unsigned char, double> {
   REWIRE_DEVICE unsigned char of(double x) {
     return saturated(x, 0.0, 256.0, static_cast<unsigned char>(0), static_cast<unsigned char>(255));
+  }
+};
+
+template <>
+struct Convert<int, i64> {
+  REWIRE_DEVICE int of(i64 x) { return saturated(x, -2147483648LL, 2147483648LL, -2147483647 - 1, 2147483647); }
+};
+template <>
+struct Convert<unsigned char, i64> {
+  REWIRE_DEVICE unsigned char of(i64 x) {
+    return saturated(x, 0LL, 256LL, static_cast<unsigned char>(0), static_cast<unsigned char>(255));
+  }
+};
+template <>
+struct Convert<unsigned char, int> {
+  REWIRE_DEVICE unsigned char of(int x) {
+    return saturated(x, 0, 256, static_cast<unsigned char>(0), static_cast<unsigned char>(255));
   }
 };
 

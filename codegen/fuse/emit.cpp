@@ -7,6 +7,7 @@
 
 #include "codegen/fuse/kernel_builder.h"
 #include "codegen/fuse/plain_kernels.h"
+#include "codegen/lowering_steps.h"
 #include "codegen/tile/simplify.h"
 #include "ir/error.h"
 #include "ir/ops/op_info.h"
@@ -94,7 +95,7 @@ class Emitter {
     name_kernel();
     EmittedGroup emitted;
     emitted.report = report_of(builder_.kernel, flops_);
-    tile::merge_axes(builder_.kernel);
+    if (grouping_.does(kMergeAxes)) tile::merge_axes(builder_.kernel);
     tile::verify(builder_.kernel);
     emitted.kernel = {std::move(builder_.kernel), std::move(builder_.buffers)};
     emitted.finish = std::move(finish_);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "codegen/lowering_steps.h"
 #include "ir/error.h"
 #include "ir/ops/op_info.h"
 
@@ -17,7 +18,8 @@ using ir::Value;
 
 Grouping::Grouping(Prepared prepared, const FuseOptions& options)
     : prepared_(std::move(prepared)),
-      fuse_(options.fuse),
+      left_out_(options.left_out),
+      fuse_(options.fuse && does(kFuse)),
       any_float_product_(options.grain.any_float_product),
       lane_elements_(options.grain.lane_elements) {
   const Function& f = function();

@@ -61,6 +61,8 @@ class Grouping {
   const std::vector<Use>& uses(ir::Value value) const { return uses_[static_cast<std::size_t>(value.id)]; }
   /// The node that computes a value; -1 for arguments and leaves.
   int producer(ir::Value value) const { return producer_[static_cast<std::size_t>(value.id)]; }
+  /// Whether a rewrite is not left out (lowering_steps.h).
+  bool does(std::string_view step) const { return !left_out_.contains(step); }
   bool is_result(ir::Value value) const { return results_.contains(value.id); }
   /// True if somebody addresses the value by its row-major linear index.
   bool needs_dense(ir::Value value) const { return dense_.contains(value.id); }
@@ -152,6 +154,7 @@ class Grouping {
   ir::Value root_of(ir::Value value) const;
 
   Prepared prepared_;
+  ir::LeftOut left_out_;
   bool fuse_, any_float_product_;
   std::int64_t lane_elements_;
   std::vector<std::int32_t> definitions_;

@@ -6,6 +6,7 @@
 #include "codegen/fuse/grouping.h"
 #include "codegen/fuse/plain_kernels.h"
 #include "codegen/fuse/storage.h"
+#include "codegen/lowering_steps.h"
 #include "codegen/program.h"
 #include "codegen/shared_code.h"
 #include "codegen/tables.h"
@@ -23,7 +24,7 @@ using ir::Value;
 class Lowering {
  public:
   Lowering(const ir::Module& module, const ir::Function& function, const FuseOptions& options)
-      : grouping_(prepare(module, function), options),
+      : grouping_(prepare(module, function, options.left_out), options),
         storage_(grouping_, module, program_),
         grain_(options.grain),
         library_computes_(options.attention) {
@@ -270,8 +271,8 @@ class Lowering {
 
 Program lower(const ir::Module& module, const ir::Function& function, const FuseOptions& options) {
   Program program = Lowering(module, function, options).run();
-  share_code(program);
-  if (options.tables) merge_launches(program, options.grain);
+  if (options.does(kShareCode)) share_code(program);
+  if (options.tables && options.does(kTables)) merge_launches(program, options.grain);
   return program;
 }
 

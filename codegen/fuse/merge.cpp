@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "codegen/fuse/grouping.h"
+#include "codegen/lowering_steps.h"
 
 namespace rewire::codegen {
 namespace {
@@ -134,6 +135,7 @@ std::optional<Group> Grouping::merged_group(const Group& first, Group second,
 }
 
 void Grouping::merge_consumers(int index, int node) {
+  if (!does(kMergeGroups)) return;
   const Value value = op(index).results[0];
   std::set<int> others;
   for (const Use& use : uses(value)) {
@@ -185,6 +187,7 @@ void Grouping::absorb(int node, int other, Group merged) {
 // Independent groups that read one tensor at the same places read it once. Where its own group is still to be
 // chosen, only those among them that could take it in: one that runs later would take an earlier one along.
 void Grouping::merge_readers(Value value, Readers which) {
+  if (!does(kMergeGroups)) return;
   if (function().type(value).elements() == 1) return;
   std::set<int> found;
   for (const Use& use : uses(value)) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "codegen/fuse/grouping.h"
+#include "codegen/lowering_steps.h"
 #include "ir/error.h"
 #include "ir/ops/op_info.h"
 
@@ -225,7 +226,7 @@ std::optional<BiasedProduct> Grouping::biased_result(const Op& last) const {
 //   matmul + bias      bf16(f32(matmul of bf16) + bias)      f32(matmul of bf16), where it is small
 bool Grouping::process_epilogue(int index) {
   const Op& last = op(index);
-  if (!fuse_ || (last.code != Opcode::add && last.code != Opcode::cast)) return false;
+  if (!fuse_ || !does(kBiasInCalls) || (last.code != Opcode::add && last.code != Opcode::cast)) return false;
   const Value written = last.results[0];
   const std::optional<BiasedProduct> biased = biased_result(last);
   std::optional<Product> plain;

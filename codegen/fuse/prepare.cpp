@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "codegen/lowering_steps.h"
 #include "ir/builder.h"
 #include "ir/error.h"
 #include "ir/ops/op_info.h"
@@ -317,17 +318,18 @@ bool is_fusible(Opcode code) {
   }
 }
 
-Prepared prepare(const Module& module, const Function& function) {
+Prepared prepare(const Module& module, const Function& function, const ir::LeftOut& left_out) {
   Prepared prepared;
   prepared.module = module;
   prepared.module.functions = {function};
   Module& m = prepared.module;
   Function& f = m.functions.front();
-  unify_views_of_calls(f);
+  const auto does = [&](std::string_view step) { return !left_out.contains(step); };
+  if (does(kUnifyViews)) unify_views_of_calls(f);
   drop_dead(f);
-  copy_widening_casts(f);
-  lower_argmax(m, f);
-  merge_pads(m, f);
+  if (does(kWideningCasts)) copy_widening_casts(f);
+  if (does(kLowerArgmax)) lower_argmax(m, f);
+  if (does(kMergePads)) merge_pads(m, f);
   prepared.copy.assign(f.body.size(), false);
   copy_concat_operands(m, f, prepared.copy);
   copy_results(m, f, prepared.copy);

@@ -2,6 +2,7 @@
 #include "codegen/fuse/storage.h"
 
 #include "codegen/fuse/twins.h"
+#include "codegen/lowering_steps.h"
 #include "ir/error.h"
 
 namespace rewire::codegen {
@@ -123,7 +124,10 @@ View Storage::dense_view(std::int32_t buffer, const Shape& shape) const {
 }
 
 void Storage::assign(Value value) {
-  if (!assign_in_concat(value) && !assign_through_copy(value) && !assign_as_twin(value)) assign_dense(value);
+  const bool placed = assign_in_concat(value) ||
+                      (grouping_.does(kCopyElision) && assign_through_copy(value)) ||
+                      (grouping_.does(kTwins) && assign_as_twin(value));
+  if (!placed) assign_dense(value);
   const std::int32_t own_class = classes_[static_cast<std::size_t>(value.id)];
   if (own_class >= 0) first_.emplace(std::pair(grouping_.producer(value), own_class), value);
 }
@@ -150,7 +154,7 @@ bool Storage::assign_in_concat(Value value) {
           before[static_cast<std::size_t>(axis)] * window.strides[static_cast<std::size_t>(axis)];
     }
     window.shape = shape;
-    if (fits_users(value, window)) {
+    if (grouping_.does(kConcatWindows) && fits_users(value, window)) {
       views_[value.id] = std::move(window);
     } else {
       assign_dense(value);

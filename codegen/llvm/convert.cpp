@@ -3,6 +3,8 @@
 
 #include <llvm/IR/Intrinsics.h>
 
+#include <limits>
+
 namespace rewire::codegen::cpu {
 namespace {
 
@@ -96,6 +98,19 @@ Value* Convert::float_to_integer(Value* x, DType to) {
                                   {type, x->getType()}, {x});
 }
 
+/// A signed integer within the range of a narrower integer.
+Value* Convert::narrowed(Value* x, DType to) {
+  const bool to_u8 = to == DType::u8;
+  const std::int64_t least = to_u8 ? 0 : std::numeric_limits<std::int32_t>::min();
+  const std::int64_t most = to_u8 ? 255 : std::numeric_limits<std::int32_t>::max();
+  const auto bound = [&](std::int64_t value) {
+    return llvm::ConstantInt::get(x->getType(), static_cast<std::uint64_t>(value), true);
+  };
+  Value* low = builder_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, x, bound(least));
+  Value* kept = builder_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, low, bound(most));
+  return builder_.CreateTrunc(kept, x->getType()->getWithNewType(register_type(builder_.getContext(), to)));
+}
+
 Value* Convert::cast(Value* x, DType from, DType to) {
   if (from == to) return x;
   llvm::Type* type = x->getType()->getWithNewType(register_type(builder_.getContext(), to));
@@ -107,7 +122,8 @@ Value* Convert::cast(Value* x, DType from, DType to) {
   const bool is_unsigned = from == DType::u8 || from == DType::i1;
   if (!ir::is_float(to)) {
     if (from_float) return float_to_integer(x, to);
-    return is_unsigned ? builder_.CreateZExtOrTrunc(x, type) : builder_.CreateSExtOrTrunc(x, type);
+    if (is_unsigned) return builder_.CreateZExt(x, type);  // i1 and u8 fit all others
+    return ir::dtype_bytes(to) < ir::dtype_bytes(from) ? narrowed(x, to) : builder_.CreateSExt(x, type);
   }
   if (!from_float) {
     x = is_unsigned ? builder_.CreateUIToFP(x, type) : builder_.CreateSIToFP(x, type);

@@ -18,7 +18,7 @@ class Convert {
 
   llvm::Value* from_memory(llvm::Value* x, ir::DType dtype);
   llvm::Value* to_memory(llvm::Value* x, ir::DType dtype);
-  /// Float to integer truncates toward zero and saturates; anything to i1 is x != 0.
+  /// To an integer toward zero and kept within its range, NaN 0; anything to i1 is x != 0.
   llvm::Value* cast(llvm::Value* x, ir::DType from, ir::DType to);
   /// To nearest even, for an f32 that stands for a bf16 or f16; other dtypes as they are.
   llvm::Value* round(llvm::Value* x, ir::DType dtype);
@@ -26,6 +26,7 @@ class Convert {
  private:
   llvm::Value* bf16_bits(llvm::Value* x);
   llvm::Value* float_to_integer(llvm::Value* x, ir::DType to);
+  llvm::Value* narrowed(llvm::Value* x, ir::DType to);
 
   llvm::IRBuilder<>& builder_;
 };

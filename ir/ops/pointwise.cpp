@@ -171,9 +171,8 @@ void eval_pointwise(EvalContext& context) {
 
 void eval_cast(EvalContext& context) {
   const DType dtype = context.out().type.dtype;
-  if (dtype == DType::i1) return map(context, [](double x) { return x != 0 ? 1.0 : 0.0; });
-  if (is_integer(dtype)) return map(context, [](double x) { return std::trunc(x); });
-  map(context, [](double x) { return x; });
+  if (is_float(dtype)) return map(context, [](double x) { return x; });
+  map(context, [dtype](double x) { return round_to(dtype, x); });
 }
 
 }  // namespace rewire::ir

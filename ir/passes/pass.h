@@ -11,6 +11,7 @@
 #include "ir/choice.h"
 #include "ir/module.h"
 #include "ir/ops/fourier.h"
+#include "ir/passes/left_out.h"
 
 namespace rewire::ir {
 
@@ -24,6 +25,7 @@ struct PassContext {
   Chooser* chooser = nullptr;  // answers what timing decides; nullptr: the cost model's favourites
   /// How a backend computes these transforms; without it they stay ops.
   std::function<FourierWay(const FourierRows&)> fourier;
+  LeftOut left_out;  // passes that are not run; UserError for one that is needed
   /// Called with the pass name and the printed module after each pass that changed it (--print-after-all).
   std::function<void(std::string_view pass, const std::string& text)> on_change;
   /// --time-passes: filled in order.
@@ -31,6 +33,13 @@ struct PassContext {
 };
 
 using PassFunction = void (*)(Module&, PassContext&);
+
+struct PassInfo {
+  std::string_view name;
+  std::string_view needed;  // why it cannot be left out; "": it can
+};
+/// The passes that run_pipeline runs, each once, in order of their first run.
+std::vector<PassInfo> passes();
 
 /// The forward-to-step simplifications, in their order; see pipeline.cpp. Verifies after each pass in debug
 /// builds.

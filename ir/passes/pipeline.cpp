@@ -1,5 +1,6 @@
 // The pipeline: every pass that runs between a finished program (forward, gradients, optimizer) and codegen,
 // in order. Read it from top to bottom.
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -24,15 +25,16 @@ namespace {
 struct Stage {
   std::string_view name;
   PassFunction run;
+  std::string_view needed = "";  // why it cannot be left out
 };
 
 constexpr Stage kStages[] = {
     // Each program trains or does not: is_training becomes true or false.
-    {"specialise_training", specialise_training},
+    {"specialise_training", specialise_training, "nothing else computes is_training"},
     // Where an op has several lowerings, the fastest is asked for.
     {"choose_lowerings", choose_lowerings},
     // Composites and residual joins become small ops, so that all that follows sees through them.
-    {"decompose", decompose},
+    {"decompose", decompose, "nothing else computes composites and residual joins"},
     // Where a backend asks for it, Fourier transforms too.
     {"lower_fourier", lower_fourier},
     // What training does not need (dropout's draws) and what the gradients left unused goes, before work is
@@ -67,9 +69,23 @@ void check(const Module& module, std::string_view pass) {
 
 }  // namespace
 
+std::vector<PassInfo> passes() {
+  std::vector<PassInfo> all;
+  for (const Stage& stage : kStages) {
+    const bool again =
+        std::any_of(all.begin(), all.end(), [&](const PassInfo& pass) { return pass.name == stage.name; });
+    if (!again) all.push_back({stage.name, stage.needed});
+  }
+  return all;
+}
+
 void run_pipeline(Module& module, PassContext& context) {
   std::string before = context.on_change ? print(module) : std::string();
   for (const Stage& stage : kStages) {
+    if (context.left_out.contains(stage.name)) {
+      if (!stage.needed.empty()) user_error("the pass {} cannot be left out: {}", stage.name, stage.needed);
+      continue;
+    }
     const auto start = std::chrono::steady_clock::now();
     stage.run(module, context);
     context.times.push_back({std::string(stage.name), std::chrono::steady_clock::now() - start});

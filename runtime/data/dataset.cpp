@@ -5,6 +5,7 @@
 
 #include "ir/error.h"
 #include "ir/philox.h"
+#include "runtime/device/process.h"
 
 namespace rewire::runtime {
 namespace {
@@ -24,6 +25,17 @@ void check_sizes(const SyntheticOptions& options) {
                                     {"height", options.height},
                                     {"width", options.width}}) {
     if (value < 1) user_error("synthetic data: {} is {}; it must be 1 or more", name, value);
+  }
+  const std::int64_t memory = total_memory_bytes();
+  std::int64_t bytes = options.channels;
+  const bool fits = !__builtin_mul_overflow(bytes, options.height, &bytes) &&
+                    !__builtin_mul_overflow(bytes, options.width, &bytes) &&
+                    !__builtin_mul_overflow(bytes, options.count, &bytes) && bytes <= memory;
+  if (!fits) {
+    user_error(
+        "data.count is {}: so many synthetic images of {} x {} x {} bytes do not fit this machine's memory "
+        "of {} MB; lower it",
+        options.count, options.channels, options.height, options.width, memory / 1'000'000);
   }
 }
 

@@ -49,7 +49,7 @@ struct SyntheticOptions {
 
 /// Images that can be learnt, without a file: each class is a coarse random pattern, each image its class's
 /// pattern under noise. The splits share the patterns and no image. The same bytes on every machine.
-/// UserError on a size below 1.
+/// UserError on a size below 1, and on more images than the machine's memory holds.
 Dataset make_synthetic_dataset(const SyntheticOptions& options, Split split);
 
 }  // namespace rewire::runtime

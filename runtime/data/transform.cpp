@@ -8,6 +8,7 @@
 
 #include "ir/error.h"
 #include "ir/philox.h"
+#include "ir/tensor.h"
 
 namespace rewire::runtime {
 namespace {
@@ -41,6 +42,8 @@ void check(const TransformOptions& options, std::int64_t channels, std::int64_t 
   }
   const std::int64_t padding = options.crop_padding;
   if (padding < 0) user_error("transforms.crop_padding is {}; it must be 0 or more", padding);
+  if (padding > kMostCropPadding)
+    user_error("transforms.crop_padding is {}; it must be at most {}", padding, kMostCropPadding);
   if (options.crop_fill == CropFill::reflect && (padding >= height || padding >= width)) {
     user_error("transforms.crop_padding {} cannot reflect images of {} x {}: it must be below both", padding,
                height, width);
@@ -62,7 +65,14 @@ Transform::Transform(const TransformOptions& options, std::int64_t channels, std
     const double mean = of_channel(options.mean, channel);
     const double deviation = of_channel(options.deviation, channel);
     for (std::size_t byte = 0; byte < kByteValues; ++byte) {
-      normalised_.push_back(static_cast<float>((static_cast<double>(byte) / 255.0 - mean) / deviation));
+      const double pixel = (static_cast<double>(byte) / 255.0 - mean) / deviation;
+      if (!std::isfinite(ir::round_to(ir::DType::f32, pixel))) {
+        user_error(
+            "transforms.mean {} and transforms.std {} make {:.3g} of a pixel of {}/255: f32 has no such "
+            "number",
+            mean, deviation, pixel, byte);
+      }
+      normalised_.push_back(static_cast<float>(pixel));
     }
   }
 }

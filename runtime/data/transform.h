@@ -9,6 +9,9 @@
 
 namespace rewire::runtime {
 
+/// Pixels a side; no image of ours is larger.
+inline constexpr std::int64_t kMostCropPadding = 16384;
+
 enum class CropFill {
   zero,    // black pixels
   reflect  // the image mirrored at its edge, the edge itself not repeated
@@ -36,7 +39,8 @@ struct Augmentation {
 class Transform {
  public:
   /// UserError naming the option: a count of means or deviations that is neither 1 nor `channels`, a
-  /// deviation that is not > 0, a negative padding, a reflecting padding as large as the image.
+  /// deviation that is not > 0, both so far apart that a pixel overflows f32, a padding below 0 or above
+  /// kMostCropPadding, a reflecting padding as large as the image.
   Transform(const TransformOptions& options, std::int64_t channels, std::int64_t height, std::int64_t width);
 
   Augmentation draw(std::uint64_t seed, std::int64_t epoch, std::int64_t sample) const;

@@ -12,17 +12,17 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "codegen/files/trusted.h"
 #include "codegen/object_cache.h"
 #include "ir/error.h"
 #include "runtime/io/files.h"
+#include "runtime/io/json_view.h"
 #include "runtime/log.h"
 
 namespace rewire::runtime {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr std::size_t kMostEntryBytes = 1 << 16;
 
 void ignore(const std::string& file, std::string_view why) {
   write_log(LogLevel::debug, fmt::format("{}: {}; the choice is made anew", file, why));
@@ -40,19 +40,19 @@ std::string ChoiceCache::path(const std::string& key) const {
 }
 
 std::optional<MadeChoice> ChoiceCache::load(const std::string& key) const {
+  if (directory_.empty()) return std::nullopt;
   const std::string file = path(key);
   std::error_code ignored;
-  if (directory_.empty() || !std::filesystem::exists(file, ignored)) return std::nullopt;
+  if (!std::filesystem::exists(file, ignored)) return std::nullopt;
   try {
-    const std::vector<std::byte> bytes = read_file(file, kMostEntryBytes);
-    const auto* text = reinterpret_cast<const char*>(bytes.data());
-    const Json json = Json::parse(text, text + bytes.size());
-    const ChoiceRecord record = record_from_json(json.at("choices"), file);
+    const codegen::TrustedFile trusted = codegen::open_trusted(file, O_PATH, "the choice in it");
+    const Json json = read_json(trusted.path);
+    const JsonView view(json, file);
+    view.only({"place", "choices"});
+    const ChoiceRecord record = record_from_json(view.at("choices"));
     const MadeChoice* choice = record.find(key);
-    if (choice != nullptr && json.at("place") == place_) return *choice;
+    if (choice != nullptr && view.at("place").text() == place_) return *choice;
     ignore(file, "it is of another choice or machine");
-  } catch (const Json::exception&) {
-    ignore(file, "it is damaged");
   } catch (const UserError& error) {
     ignore(file, error.what());
   }

@@ -11,13 +11,12 @@
 #include "ir/passes/choose_lowerings.h"
 #include "runtime/exec/fourier_choices.h"
 #include "runtime/io/files.h"
+#include "runtime/io/json_view.h"
 
 namespace rewire::runtime {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr std::size_t kMostRecordBytes = 1 << 24;
 
 void check(const MadeChoice& choice, const std::string& where) {
   const std::string kind = choice.key.substr(0, choice.key.find(' '));
@@ -68,14 +67,16 @@ void check(const MadeChoice& choice, const std::string& where) {
   }
 }
 
-MadeChoice choice_from_json(const Json& json) {
+MadeChoice choice_from_json(const JsonView& json) {
+  json.only({"key", "taken", "by", "ms"});
   MadeChoice choice;
-  choice.key = json.at("key").get<std::string>();
-  choice.taken = json.at("taken").get<std::string>();
-  choice.by = json.value("by", std::string(kByModel));
-  if (const auto times = json.find("ms"); times != json.end()) {
-    for (const auto& [candidate, milliseconds] : times->items())
-      choice.seconds.emplace_back(candidate, std::round(milliseconds.get<double>() * 1e6) / 1e9);
+  choice.key = json.at("key").text();
+  choice.taken = json.at("taken").text();
+  const auto by = json.find("by");
+  choice.by = by ? by->text() : std::string(kByModel);
+  if (const auto times = json.find("ms")) {
+    for (const auto& [candidate, milliseconds] : times->members())
+      choice.seconds.emplace_back(candidate, std::round(milliseconds.number() * 1e6) / 1e9);
   }
   return choice;
 }
@@ -106,32 +107,26 @@ Json to_json(const ChoiceRecord& record) {
   return list;
 }
 
-ChoiceRecord record_from_json(const Json& json, const std::string& where) {
+ChoiceRecord record_from_json(const JsonView& list) {
   ChoiceRecord record;
-  try {
-    if (!json.is_array()) user_error("{}: its choices are no list", where);
-    for (const Json& item : json) {
-      MadeChoice choice = choice_from_json(item);
-      check(choice, where);
-      if (record.find(choice.key) != nullptr)
-        user_error("{}: '{}' stands twice in it", where, printable(choice.key));
-      record.add(std::move(choice));
-    }
-  } catch (const Json::exception& error) {
-    user_error("{}: its choices cannot be read ({})", where, printable(error.what()));
+  for (const JsonView& item : list.items()) {
+    MadeChoice choice = choice_from_json(item);
+    check(choice, list.file());
+    if (record.find(choice.key) != nullptr)
+      user_error("{}: '{}' stands twice in it", list.file(), printable(choice.key));
+    record.add(std::move(choice));
   }
   return record;
 }
 
 ChoiceRecord read_choice_file(const std::string& file) {
-  const std::vector<std::byte> bytes = read_file(file, kMostRecordBytes);
-  const auto* text = reinterpret_cast<const char*>(bytes.data());
-  const Json json = Json::parse(text, text + bytes.size(), nullptr, false);
-  if (json.is_discarded()) user_error("{} is no JSON: choices are what RUN/choices.json holds", file);
-  if (json.is_object() && !json.contains("choices")) {
+  const Json json = read_json(file);
+  const JsonView view(json, file);
+  if (!view.is_object()) return record_from_json(view);
+  const auto choices = view.find("choices");
+  if (!choices)
     user_error("{} has no \"choices\": a run of `rewire train` writes them into its choices.json", file);
-  }
-  return record_from_json(json.is_object() ? json.at("choices") : json, file);
+  return record_from_json(*choices);
 }
 
 }  // namespace rewire::runtime

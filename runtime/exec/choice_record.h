@@ -10,6 +10,8 @@
 
 namespace rewire::runtime {
 
+class JsonView;
+
 /// How a choice was made: by the clock here, or by the cost model (asked to, or no time was left for it).
 inline constexpr std::string_view kByTiming = "timing", kByModel = "model";
 
@@ -48,9 +50,9 @@ class ChoiceRecord {
 /// [{"key": …, "taken": …, "by": "timing", "ms": {"CANDIDATE": …, …}}, …]. Times to the nanosecond, so that
 /// what is read and written again is the same text.
 nlohmann::ordered_json to_json(const ChoiceRecord& record);
-/// UserError, beginning with `where`, on what is no such list, on a kind of choice or a candidate that there
+/// UserError, beginning with the file, on what is no such list, on a kind of choice or a candidate that there
 /// is not, and on a key that stands twice.
-ChoiceRecord record_from_json(const nlohmann::ordered_json& json, const std::string& where);
+ChoiceRecord record_from_json(const JsonView& list);
 
 /// The file's "choices": RUN/choices.json, or one that holds those alone. UserError as above, also if it
 /// cannot be read.

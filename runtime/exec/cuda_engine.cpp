@@ -112,6 +112,12 @@ class CudaEngine final : public JitEngine {
     return value;
   }
 
+  std::unique_ptr<Engine> alike(const ir::Module& module) const override {
+    CudaEngineOptions options = options_;
+    options.overrides.clear();  // of this module's kernels
+    return make_cuda_engine(module, options);
+  }
+
   void prepare(std::string_view function) override {
     context_.enter();
     ready(checked_function(module_, function));

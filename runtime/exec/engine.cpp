@@ -10,6 +10,10 @@ Engine::Ticket Engine::submit(std::string_view function, const TensorMap& inputs
   return last_ticket_;
 }
 
+std::unique_ptr<Engine> Engine::alike(const ir::Module& /*module*/) const {
+  return nullptr;
+}
+
 bool Engine::finished(Ticket ticket) const {
   return finished_.contains(ticket);
 }

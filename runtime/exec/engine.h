@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ir/module.h"
+#include "ir/passes/left_out.h"
 #include "runtime/host_tensor.h"
 
 namespace rewire::runtime {
@@ -43,6 +44,10 @@ class Engine {
   /// Compiles a function now instead of at its first run. UserError if there is none of this name.
   virtual void prepare(std::string_view function) = 0;
 
+  /// An engine for another module that computes as this one does, to the bit for a program that compiles to
+  /// the same; nothing by an engine that compiles nothing.
+  virtual std::unique_ptr<Engine> alike(const ir::Module& module) const;
+
  private:
   Ticket last_ticket_ = 0;
   std::map<Ticket, TensorMap> finished_;
@@ -64,6 +69,8 @@ struct JitEngineOptions {
   bool check_memory =
       false;  // poisons the arena with NaN before every run and checks the gaps behind every buffer after it
   bool tables = true;  // false: a launch for every kernel, for the same tests
+  /// Passes (ir/passes/pass.h) and rewrites of the lowering (codegen/lowering_steps.h) that are not done.
+  ir::LeftOut left_out = {};
 };
 
 /// What compiling and running cost so far.

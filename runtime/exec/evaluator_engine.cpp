@@ -1,6 +1,10 @@
 // The engine that runs programs on the evaluator: the state is the evaluator's own doubles, kept between
 // runs; values cross the interface in their stored dtypes.
 
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
 #include "ir/error.h"
 #include "ir/evaluate.h"
 #include "ir/passes/mixed_precision.h"
@@ -17,6 +21,20 @@ ir::Tensor doubles_of(std::string_view what, std::string_view name, const HostTe
   } catch (const UserError& error) {
     user_error("{} '{}': {}", what, name, error.what());
   }
+}
+
+/// As stored: what a cast leaves as 2^63 is the largest i64, which is no double (ir::round_to).
+HostTensor stored(const ir::Tensor& tensor) {
+  constexpr double kBeyond = 0x1p63;
+  if (tensor.type.dtype != ir::DType::i64 || std::ranges::find(tensor.data, kBeyond) == tensor.data.end())
+    return to_host(tensor);
+  ir::Tensor within = tensor;
+  std::ranges::replace(within.data, kBeyond, 0.0);
+  HostTensor host = to_host(within);
+  for (std::size_t i = 0; i < tensor.data.size(); ++i) {
+    if (tensor.data[i] == kBeyond) host.as<std::int64_t>()[i] = std::numeric_limits<std::int64_t>::max();
+  }
+  return host;
 }
 
 class EvaluatorEngine final : public Engine {
@@ -37,7 +55,7 @@ class EvaluatorEngine final : public Engine {
   }
 
   HostTensor read_state(std::string_view name) const override {
-    return to_host(state_.tensors.at(checked_parameter(module_, name).name));
+    return stored(state_.tensors.at(checked_parameter(module_, name).name));
   }
 
   TensorMap run(std::string_view function_name, const TensorMap& inputs) override {
@@ -51,7 +69,7 @@ class EvaluatorEngine final : public Engine {
     const std::vector<ir::Tensor> results = evaluate(module_, function, arguments, state_);
     TensorMap outputs;
     for (std::size_t i = 0; i < results.size(); ++i) {
-      outputs.emplace(function.results[i].name, to_host(results[i]));
+      outputs.emplace(function.results[i].name, stored(results[i]));
     }
     return outputs;
   }

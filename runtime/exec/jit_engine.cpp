@@ -79,6 +79,10 @@ class CpuEngine final : public JitEngine {
 
   void prepare(std::string_view function) override { compiled(checked_function(module_, function)); }
 
+  std::unique_ptr<Engine> alike(const ir::Module& module) const override {
+    return make_jit_engine(module, options_);
+  }
+
   TensorMap run(std::string_view function_name, const TensorMap& inputs) override {
     const ir::Function& function = checked_function(module_, function_name);
     const std::vector<const HostTensor*> arguments = bind_inputs(function, inputs);
@@ -120,10 +124,12 @@ class CpuEngine final : public JitEngine {
     single.functions = {function};
     ir::PassContext context;
     context.training = training_.contains(function.name);
+    context.left_out = options_.left_out;
     ir::run_pipeline(single, context);
     CompiledProgram result;
-    result.program = codegen::lower(single, single.functions.front(),
-                                    {options_.fuse, codegen::WorkGrain{}, options_.tables});
+    result.program =
+        codegen::lower(single, single.functions.front(),
+                       {options_.fuse, codegen::WorkGrain{}, options_.tables, options_.left_out});
     std::vector<codegen::tile::Kernel> kernels;
     for (const codegen::Launch& launch : result.program.launches) {
       if (const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch)) kernels.push_back(kernel->kernel);

@@ -100,7 +100,7 @@ Trial make_cuda_trial(const ir::Module& module, const ChoiceRecord& choices) {
 }
 
 EngineFacts cpu_facts() {
-  return {codegen::host_cpu_description(), built_with()};
+  return {codegen::host_cpu_description(), built_with(), host_environment()};
 }
 
 EngineFacts cuda_facts() {
@@ -110,7 +110,8 @@ EngineFacts cuda_facts() {
   EngineFacts facts{describe(cuda::device_facts(0)),
                     {{"driver", fmt::format("{}.{}", version / 1000, version % 1000 / 10)},
                      {"NVRTC", codegen::cuda::nvrtc_version()},
-                     {"cuBLASLt", codegen::CublasLt::version()}}};
+                     {"cuBLASLt", codegen::CublasLt::version()}},
+                    device_environment()};
   if (!codegen::cudnn_missing()) facts.libraries.push_back({"cuDNN", codegen::Cudnn::version()});
   return facts;
 }
@@ -167,6 +168,7 @@ std::string timing_place(std::string_view engine) {
       fmt::format("{}, generation {}, Rewire {}", facts.target, kTimingGeneration, REWIRE_VERSION);
   for (const LibraryVersion& library : facts.libraries)
     place += fmt::format(", {} {}", library.name, library.version);
+  for (const auto& [name, value] : facts.environment) place += fmt::format(", {}={}", name, value);
   return place;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ir/module.h"
+#include "runtime/device/environment.h"
 #include "runtime/device/probe.h"
 #include "runtime/exec/engine.h"
 #include "runtime/exec/kernel_override.h"
@@ -44,6 +45,7 @@ std::unique_ptr<JitEngine> make_compiling_engine(std::string_view name, const ir
 struct EngineFacts {
   std::string target;  // the processor's instructions, or the device
   std::vector<LibraryVersion> libraries;
+  Environment environment;  // what of it has a say
 };
 EngineFacts engine_facts(std::string_view name);
 

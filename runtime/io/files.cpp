@@ -14,6 +14,7 @@
 
 #include "codegen/files/replacing_file.h"
 #include "ir/error.h"
+#include "ir/printable.h"
 
 namespace rewire::runtime {
 namespace {
@@ -101,6 +102,7 @@ void AtomicFile::fail(int error) const {
 }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
+  digest_.update(bytes);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (device_ && !codegen::write_all(device_.get(), text)) fail(errno);
   if (file_ && !file_->write(text)) fail(file_->error());
@@ -140,20 +142,8 @@ void require_writable(const std::string& path) {
 
 std::string printable(std::string_view text) {
   constexpr std::size_t kLongest = 80;
-  std::size_t length = std::min(text.size(), kLongest);
-  // Not through the middle of a UTF-8 character.
-  while (length < text.size() && length > 0 && (text[length] & 0xc0) == 0x80) --length;
-  std::string result;
-  for (const char character : text.substr(0, length)) {
-    const auto code = static_cast<unsigned char>(character);
-    if (code < 0x20 || code == 0x7f) {
-      result += fmt::format("\\x{:02x}", code);
-    } else {
-      result += character;
-    }
-  }
-  if (text.size() > length) result += "…";
-  return result;
+  const std::string_view kept = cut(text, kLongest);
+  return visible(kept) + (kept.size() < text.size() ? "…" : "");
 }
 
 }  // namespace rewire::runtime

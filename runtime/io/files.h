@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "codegen/files/descriptor.h"
+#include "codegen/files/digest.h"
 #include "codegen/files/replacing_file.h"
 
 namespace rewire::runtime {
@@ -39,6 +40,8 @@ class AtomicFile {
 
   void write(std::span<const std::byte> bytes);
   void commit();
+  /// BLAKE3 of what was written, 64 hexadecimal digits.
+  std::string digest() const { return digest_.hex(); }
 
  private:
   [[noreturn]] void fail(int error) const;
@@ -47,6 +50,7 @@ class AtomicFile {
   codegen::Descriptor device_;                    // written in place, or:
   codegen::Descriptor folder_;                    // of file_, links followed
   std::unique_ptr<codegen::ReplacingFile> file_;  // the new one
+  codegen::Digest digest_;
 };
 
 /// Before work is spent on what goes to `path`: UserError if no file can be written there, with the system's
@@ -57,7 +61,7 @@ void require_writable(const std::string& path);
 /// made.
 void make_folder(const std::string& path);
 
-/// Text from a file fit for a one-line message: control characters as \xNN, cut after 80 bytes.
+/// Text from a file fit for a one-line message: as visible() of ir/printable.h, cut after 80 bytes.
 std::string printable(std::string_view text);
 
 }  // namespace rewire::runtime

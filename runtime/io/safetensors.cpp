@@ -153,8 +153,8 @@ SafetensorsFile read_safetensors(const std::string& path) {
   return parse_safetensors(read_file(path), path);
 }
 
-void write_safetensors(const std::string& path, const TensorMap& tensors,
-                       const std::map<std::string, std::string>& metadata) {
+std::string write_safetensors(const std::string& path, const TensorMap& tensors,
+                              const std::map<std::string, std::string>& metadata) {
   const auto order = file_order(tensors);
   SafetensorsHeader header{{}, metadata};
   std::uint64_t offset = 0;
@@ -176,6 +176,7 @@ void write_safetensors(const std::string& path, const TensorMap& tensors,
   file.write(std::as_bytes(std::span(json.data(), json.size())));
   for (const auto* item : order) file.write(item->second.bytes());
   file.commit();
+  return file.digest();
 }
 
 }  // namespace rewire::runtime

@@ -24,8 +24,8 @@ SafetensorsFile parse_safetensors(std::span<const std::byte> bytes, const std::s
 SafetensorsFile read_safetensors(const std::string& path);
 /// Tensors in the reference library's order (wide dtypes first, then by name), so that each is aligned to its
 /// own elements; the data 64-byte aligned by padding the header with spaces. Written atomically (temporary
-/// name, fsync, rename).
-void write_safetensors(const std::string& path, const TensorMap& tensors,
-                       const std::map<std::string, std::string>& metadata = {});
+/// name, fsync, rename). Returns the BLAKE3 of the file, 64 hexadecimal digits.
+std::string write_safetensors(const std::string& path, const TensorMap& tensors,
+                              const std::map<std::string, std::string>& metadata = {});
 
 }  // namespace rewire::runtime

@@ -62,6 +62,8 @@ class HeaderReader final : public json::json_sax_t {
       state_ = State::metadata_value;
     } else if (state_ == State::entry) {
       entry_key(name);
+    } else if (name.find('\0') != std::string::npos) {
+      fail(fmt::format("the name '{}' holds a NUL character", printable(name)));
     } else if (!names_.insert(name).second) {
       fail(fmt::format("the name '{}' stands twice", printable(name)));
     } else if (name == "__metadata__") {
@@ -195,8 +197,14 @@ class HeaderReader final : public json::json_sax_t {
 }  // namespace
 
 SafetensorsHeader parse_safetensors_header(std::string_view text, const std::string& file_name) {
+  // Neither does the reference library take what JSON allows before the header.
+  if (text.find_first_of(" \t\r\n\xef") == 0)
+    user_error("{}: not a readable safetensors file: the header does not begin with '{{'", file_name);
   HeaderReader reader(file_name);
   json::sax_parse(text.begin(), text.end(), &reader);
+  // To the JSON library the text ends at a NUL, whatever stands behind it.
+  if (const std::size_t at = text.find('\0'); at != std::string_view::npos)
+    user_error("{}: not a readable safetensors file: the header is not JSON at byte {}", file_name, at + 1);
   return reader.take();
 }
 

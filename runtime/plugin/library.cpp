@@ -17,6 +17,7 @@
 
 #include "codegen/files/trusted.h"
 #include "ir/error.h"
+#include "ir/printable.h"
 #include "runtime/log.h"
 #include "runtime/plugin/at_work.h"
 #include "runtime/plugin/elf_file.h"
@@ -119,7 +120,7 @@ const rewire_plugin* query(const boost::dll::shared_library& library) {
 
 /// Runs the library's code: its constructors and the query.
 std::shared_ptr<Library> read_library(const Judged& judged, boost::dll::shared_library& handle) {
-  const PluginAtWork at_work(one_line(judged.opened.path));
+  const PluginAtWork at_work(visible(judged.opened.path));
   std::error_code error;
   handle.load(judged.opened.path, error, boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local);
   if (error) {

@@ -14,6 +14,10 @@ constexpr RecipeRange kAtLeastOne{1, kLargest};
 constexpr RecipeRange kUnit{0, 1};
 constexpr RecipeRange kSeed{0, 9007199254740992};  // 2^53: the evaluator holds integers as doubles
 constexpr RecipeRange kPositive{std::numeric_limits<double>::min(), kLargest};
+// What counts or lasts: its product with any other such number is far from overflow.
+constexpr RecipeRange kCount{1, 1e9};
+constexpr RecipeRange kEpochs{0, 1e9};
+constexpr RecipeRange kBatch{1, 1e6};  // as the models have it
 
 }  // namespace
 
@@ -55,11 +59,11 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
 
       {"data", "format", &data.format, {}, {"idx", "synthetic"}},
       {"data", "path", &data.path},
-      {"data", "count", &data.count, kAtLeastOne},
+      {"data", "count", &data.count, kCount},
       {"data", "threads", &data.threads, {1, 256}},
       {"data", "prefetch", &data.prefetch, {1, 1024}},
 
-      {"transforms", "crop_padding", &transforms.crop_padding, kNotNegative},
+      {"transforms", "crop_padding", &transforms.crop_padding, {0, kMostCropPadding}},
       {"transforms", "crop_fill", &transforms.crop_fill, {}, {"zero", "reflect"}},
       {"transforms", "horizontal_flip", &transforms.horizontal_flip},
       {"transforms", "mean", &transforms.mean},
@@ -76,28 +80,28 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
       {"optimizer", "nesterov", &optimizer.nesterov},
 
       {"schedule", "name", &schedule.name, {}, {"constant", "cosine", "multistep"}},
-      {"schedule", "warmup_epochs", &schedule.warmup_epochs, kNotNegative},
+      {"schedule", "warmup_epochs", &schedule.warmup_epochs, kEpochs},
       {"schedule", "warmup_lr", &schedule.warmup_lr, kNotNegative},
       {"schedule", "min_lr", &schedule.min_lr, kNotNegative},
-      {"schedule", "milestones", &schedule.milestones, kPositive},
+      {"schedule", "milestones", &schedule.milestones, {kPositive.minimum, kEpochs.maximum}},
       {"schedule", "gamma", &schedule.gamma, kNotNegative},
 
-      {"train", "batch", &train.batch, kAtLeastOne},
-      {"train", "epochs", &train.epochs, {1, 1e9}},
+      {"train", "batch", &train.batch, kBatch},
+      {"train", "epochs", &train.epochs, kCount},
       {"train", "dtype", &train.dtype, {}, {"f32", "bf16"}},
       {"train", "stream_dtype", &train.stream_dtype, {}, {"f32", "bf16"}},
       {"train", "tf32", &train.tf32},
       {"train", "weights", &train.weights},
       {"train", "label_smoothing", &train.label_smoothing, kUnit},
       {"train", "clip_norm", &train.clip_norm, kNotNegative},
-      {"train", "accumulate", &train.accumulate, kAtLeastOne},
+      {"train", "accumulate", &train.accumulate, kCount},
       {"train", "on_switch", &train.on_switch, {}, {"keep", "reset"}},
       {"train", "log_every", &train.log_every, kAtLeastOne},
       {"train", "checkpoint_every", &train.checkpoint_every, kPositive},
       {"train", "keep", &train.keep, kAtLeastOne},
       {"train", "threads", &train.threads, {0, 1024}},
 
-      {"eval", "batch", &eval.batch, kAtLeastOne},
+      {"eval", "batch", &eval.batch, kBatch},
       {"eval", "every", &eval.every, kAtLeastOne},
   };
 }

@@ -29,7 +29,10 @@ class ValueReader {
     user_error("{}: {} takes {}, not {}", place_.text, key_.path(), key_.type_name(), describe(node));
   }
 
-  double in_range(double value) const {
+  /// A long double holds every integer and every double.
+  template <class Number>
+  Number in_range(Number given) const {
+    const auto value = static_cast<long double>(given);
     // Written so that a NaN fails too.
     if (!(value >= key_.range.minimum && value <= key_.range.maximum)) {
       std::string bound = "a finite number";
@@ -40,9 +43,9 @@ class ValueReader {
       } else if (std::isfinite(value)) {
         bound = fmt::format("at most {}", key_.range.maximum);
       }
-      user_error("{}: {} = {} is out of range: it must be {}", place_.text, key_.path(), value, bound);
+      user_error("{}: {} = {} is out of range: it must be {}", place_.text, key_.path(), given, bound);
     }
-    return value;
+    return given;
   }
 
   void assign(bool& target, const toml::node& node) const {
@@ -51,8 +54,7 @@ class ValueReader {
   }
   void assign(std::int64_t& target, const toml::node& node) const {
     if (!node.is_integer()) wrong_type(node);
-    target = node.ref<std::int64_t>();
-    in_range(static_cast<double>(target));
+    target = in_range(node.ref<std::int64_t>());
   }
   void assign(double& target, const toml::node& node) const {
     if (!node.is_number()) wrong_type(node);
@@ -60,7 +62,7 @@ class ValueReader {
   }
   void assign(std::string& target, const toml::node& node) const {
     if (!node.is_string()) wrong_type(node);
-    target = node.ref<std::string>();
+    target = without_nul(node.ref<std::string>(), place_.text, key_.path());
     if (!key_.choices.empty() && std::ranges::find(key_.choices, target) == key_.choices.end()) {
       user_error("{}: {} = '{}' is none of {}{}", place_.text, key_.path(), printable(target),
                  fmt::join(key_.choices, ", "), did_you_mean(target, key_.choices));
@@ -91,7 +93,7 @@ class ValueReader {
 std::string plugin_value_text(const toml::node& node, const Place& place, std::string_view key) {
   switch (node.type()) {
     case toml::node_type::string:
-      return node.ref<std::string>();
+      return without_nul(node.ref<std::string>(), place.text, fmt::format("plugin parameter '{}'", key));
     case toml::node_type::integer:
       return fmt::format("{}", node.ref<std::int64_t>());
     case toml::node_type::floating_point:
@@ -200,8 +202,9 @@ class RecipeReader {
         if (key.str() == "name") {
           if (!value.is_string())
             user_error("{}: plugin.name takes a string, not {}", line.text, describe(value));
-          spec.name = value.ref<std::string>();
+          spec.name = without_nul(value.ref<std::string>(), line.text, "plugin.name");
         } else {
+          without_nul(std::string(key.str()), line.text, "the name of a plugin's parameter");
           spec.values.emplace_back(key.str(), plugin_value_text(value, line, key.str()));
         }
       }

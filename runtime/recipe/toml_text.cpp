@@ -50,6 +50,13 @@ std::string describe(const toml::node& node) {
   }
 }
 
+const std::string& without_nul(const std::string& text, std::string_view place, std::string_view key) {
+  if (text.find('\0') != std::string::npos)
+    user_error("{}: {} = '{}' holds a NUL character, which no name or path has", place, printable(key),
+               printable(text));
+  return text;
+}
+
 Place Place::of(std::string_view file_name, const toml::source_region& source) {
   return {fmt::format("{}:{}", file_name, source.begin.line)};
 }

@@ -18,6 +18,9 @@ toml::table parse_toml(std::string_view text, std::string_view file_name);
 /// "the integer 3", "a list", …: what stands in the file.
 std::string describe(const toml::node& node);
 
+/// `text`, the value of `key`. UserError where it holds a NUL: C takes names and paths to end there.
+const std::string& without_nul(const std::string& text, std::string_view place, std::string_view key);
+
 /// "fashion.toml:12", or what --set said: where an error is.
 struct Place {
   std::string text;

@@ -97,6 +97,7 @@ ChildOutcome run_child(const std::vector<std::string>& arguments, const std::fun
 
   ChildOutcome outcome;
   std::string errors;
+  std::size_t passed_on = 0;
   bool told = false;
   while (out.ends[0] >= 0 || err.ends[0] >= 0) {
     if (const int signal = stop_signal(); signal != 0 && !told) {
@@ -106,9 +107,11 @@ ChildOutcome run_child(const std::vector<std::string>& arguments, const std::fun
     std::array<pollfd, 2> watched = {{{out.ends[0], POLLIN, 0}, {err.ends[0], POLLIN, 0}}};
     if (::poll(watched.data(), watched.size(), kPollMilliseconds) <= 0) continue;
     if (watched[0].revents != 0) take(out, outcome.out);
-    const std::size_t before = errors.size();
     if (watched[1].revents != 0) take(err, errors);
-    if (errors.size() > before) on_text(std::string_view(errors).substr(before));
+    // Whole lines: no character in halves, none of another's words in between.
+    const std::size_t whole = err.ends[0] < 0 ? errors.size() : errors.rfind('\n') + 1;
+    if (whole > passed_on) on_text(std::string_view(errors).substr(passed_on, whole - passed_on));
+    passed_on = std::max(passed_on, whole);
   }
   outcome.code = wait_for(child);
   outcome.complaint = last_complaint(errors);

@@ -16,8 +16,8 @@ struct ChildOutcome {
 };
 
 /// Runs this program's own file with `arguments` and waits. A signal that `stop_signal` reports is passed on,
-/// once: a terminal's Ctrl-C reaches the child by this way only. `on_text` gets stderr as it comes. Should
-/// this process die, the child is told to stop. UserError if no process can be made.
+/// once: a terminal's Ctrl-C reaches the child by this way only. `on_text` gets stderr by whole lines as they
+/// come. Should this process die, the child is told to stop. UserError if no process can be made.
 ChildOutcome run_child(const std::vector<std::string>& arguments, const std::function<int()>& stop_signal,
                        const std::function<void(std::string_view)>& on_text);
 

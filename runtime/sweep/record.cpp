@@ -9,6 +9,7 @@
 
 #include "ir/error.h"
 #include "runtime/io/files.h"
+#include "runtime/io/json_view.h"
 
 namespace rewire::runtime {
 namespace {
@@ -29,24 +30,8 @@ void for_each_number(Record& record, Visit visit) {
   visit("peak_mb", record.peak_mb);
 }
 
-std::vector<PluginBuild> read_plugins(const Json& list) {
-  std::vector<PluginBuild> plugins;
-  for (const Json& plugin : list) {
-    plugins.push_back({plugin.at("name").get<std::string>(), plugin.at("version").get<std::string>(),
-                       plugin.at("sha256").get<std::string>()});
-  }
-  return plugins;
-}
-
-Json to_json(const std::vector<PluginBuild>& plugins) {
-  Json list = Json::array();
-  for (const PluginBuild& plugin : plugins)
-    list.push_back({{"name", plugin.name}, {"version", plugin.version}, {"sha256", plugin.sha256}});
-  return list;
-}
-
-void read_numbers(RunRecord& record, const Json& json) {
-  for_each_number(record, [&](const char* name, double& number) { number = json.at(name).get<double>(); });
+void read_numbers(RunRecord& record, const JsonView& view) {
+  for_each_number(record, [&](const char* name, double& number) { number = view.at(name).number(); });
 }
 
 }  // namespace
@@ -54,22 +39,22 @@ void read_numbers(RunRecord& record, const Json& json) {
 std::optional<RunRecord> read_record(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return std::nullopt;
-  const std::vector<std::byte> bytes = read_file(path);
+  const std::vector<std::byte> bytes = read_file(path, kMostJsonBytes, FileKind::regular);
   try {
-    const auto* text = reinterpret_cast<const char*>(bytes.data());
-    const Json json = Json::parse(text, text + bytes.size());
+    const Json json = parse_json(bytes, "it");
+    const JsonView view(json, "it");
     RunRecord record;
-    record.recipe = json.at("recipe").get<std::string>();
-    if (json.contains("plugins")) record.plugins = read_plugins(json.at("plugins"));
-    const auto status = json.at("status").get<std::string>();
+    record.recipe = view.at("recipe").text();
+    if (const auto plugins = view.find("plugins")) record.plugins = builds_from_json(*plugins);
+    const std::string& status = view.at("status").text();
     const auto known = std::ranges::find(kStatus, std::string_view(status));
     if (known == kStatus.end()) user_error("its status is '{}'", printable(status));
     record.status = static_cast<RunRecord::Status>(known - kStatus.begin());
-    record.wall_seconds = json.at("wall_seconds").get<double>();
-    if (record.status == RunRecord::Status::failed) record.error = json.at("error").get<std::string>();
-    if (record.status == RunRecord::Status::finished) read_numbers(record, json);
+    record.wall_seconds = view.at("wall_seconds").number();
+    if (record.status == RunRecord::Status::failed) record.error = view.at("error").text();
+    if (record.status == RunRecord::Status::finished) read_numbers(record, view);
     return record;
-  } catch (const std::exception& fault) {
+  } catch (const UserError& fault) {
     user_error("{} is no record of a run ({}): remove it to train that run again", path,
                printable(fault.what()));
   }
@@ -88,8 +73,9 @@ void write_record(const std::string& path, const RunRecord& record) {
 
 void read_train_output(RunRecord& record, const std::string& text) {
   try {
-    read_numbers(record, Json::parse(text));
-  } catch (const std::exception&) {
+    const Json json = parse_json(text, "it");
+    read_numbers(record, JsonView(json, "it"));
+  } catch (const UserError&) {
     user_error("the run ended well and printed no result: '{}'", printable(text));
   }
 }

@@ -5,13 +5,9 @@
 #include <string>
 #include <vector>
 
-namespace rewire::runtime {
+#include "runtime/plugin/builds.h"
 
-/// Which library a plugin's name stood for.
-struct PluginBuild {
-  std::string name, version, sha256;
-  bool operator==(const PluginBuild&) const = default;
-};
+namespace rewire::runtime {
 
 struct RunRecord {
   std::string recipe;  // the resolved recipe as TOML: what the run is

@@ -79,7 +79,7 @@ class SweepReader {
 
   void read_recipe(const toml::node& node, const std::string& place) {
     if (!node.is_string()) user_error("{}: recipe takes a string, not {}", place, describe(node));
-    sweep_.recipe = {node.ref<std::string>(), place};
+    sweep_.recipe = {without_nul(node.ref<std::string>(), place, "recipe"), place};
   }
 
   void read_seeds(const toml::node& node, const std::string& place) {
@@ -127,7 +127,7 @@ class SweepReader {
   static std::string plugin_text(const toml::node& node, const std::string& place) {
     if (!node.is_string())
       user_error("{}: a plugin is a string, \"NAME:key=value\", not {}", place, describe(node));
-    return node.ref<std::string>();
+    return without_nul(node.ref<std::string>(), place, "a plugin");
   }
 
   static void check_flags(const SweepPlugins& plugins) {
@@ -143,6 +143,8 @@ class SweepReader {
     for (const auto& [key, node] : table) {
       const std::string name = prefix + std::string(key.str());
       if (const toml::table* deeper = node.as_table()) {
+        if (deeper->empty())
+          user_error("{}: {} has no value", Place::of(file_name_, key.source()).text, printable(name));
         read_settings(name + ".", *deeper);
       } else {
         read_axis(name, node, Place::of(file_name_, key.source()).text);

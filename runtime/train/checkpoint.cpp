@@ -3,17 +3,20 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <filesystem>
+#include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "codegen/files/digest.h"
+#include "codegen/files/replacing_file.h"
 #include "ir/error.h"
 #include "runtime/io/files.h"
+#include "runtime/io/json_view.h"
 #include "runtime/io/safetensors.h"
 #include "runtime/log.h"
-#include "runtime/train/run_folder.h"
+#include "runtime/plugin/builds.h"
 #include "runtime/train/weights.h"
 
 namespace rewire::runtime {
@@ -22,22 +25,47 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 1;
+/// 1 had no checksums.
+constexpr int kFormat = 2;
 constexpr std::string_view kWeightsFile = "weights.safetensors";
 constexpr std::string_view kStateFile = "state.safetensors";
 constexpr std::string_view kProgressFile = "checkpoint.json";
+constexpr const char* kChecksum = "blake3";  // of the rest of checkpoint.json
+/// Philox has 32 bits for an epoch; a double counts steps and images to 2^53.
+constexpr std::int64_t kMostEpochs = (std::int64_t{1} << 32) - 1, kMostSteps = std::int64_t{1} << 53;
+
+/// By the name of the file: BLAKE3 of its bytes.
+using Digests = std::map<std::string, std::string, std::less<>>;
 
 Json to_json(const TrainSums& sums) {
   return {
       {"steps", sums.steps}, {"loss", sums.loss}, {"correct", sums.correct}, {"grad_norm", sums.grad_norm}};
 }
 
-TrainSums sums_from(const Json& json) {
-  return {json.at("steps").get<std::int64_t>(), json.at("loss").get<double>(),
-          json.at("correct").get<double>(), json.at("grad_norm").get<double>()};
+TrainSums sums_from(const JsonView& json) {
+  json.only({"steps", "loss", "correct", "grad_norm"});
+  return {json.at("steps").count(kMostSteps), json.at("loss").number(), json.at("correct").number(),
+          json.at("grad_norm").number()};
 }
 
-std::string progress_text(const RunProgress& progress, const std::vector<PluginHandle>& plugins) {
+std::vector<PluginBuild> builds_of(const std::vector<PluginHandle>& plugins) {
+  std::vector<PluginBuild> builds;
+  for (const PluginHandle& plugin : plugins) {
+    const PluginInfo& info = plugin_info(*plugin);
+    builds.push_back({info.name, info.version, info.sha256});
+  }
+  return builds;
+}
+
+/// Independent of how the text is laid out.
+std::string checksum(Json json) {
+  json.erase(kChecksum);
+  const std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return codegen::digest_hex(std::as_bytes(std::span(text.data(), text.size())));
+}
+
+std::string progress_text(const RunProgress& progress, const Digests& files,
+                          const std::vector<PluginHandle>& plugins) {
   Json json;
   json["format"] = kFormat;
   json["rewire"] = REWIRE_VERSION;
@@ -50,59 +78,116 @@ std::string progress_text(const RunProgress& progress, const std::vector<PluginH
   json["last_epoch_loss"] = progress.last_epoch_loss;
   json["train_seconds"] = progress.train_seconds;
   json["choices"] = to_json(progress.choices);
-  json["plugins"] = Json::array();
-  for (const PluginHandle& plugin : plugins) {
-    const PluginInfo& info = plugin_info(*plugin);
-    json["plugins"].push_back({{"name", info.name}, {"version", info.version}, {"sha256", info.sha256}});
-  }
+  json["plugins"] = to_json(builds_of(plugins));
+  json["files"] = files;
+  json[kChecksum] = checksum(json);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-Json read_json(const std::string& file) {
-  const std::vector<std::byte> bytes = read_file(file);
-  const auto* text = reinterpret_cast<const char*>(bytes.data());
-  return Json::parse(text, text + bytes.size());
+/// checkpoint.json, parsed and found to be what was written.
+struct ProgressFile {
+  RunProgress progress;
+  Digests files;  // none of format 1
+  std::vector<PluginBuild> plugins;
+};
+
+RunProgress progress_from(const JsonView& json) {
+  RunProgress progress;
+  progress.position = {json.at("epoch").count(kMostEpochs), json.at("step_in_epoch").count(kMostSteps),
+                       json.at("step").count(kMostSteps)};
+  const JsonView sums = json.at("sums");
+  sums.only({"line", "epoch"});
+  progress.line = sums_from(sums.at("line"));
+  progress.epoch = sums_from(sums.at("epoch"));
+  progress.metrics_bytes = json.at("metrics_bytes").count();
+  progress.images = json.at("images").count(kMostSteps);
+  progress.last_epoch_loss = json.at("last_epoch_loss").number();
+  progress.train_seconds = json.at("train_seconds").number();
+  if (const auto choices = json.find("choices")) progress.choices = record_from_json(*choices);
+  return progress;
 }
 
-/// Calls `read` with the content of checkpoint.json.
+class NewerFormat : public UserError {
+ public:
+  using UserError::UserError;
+};
+
+ProgressFile parse_progress(const std::string& folder, const std::string& file) {
+  const Json document = read_json(file);
+  const JsonView json(document, file);
+  const std::int64_t format = json.at("format").count();
+  if (format > kFormat) throw NewerFormat(fmt::format("{} is of a newer Rewire than this one", file));
+  ProgressFile content;
+  if (format == kFormat) {
+    if (json.at(kChecksum).text() != checksum(document)) json.refuse("is not what was written");
+    for (const auto& [name, digest] : json.at("files").members()) content.files.emplace(name, digest.text());
+  } else {
+    write_log(
+        LogLevel::warning,
+        fmt::format("{}: written by an earlier Rewire, without checksums: damage would go unseen", file));
+  }
+  // In an old one no "files" either: then a flipped bit has made it one.
+  json.only({"format", "rewire", "epoch", "step_in_epoch", "step", "sums", "metrics_bytes", "images",
+             "last_epoch_loss", "train_seconds", "choices", "plugins", format == kFormat ? "files" : "format",
+             format == kFormat ? kChecksum : "format"});
+  content.progress = progress_from(json);
+  content.plugins = builds_from_json(json.at("plugins"));
+  const TrainPosition& at = content.progress.position;
+  const std::string name = RunFolder::checkpoint_name(at.epoch, at.step);
+  if (fs::path(folder).filename() != name) json.refuse(fmt::format("is of the checkpoint {}", name));
+  return content;
+}
+
+/// Whatever is wrong with a file of ours is damage.
 template <class Read>
-void with_progress_file(const std::string& folder, Read read) {
-  const std::string file = fmt::format("{}/{}", folder, kProgressFile);
+auto reading(Read read) {
   try {
-    const Json json = read_json(file);
-    if (json.at("format").get<int>() > kFormat) user_error("{} is of a newer Rewire than this one", file);
-    read(json, file);
-  } catch (const Json::exception& error) {
-    user_error("{} is corrupt ({}): remove its folder to go on from the checkpoint before", file,
-               printable(error.what()));
+    return read();
+  } catch (const NewerFormat&) {
+    throw;
+  } catch (const UserError& error) {
+    throw DamagedCheckpoint(error.what());
   }
 }
 
-void check_plugins(const std::string& folder, const std::vector<PluginHandle>& plugins) {
-  std::vector<std::string> now, now_builds;
-  for (const PluginHandle& plugin : plugins) {
-    now.push_back(plugin_info(*plugin).name);
-    now_builds.push_back(plugin_info(*plugin).sha256);
-  }
-  with_progress_file(folder, [&](const Json& json, const std::string& file) {
-    std::vector<std::string> then, then_builds;
-    for (const Json& plugin : json.at("plugins")) {
-      then.push_back(plugin.at("name").get<std::string>());
-      then_builds.push_back(plugin.at("sha256").get<std::string>());
-    }
-    const auto list = [](const std::vector<std::string>& names) {
-      return names.empty() ? std::string("none") : fmt::format("{}", fmt::join(names, ", "));
-    };
-    if (then != now) {
-      write_log(LogLevel::warning,
-                fmt::format("{}: the plugins were {}, now {}: the run goes on as another one", file,
-                            list(then), list(now)));
-    } else if (then_builds != now_builds) {
-      write_log(LogLevel::warning,
-                fmt::format("{}: written with another build of the plugins ({}): the run may not be the same",
-                            file, list(now)));
-    }
+ProgressFile read_progress_file(const std::string& folder) {
+  return reading([&] { return parse_progress(folder, fmt::format("{}/{}", folder, kProgressFile)); });
+}
+
+std::vector<std::byte> read_sound(const std::string& folder, std::string_view name, const Digests& digests) {
+  const std::string file = fmt::format("{}/{}", folder, name);
+  return reading([&] {
+    std::vector<std::byte> bytes =
+        read_file(file, std::numeric_limits<std::size_t>::max(), FileKind::regular);
+    const auto known = digests.find(name);
+    if (known == digests.end() ? !digests.empty() : known->second != codegen::digest_hex(bytes))
+      user_error("{} is not what was written with {}", file, kProgressFile);
+    return bytes;
   });
+}
+
+void check_plugins(const std::string& folder, const std::vector<PluginBuild>& then,
+                   const std::vector<PluginBuild>& now) {
+  const auto names = [](const std::vector<PluginBuild>& builds) {
+    std::vector<std::string> list;
+    for (const PluginBuild& build : builds) list.push_back(build.name);
+    return list.empty() ? std::string("none") : fmt::format("{}", fmt::join(list, ", "));
+  };
+  const auto sums = [](const std::vector<PluginBuild>& builds) {
+    std::vector<std::string> list;
+    for (const PluginBuild& build : builds) list.push_back(build.sha256);
+    return list;
+  };
+  const std::string file = fmt::format("{}/{}", folder, kProgressFile);
+  if (names(then) != names(now)) {
+    write_log(LogLevel::warning,
+              fmt::format("{}: the plugins were {}, now {}: the run goes on as another one", file,
+                          names(then), names(now)));
+  } else if (sums(then) != sums(now)) {
+    write_log(LogLevel::warning,
+              fmt::format("{}: written with another build of the plugins ({}): the run may not be the same",
+                          file, names(now)));
+  }
 }
 
 bool is_late_counter(std::string_view name) {
@@ -134,8 +219,8 @@ void settle_late_counters(const std::string& file, TensorMap& rest, const std::v
 }
 
 /// All weights, or all other parameters, strictly.
-void read_tensors(const std::string& file, const ir::Module& module, bool weights, TensorMap& state) {
-  SafetensorsFile content = read_safetensors(file);
+void take_tensors(SafetensorsFile content, const std::string& file, const ir::Module& module, bool weights,
+                  TensorMap& state) {
   const std::string_view cause = weights ? "the network is not the one that was trained"
                                          : "the optimizer or train.accumulate is not that of the run";
   std::vector<std::string> counters;
@@ -174,11 +259,9 @@ void sync_folder(const std::string& folder) {
 class FolderInProgress {
  public:
   explicit FolderInProgress(const fs::path& target)
-      : target_(target),
-        path_(target.parent_path() / fmt::format(".{}.{}.tmp", target.filename().string(), ::getpid())) {
+      : target_(target), path_(target.parent_path() / codegen::ReplacingFile::temporary_name()) {
     std::error_code error;
-    fs::remove_all(path_, error);
-    fs::create_directories(path_, error);
+    fs::create_directory(path_, error);  // not what is above it: the run's folder may have been removed
     if (error) user_error("cannot make the folder {}: {}", path_.string(), error.message());
   }
   ~FolderInProgress() {
@@ -220,41 +303,71 @@ std::string write_checkpoint(const std::string& run, const RunProgress& progress
   std::error_code error;
   if (fs::exists(target, error)) return target;
   FolderInProgress folder(target);
-  write_safetensors(folder.file(kWeightsFile), part_of_state(engine, module, true), {{"format", "pt"}});
-  write_safetensors(folder.file(kStateFile), part_of_state(engine, module, false));
-  write_file_atomically(folder.file(kProgressFile), progress_text(progress, plugins));
+  Digests files;
+  files.emplace(kWeightsFile, write_safetensors(folder.file(kWeightsFile),
+                                                part_of_state(engine, module, true), {{"format", "pt"}}));
+  files.emplace(kStateFile, write_safetensors(folder.file(kStateFile), part_of_state(engine, module, false)));
+  write_file_atomically(folder.file(kProgressFile), progress_text(progress, files, plugins));
   folder.publish();
   return target;
 }
 
 Checkpoint read_checkpoint(const std::string& folder, const ir::Module& module,
                            const std::vector<PluginHandle>& plugins) {
+  ProgressFile content = read_progress_file(folder);
   Checkpoint checkpoint;
-  checkpoint.progress = read_progress(folder);
-  check_plugins(folder, plugins);
-  read_tensors(fmt::format("{}/{}", folder, kWeightsFile), module, true, checkpoint.state);
-  read_tensors(fmt::format("{}/{}", folder, kStateFile), module, false, checkpoint.state);
+  for (const std::string_view name : {kWeightsFile, kStateFile}) {
+    const std::vector<std::byte> bytes = read_sound(folder, name, content.files);
+    const std::string file = fmt::format("{}/{}", folder, name);
+    SafetensorsFile tensors = reading([&] { return parse_safetensors(bytes, file); });
+    take_tensors(std::move(tensors), file, module, name == kWeightsFile, checkpoint.state);
+  }
+  check_plugins(folder, content.plugins, builds_of(plugins));
+  checkpoint.progress = std::move(content.progress);
+  const TrainPosition& at = checkpoint.progress.position;
+  const auto counter = [&](const char* name) { return checkpoint.state.at(name).as<std::int64_t>().front(); };
+  if (counter("train.step") != at.step || counter("optimizer.step") < 0 ||
+      counter("optimizer.step") > at.step) {
+    throw DamagedCheckpoint(fmt::format("{}/{} counts {} steps and {} updates, {} {} steps", folder,
+                                        kStateFile, counter("train.step"), counter("optimizer.step"),
+                                        kProgressFile, at.step));
+  }
   return checkpoint;
 }
 
-RunProgress read_progress(const std::string& folder) {
-  RunProgress progress;
-  with_progress_file(folder, [&](const Json& json, const std::string& file) {
-    TrainPosition& at = progress.position;
-    at = {json.at("epoch").get<std::int64_t>(), json.at("step_in_epoch").get<std::int64_t>(),
-          json.at("step").get<std::int64_t>()};
-    progress.line = sums_from(json.at("sums").at("line"));
-    progress.epoch = sums_from(json.at("sums").at("epoch"));
-    progress.metrics_bytes = json.at("metrics_bytes").get<std::int64_t>();
-    progress.images = json.at("images").get<std::int64_t>();
-    progress.last_epoch_loss = json.at("last_epoch_loss").get<double>();
-    progress.train_seconds = json.at("train_seconds").get<double>();
-    if (json.contains("choices")) progress.choices = record_from_json(json.at("choices"), file);
-    if (std::min({at.epoch, at.step_in_epoch, at.step, progress.metrics_bytes, progress.images}) < 0) {
-      user_error("{}: a count in it is negative", file);
+std::optional<CheckpointWeights> read_last_weights(const RunFolder& run) {
+  while (true) {
+    const std::vector<std::string> checkpoints = run.checkpoints();
+    if (checkpoints.empty()) return std::nullopt;
+    const std::string& last = checkpoints.back();
+    try {
+      CheckpointWeights weights;
+      const ProgressFile content = read_progress_file(last);
+      weights.file = fmt::format("{}/{}", last, kWeightsFile);
+      weights.position = content.progress.position;
+      const std::vector<std::byte> bytes = read_sound(last, kWeightsFile, content.files);
+      weights.content = reading([&] { return parse_safetensors(bytes, weights.file); });
+      return weights;
+    } catch (const DamagedCheckpoint&) {
+      // Removed while it was read: there is a newer one.
+      const std::vector<std::string> now = run.checkpoints();
+      if (!now.empty() && now.back() == last) throw;
     }
-  });
-  return progress;
+  }
+}
+
+std::string way_around_damage(const std::vector<std::string>& checkpoints) {
+  for (std::size_t i = checkpoints.size() - 1; i-- > 0;) {
+    try {
+      const Digests files = read_progress_file(checkpoints[i]).files;
+      for (const std::string_view name : {kWeightsFile, kStateFile}) read_sound(checkpoints[i], name, files);
+      return fmt::format("{} before it is sound: move {} away to go on from there", checkpoints[i],
+                         checkpoints.back());
+    } catch (const DamagedCheckpoint&) {
+      // Neither is this one.
+    }
+  }
+  return "no checkpoint before it is sound: train again";
 }
 
 }  // namespace rewire::runtime

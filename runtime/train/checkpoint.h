@@ -2,14 +2,18 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "ir/error.h"
 #include "ir/module.h"
 #include "runtime/exec/choice_record.h"
 #include "runtime/exec/engine.h"
 #include "runtime/host_tensor.h"
+#include "runtime/io/safetensors.h"
 #include "runtime/plugin/plugin.h"
+#include "runtime/train/run_folder.h"
 
 namespace rewire::runtime {
 
@@ -51,12 +55,28 @@ struct Checkpoint {
 std::string write_checkpoint(const std::string& run, const RunProgress& progress, const Engine& engine,
                              const ir::Module& module, const std::vector<PluginHandle>& plugins);
 
-/// Every parameter of `module` and nothing else. UserError on a file that is corrupt, or a tensor that is
-/// missing, unknown or of another type. Plugins that are not those of the checkpoint are warned of.
+/// One of its files is not what was written: flipped bits, a block of zeros, a file of another checkpoint.
+class DamagedCheckpoint : public UserError {
+ public:
+  using UserError::UserError;
+};
+
+/// Every parameter of `module` and nothing else. DamagedCheckpoint; UserError on a tensor that is missing,
+/// unknown or of another type. Plugins that are not those of the checkpoint are warned of.
 Checkpoint read_checkpoint(const std::string& folder, const ir::Module& module,
                            const std::vector<PluginHandle>& plugins);
 
-/// How far it is, without its tensors.
-RunProgress read_progress(const std::string& folder);
+/// The weights of a checkpoint, and how far it is.
+struct CheckpointWeights {
+  std::string file;
+  SafetensorsFile content;
+  TrainPosition position;
+};
+/// Of a run's last checkpoint; where the process that trains in it removes that meanwhile, of the one that is
+/// last then. nullopt where there is none. DamagedCheckpoint.
+std::optional<CheckpointWeights> read_last_weights(const RunFolder& run);
+
+/// What to do about a last checkpoint that is damaged: names the newest of those before it that is sound.
+std::string way_around_damage(const std::vector<std::string>& checkpoints);
 
 }  // namespace rewire::runtime

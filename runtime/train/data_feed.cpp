@@ -1,11 +1,15 @@
 #include "runtime/train/data_feed.h"
 
+#include <algorithm>
+
 #include "ir/error.h"
 
 namespace rewire::runtime {
 namespace {
 
 Dataset read_dataset(const Recipe& recipe, Split split, const NetworkFace& face) {
+  if (recipe.data.format == "idx" && recipe.data.path.empty())
+    user_error("data.path is empty: set it to the folder that holds the IDX files, or data.format=synthetic");
   if (recipe.data.format == "idx") return load_idx_dataset(recipe.data.path, split);
   SyntheticOptions options;
   options.count = recipe.data.count;
@@ -35,10 +39,12 @@ Dataset open_dataset(const Recipe& recipe, Split split, const NetworkFace& face)
   return dataset;
 }
 
-LoaderOptions loader_options(const Recipe& recipe, Split split) {
+LoaderOptions loader_options(const Recipe& recipe, Split split, std::int64_t images,
+                             const NetworkFace& face) {
   LoaderOptions options;
   options.training = split == Split::train;
   options.batch = options.training ? recipe.train.batch : recipe.eval.batch;
+  if (!options.training && face.batch == 1) options.batch = std::min(options.batch, images);
   options.seed = static_cast<std::uint64_t>(recipe.seed);
   options.threads = static_cast<int>(recipe.data.threads);
   options.prefetch = recipe.data.prefetch;
@@ -60,12 +66,12 @@ NetworkFace network_face(const ir::Module& module) {
         "network has {} and {}",
         to_string(in), to_string(out));
   }
-  return {{in.shape[1], in.shape[2], in.shape[3]}, out.shape[1]};
+  return {{in.shape[1], in.shape[2], in.shape[3]}, out.shape[1], in.shape[0]};
 }
 
 DataFeed::DataFeed(const Recipe& recipe, Split split, const NetworkFace& face)
-    : options_(loader_options(recipe, split)),
-      dataset_(open_dataset(recipe, split, face)),
+    : dataset_(open_dataset(recipe, split, face)),
+      options_(loader_options(recipe, split, dataset_.count, face)),
       transform_(transform_options(recipe), dataset_.channels, dataset_.height, dataset_.width) {}
 
 std::unique_ptr<Loader> DataFeed::load(DataPosition start) const {

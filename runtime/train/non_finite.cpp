@@ -2,7 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <vector>
 
+#include "ir/builder.h"
 #include "ir/error.h"
 #include "ir/evaluate.h"
 #include "ir/ops/op_info.h"
@@ -14,6 +20,76 @@ bool is_finite(const ir::Tensor& tensor) {
   if (!ir::is_float(tensor.type.dtype)) return true;
   return std::ranges::all_of(
       tensor.data, [&](double value) { return std::isfinite(ir::round_to(tensor.type.dtype, value)); });
+}
+
+/// Their results are computed; others only stand elsewhere.
+bool computes(const ir::Op& op) {
+  const ir::OpClass op_class = ir::op_info(op.code).op_class;
+  return op.code != ir::Opcode::update && op_class != ir::OpClass::shape;
+}
+
+/// The function with a flag for each float tensor that it computes, f32[] and above 0 where one of its
+/// elements is not finite, instead of its results and updates. A flag is computed where its tensor is.
+struct Probed {
+  ir::Module module;
+  std::vector<std::string> tensors;  // by flag
+};
+
+Probed probed(const ir::Module& module, const ir::Function& function) {
+  Probed probed{module, {}};
+  probed.module.functions.assign(1, {});
+  ir::Function& out = probed.module.functions.front();
+  out.name = function.name;
+  out.arguments = function.arguments;
+  out.types = function.types;
+  ir::Builder b(probed.module, out);
+  for (const ir::Op& op : function.body) {
+    if (op.code == ir::Opcode::update) continue;
+    out.body.push_back(op);
+    b.set_position(out.body.size());
+    for (const ir::Value result : op.results) {
+      const ir::TensorType type = function.type(result);
+      if (!computes(op) || !ir::is_float(type.dtype)) continue;
+      b.set_location(op.location);
+      const ir::Value finite = b.unary(ir::Opcode::isfinite, result);
+      ir::Value flag = b.select(finite, b.constant(0), b.constant(1));
+      ir::Ints axes(type.shape.size());
+      std::iota(axes.begin(), axes.end(), 0);
+      if (!axes.empty()) flag = b.max(flag, axes);
+      b.result(std::to_string(probed.tensors.size()), b.reshape(flag, {}));
+      probed.tensors.push_back(fmt::format("{}, {}", ir::describe(op), to_string(type)));
+    }
+  }
+  return probed;
+}
+
+/// By the engine that computed it: what only its roundings make overflow, or the order of its sums.
+std::optional<std::string> first_compiled(const ir::Module& module, const ir::Function& function,
+                                          const Engine& engine, const TensorMap& inputs) {
+  const Probed probe = probed(module, function);
+  const std::unique_ptr<Engine> replay = engine.alike(probe.module);
+  if (replay == nullptr) return std::nullopt;
+  for (const ir::Parameter& parameter : module.parameters)
+    replay->write_state(parameter.name, engine.read_state(parameter.name));
+  const TensorMap flags = replay->run(function.name, inputs);
+  for (std::size_t i = 0; i < probe.tensors.size(); ++i) {
+    if (flags.at(std::to_string(i)).as<float>()[0] > 0) return probe.tensors[i];
+  }
+  return std::nullopt;
+}
+
+/// What the compiled program says, where double precision says nothing.
+std::string found_compiled(const ir::Module& module, const ir::Function& function, const Engine& engine,
+                           const TensorMap& inputs) {
+  const std::string in_double = "replayed in double precision, every tensor is finite";
+  try {
+    if (const auto tensor = first_compiled(module, function, engine, inputs))
+      return fmt::format("{}; as it is compiled, the first that is not is the result of {}", in_double,
+                         *tensor);
+  } catch (const std::exception& failure) {  // a device without memory for it, for one
+    return fmt::format("{} (to be replayed as it is compiled: {})", in_double, failure.what());
+  }
+  return in_double;
 }
 
 }  // namespace
@@ -33,7 +109,7 @@ std::string first_non_finite(const ir::Module& module, std::string_view function
     arguments.push_back(to_double(inputs.find(argument.name)->second));
     if (!is_finite(arguments.back())) return fmt::format("input '{}' is not finite", argument.name);
   }
-  std::string found = "replayed in double precision, every tensor is finite";
+  std::optional<std::string> found;
   ir::evaluate_until(function, arguments, state,
                      [&](const ir::Op& op, ir::Value result, const ir::Tensor& tensor) {
                        if (is_finite(tensor)) return true;
@@ -41,7 +117,7 @@ std::string first_non_finite(const ir::Module& module, std::string_view function
                                            ir::describe(op), to_string(function.type(result)));
                        return false;
                      });
-  return found;
+  return found ? *found : found_compiled(module, function, engine, inputs);
 }
 
 }  // namespace rewire::runtime

@@ -18,6 +18,7 @@
 #include "ir/error.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/io/files.h"
+#include "runtime/io/json_view.h"
 #include "runtime/log.h"
 
 namespace rewire::runtime {
@@ -61,6 +62,13 @@ void remove_half_written(const fs::path& folder) {
   for (const fs::path& path : found) fs::remove_all(path, error);
 }
 
+/// Whether the folder of this descriptor is what `path` names.
+bool stands_at(int descriptor, const std::string& path) {
+  struct stat held{}, there{};
+  return ::fstat(descriptor, &held) == 0 && ::stat(path.c_str(), &there) == 0 &&
+         held.st_dev == there.st_dev && held.st_ino == there.st_ino;
+}
+
 void check_out(const std::string& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
@@ -84,19 +92,42 @@ nlohmann::ordered_json current_choices(const std::string& engine,
   choices["target"] = facts.target;
   choices["built_with"]["Rewire"] = REWIRE_VERSION;
   for (const LibraryVersion& library : facts.libraries) choices["built_with"][library.name] = library.version;
+  if (!facts.environment.empty()) choices["environment"] = facts.environment;
   for (const KernelOverride& kernel : kernels)
     choices["kernels"][kernel.kernel] = codegen::hash_text(kernel.text);
   return choices;
 }
 
-/// nothing if there is none, or it is no JSON object.
+/// What decides the bits beside the choices: of a run's beginning, or from a step on.
+void check_facts(const JsonView& facts) {
+  facts.at("engine").text();
+  facts.at("target").text();
+  for (const auto& [library, version] : facts.at("built_with").members()) version.text();
+  for (const char* key : {"environment", "kernels"}) {
+    const auto texts = facts.find(key);
+    if (!texts) continue;
+    for (const auto& [name, text] : texts->members()) text.text();
+  }
+}
+
+/// nothing if there is none. UserError on a file that is not as record_choices() writes it.
 std::optional<nlohmann::ordered_json> read_choices(const std::string& file) {
   std::error_code error;
-  if (!fs::exists(file, error)) return std::nullopt;
-  const std::vector<std::byte> bytes = read_file(file);
-  const auto* text = reinterpret_cast<const char*>(bytes.data());
-  const auto json = nlohmann::ordered_json::parse(text, text + bytes.size(), nullptr, false);
-  return json.is_object() ? std::optional(json) : std::nullopt;
+  if (!fs::exists(fs::symlink_status(file, error))) return std::nullopt;
+  nlohmann::ordered_json json = read_json(file);
+  const JsonView view(json, file);
+  view.only({"engine", "target", "built_with", "environment", "kernels", "choices", "later"});
+  check_facts(view);
+  if (const auto choices = view.find("choices")) record_from_json(*choices);
+  if (const auto later = view.find("later")) {
+    if (later->items().empty()) later->refuse("is empty");
+    for (const JsonView& facts : later->items()) {
+      facts.only({"engine", "target", "built_with", "environment", "kernels", "from_step"});
+      check_facts(facts);
+      facts.at("from_step").count();
+    }
+  }
+  return json;
 }
 
 }  // namespace
@@ -175,16 +206,18 @@ void RunFolder::claim() {
 void RunFolder::lock() {
   const int folder = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) user_error("cannot open {}: {}", path_, std::generic_category().message(errno));
-  struct stat held{}, there{};
   const bool locked = ::flock(folder, LOCK_EX | LOCK_NB) == 0;
-  // Whoever had it before may have removed it meanwhile.
-  const bool stands = locked && ::fstat(folder, &held) == 0 && ::stat(path_.c_str(), &there) == 0 &&
-                      held.st_dev == there.st_dev && held.st_ino == there.st_ino;
-  if (!stands) {
+  if (!locked || !stands_at(folder, path_)) {  // whoever had it before may have removed it meanwhile
     ::close(folder);
     user_error("another process is training in {}", path_);
   }
   lock_ = folder;
+}
+
+void RunFolder::require_held() const {
+  if (!stands_at(lock_, path_))
+    user_error("{} was removed, or another folder put in its place, while the run wrote to it: it ends here",
+               path_);
 }
 
 void RunFolder::prepare() const {
@@ -197,6 +230,7 @@ void RunFolder::discard_unused() noexcept {
   try {
     std::error_code error;
     const auto is_missing = [&] { return error == std::errc::no_such_file_or_directory; };
+    if (lock_ >= 0 && !stands_at(lock_, path_)) return;  // whatever stands there is another's
     const auto bytes = fs::file_size(file(kMetrics), error);
     if (error ? !is_missing() : bytes > 0) return;
     const fs::directory_iterator entry(file("checkpoints"), error);
@@ -235,15 +269,13 @@ void RunFolder::prune_checkpoints(std::int64_t keep) const {
 
 std::string recorded_engine(const RunFolder& folder) {
   const auto recorded = read_choices(folder.file("choices.json"));
-  return recorded && recorded->contains("engine") && recorded->at("engine").is_string()
-             ? recorded->at("engine").get<std::string>()
-             : std::string();
+  return recorded ? recorded->at("engine").get<std::string>() : std::string();
 }
 
 ChoiceRecord recorded_choices(const RunFolder& folder) {
   const std::string file = folder.file("choices.json");
   const auto recorded = read_choices(file);
-  return recorded && recorded->contains("choices") ? record_from_json(recorded->at("choices"), file)
+  return recorded && recorded->contains("choices") ? record_from_json(JsonView(recorded->at("choices"), file))
                                                    : ChoiceRecord();
 }
 
@@ -284,11 +316,11 @@ void record_choices(const RunFolder& folder, const std::string& engine, const Ch
   last.erase("from_step");
   last.erase("choices");
   if (last == current) return write(*recorded);
-  write_log(
-      LogLevel::warning,
-      fmt::format("{} names another engine, target or library than this one: the run goes on, but not to the "
-                  "same bits",
-                  file));
+  write_log(LogLevel::warning,
+            fmt::format(
+                "{} names another engine, target, library or environment than this one: the run goes on, but "
+                "not to the same bits",
+                file));
   nlohmann::ordered_json later = current;
   later["from_step"] = step;
   (*recorded)["later"].push_back(std::move(later));

@@ -40,6 +40,9 @@ class RunFolder {
   /// here.
   void claim();
 
+  /// UserError where the folder that was locked has been removed since, or another stands in its place.
+  void require_held() const;
+
   /// "0002-00001874": two epochs, 1874 steps.
   static std::string checkpoint_name(std::int64_t epoch, std::int64_t step);
   /// For a new run in it that failed: where no line of metrics and no checkpoint was written, what was made

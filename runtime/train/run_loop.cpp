@@ -171,8 +171,6 @@ class RunLoop::Run {
   void step(const Phase& phase) {
     const std::int64_t accumulate = recipe_.train.accumulate;
     const std::string program = phase.program(accumulate == 1 ? "step" : "accumulate");
-    prepare(program);
-    if (accumulate > 1) prepare(phase.program("apply"));
     if (pending_.empty()) step_began_ = seconds_now();
     for (std::int64_t micro = 0; micro < accumulate; ++micro) {
       Batch batch;
@@ -254,7 +252,6 @@ class RunLoop::Run {
   std::optional<Accuracy> evaluate() {
     const std::int64_t epoch = std::min(progress_.position.epoch, recipe_.train.epochs - 1);
     const std::string program = plan_.programs.phase_of(epoch).program("eval");
-    prepare(program);
     const auto go_on = [&](std::int64_t done) {
       observer_.evaluating(done, test_loader_->batches_per_epoch());
       return request_.stop_signal() == 0;
@@ -303,8 +300,9 @@ class RunLoop::Run {
     return report;
   }
 
+  /// Where nothing has been done, there is nothing to save.
   int stop(int signal) {
-    save();
+    if (progress_.position.step > 0) save();
     return signal;
   }
 
@@ -322,6 +320,7 @@ class RunLoop::Run {
   /// Writing may find a full disk: the error then says what is left to go on from.
   template <class Write>
   void persist(Write write) {
+    folder_.require_held();
     try {
       write();
     } catch (const UserError& error) {
@@ -336,6 +335,7 @@ class RunLoop::Run {
   /// The step changed nothing. That state is kept before the replay, which takes long; and beside the
   /// checkpoint before it, for the cause may be an update that went too far, a step or two ago.
   [[noreturn]] void fail_step(const std::string& program, const TensorMap& inputs) {
+    folder_.require_held();
     const std::vector<std::string> before = folder_.checkpoints();
     const TensorMap replayed = clear_step();
     std::string kept, path;
@@ -371,13 +371,6 @@ class RunLoop::Run {
     return was;
   }
 
-  void prepare(const std::string& program) {
-    if (std::ranges::find(prepared_, program) != prepared_.end()) return;
-    observer_.compiling(program);
-    engine_->prepare(program);
-    prepared_.push_back(program);
-  }
-
   const TrainRequest& request_;
   RunPlan& plan_;
   const Recipe& recipe_;
@@ -388,9 +381,8 @@ class RunLoop::Run {
   MetricsLog metrics_;
   std::unique_ptr<Loader> train_loader_, test_loader_;
   std::deque<Pending> pending_;
-  std::vector<Batch> spare_;       // memory of batches that were read
-  double loss_ = 0, correct_ = 0;  // of the step whose results are being read
-  std::vector<std::string> prepared_;
+  std::vector<Batch> spare_;          // memory of batches that were read
+  double loss_ = 0, correct_ = 0;     // of the step whose results are being read
   std::optional<Accuracy> accuracy_;  // of the last evaluation
   double lr_ = 0;
   double step_began_ = 0;  // or the step before it ended

@@ -16,9 +16,9 @@ constexpr const char* kFinalWeights = "weights.safetensors";
 
 class RunLoop {
  public:
-  /// In a folder that the run has to itself: puts the state into the engine, and cuts the metrics off where
-  /// `start` stands. All but `engine` and `start` must outlive it. UserError where the metrics cannot be
-  /// written.
+  /// In a folder that the run has to itself, with an engine that has compiled its programs: puts the state
+  /// into it, and cuts the metrics off where `start` stands. All but `engine` and `start` must outlive it.
+  /// UserError where the metrics cannot be written.
   RunLoop(const TrainRequest& request, RunPlan& plan, RunFolder& folder, TrainObserver& observer,
           std::unique_ptr<Engine> engine, Checkpoint start);
   ~RunLoop();

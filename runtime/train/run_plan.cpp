@@ -19,7 +19,7 @@ RunPlan::RunPlan(const TrainRequest& request)
                train_data.batches(), recipe.train.batch, recipe.train.accumulate);
   }
   programs = make_run_programs(request.network, train_options(recipe, static_cast<double>(steps_per_epoch)),
-                               {recipe.train.batch, recipe.eval.batch, recipe.train.epochs});
+                               {recipe.train.batch, test_data.batch(), recipe.train.epochs});
 }
 
 std::int64_t RunPlan::steps_per_checkpoint() const {

@@ -21,6 +21,11 @@ struct RunPlan {
     return (epoch + 1) % recipe.eval.every == 0 || epoch + 1 == recipe.train.epochs;
   }
 
+  /// After any of the epochs [begin, end).
+  bool evaluates_within(std::int64_t begin, std::int64_t end) const {
+    return end / recipe.eval.every > begin / recipe.eval.every || end == recipe.train.epochs;
+  }
+
   const Recipe& recipe;
   NetworkFace face;
   DataFeed train_data, test_data;

@@ -1,7 +1,9 @@
 // Runs begun and taken up again: choices, first state, folder; see trainer.h. Their steps are run_loop.h's.
 #include "runtime/train/trainer.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <string_view>
 #include <utility>
 
 #include "ir/error.h"
@@ -30,6 +32,27 @@ std::unique_ptr<Engine> engine_for(const TrainRequest& request, const RunPlan& p
                      choices, kernels);
 }
 
+/// What the epochs from `first` on run: all of it before the first step, so that a signal never finds a run
+/// compiling that has something to save.
+void compile(const RunPlan& plan, std::int64_t first, Engine& engine, TrainObserver& observer) {
+  const std::int64_t epochs = plan.recipe.train.epochs;
+  const std::vector<Phase>& phases = plan.programs.phases;
+  const auto prepare = [&](const std::string& program) {
+    if (plan.programs.module.find_function(program) == nullptr) return;
+    observer.compiling(program);
+    engine.prepare(program);
+  };
+  for (std::size_t i = 0; i < phases.size(); ++i) {
+    const bool is_last = i + 1 == phases.size();
+    const std::int64_t begin = std::max(first, phases[i].first_epoch);
+    const std::int64_t end = is_last ? epochs : phases[i + 1].first_epoch;
+    for (const char* kind : {"step", "accumulate", "apply"}) {
+      if (begin < end) prepare(phases[i].program(kind));
+    }
+    if (is_last || (begin < end && plan.evaluates_within(begin, end))) prepare(phases[i].program("eval"));
+  }
+}
+
 /// Every parameter as a new run has it.
 TensorMap first_state(const TrainRequest& request, const RunPrograms& programs) {
   const ir::Module& module = programs.module;
@@ -51,8 +74,20 @@ void write_recipe(const TrainRequest& request, const RunFolder& folder) {
   write_file_atomically(folder.file("recipe.toml"), to_toml(recipe));
 }
 
+Checkpoint read_last(const std::vector<std::string>& checkpoints, const RunPlan& plan,
+                     const TrainRequest& request) {
+  try {
+    return read_checkpoint(checkpoints.back(), plan.programs.module, request.network.plugins);
+  } catch (const DamagedCheckpoint& damage) {
+    user_error("{}; {}", damage.what(), way_around_damage(checkpoints));
+  }
+}
+
 /// UserError where the checkpoint is not one of a run of this recipe.
-void check_resumed(const RunPlan& plan, const TrainPosition& at, const std::string& checkpoint) {
+void check_resumed(const RunPlan& plan, const Checkpoint& start, const std::string& checkpoint) {
+  const TrainPosition& at = start.progress.position;
+  if (const auto seed = start.state.at("rng.seed").as<std::int64_t>().front(); seed != plan.recipe.seed)
+    user_error("{} is of a run with seed = {}, the recipe has {}", checkpoint, seed, plan.recipe.seed);
   if (at.step_in_epoch > plan.steps_per_epoch) {
     user_error("{}: its step {} of an epoch is beyond the {} that an epoch has now", checkpoint,
                at.step_in_epoch, plan.steps_per_epoch);
@@ -64,6 +99,13 @@ void check_resumed(const RunPlan& plan, const TrainPosition& at, const std::stri
   }
 }
 
+/// A new run that has not begun.
+TrainResult stopped_before(int signal) {
+  TrainResult result;
+  result.stopped_by = signal;
+  return result;
+}
+
 }  // namespace
 
 TrainResult train(const TrainRequest& request, const std::string& out, OutFolder kind,
@@ -73,14 +115,19 @@ TrainResult train(const TrainRequest& request, const std::string& out, OutFolder
   start.progress.choices = choose(plan, request, request.choices);
   start.state = first_state(request, plan.programs);
   std::unique_ptr<Engine> engine = engine_for(request, plan, start.progress.choices, request.kernels);
+  compile(plan, 0, *engine, observer);
+  if (const int signal = request.stop_signal()) return stopped_before(signal);
   RunFolder folder = kind == OutFolder::numbered ? RunFolder::create_numbered(out) : RunFolder::create(out);
   try {
     if (!request.module_text.empty()) write_file_atomically(folder.file(kNetworkFile), request.module_text);
     write_recipe(request, folder);
     keep_kernels(folder, request.kernels);
     record_choices(folder, request.engine, start.progress.choices, request.kernels, 0);
-    RunLoop run(request, plan, folder, observer, std::move(engine), std::move(start));
-    return run.finish();
+    TrainResult result =
+        RunLoop(request, plan, folder, observer, std::move(engine), std::move(start)).finish();
+    if (result.stopped_by == 0 || result.position.step > 0) return result;
+    folder.discard_unused();
+    return stopped_before(result.stopped_by);
   } catch (...) {
     folder.discard_unused();
     throw;
@@ -96,8 +143,8 @@ TrainResult resume_training(const TrainRequest& request, const std::string& path
   if (checkpoints.empty()) {  // killed before the first one
     start.state = first_state(request, plan.programs);
   } else {
-    start = read_checkpoint(checkpoints.back(), plan.programs.module, request.network.plugins);
-    check_resumed(plan, start.progress.position, checkpoints.back());
+    start = read_last(checkpoints, plan, request);
+    check_resumed(plan, start, checkpoints.back());
   }
   const TrainPosition at = start.progress.position;
   ChoiceOptions options = request.choices;
@@ -108,7 +155,10 @@ TrainResult resume_training(const TrainRequest& request, const std::string& path
   // On another engine the run goes on without them, and the record says that.
   std::vector<KernelOverride> kernels;
   if (request.engine == kCudaEngine) kernels = recorded_kernels(folder);
-  RunLoop run(request, plan, folder, observer, engine_for(request, plan, choices, kernels), std::move(start));
+  std::unique_ptr<Engine> engine = engine_for(request, plan, choices, kernels);
+  compile(plan, at.epoch, *engine, observer);
+  request.stop_signal();  // from here on one is noted
+  RunLoop run(request, plan, folder, observer, std::move(engine), std::move(start));
   write_recipe(request, folder);
   record_choices(folder, request.engine, choices, kernels, at.step);
   if (at.epoch < request.recipe.train.epochs) {  // what lies there is of a shorter run

@@ -23,8 +23,8 @@ struct TrainRequest {
   std::string engine;                   // of engine_names()
   ChoiceOptions choices;                // a resumed run has its own, and takes those
   std::vector<KernelOverride> kernels;  // likewise
-  /// Asked after every step and every batch of an evaluation: the number of a signal that asks the run to
-  /// save and stop, 0 to go on.
+  /// Asked first when all is compiled and before anything is written, then before every step and after every
+  /// batch of an evaluation: the number of a signal that asks the run to save and stop, 0 to go on.
   std::function<int()> stop_signal = [] { return 0; };
 };
 
@@ -56,8 +56,9 @@ struct RunFacts {
 class TrainObserver {
  public:
   virtual ~TrainObserver() = default;
-  virtual void started(const RunFacts& facts) = 0;
+  /// All programs that the run will take, before it starts.
   virtual void compiling(const std::string& program) = 0;
+  virtual void started(const RunFacts& facts) = 0;
   virtual void stepped(const TrainView& view) = 0;
   virtual void evaluating(std::int64_t done, std::int64_t batches) = 0;
   virtual void epoch_done(const EpochReport& report) = 0;
@@ -68,7 +69,9 @@ class TrainObserver {
 struct TrainResult {
   std::string run;
   TrainPosition position;
-  int stopped_by = 0;                // the signal, or 0: the run is complete
+  /// The signal, or 0: the run is complete. Where `run` is empty, it came before the first step of a new run,
+  /// of which nothing is left.
+  int stopped_by = 0;
   std::optional<Accuracy> accuracy;  // of a complete run
   double train_loss = 0;             // mean of the last epoch's steps, as trained (label smoothing and all)
   double images_per_second = 0;      // over all steps, evaluations and compiling apart

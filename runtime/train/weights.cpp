@@ -53,7 +53,11 @@ TensorMap fresh_weights(const ir::Module& module, const std::vector<PluginHandle
 }
 
 TensorMap read_weights(const ir::Module& module, const std::string& path, const ir::Module* required) {
-  SafetensorsFile file = read_safetensors(path);
+  return fit_weights(module, read_safetensors(path), path, required);
+}
+
+TensorMap fit_weights(const ir::Module& module, SafetensorsFile file, const std::string& path,
+                      const ir::Module* required) {
   TensorMap weights;
   std::vector<std::string> missing;
   std::vector<std::string> names;

@@ -9,6 +9,7 @@
 #include "ir/module.h"
 #include "runtime/exec/engine.h"
 #include "runtime/host_tensor.h"
+#include "runtime/io/safetensors.h"
 #include "runtime/plugin/plugin.h"
 
 namespace rewire::runtime {
@@ -26,6 +27,9 @@ TensorMap fresh_weights(const ir::Module& module, const std::vector<PluginHandle
 /// has must be there, if it is given.
 TensorMap read_weights(const ir::Module& module, const std::string& path,
                        const ir::Module* required = nullptr);
+/// The same of a file that has been read; `path` is for messages.
+TensorMap fit_weights(const ir::Module& module, SafetensorsFile file, const std::string& path,
+                      const ir::Module* required = nullptr);
 
 /// Every parameter that is not among the given ones, as `initialise` has it.
 TensorMap fresh_state(const ir::Module& module, const TensorMap& given, std::uint64_t seed);

@@ -9,6 +9,7 @@
 #include "ir/builder.h"
 #include "ir/error.h"
 #include "runtime/exec/tuner.h"
+#include "runtime/io/json_view.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
@@ -212,7 +213,8 @@ TEST_CASE("A file of choices is read as it was written, and its faults are one l
   ChoiceRecord timed;
   timed.add({"circulant_matmul a", "fft", "timing", {{"fft", 2.2514198720455172e-4}, {"dense", 1.0 / 3}}});
   const auto text = [](const ChoiceRecord& record) { return runtime::to_json(record).dump(); };
-  CHECK(text(runtime::record_from_json(runtime::to_json(timed), "")) == text(timed));
+  const nlohmann::ordered_json written = runtime::to_json(timed);
+  CHECK(text(runtime::record_from_json(runtime::JsonView(written, ""))) == text(timed));
   CHECK(refusal(R"([{"key": "circulant_matmull a", "taken": "fft"}])") ==
         ": 'circulant_matmull a' is no choice of this Rewire (did you mean 'circulant_matmul'?)");
   CHECK(refusal(R"([{"key": "circulant_matmul a", "taken": "split3"}])") ==
@@ -225,6 +227,6 @@ TEST_CASE("A file of choices is read as it was written, and its faults are one l
       ": 'circulant_matmul a' stands twice in it");
   CHECK(refusal(R"({"engine": "jit"})") ==
         " has no \"choices\": a run of `rewire train` writes them into its choices.json");
-  CHECK(refusal("{") == " is no JSON: choices are what RUN/choices.json holds");
-  CHECK(refusal(R"([{"taken": "fft"}])").starts_with(": its choices cannot be read ("));
+  CHECK(refusal("{").starts_with(" is no JSON: "));
+  CHECK(refusal(R"([{"taken": "fft"}])") == ": [0] has no \"key\"");
 }

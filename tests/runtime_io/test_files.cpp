@@ -1,6 +1,7 @@
 // Reading whole files and atomic replacement, also when the disk says no.
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -128,6 +129,23 @@ TEST_CASE("The old file survives a write that runs out of space, and nothing is 
   CHECK(message == "cannot write " + path + ": File too large");
   CHECK(text_of(path) == "the old state");
   CHECK(folder.entries() == 1);
+}
+
+TEST_CASE("What a process of the same number left half-written is in nobody's way") {
+  const TemporaryFolder folder;
+  for (int i = 0; i < 2000; ++i)
+    std::ofstream(folder.file(fmt::format(".state.{}-{}.tmp", ::getpid(), i))) << "half";
+  CHECK_NOTHROW(write_file_atomically(folder.file("state"), "new"));
+  CHECK(text_of(folder.file("state")) == "new");
+}
+
+TEST_CASE("Of a device without an end no more is read than two gigabytes, and a pipe may be refused") {
+  const TemporaryFolder folder;
+  REQUIRE(::mkfifo(folder.file("pipe").c_str(), 0600) == 0);
+  CHECK(message_of<UserError>([&] { read_file(folder.file("pipe"), 1 << 20, FileKind::regular); }) ==
+        "cannot read " + folder.file("pipe") + ": it is a pipe or a device, not a file");
+  CHECK(message_of<UserError>([] { read_file("/dev/zero", 1 << 20); }) ==
+        "cannot read /dev/zero: it is larger than 1048576 bytes");
 }
 
 TEST_CASE("A device is written in place, and its full disk is reported") {

@@ -110,7 +110,7 @@ TEST_CASE("A name that is no text cannot be written, and the old file survives")
   TensorMap tensors;
   tensors.emplace("\xff", HostTensor({DType::f32, {}}));
   CHECK(message_of<UserError>([&] { write_safetensors(path, tensors); }) ==
-        "cannot write the name or metadata '\xff' into a safetensors file: it is not UTF-8");
+        "cannot write the name or metadata '\\xff' into a safetensors file: it is not UTF-8");
   CHECK(read_safetensors(path).metadata.at("old") == "file");
   CHECK(folder.entries() == 1);
 }

@@ -15,7 +15,7 @@ namespace {
 class Silent final : public TrainObserver {
  public:
   void started(const RunFacts&) override {}
-  void compiling(const std::string&) override {}
+  void compiling(const std::string&) override { ++compiled; }
   void stepped(const TrainView& view) override { step = view.position.step; }
   void evaluating(std::int64_t, std::int64_t) override {}
   void epoch_done(const EpochReport& report) override {
@@ -23,6 +23,7 @@ class Silent final : public TrainObserver {
   }
   void replaying(const std::string&) override {}
 
+  int compiled = 0;
   std::int64_t step = 0;
   bool evaluated = false;
 };
@@ -88,6 +89,23 @@ TEST_CASE("a run by many threads, stopped and resumed, ends in the bits of one b
   CHECK(whole.stopped_by == 0);
   CHECK(whole.position.step == 24);
   CHECK(weights(many) == weights(one));
+}
+
+TEST_CASE("a run stopped before its first step leaves nothing, and has compiled before it is asked to stop") {
+  const test::TemporaryFolder folder;
+  for (const int answer : {1, 2}) {  // before the folder is made, and before the first step
+    TrainRequest stopped = request(1, 1);
+    Silent seen;
+    int asked = 0;
+    stopped.stop_signal = [&] {
+      CHECK(seen.compiled == 2);  // step and eval
+      return ++asked >= answer ? 15 : 0;
+    };
+    const TrainResult result = train(stopped, folder.file("run"), OutFolder::exact, seen);
+    CHECK(result.stopped_by == 15);
+    CHECK(result.run.empty());
+    CHECK(folder.entries() == 0);
+  }
 }
 
 }  // namespace

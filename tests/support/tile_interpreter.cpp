@@ -114,12 +114,9 @@ class Interpreter {
     at(result) = std::move(data);
   }
 
-  /// To a dtype whose values are not all doubles: whole numbers truncate, truth values are x != 0. f32 stays
-  /// in double precision.
+  /// To a dtype whose values are not all doubles. f32 stays in double precision.
   static double as(ir::DType dtype, double value) {
-    if (dtype == ir::DType::i1) return value != 0 ? 1 : 0;
-    if (ir::is_integer(dtype)) return std::trunc(value);
-    return dtype == ir::DType::bf16 || dtype == ir::DType::f16 ? ir::round_to(dtype, value) : value;
+    return dtype == ir::DType::f32 ? value : ir::round_to(dtype, value);
   }
 
   void run_node(const Load& n) {

@@ -1,0 +1,51 @@
+#include "cli/streams.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+
+namespace rewire::cli {
+namespace {
+
+void write_raw(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+
+[[noreturn]] void fail_stdout() {
+  throw std::system_error(errno, std::generic_category(), "stdout");
+}
+
+}  // namespace
+
+void hold_standard_streams() {
+  constexpr std::array<int, 3> kAccess = {O_RDONLY, O_RDONLY, O_WRONLY};
+  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
+    if (::fcntl(stream, F_GETFD) >= 0 || errno != EBADF) continue;
+    // The lowest free number is this one. Without it, files of ours would be written to as streams.
+    if (::open("/dev/null", kAccess[static_cast<std::size_t>(stream)]) != stream) ::_exit(2);
+  }
+}
+
+void write_stderr(std::string_view text) {
+  write_raw(visible_lines(text));
+}
+
+void overwrite_line(std::string_view text) {
+  write_raw("\r\x1b[K" + visible(text));
+}
+
+void write_stdout(std::string_view text) {
+  const std::string lines = visible_lines(text);
+  if (std::fwrite(lines.data(), 1, lines.size(), stdout) != lines.size()) fail_stdout();
+}
+
+void flush_stdout() {
+  if (std::fflush(stdout) != 0) fail_stdout();
+}
+
+}  // namespace rewire::cli
