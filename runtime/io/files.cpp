@@ -24,18 +24,22 @@ namespace fs = std::filesystem;
 using codegen::Descriptor;
 using codegen::ReplacingFile;
 
-/// A device may have no end.
-constexpr std::size_t kMostOfPipe = std::size_t{1} << 31;
+/// A pipe has as much as who writes to it sends; a device such as /dev/zero has no end, and nothing that is
+/// read here.
+constexpr std::size_t kMostOfPipe = std::size_t{1} << 31, kMostOfDevice = std::size_t{1} << 24;
 
 std::string reason(int error) {
   return std::generic_category().message(error);
 }
 
-/// The file behind `path`: the end of a chain of links, or `path` itself where nothing stands yet.
+/// The file behind `path`: the end of a chain of links, whether anything stands there yet or not.
 std::string follow_links(const std::string& path) {
+  constexpr int kMostLinks = 40;  // as the system's own limit
+  fs::path end = path;
   std::error_code error;
-  const fs::path resolved = fs::weakly_canonical(path, error);
-  return error || !fs::is_symlink(fs::symlink_status(path, error)) ? path : resolved.string();
+  for (int i = 0; i < kMostLinks && fs::is_symlink(fs::symlink_status(end, error)); ++i)
+    end = end.parent_path() / fs::read_symlink(end, error);
+  return error ? path : end.string();
 }
 
 std::string parent_folder(const std::string& path) {
@@ -54,7 +58,8 @@ std::vector<std::byte> read_file(const std::string& path, std::size_t most, File
   if (::fstat(file.get(), &status) != 0) fail();
   if (kind == FileKind::regular && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
     user_error("cannot read {}: it is a pipe or a device, not a file", path);
-  if (!S_ISREG(status.st_mode)) most = std::min(most, kMostOfPipe);
+  if (!S_ISREG(status.st_mode))
+    most = std::min(most, S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode) ? kMostOfDevice : kMostOfPipe);
   const auto too_large = [&] { user_error("cannot read {}: it is larger than {} bytes", path, most); };
   if (static_cast<std::size_t>(status.st_size) > most) too_large();
   // st_size is a hint only: pipes and /proc say 0, and one more byte shows the end without growing.
