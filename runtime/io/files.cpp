@@ -39,7 +39,7 @@ std::string follow_links(const std::string& path) {
   std::error_code error;
   for (int i = 0; i < kMostLinks && fs::is_symlink(fs::symlink_status(end, error)); ++i)
     end = end.parent_path() / fs::read_symlink(end, error);
-  return error ? path : end.string();
+  return end.string();
 }
 
 std::string parent_folder(const std::string& path) {
