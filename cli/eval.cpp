@@ -44,6 +44,7 @@ void declare(Request& request, Options& options) {
   options.list("--plugin", request.network.plugins,
                "NAME:key=value,...: replaces the recipe's plugins; none clears them; repeatable");
   declare_plugin_path(request.network.plugin_path, options);
+  declare_trust(request.network.trust, options);
   declare_engine(request.engine, options);
   options.flag("--json", request.json, "print an object");
 }

@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "cli/command.h"
+#include "cli/finish.h"
 #include "cli/memory.h"
 #include "cli/stop.h"
 #include "cli/streams.h"
@@ -84,6 +85,7 @@ int answer(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   rewire::cli::hold_standard_streams();
+  const rewire::cli::FinishGuard guard;
   rewire::cli::share_one_heap_if_limited();
   // A limit on file sizes and a reader that has gone are errors of the write.
   std::signal(SIGXFSZ, SIG_IGN);
