@@ -270,7 +270,7 @@ void run(const Request& request) {
 
 Command analyze_command() {
   return make_command<Request>("analyze", "what the papers argue with, measured: --init, the conditioning",
-                               declare, run);
+                               declare, run, "a smaller --batch");
 }
 
 }  // namespace rewire::cli

@@ -279,7 +279,7 @@ void run(const Request& request) {
 
 Command bench_command() {
   return make_command<Request>("bench", "images a second, memory and compile time, on random inputs", declare,
-                               run);
+                               run, "a smaller --batch");
 }
 
 }  // namespace rewire::cli

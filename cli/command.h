@@ -38,16 +38,19 @@ struct Command {
   std::string doc;   // one line, for `rewire --help`
   std::function<void(Options&)> declare;
   std::function<void()> run;
+  std::string less;  // what would take less memory, where that is exhausted
 };
+
+constexpr const char* kSmallerBatch = "a smaller batch (--set train.batch=N) or a smaller model";
 
 /// A command whose options stand in a struct of its own: declare(request, options), then run(request).
 template <class Request>
 Command make_command(std::string name, std::string doc, void (*declare)(Request&, Options&),
-                     void (*run)(const Request&)) {
+                     void (*run)(const Request&), std::string less = kSmallerBatch) {
   auto request = std::make_shared<Request>();
   return {std::move(name), std::move(doc),
           [request, declare](Options& options) { declare(*request, options); },
-          [request, run] { run(*request); }};
+          [request, run] { run(*request); }, std::move(less)};
 }
 
 /// All commands, in the order of `rewire --help`: cli/commands.cpp.

@@ -44,6 +44,7 @@ void declare(Request& request, Options& options) {
   options.list("--plugin", request.network.plugins,
                "NAME:key=value,...: replaces the recipe's plugins; none clears them; repeatable");
   declare_plugin_path(request.network.plugin_path, options);
+  declare_trust(request.network.trust, options);
   declare_engine(request.engine, options);
   options.flag("--json", request.json, "print an object");
 }
@@ -116,7 +117,7 @@ void run(const Request& request) {
 
 Command eval_command() {
   return make_command<Request>("eval", "the accuracy of a run, or of weights, on the test images", declare,
-                               run);
+                               run, "a smaller batch (--set eval.batch=N)");
 }
 
 }  // namespace rewire::cli

@@ -60,7 +60,8 @@ void run(const Request& request) {
 }  // namespace
 
 Command grad_command() {
-  return make_command<Request>("grad", "the loss of a batch and its gradient by every weight", declare, run);
+  return make_command<Request>("grad", "the loss of a batch and its gradient by every weight", declare, run,
+                               "fewer images in --input");
 }
 
 }  // namespace rewire::cli

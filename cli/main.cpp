@@ -12,6 +12,8 @@
 #include <system_error>
 
 #include "cli/command.h"
+#include "cli/finish.h"
+#include "cli/memory.h"
 #include "cli/stop.h"
 #include "cli/streams.h"
 #include "ir/error.h"
@@ -47,13 +49,7 @@ int internal_failure(std::string_view message) {
   return kFailure;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  rewire::cli::hold_standard_streams();
-  // A limit on file sizes and a reader that has gone are errors of the write.
-  std::signal(SIGXFSZ, SIG_IGN);
-  std::signal(SIGPIPE, SIG_IGN);
+int answer(int argc, char** argv) {
   try {
     rewire::cli::parse_and_run(rewire::cli::commands(), std::vector<std::string>(argv + 1, argv + argc));
     rewire::cli::flush_stdout();
@@ -78,9 +74,26 @@ int main(int argc, char** argv) {
     complain(error.what());
     return kFailure;
   } catch (const std::bad_alloc&) {
-    complain("out of memory: try a smaller batch (--set train.batch=N) or a smaller model");
+    complain(rewire::cli::exhausted_memory());
     return kBadRequest;
   } catch (const std::exception& error) {
     return internal_failure(error.what());
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  rewire::cli::hold_standard_streams();
+  const rewire::cli::FinishGuard guard;
+  rewire::cli::share_one_heap_if_limited();
+  // A limit on file sizes and a reader that has gone are errors of the write.
+  std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+  try {
+    return answer(argc, argv);
+  } catch (const std::bad_alloc&) {  // of the message
+    std::fputs("rewire: out of memory\n", stderr);
+    return kBadRequest;
   }
 }

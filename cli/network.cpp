@@ -91,6 +91,11 @@ void declare_plugin_path(std::vector<std::string>& plugin_path, Options& options
                "a folder to look for plugins in, before the usual ones; repeatable");
 }
 
+void declare_trust(bool& trust, Options& options) {
+  options.flag("--trust", trust,
+               "run the libraries that the recipe, sweep or run names by a path, and remember them");
+}
+
 void declare_network(NetworkRequest& request, Options& options, Options::Need model) {
   options.text("MODEL", request.model, "a recipe (.toml), a module (.rir) or a name of the zoo", model);
   options.list("--set", request.settings,
@@ -98,6 +103,7 @@ void declare_network(NetworkRequest& request, Options& options, Options::Need mo
   options.list("--plugin", request.plugins,
                "NAME:key=value,...: replaces the recipe's plugins; none clears them; repeatable");
   declare_plugin_path(request.plugin_path, options);
+  declare_trust(request.trust, options);
 }
 
 Network resolve(const NetworkRequest& request) {
@@ -122,8 +128,11 @@ Network resolve(const NetworkRequest& request) {
   }
   runtime::override_plugins(network.recipe, request.plugins);
   make_paths_absolute(network.recipe);
+  const bool of_command_line = !request.plugins.empty() && !request.plugins_of_file;
+  const runtime::NamedBy named_by =
+      of_command_line || request.trust ? runtime::NamedBy::user : runtime::NamedBy::file;
   for (runtime::PluginSpec& spec : network.recipe.plugins) {
-    network.plugins.push_back(runtime::load_plugin(spec, request.plugin_path));
+    network.plugins.push_back(runtime::load_plugin(spec, request.plugin_path, named_by));
     const std::string& path = runtime::plugin_info(*network.plugins.back()).path;
     const bool is_given = std::ranges::any_of(request.plugin_path, [&](const std::string& folder) {
       return absolute(std::filesystem::path(path).parent_path().string()) == absolute(folder + "/.");

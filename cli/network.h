@@ -19,10 +19,15 @@ namespace rewire::cli {
 struct NetworkRequest {
   std::string model;
   std::vector<std::string> settings, plugins, plugin_path;
+  /// Plugins that a file names by their paths are run, and remembered (runtime/plugin/trust_list.h).
+  bool trust = false;
+  /// It is a file, and not the command line, that `plugins` are from.
+  bool plugins_of_file = false;
 };
 void declare_network(NetworkRequest& request, Options& options,
                      Options::Need model = Options::Need::required);
 void declare_plugin_path(std::vector<std::string>& plugin_path, Options& options);
+void declare_trust(bool& trust, Options& options);
 
 struct Network {
   runtime::Recipe recipe;  // with every value of the model and the plugins filled in, and absolute paths

@@ -7,6 +7,7 @@
 
 #include "cli/command.h"
 #include "cli/log.h"
+#include "cli/memory.h"
 #include "cli/streams.h"
 #include "ir/error.h"
 
@@ -218,6 +219,7 @@ void parse_and_run(const std::vector<Command>& commands, std::vector<std::string
   Parser parser(command);
   if (!parser.parse(std::move(arguments))) return;
   set_up_log(parser.common().quiet ? "error" : parser.common().log_level);
+  answer_exhausted_memory(command.less);
   command.run();
 }
 

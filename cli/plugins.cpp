@@ -53,8 +53,7 @@ void list(const Request& request) {
 }
 
 void info(const Request& request) {
-  const runtime::PluginHandle plugin = runtime::load_plugin({request.name, {}}, request.plugin_path);
-  const runtime::PluginInfo& facts = runtime::plugin_info(*plugin);
+  const runtime::PluginInfo facts = runtime::inspect_plugin(request.name, request.plugin_path);
   if (request.json) {
     nlohmann::ordered_json object = describe(facts);
     object["parameters"] = nlohmann::ordered_json::array();

@@ -40,7 +40,8 @@ void run(const Request& request) {
 }  // namespace
 
 Command run_command() {
-  return make_command<Request>("run", "forward: images in, logits out", declare, run);
+  return make_command<Request>("run", "forward: images in, logits out", declare, run,
+                               "fewer images in --input");
 }
 
 }  // namespace rewire::cli

@@ -65,7 +65,7 @@ void run(const Request& request) {
 
 Command step_command() {
   return make_command<Request>("step", "optimizer steps on given batches: weights out, losses as JSON",
-                               declare, run);
+                               declare, run, "fewer images in --input");
 }
 
 }  // namespace rewire::cli

@@ -22,7 +22,7 @@ struct Request {
   std::string sweep, out;
   EngineRequest engine;
   std::vector<std::string> plugin_path;
-  bool json = false;
+  bool trust = false, json = false;
 };
 
 void declare(Request& request, Options& options) {
@@ -30,6 +30,7 @@ void declare(Request& request, Options& options) {
                Options::Need::required);
   options.text("--out", request.out, "the folder that keeps runs and tables, and to go on in (sweeps/SWEEP)");
   declare_plugin_path(request.plugin_path, options);
+  declare_trust(request.trust, options);
   declare_engine(request.engine, options);
   options.flag("--json", request.json, "print an object");
 }
@@ -44,7 +45,8 @@ std::vector<std::string> repeated(const std::string& option, const std::vector<s
 /// Resolves the run as `rewire train` will, so that all that can be refused is refused before the first
 /// begins.
 runtime::SweepJob make_job(const Request& request, const runtime::Sweep& sweep, runtime::SweepRun run) {
-  const NetworkRequest asked{sweep.recipe.text, run.settings, run.plugins->flags, request.plugin_path};
+  const NetworkRequest asked{sweep.recipe.text,   run.settings,  run.plugins->flags,
+                             request.plugin_path, request.trust, true};
   const auto resolved = [&](const NetworkRequest& network, const std::string& place) {
     try {
       Network result = resolve(network);
@@ -74,6 +76,7 @@ runtime::SweepJob make_job(const Request& request, const runtime::Sweep& sweep, 
     job.options.insert(job.options.end(), {"--device", request.engine.device});
   if (!request.engine.engine.empty())
     job.options.insert(job.options.end(), {"--engine", request.engine.engine});
+  if (request.trust) job.options.emplace_back("--trust");
   if (!logs_info()) job.options.emplace_back("--quiet");
   job.run = std::move(run);
   return job;

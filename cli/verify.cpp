@@ -134,7 +134,7 @@ Command verify_command() {
   return make_command<Request>(
       "verify",
       "a model's gradients against differences of its loss, and its compiled programs against the evaluator",
-      declare, run);
+      declare, run, "a smaller --batch");
 }
 
 }  // namespace rewire::cli

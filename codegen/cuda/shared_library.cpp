@@ -1,6 +1,7 @@
 #include "codegen/cuda/shared_library.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <link.h>
 
@@ -8,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "codegen/files/trusted.h"
 #include "ir/error.h"
 
 namespace rewire::codegen::cuda {
@@ -37,6 +39,13 @@ void* open(const std::string& path) {
   return ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 }
 
+/// The file that a variable names, links followed, if nobody else can have written it. UserError if somebody
+/// can. A name without a slash is the loader's to find, in the system's folders.
+std::string trusted_path(const std::string& chosen) {
+  if (chosen.find('/') == std::string::npos) return chosen;
+  return open_trusted(chosen, O_RDONLY | O_NONBLOCK | O_NOCTTY, "the library").path;
+}
+
 std::string path_of(void* handle) {
   link_map* map = nullptr;
   return ::dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr ? map->l_name : "";
@@ -47,9 +56,15 @@ std::string path_of(void* handle) {
 SharedLibrary::SharedLibrary(const LibraryNames& names) : name_(names.name) {
   const char* chosen = std::getenv(names.variable.c_str());
   if (chosen != nullptr && *chosen != '\0') {
-    handle_.reset(open(chosen));
+    std::string why;
+    try {
+      handle_.reset(open(trusted_path(chosen)));
+      if (handle_ == nullptr) why = ::dlerror();
+    } catch (const UserError& error) {
+      why = error.what();
+    }
     if (handle_ == nullptr)
-      problem_ = fmt::format("{} is '{}', which cannot be loaded: {}", names.variable, chosen, ::dlerror());
+      problem_ = fmt::format("{} is '{}', which cannot be loaded: {}", names.variable, chosen, why);
   } else {
     for (const std::string& folder : library_folders()) {
       for (const std::string& soname : names.sonames) {

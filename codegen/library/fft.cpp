@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "codegen/library_call.h"
 #include "ir/error.h"
 
 namespace rewire::codegen {
@@ -36,6 +37,7 @@ Fft::Fft(const FftShape& shape) : impl_(std::make_unique<Impl>()) {
                                          : fftwf_iodim{static_cast<int>(shape.rows), length, 2 * bins};
   constexpr unsigned kFlags = FFTW_ESTIMATE | FFTW_UNALIGNED | FFTW_PRESERVE_INPUT;
   const std::lock_guard lock(planner());
+  const LibraryCall call(kCompilerHeadroom);
   impl_->plan = shape.inverse
                     ? fftwf_plan_guru_split_dft_c2r(1, &transform, 1, &rows, spectrum.data(),
                                                     spectrum.data() + bins, real.data(), kFlags)

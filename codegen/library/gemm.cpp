@@ -4,13 +4,17 @@
 
 #include <omp.h>
 
+#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstring>
 #include <dnnl.hpp>
+#include <new>
 #include <optional>
+#include <string_view>
 #include <unordered_map>
 
+#include "codegen/library_call.h"
 #include "ir/error.h"
 
 namespace rewire::codegen {
@@ -92,6 +96,12 @@ void narrow_run(const float* __restrict from, std::int64_t count, std::uint16_t*
   }
 }
 
+/// What oneDNN has refused.
+[[noreturn]] void fail(const dnnl::error& error, std::string_view action) {
+  if (error.status == dnnl_out_of_memory) throw std::bad_alloc();
+  internal_error("oneDNN {}: {}", action, error.what());
+}
+
 bool covers(dnnl::cpu_isa isa, dnnl::cpu_isa least) {  // an instruction set is a set of bits
   return (static_cast<unsigned>(isa) & static_cast<unsigned>(least)) == static_cast<unsigned>(least);
 }
@@ -165,6 +175,7 @@ struct Gemm::Impl {
   std::optional<Row> row_a;
   std::size_t scratch_bytes = 0;
   bool accumulate = false;
+  mutable std::atomic<bool> has_run = false;
 
   std::size_t add_copy(std::optional<Copy>& copy, memory::desc& desc, std::int64_t rows, std::int64_t columns,
                        std::int64_t row, std::int64_t column) {
@@ -196,13 +207,14 @@ Gemm::Gemm(const GemmShape& shape, bool native_bf16) : impl_(std::make_unique<Im
     impl.a = matrix(1, shape.k, shape.k, 1, type);
     impl.scratch_bytes = impl.row_a->end();
   }
+  const LibraryCall call(kGemmHeadroom);
   try {
     const auto descriptor = make_descriptor(shape, impl.a, impl.b, impl.bias, impl.c);
     impl.scratch = descriptor.scratchpad_desc();
     impl.primitive = dnnl::matmul(descriptor);
   } catch (const dnnl::error& error) {
-    internal_error("oneDNN has no matmul for {} x {} x {} of {}: {}", shape.m, shape.k, shape.n,
-                   ir::dtype_name(shape.dtype), error.what());
+    fail(error, fmt::format("has no matmul for {} x {} x {} of {}", shape.m, shape.k, shape.n,
+                            ir::dtype_name(shape.dtype)));
   }
 }
 
@@ -233,8 +245,16 @@ void Gemm::run(const void* a, const void* b, void* c, const void* bias, void* sc
       {DNNL_ARG_DST, wrap(impl.c, impl.wide_c ? impl.wide_c->in(scratch) : c)},
       {DNNL_ARG_SCRATCHPAD, wrap(impl.scratch, own)}};
   if (bias != nullptr) arguments.emplace(DNNL_ARG_BIAS, wrap(impl.bias, bias));
-  impl.primitive.execute(stream, arguments);
-  stream.wait();
+  // Kernels that it makes no earlier: with the first of a kind.
+  std::optional<LibraryCall> call;
+  if (!impl.has_run.load(std::memory_order_relaxed)) call.emplace(kGemmHeadroom);
+  try {
+    impl.primitive.execute(stream, arguments);
+    stream.wait();
+  } catch (const dnnl::error& error) {
+    fail(error, "cannot multiply");
+  }
+  impl.has_run.store(true, std::memory_order_relaxed);
   if (impl.wide_c) impl.wide_c->narrow(c, scratch);
 }
 

@@ -18,6 +18,7 @@
 #include <llvm/Transforms/Scalar/SROA.h>
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
 
+#include "codegen/library_call.h"
 #include "codegen/llvm/emitter.h"
 #include "ir/error.h"
 
@@ -89,12 +90,15 @@ struct KernelCompiler::Impl {
   std::unique_ptr<llvm::TargetMachine> machine;
 };
 
-KernelCompiler::KernelCompiler(const CpuTarget& target, bool optimise)
-    : impl_(std::make_unique<Impl>(target, optimise)) {}
+KernelCompiler::KernelCompiler(const CpuTarget& target, bool optimise) {
+  const LibraryCall call(kCompilerHeadroom, kFewerCompilers);
+  impl_ = std::make_unique<Impl>(target, optimise);
+}
 KernelCompiler::~KernelCompiler() = default;
 
 KernelObject KernelCompiler::compile(const tile::Kernel& kernel, const std::string& symbol) {
   const LoopProgram program = impl_->program(kernel);
+  const LibraryCall call(kCompilerHeadroom, kFewerCompilers);
   llvm::LLVMContext context;
   const std::unique_ptr<llvm::Module> module = impl_->module(context, program, symbol);
   return {impl_->emit(*module, llvm::CodeGenFileType::ObjectFile), program.scratch_bytes};
@@ -102,6 +106,7 @@ KernelObject KernelCompiler::compile(const tile::Kernel& kernel, const std::stri
 
 std::string KernelCompiler::optimised_ir(const tile::Kernel& kernel, const std::string& symbol) {
   const LoopProgram program = impl_->program(kernel);
+  const LibraryCall call(kCompilerHeadroom, kFewerCompilers);
   llvm::LLVMContext context;
   std::string text;
   llvm::raw_string_ostream stream(text);
@@ -111,6 +116,7 @@ std::string KernelCompiler::optimised_ir(const tile::Kernel& kernel, const std::
 
 std::string KernelCompiler::assembly(const tile::Kernel& kernel, const std::string& symbol) {
   const LoopProgram program = impl_->program(kernel);
+  const LibraryCall call(kCompilerHeadroom, kFewerCompilers);
   llvm::LLVMContext context;
   return impl_->emit(*impl_->module(context, program, symbol), llvm::CodeGenFileType::AssemblyFile);
 }

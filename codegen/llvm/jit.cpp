@@ -11,9 +11,11 @@
 #include <exception>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <unordered_map>
 
+#include "codegen/library_call.h"
 #include "codegen/llvm/compile.h"
 #include "codegen/object_cache.h"
 #include "ir/error.h"
@@ -21,14 +23,35 @@
 namespace rewire::codegen {
 namespace {
 
+/// What LLVM said, and whether memory was what it lacked.
+struct Fault {
+  std::string text;
+  bool exhausted = false;
+
+  void add(llvm::Error error) {
+    llvm::handleAllErrors(std::move(error), [this](const llvm::ErrorInfoBase& info) {
+      text += (text.empty() ? "" : "; ") + info.message();
+      exhausted = exhausted || info.convertToErrorCode() == std::errc::not_enough_memory;
+    });
+  }
+  [[noreturn]] void raise(const char* what) const {
+    if (exhausted) throw OutOfMemory(fmt::format("out of memory: try {}", kFewerCompilers));
+    internal_error("{}: {}", what, text);
+  }
+};
+
 template <class T>
-T expect(llvm::Expected<T> value, const char* what) {
-  if (!value) internal_error("{}: {}", what, llvm::toString(value.takeError()));
-  return std::move(*value);
+T expect(llvm::Expected<T> value, const char* what, Fault fault = {}) {
+  if (value) return std::move(*value);
+  fault.add(value.takeError());
+  fault.raise(what);
 }
 
 void expect(llvm::Error error, const char* what) {
-  if (error) internal_error("{}: {}", what, llvm::toString(std::move(error)));
+  if (!error) return;
+  Fault fault;
+  fault.add(std::move(error));
+  fault.raise(what);
 }
 
 /// A kernel to be made: the first of its structure.
@@ -45,7 +68,11 @@ struct CpuJit::Impl {
   explicit Impl(JitOptions jit_options)
       : options(std::move(jit_options)), target(cpu::find_target(options.cpu)) {
     if (!options.cache_directory.empty()) cache.emplace(options.cache_directory);
+    const LibraryCall call(kCompilerHeadroom, kFewerCompilers);
     lljit = expect(llvm::orc::LLJITBuilder().create(), "LLJIT");
+    // Else it goes to stderr, and whoever looks a kernel up is told that there is an error.
+    lljit->getExecutionSession().setErrorReporter(
+        [this](llvm::Error error) { linking.add(std::move(error)); });
     llvm::orc::SymbolMap library;
     const auto add = [&](const char* name, double (*function)(double)) {
       library[lljit->mangleAndIntern(name)] = {
@@ -92,26 +119,30 @@ struct CpuJit::Impl {
         next.store(jobs.size());
       }
     };
-    std::vector<std::thread> threads;
+    std::vector<std::jthread> threads;
     const auto wanted =
         std::min<std::size_t>(static_cast<std::size_t>(std::max(options.compile_threads, 1)), jobs.size());
-    for (std::size_t i = 1; i < wanted; ++i) threads.emplace_back(work);
+    threads.reserve(wanted);
+    try {
+      for (std::size_t i = 1; i < wanted; ++i) threads.emplace_back(work);
+    } catch (const std::system_error&) {  // fewer of them compile the same
+    }
     work();
-    for (std::thread& thread : threads) thread.join();
+    threads.clear();  // joins them
     if (failure) std::rethrow_exception(failure);
   }
 
   void link(const std::vector<Job>& jobs) {
+    const LibraryCall call(kCompilerHeadroom, kFewerCompilers);
     llvm::orc::SymbolLookupSet names;
     for (const Job& job : jobs) {
       expect(lljit->addObjectFile(llvm::MemoryBuffer::getMemBufferCopy(job.object.object, job.symbol)),
              "linking kernels");
       names.add(lljit->mangleAndIntern(job.symbol));
     }
-    const auto found =
-        expect(lljit->getExecutionSession().lookup(
-                   llvm::orc::makeJITDylibSearchOrder(&lljit->getMainJITDylib()), std::move(names)),
-               "looking kernels up");
+    auto looked_up = lljit->getExecutionSession().lookup(
+        llvm::orc::makeJITDylibSearchOrder(&lljit->getMainJITDylib()), std::move(names));
+    const auto found = expect(std::move(looked_up), "looking kernels up", linking);
     for (const Job& job : jobs) {
       const auto& symbol = found.find(lljit->mangleAndIntern(job.symbol))->second;
       functions[job.symbol] = {symbol.getAddress().toPtr<KernelFunction>(), job.object.scratch_bytes};
@@ -146,6 +177,7 @@ struct CpuJit::Impl {
   JitOptions options;
   cpu::CpuTarget target;
   std::optional<ObjectCache> cache;
+  Fault linking;  // of objects
   std::unique_ptr<llvm::orc::LLJIT> lljit;
   std::unordered_map<std::string, std::string> symbol_of;     // by structure
   std::unordered_map<std::string, CompiledKernel> functions;  // by symbol

@@ -4,12 +4,15 @@
 #include <llvm/ADT/StringMap.h>
 #include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/MC/TargetRegistry.h>
+#include <llvm/Support/ErrorHandling.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/TargetParser/Host.h>
 
 #include <memory>
 #include <mutex>
+#include <new>
 
+#include "codegen/library_call.h"
 #include "ir/error.h"
 
 namespace rewire::codegen::cpu {
@@ -18,6 +21,10 @@ namespace {
 void initialise_llvm() {
   static std::once_flag once;
   std::call_once(once, [] {
+    // As operator new's: where the program has a handler, it does not come back.
+    llvm::install_bad_alloc_error_handler([](void*, const char*, bool) {
+      if (const std::new_handler handler = std::get_new_handler()) handler();
+    });
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
   });
@@ -36,6 +43,7 @@ std::string host_features() {
 }  // namespace
 
 CpuTarget find_target(const std::string& cpu) {
+  const LibraryCall call(kCompilerHeadroom, kFewerCompilers);
   initialise_llvm();
   CpuTarget target;
   target.name = cpu.empty() ? llvm::sys::getHostCPUName().str() : cpu;

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <limits>
 #include <numeric>
+#include <system_error>
 #include <utility>
 
 #include "ir/error.h"
@@ -78,8 +79,12 @@ Loader::Loader(SampleFunction sample, std::int64_t count, const ir::Shape& image
   }
   claimed_ = consumed_ = start.epoch * batches_per_epoch_ + start.batch;
   slots_.resize(static_cast<std::size_t>(options.prefetch));
-  for (int i = 0; i < options.threads; ++i) {
-    threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+  try {
+    for (int i = 0; i < options.threads; ++i)
+      threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+  } catch (const std::system_error& error) {
+    user_error("cannot start thread {} of {} that load data: {}; lower data.threads", threads_.size() + 1,
+               options.threads, error.code().message());
   }
 }
 

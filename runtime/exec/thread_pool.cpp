@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -35,10 +36,24 @@ thread_local bool inside_work = false;
 
 struct ThreadPool::Impl {
   explicit Impl(int threads) : thread_count(threads) {
-    for (int worker = 1; worker < threads; ++worker) workers.emplace_back([this, worker] { serve(worker); });
+    workers.reserve(static_cast<std::size_t>(threads));
+    try {
+      for (int worker = 1; worker < threads; ++worker)
+        workers.emplace_back([this, worker] { serve(worker); });
+    } catch (const std::system_error& error) {
+      const std::size_t started = workers.size() + 1;
+      stop();
+      user_error("cannot start thread {} of {}: {}; lower train.threads", started + 1, threads,
+                 error.code().message());
+    } catch (...) {
+      stop();
+      throw;
+    }
   }
 
-  ~Impl() {
+  ~Impl() { stop(); }
+
+  void stop() {
     {
       const std::lock_guard lock(sleep_mutex);
       stopping.store(true);

@@ -126,10 +126,22 @@ void write_file_atomically(const std::string& path, std::string_view text) {
   write_file_atomically(path, std::as_bytes(std::span(text.data(), text.size())));
 }
 
-void make_folder(const std::string& path) {
+bool make_folder(const std::string& path) {
+  std::vector<fs::path> missing;
   std::error_code error;
-  fs::create_directories(path, error);
+  // A trailing slash is one more step of the path, and no folder more.
+  for (fs::path at = path; !at.empty() && !fs::exists(at, error); at = at.parent_path())
+    if (at.has_filename()) missing.push_back(at);
+  const bool made = fs::create_directories(path, error);
   if (error) user_error("cannot make the folder {}: {}", path, error.message());
+  for (const fs::path& folder : missing) sync_folder(folder.parent_path().string());
+  return made;
+}
+
+void sync_folder(const std::string& path) {
+  const codegen::Descriptor folder(
+      ::open(path.empty() ? "." : path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder) ::fsync(folder.get());
 }
 
 void require_writable(const std::string& path) {

@@ -57,9 +57,11 @@ class AtomicFile {
 /// reason. Leaves nothing behind and does not touch a file that is there.
 void require_writable(const std::string& path);
 
-/// With all above it, as far as they are not there: UserError with the system's reason where one cannot be
-/// made.
-void make_folder(const std::string& path);
+/// With all above it, as far as they are not there, so that a loss of power does not take them away: true if
+/// it was not there. UserError with the system's reason where one cannot be made.
+bool make_folder(const std::string& path);
+/// What was named in it, or removed from it, is so on the disk, where the system can say.
+void sync_folder(const std::string& path);
 
 /// Text from a file fit for a one-line message: as visible() of ir/printable.h, cut after 80 bytes.
 std::string printable(std::string_view text);

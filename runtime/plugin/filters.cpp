@@ -107,10 +107,10 @@ bool Filters::holds_layer(std::int64_t block) const {
          });
 }
 
-std::vector<ir::Value> Filters::select(const ir::Function& function) const {
+std::vector<std::size_t> Filters::select(const ir::Function& function) const {
   std::set<std::string> scopes, sites;
   std::int64_t last_block = -1;
-  std::vector<ir::Value> selected;
+  std::vector<std::size_t> selected;
   for (std::size_t at : ir::find_joins(function)) {
     const ir::Join join = ir::read_join(function.body[at]);
     scopes.insert(join.scope);
@@ -118,7 +118,7 @@ std::vector<ir::Value> Filters::select(const ir::Function& function) const {
     sites.insert(join.site);
     last_block = std::max(last_block, join.block);
     const bool site_passes = sites_.empty() || std::ranges::find(sites_, join.site) != sites_.end();
-    if (site_passes && holds_layer(join.block)) selected.push_back(function.body[at].results.at(0));
+    if (site_passes && holds_layer(join.block)) selected.push_back(at);
   }
   if (scopes.empty()) user_error("the model has no residual join to rewrite");
   if (scope_ != "all" && !scopes.contains(scope_)) {

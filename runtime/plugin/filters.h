@@ -29,9 +29,9 @@ class Filters {
   std::int64_t from_epoch() const { return from_epoch_; }
   std::int64_t to_epoch() const { return to_epoch_; }
   bool active(std::int64_t epoch) const { return from_epoch_ <= epoch && epoch < to_epoch_; }
-  /// The results of the `residual` ops that pass, in order. UserError where a filter names what the model
-  /// does not have, and where nothing passes.
-  std::vector<ir::Value> select(const ir::Function& function) const;
+  /// The body indices of the `residual` ops that pass, in order. UserError where a filter names what the
+  /// model does not have, and where nothing passes.
+  std::vector<std::size_t> select(const ir::Function& function) const;
 
  private:
   struct Range {

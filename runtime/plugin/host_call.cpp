@@ -3,6 +3,8 @@
 
 #include <atomic>
 
+#include "runtime/plugin/at_work.h"
+
 namespace rewire::runtime {
 namespace {
 
@@ -21,6 +23,9 @@ rewire_call next_token() {
 HostCall::HostCall(const Plugin& plugin, std::uint64_t seed, ir::Module& module)
     : plugin_(plugin), seed_(seed), module_(module), writable_(&module), token_(next_token()) {
   joins_ = plugin.filters().select(forward());
+  pending_.emplace(module.function("forward"));
+  for (const ir::Parameter& parameter : module.parameters)
+    parameters_.emplace(parameter.name, parameters_.size());
 }
 
 HostCall::HostCall(const Plugin& plugin, std::uint64_t seed, const ir::Module& module, const TensorMap& state,
@@ -32,6 +37,8 @@ HostCall::HostCall(const Plugin& plugin, std::uint64_t seed, const ir::Module& m
       written_(&written),
       token_(next_token()) {
   joins_ = plugin.filters().select(forward());
+  for (const ir::Parameter& parameter : module.parameters)
+    parameters_.emplace(parameter.name, parameters_.size());
 }
 
 HostCall::~HostCall() {
@@ -45,6 +52,7 @@ HostCall* HostCall::find(rewire_call token) {
 void HostCall::run(std::int32_t (*function)(const rewire_host*, rewire_call)) {
   if (current != nullptr) internal_error("a plugin is called from within another plugin's call");
   current = this;
+  const PluginAtWork at_work(plugin_.name());
   std::int32_t status = REWIRE_ERROR;
   try {
     status = function(&host_table(), token_);
@@ -59,6 +67,7 @@ void HostCall::run(std::int32_t (*function)(const rewire_host*, rewire_call)) {
   if (internal_) std::rethrow_exception(internal_);
   if (refused_) throw PluginRefusal(error_);
   if (failed_) throw UserError(error_);
+  if (pending_) pending_->place();
 }
 
 void HostCall::fail(std::string_view message) {
@@ -80,11 +89,12 @@ void HostCall::fail(std::exception_ptr internal) {
 
 std::size_t HostCall::join_position(std::uint32_t join) const {
   if (join >= joins_.size()) user_error("it asked for join {} of {}", join, joins_.size());
-  const std::vector<ir::Op>& body = forward().body;
-  for (std::size_t i = 0; i < body.size(); ++i) {
-    if (body[i].code == ir::Opcode::residual && body[i].results.front() == joins_[join]) return i;
-  }
-  internal_error("a join has left the function");
+  return joins_[join];
+}
+
+const ir::Parameter* HostCall::find_parameter(std::string_view name) const {
+  const auto found = parameters_.find(name);
+  return found == parameters_.end() ? nullptr : &module_.parameters[found->second];
 }
 
 ir::Module& HostCall::writable_module() {
@@ -99,9 +109,29 @@ void HostCall::write_join(std::uint32_t join, const ir::Join& facts) {
 ir::Builder HostCall::builder_at(std::uint32_t join) {
   ir::Module& module = writable_module();
   ir::Builder builder(module, module.function("forward"));
-  builder.set_position(join_position(join));
+  pending_->begin(join_position(join));
   builder.set_location(fmt::format("{}.{}", read_join(join).describe(), plugin_.name()));
   return builder;
+}
+
+ir::Value HostCall::add_parameter(std::uint32_t join, ir::Parameter parameter) {
+  std::vector<ir::Parameter>& all = writable_module().parameters;
+  parameters_.emplace(parameter.name, all.size());
+  all.push_back(std::move(parameter));
+  return read_parameter(join, all.back());
+}
+
+/// By hand: the builder would look for the parameter among all.
+ir::Value HostCall::read_parameter(std::uint32_t join, const ir::Parameter& parameter) {
+  ir::Builder builder = builder_at(join);
+  ir::Op op;
+  op.code = ir::Opcode::param;
+  op.attributes = {{"name", parameter.name}};
+  op.location = builder.location();
+  op.results = {builder.function().new_value(parameter.type)};
+  const ir::Value value = op.results.front();
+  builder.function().body.push_back(std::move(op));
+  return value;
 }
 
 rewire_value HostCall::to_handle(ir::Value value) const {
@@ -117,18 +147,17 @@ ir::Value HostCall::to_value(rewire_value handle) const {
   return {static_cast<std::int32_t>(handle.index)};
 }
 
-ir::Value HostCall::to_operand(rewire_value handle, std::size_t position) const {
+ir::Value HostCall::to_operand(rewire_value handle, std::uint32_t join) {
+  writable_module();
   const ir::Value value = to_value(handle);
-  const std::int32_t defined = forward().definitions()[static_cast<std::size_t>(value.id)];
-  if (defined >= 0 && static_cast<std::size_t>(defined) >= position) {
+  if (!pending_->is_defined_before(value, join_position(join)))
     user_error("it used a value at a join that stands before the value");
-  }
   return value;
 }
 
 const ir::TensorType& HostCall::weight_type(std::string_view name) const {
   if (state_ == nullptr) user_error("weights have no values in rewrite: use them in initialise");
-  const ir::Parameter* parameter = module_.find_parameter(name);
+  const ir::Parameter* parameter = find_parameter(name);
   if (parameter == nullptr) user_error("the model has no weight '{}'", name);
   return parameter->type;
 }

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 #include <exception>
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -20,6 +22,7 @@
 #include "plugins/sdk/rewire_plugin.h"
 #include "runtime/host_tensor.h"
 #include "runtime/plugin/loaded_plugin.h"
+#include "runtime/plugin/pending_ops.h"
 
 namespace rewire::runtime {
 
@@ -60,6 +63,8 @@ class HostCall {
   /// Body index of the join's `residual`.
   std::size_t join_position(std::uint32_t join) const;
   ir::Join read_join(std::uint32_t join) const { return ir::read_join(forward().body[join_position(join)]); }
+  /// The model's, or one that this call has added; nullptr if there is none.
+  const ir::Parameter* find_parameter(std::string_view name) const;
 
   // Rewrite. UserError during initialise.
   ir::Module& writable_module();
@@ -70,11 +75,15 @@ class HostCall {
   }
   /// Emits right before the join; the ops are located at join and plugin.
   ir::Builder builder_at(std::uint32_t join);
+  /// Adds a parameter whose name is free, and reads it right before the join.
+  ir::Value add_parameter(std::uint32_t join, ir::Parameter parameter);
+  /// Reads a parameter that there is.
+  ir::Value read_parameter(std::uint32_t join, const ir::Parameter& parameter);
   rewire_value to_handle(ir::Value value) const;
   /// UserError for a value that is none or of another call.
   ir::Value to_value(rewire_value handle) const;
-  /// … or that is not defined before body index `position`.
-  ir::Value to_operand(rewire_value handle, std::size_t position) const;
+  /// … or that is not defined before the join.
+  ir::Value to_operand(rewire_value handle, std::uint32_t join);
 
   // Initialise. UserError during rewrite, and for a name that the module does not have.
   const ir::TensorType& weight_type(std::string_view name) const;
@@ -91,7 +100,9 @@ class HostCall {
   const TensorMap* state_ = nullptr;
   TensorMap* written_ = nullptr;
   rewire_call token_;
-  std::vector<ir::Value> joins_;  // results of the `residual` ops: they stay when ops are inserted
+  std::vector<std::size_t> joins_;                              // body indices of the `residual` ops
+  std::optional<PendingOps> pending_;                           // of a rewrite
+  std::map<std::string, std::size_t, std::less<>> parameters_;  // by name: the index in the module
   std::set<std::string, std::less<>> texts_;
   std::set<std::string, std::less<>> set_;  // the slots that sets_first has seen
   std::set<std::string> written_names_;

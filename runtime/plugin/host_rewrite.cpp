@@ -56,7 +56,7 @@ std::int32_t emit(rewire_call token, std::uint32_t join, const rewire_op* op, re
     ir::Builder builder = call.builder_at(join);
     std::vector<ir::Value> operands;
     for (std::uint32_t i = 0; i < op->operand_count; ++i) {
-      operands.push_back(call.to_operand(op->operands[i], builder.position()));
+      operands.push_back(call.to_operand(op->operands[i], join));
     }
     if (ir::op_info(code).op_class == ir::OpClass::pointwise) broadcast_operands(builder, operands);
     std::optional<ir::TensorType> requested;
@@ -78,24 +78,29 @@ rewire_value is_training(rewire_call token, std::uint32_t join) {
 }
 
 /// Reads the program's state of this name, which the step program shares.
-ir::Value program_state(ir::Builder& builder, std::string_view name) {
+ir::Value program_state(HostCall& call, std::uint32_t join, std::string_view name) {
   ir::Parameter state;
   state.name = name;
   state.type = {ir::DType::i64, {}};
   state.trainable = state.decay = false;
   state.role = "state";
-  return builder.param(builder.module().add_parameter(std::move(state)).name);
+  const ir::Parameter* found = call.find_parameter(name);
+  if (found == nullptr) return call.add_parameter(join, std::move(state));
+  if (found->type != state.type) {
+    user_error("the model has a weight '{}' of type {}, which is the name of the program's own state", name,
+               ir::to_string(found->type));
+  }
+  return call.read_parameter(join, *found);
 }
 
 rewire_value rng_stream(rewire_call token, std::uint32_t join, const char* name, const rewire_type* type) {
   return guarded(token, rewire_value{}, [&](HostCall& call) {
     const std::string stream =
         fmt::format("{}.{}.{}", join_prefix(call.read_join(join)), call.plugin().name(), local_name(name));
-    ir::Builder builder = call.builder_at(join);
-    const ir::Value seed = program_state(builder, "rng.seed");
-    const ir::Value step = program_state(builder, "train.step");
-    return call.to_handle(
-        builder.emit(ir::Opcode::random_uniform, {seed, step}, {{"stream", stream}}, from_c_type(type)));
+    const ir::Value seed = program_state(call, join, "rng.seed");
+    const ir::Value step = program_state(call, join, "train.step");
+    return call.to_handle(call.builder_at(join).emit(ir::Opcode::random_uniform, {seed, step},
+                                                     {{"stream", stream}}, from_c_type(type)));
   });
 }
 
@@ -112,7 +117,7 @@ rewire_value add_weight(rewire_call token, std::uint32_t join, const rewire_new_
     parameter.role = "join";
     parameter.site = facts.site;
     parameter.block = static_cast<std::int32_t>(facts.block);
-    if (call.module().find_parameter(parameter.name) != nullptr) {
+    if (call.find_parameter(parameter.name) != nullptr) {
       user_error(
           "it added the weight '{}', which there is already: give plugins that add it joins of their own "
           "(sites=, "
@@ -123,23 +128,23 @@ rewire_value add_weight(rewire_call token, std::uint32_t join, const rewire_new_
       user_error("it added the weight '{}' as {}: a weight is of a float type", parameter.name,
                  ir::to_string(parameter.type));
     }
-    ir::Builder builder = call.builder_at(join);
-    return call.to_handle(builder.param(builder.module().add_parameter(std::move(parameter)).name));
+    return call.to_handle(call.add_parameter(join, std::move(parameter)));
   });
 }
 
 rewire_value weight_value(rewire_call token, std::uint32_t join, const char* full_name) {
   return guarded(token, rewire_value{}, [&](HostCall& call) {
     const std::string_view name = required(full_name, "weight's name");
-    if (call.module().find_parameter(name) == nullptr) user_error("the model has no weight '{}'", name);
-    return call.to_handle(call.builder_at(join).param(name));
+    const ir::Parameter* parameter = call.find_parameter(name);
+    if (parameter == nullptr) user_error("the model has no weight '{}'", name);
+    return call.to_handle(call.read_parameter(join, *parameter));
   });
 }
 
 /// The value as a term of the join's sum: it must stand before the join and have the stream's type.
-ir::Value to_term(const HostCall& call, std::uint32_t join, const ir::Join& facts, rewire_value handle,
+ir::Value to_term(HostCall& call, std::uint32_t join, const ir::Join& facts, rewire_value handle,
                   std::string_view what) {
-  const ir::Value value = call.to_operand(handle, call.join_position(join));
+  const ir::Value value = call.to_operand(handle, join);
   const ir::TensorType& type = call.forward().type(value);
   const ir::TensorType& stream = call.forward().type(facts.stream);
   if (type != stream) {

@@ -22,9 +22,19 @@ struct Library {
 /// UserError listing the folders if there is none.
 std::string find_library(const std::string& name, const std::vector<std::string>& folders);
 
-/// Opens it, or returns what an earlier call opened. UserError naming the file, what is wrong and the way
-/// out.
-std::shared_ptr<const Library> open_library(const std::string& path);
+/// What the user has said to a file of code.
+enum class Consent : std::uint8_t {
+  not_needed,  // it is theirs by where it stands: in a folder that is searched
+  given,       // they name it, and it is remembered (trust_list.h)
+  remembered,  // others name it: it must have been agreed to before
+};
+
+/// Opens it, or returns what an earlier call opened. It is tried in a child process first: what crashes there
+/// does not come here. UserError naming the file, what is wrong and the way out.
+std::shared_ptr<const Library> open_library(const std::string& path, Consent consent = Consent::not_needed);
+
+/// What it says of itself, asked in a child process: none of its code runs in this one. UserError as above.
+PluginInfo inspect_library(const std::string& path);
 
 /// Names of the plugins in `folders`, each with the file that its name finds, sorted.
 std::vector<std::pair<std::string, std::string>> libraries_in(const std::vector<std::string>& folders);

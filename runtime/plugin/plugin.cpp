@@ -33,6 +33,13 @@ void append_environment_path(std::vector<std::string>& folders) {
   }
 }
 
+/// A name is looked for in the user's own folders. Those of `extra` may be of one command only, whose run is
+/// to find the file again.
+Consent consent_to(const std::string& name, const std::vector<std::string>& extra, NamedBy named_by) {
+  if (name.find('/') == std::string::npos) return extra.empty() ? Consent::not_needed : Consent::given;
+  return named_by == NamedBy::user ? Consent::given : Consent::remembered;
+}
+
 }  // namespace
 
 Plugin::Plugin(std::shared_ptr<const Library> library, const PluginSpec& spec)
@@ -93,7 +100,7 @@ std::vector<PluginInfo> list_plugins(const std::vector<std::string>& extra) {
   std::vector<PluginInfo> infos;
   for (const auto& [name, path] : libraries_in(plugin_search_path(extra))) {
     try {
-      infos.push_back(open_library(path)->info);
+      infos.push_back(inspect_library(path));
     } catch (const UserError& e) {
       write_log(LogLevel::warning, e.what());
     }
@@ -101,8 +108,13 @@ std::vector<PluginInfo> list_plugins(const std::vector<std::string>& extra) {
   return infos;
 }
 
-PluginHandle load_plugin(const PluginSpec& spec, const std::vector<std::string>& extra) {
-  std::shared_ptr<const Library> library = open_library(find_library(spec.name, plugin_search_path(extra)));
+PluginInfo inspect_plugin(const std::string& name, const std::vector<std::string>& extra) {
+  return inspect_library(find_library(name, plugin_search_path(extra)));
+}
+
+PluginHandle load_plugin(const PluginSpec& spec, const std::vector<std::string>& extra, NamedBy named_by) {
+  const std::string file = find_library(spec.name, plugin_search_path(extra));
+  std::shared_ptr<const Library> library = open_library(file, consent_to(spec.name, extra, named_by));
   const std::string name = library->info.name;
   try {
     return std::make_shared<const Plugin>(std::move(library), spec);

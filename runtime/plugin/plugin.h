@@ -40,13 +40,23 @@ struct PluginInfo {
 
 /// Where plugins are looked for, first match wins: `extra` (--plugin-path), REWIRE_PLUGIN_PATH,
 /// $XDG_DATA_HOME/rewire/plugins, the folder beside the binary (../lib/rewire/plugins). Never the current
-/// folder. World-writable files or folders are refused.
+/// folder.
 std::vector<std::string> plugin_search_path(const std::vector<std::string>& extra);
+
+/// What the plugins say of themselves, asked in child processes: whatever one of them does, the rest goes on.
+/// A warning names each that cannot be loaded, and why.
 std::vector<PluginInfo> list_plugins(const std::vector<std::string>& extra);
+/// The same of one. UserError if it cannot be loaded.
+PluginInfo inspect_plugin(const std::string& name, const std::vector<std::string>& extra);
+
+/// Who names a plugin. By a path, it is somebody's code: the user's word for it is consent, and is remembered
+/// (trust_list.h); that of a recipe, sweep or run is none, unless they have given it before.
+enum class NamedBy : std::uint8_t { user, file };
 
 /// Loads (once a process), judges the handshake, parses and validates the values. UserError with what and how
 /// to mend it.
-PluginHandle load_plugin(const PluginSpec& spec, const std::vector<std::string>& extra);
+PluginHandle load_plugin(const PluginSpec& spec, const std::vector<std::string>& extra,
+                         NamedBy named_by = NamedBy::user);
 const PluginInfo& plugin_info(const Plugin& plugin);
 /// The values in force, all of them, as the resolved recipe records them.
 std::vector<std::pair<std::string, std::string>> plugin_values(const Plugin& plugin);

@@ -1,8 +1,5 @@
 #include "runtime/train/checkpoint.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <filesystem>
 #include <limits>
 #include <map>
@@ -246,13 +243,6 @@ void take_tensors(SafetensorsFile content, const std::string& file, const ir::Mo
     user_error("{}: the run as it is asked for has no '{}' {}: {}", file, name, to_string(tensor.type()),
                cause);
   }
-}
-
-void sync_folder(const std::string& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;
-  ::fsync(descriptor);
-  ::close(descriptor);
 }
 
 /// A folder under a name that no reader takes for a checkpoint, until it is published under its own.

@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "ir/error.h"
+#include "runtime/io/files.h"
 
 namespace rewire::runtime {
 namespace {
@@ -31,6 +33,8 @@ MetricsLog::MetricsLog(const std::string& path, std::int64_t bytes) : path_(path
     user_error("{} has {} bytes, fewer than the {} that the checkpoint counts: it was cut short", path,
                status.st_size, bytes);
   }
+  // A checkpoint that counts its bytes is worth nothing where a loss of power takes the file's name away.
+  if (status.st_size == 0) sync_folder(std::filesystem::path(path).parent_path().string());
   if (::ftruncate(descriptor_, bytes) != 0 || ::lseek(descriptor_, bytes, SEEK_SET) < 0) fail(path);
 }
 

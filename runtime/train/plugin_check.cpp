@@ -16,6 +16,7 @@
 #include "runtime/device/process.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/plugin/filters.h"
+#include "runtime/plugin/isolated.h"
 #include "runtime/plugin/schema.h"
 #include "runtime/train/check_point.h"
 #include "runtime/train/engine_check.h"
@@ -67,17 +68,17 @@ std::string first_other_line(std::string_view a, std::string_view b) {
 class Checker {
  public:
   Checker(const PluginSpec& spec, const std::vector<std::string>& plugin_path,
-          const std::vector<CheckNetwork>& networks, const std::function<void(const PluginCheckRow&)>& report)
-      : spec_(spec), plugin_path_(plugin_path), networks_(networks), report_(report) {
+          const std::vector<CheckNetwork>& networks, const Send& send)
+      : spec_(spec), plugin_path_(plugin_path), networks_(networks), send_(send) {
     plugins_ = {load_plugin(spec, plugin_path)};
   }
 
-  PluginCheck check() {
+  void check() {
     row("schema", "", [&] { return check_schema(); });
     for (const CheckNetwork& network : networks_) {
       row("rewrite", network.name, [&] { return check_rewrite(network); });
     }
-    if (rewritten_.empty()) return std::move(check_);
+    if (rewritten_.empty()) return;
     row("values", "", [&] { return check_values(); });
     row("same_text", "", [&] { return check_same_text(); });
     row("initialise", "", [&] { return check_initialise(); });
@@ -87,13 +88,13 @@ class Checker {
       row("compiled", network.name, [&] { return check_compiled(network); });
       row("same_bits", network.name, [&] { return check_same_bits(network); });
     }
-    return std::move(check_);
   }
 
  private:
   template <class Body>
   void row(std::string name, const std::string& network, Body body) {
     PluginCheckRow row{std::move(name), network, Verdict::passed, ""};
+    send_({row.check, row.network});
     try {
       row.detail = body();
     } catch (const PluginRefusal& refusal) {
@@ -104,8 +105,7 @@ class Checker {
       row.verdict = Verdict::failed;
       row.detail = error.what();
     }
-    report_(row);
-    check_.rows.push_back(std::move(row));
+    send_({row.check, row.network, std::to_string(static_cast<int>(row.verdict)), row.detail});
   }
 
   ir::Module rewrite(const ir::Module& original, const std::vector<PluginHandle>& plugins) const {
@@ -200,12 +200,17 @@ class Checker {
   /// The heap after `calls` more calls. They run on a thread of their own, whose end empties its cache of
   /// freed memory: what is left is what is held.
   std::optional<std::int64_t> heap_after(int calls) const {
-    std::async(std::launch::async, [&] {
+    const auto call_all = [&] {
       for (int call = 0; call < calls; ++call) {
         for (const CheckNetwork& network : rewritten_)
           fresh_weights(rewrite(original(network.name), plugins_), plugins_, kSeed);
       }
-    }).get();
+    };
+    try {
+      std::async(std::launch::async, call_all).get();
+    } catch (const std::system_error& error) {
+      user_error("cannot start a thread to look for a leak: {}", error.code().message());
+    }
     return heap_bytes();
   }
 
@@ -298,11 +303,13 @@ class Checker {
   const PluginSpec& spec_;
   const std::vector<std::string>& plugin_path_;
   const std::vector<CheckNetwork>& networks_;
-  const std::function<void(const PluginCheckRow&)>& report_;
+  const Send& send_;  // a row's check and network as it begins, and all of it as it ends
   std::vector<PluginHandle> plugins_;
   std::vector<CheckNetwork> rewritten_;  // those that the plugin takes
-  PluginCheck check_;
 };
+
+/// Minutes for one row, where a sound plugin takes seconds; memory for what is compiled.
+constexpr IsolationLimits kLimits = {std::chrono::minutes(5), 3600, std::int64_t{16} << 30, true};
 
 }  // namespace
 
@@ -313,7 +320,27 @@ bool PluginCheck::passed() const {
 PluginCheck check_plugin(const PluginSpec& spec, const std::vector<std::string>& plugin_path,
                          const std::vector<CheckNetwork>& networks,
                          const std::function<void(const PluginCheckRow&)>& report) {
-  return Checker(spec, plugin_path, networks, report).check();
+  PluginCheck check;
+  std::optional<PluginCheckRow> begun;
+  const auto end_row = [&](PluginCheckRow row) {
+    begun.reset();
+    report(row);
+    check.rows.push_back(std::move(row));
+  };
+  const std::optional<std::string> fault = run_isolated(
+      kLimits, [&](const Send& send) { Checker(spec, plugin_path, networks, send).check(); },
+      [&](const Fields& fields) {
+        constexpr std::string_view kVerdicts = "012";
+        if (fields.size() == 2) begun = {fields[0], fields[1], Verdict::failed, ""};
+        if (fields.size() != 4 || fields[2].size() != 1) return;
+        const std::size_t verdict = std::min(kVerdicts.find(fields[2]), kVerdicts.size() - 1);
+        end_row({fields[0], fields[1], static_cast<Verdict>(verdict), fields[3]});
+      });
+  if (!fault) return check;
+  if (!begun) user_error("plugin '{}': {}", spec.name, *fault);
+  begun->detail = *fault;
+  end_row(*begun);
+  return check;
 }
 
 }  // namespace rewire::runtime

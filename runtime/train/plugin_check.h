@@ -33,8 +33,9 @@ struct PluginCheck {
   bool passed() const;
 };
 
-/// UserError if the plugin cannot be loaded with the values of `spec`; all else is a row, handed to `report`
-/// as soon as it is known.
+/// Checks the plugin in a child process: what crashes there, ends the process or never comes back is a row
+/// that failed, and the last. UserError if the plugin cannot be loaded with the values of `spec`; all else is
+/// a row, handed to `report` as soon as it is known. What the plugin prints goes to stderr.
 PluginCheck check_plugin(const PluginSpec& spec, const std::vector<std::string>& plugin_path,
                          const std::vector<CheckNetwork>& networks,
                          const std::function<void(const PluginCheckRow&)>& report);

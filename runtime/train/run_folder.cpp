@@ -138,19 +138,29 @@ std::string RunFolder::checkpoint_name(std::int64_t epoch, std::int64_t step) {
 
 RunFolder RunFolder::create(const std::string& path) {
   check_out(path);
-  std::error_code error;
-  const bool made = fs::create_directories(path, error);
-  if (error) user_error("cannot make the folder {}: {}: choose another --out", path, error.message());
+  bool made = false;
+  try {
+    made = make_folder(path);
+  } catch (const UserError& refusal) {
+    user_error("{}: choose another --out", refusal.what());
+  }
   return begin(path, made);
 }
 
 RunFolder RunFolder::create_numbered(const std::string& wanted) {
-  std::error_code ignored;
-  fs::create_directories(fs::path(wanted).parent_path(), ignored);
+  const std::string above = fs::path(wanted).parent_path().string();
+  try {
+    make_folder(above);
+  } catch (const UserError&) {
+    return create(wanted);  // says why it cannot
+  }
   for (int number = 1;; ++number) {
     const std::string path = number == 1 ? wanted : fmt::format("{}-{}", wanted, number);
     std::error_code error;
-    if (fs::create_directory(path, error)) return begin(path, true);
+    if (fs::create_directory(path, error)) {
+      sync_folder(above);
+      return begin(path, true);
+    }
     if (error && !fs::exists(fs::symlink_status(path, error))) return create(path);  // says why it cannot
   }
 }

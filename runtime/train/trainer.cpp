@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <new>
 #include <string_view>
 #include <utility>
 
@@ -42,6 +43,13 @@ void compile(const RunPlan& plan, std::int64_t first, Engine& engine, TrainObser
     observer.compiling(program);
     engine.prepare(program);
   };
+  const auto prepare_evaluation = [&](const std::string& program) {
+    try {
+      prepare(program);
+    } catch (const std::bad_alloc&) {
+      throw OutOfMemory("out of memory: try a smaller batch of the evaluation (--set eval.batch=N)");
+    }
+  };
   for (std::size_t i = 0; i < phases.size(); ++i) {
     const bool is_last = i + 1 == phases.size();
     const std::int64_t begin = std::max(first, phases[i].first_epoch);
@@ -49,7 +57,8 @@ void compile(const RunPlan& plan, std::int64_t first, Engine& engine, TrainObser
     for (const char* kind : {"step", "accumulate", "apply"}) {
       if (begin < end) prepare(phases[i].program(kind));
     }
-    if (is_last || (begin < end && plan.evaluates_within(begin, end))) prepare(phases[i].program("eval"));
+    if (is_last || (begin < end && plan.evaluates_within(begin, end)))
+      prepare_evaluation(phases[i].program("eval"));
   }
 }
 

@@ -220,6 +220,7 @@ TEST_CASE("A file that is no plugin, one of another ABI, one that throws and wro
 
 TEST_CASE("A plugin's fault is the same one line whatever the command, and nothing is written") {
   const Workplace work;
+  const TemporaryFolder data;  // where the user's own files are: what they have agreed to run is remembered
   const std::string one =
       work.file("one.npy");  // an image: the batch that init and train judge a network with
   runtime::write_npy(one, floats({1, 1, 28, 28}));
@@ -229,7 +230,7 @@ TEST_CASE("A plugin's fault is the same one line whatever the command, and nothi
     // Where no plugins of the user stand in the way.
     const auto refusal_of = [&](const Words& command) {
       check_refusal(RunningCommand(command + kModel + Words{"--quiet", "--plugin", plugin} + more,
-                                   {"XDG_DATA_HOME=" + work.file("none"), "REWIRE_PLUGIN_PATH="})
+                                   {"XDG_DATA_HOME=" + data.path().string(), "REWIRE_PLUGIN_PATH="})
                         .wait(),
                     message);
     };
@@ -258,7 +259,7 @@ TEST_CASE("A plugin's fault is the same one line whatever the command, and nothi
   const std::string folder = REWIRE_FIXTURES;
   refused("gian",
           "there is no plugin 'gian' (did you mean 'gain'?); looked for gian.so in " + folder + ", " +
-              work.file("none") + "/rewire/plugins, " + REWIRE_PLUGIN_FOLDER,
+              data.file("rewire/plugins") + ", " + REWIRE_PLUGIN_FOLDER,
           {"--plugin-path", folder});
   if (std::filesystem::exists(REWIRE_PLUGIN_FOLDER "/augment.so")) {
     refused("augment:blocks=3",

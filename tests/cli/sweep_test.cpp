@@ -28,7 +28,7 @@ std::string gain(const std::string& values) {
 }
 
 Outcome sweep(const std::string& file, const std::string& out, const Words& more = {}) {
-  return rewire_command(Words{"sweep", file, "--out", out, "--quiet"} + more);
+  return rewire_command(Words{"sweep", file, "--out", out, "--trust", "--quiet"} + more);
 }
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
@@ -178,7 +178,7 @@ TEST_CASE("A run of a plugin that was rebuilt since is kept aside and trained ag
   const std::string weights = read_text(run + "/weights.safetensors");
   // The same code in other bytes: what stands behind an ELF file's sections is not loaded.
   write_text(library, read_text(library) + "rebuilt");
-  const Outcome again = rewire_command({"sweep", file, "--out", out});
+  const Outcome again = rewire_command({"sweep", file, "--out", out, "--trust"});
   CHECK(again.code == 0);
   CHECK_THAT(again.err,
              REWIRE_CATCH_CONTAINS("mine-factor=0.5-s0 was made with another build of gain 1.2.3 (") &&
@@ -188,7 +188,8 @@ TEST_CASE("A run of a plugin that was rebuilt since is kept aside and trained ag
   CHECK(fs::exists(out + "/records/mine-factor=0.5-s1.stale-1.json"));
   CHECK(fs::last_write_time(other + "/weights.safetensors") == written);
   // From then on it is known.
-  CHECK(rewire_command({"sweep", file, "--out", out}).err.find("another build") == std::string::npos);
+  CHECK(rewire_command({"sweep", file, "--out", out, "--trust"}).err.find("another build") ==
+        std::string::npos);
   CHECK_FALSE(fs::exists(run + ".stale-2"));
 }
 

@@ -49,7 +49,7 @@ void add_kernels(std::vector<Case>& cases) {
   }();
   const std::string file = "cache/rewire/" + name;
   const std::size_t size = good().bytes("run_cache/rewire/" + name).size();
-  constexpr std::size_t kHeader = 16 + 24 + 32;  // magic, three sizes, the checksum
+  constexpr std::size_t kHeader = 16 + 24 + 32;  // magic, the checksum, three sizes
   add_odd_files(table, file, Origin::folder, same_numbers());
   add_lost_links(table, file, same_numbers());
   add_flips(table, file, 0, kHeader, kHeader, same_numbers());
@@ -57,7 +57,7 @@ void add_kernels(std::vector<Case>& cases) {
   add_cuts(table, file, size, 16, same_numbers());
   for (const std::uint64_t value : {std::uint64_t{0}, std::uint64_t{1}, ~std::uint64_t{0},
                                     std::uint64_t{1} << 63, std::uint64_t{1} << 40}) {
-    for (const std::size_t at : {16, 24, 32}) {
+    for (const std::size_t at : {48, 56, 64}) {
       table.row("the number at byte " + std::to_string(at) + " is " + std::to_string(value),
                 {[=](const std::string& folder) {
                   std::string bytes = read_bytes(folder + "/" + file);

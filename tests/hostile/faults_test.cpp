@@ -145,7 +145,7 @@ class Run {
   /// more where it begins.
   static std::vector<long> points(long calls, const Fault& fault) {
     const bool memory = std::string_view(fault.call) == "malloc";
-    const long most = memory ? (takes_all() ? 400 : 8) : (takes_all() ? calls : 4);
+    const long most = memory ? (takes_all() ? 400 : 4) : (takes_all() ? calls : 3);
     std::vector<long> points;
     for (long i = 0; i < std::min(most, calls); ++i) {
       const double part = calls <= most ? 0 : static_cast<double>(i) / static_cast<double>(most);

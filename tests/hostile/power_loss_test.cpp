@@ -103,7 +103,7 @@ class Run {
   }
 
   static void sample(std::vector<State>& states) {
-    constexpr std::size_t kSample = 160;
+    constexpr std::size_t kSample = 120;
     std::vector<State> sample;
     const std::size_t every = std::max<std::size_t>(states.size() / kSample, 1);
     for (std::size_t i = 0; i < states.size(); ++i) {

@@ -138,26 +138,6 @@ TEST_CASE("A schema that contradicts itself is refused") {
   CHECK_THAT(load_error("missing_schema"), REWIRE_CATCH_CONTAINS("its schema of 1 parameters is missing"));
 }
 
-TEST_CASE("A file or a folder that everybody may write is refused") {
-  const TemporaryFolder folder;
-  const std::string path = copy_to(folder, "gain", "open.so");
-  fs::permissions(path, fs::perms(0666));
-  CHECK_THAT(path_error(path), REWIRE_CATCH_CONTAINS("is writable by everybody"));
-  fs::permissions(path, fs::perms(0644));
-  fs::permissions(folder.path(), fs::perms(0777));
-  CHECK_THAT(path_error(path), REWIRE_CATCH_CONTAINS("chmod o-w '" + folder.path().string() + "'"));
-  fs::permissions(folder.path(), fs::perms(0755));
-  CHECK(runtime::plugin_info(*runtime::load_plugin({path, {}}, {})).name == "gain");
-}
-
-TEST_CASE("A symbolic link is judged by what it leads to") {
-  const TemporaryFolder shut, open;
-  const std::string path = copy_to(open, "gain", "real.so");
-  fs::permissions(open.path(), fs::perms(0777));
-  fs::create_symlink(path, shut.path() / "link.so");
-  CHECK_THAT(path_error(shut.file("link.so")), REWIRE_CATCH_CONTAINS("is writable by everybody"));
-}
-
 TEST_CASE("A name is looked for in the given folders, then the environment's, first match wins") {
   const TemporaryFolder first, second, data;
   copy_to(first, "gain", "one.so");

@@ -1,0 +1,61 @@
+#include "cli/memory.h"
+
+#include <malloc.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <new>
+
+#include "codegen/library_call.h"
+
+namespace rewire::cli {
+namespace {
+
+constexpr std::string_view kLead = "out of memory: try ";
+
+/// Nothing is allocated where it is read.
+std::array<char, 256> line = {"out of memory"};
+std::atomic_flag ended;
+
+void write_words(std::string_view words) {
+  static_cast<void>(!::write(STDERR_FILENO, words.data(), words.size()));
+}
+
+void on_exhausted() {
+  if (!codegen::LibraryCall::under_way()) throw std::bad_alloc();
+  while (ended.test_and_set()) ::pause();  // another thread is about to end the process
+  write_words("rewire: ");
+  if (const char* less = codegen::LibraryCall::less()) {
+    write_words(kLead);
+    write_words(less);
+  } else {
+    write_words(line.data());
+  }
+  write_words("\n");
+  ::_exit(2);
+}
+
+}  // namespace
+
+void share_one_heap_if_limited() {
+  for (const auto kind : {RLIMIT_AS, RLIMIT_DATA}) {
+    rlimit limit{};
+    if (::getrlimit(kind, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) ::mallopt(M_ARENA_MAX, 1);
+  }
+}
+
+void answer_exhausted_memory(std::string_view less) {
+  line = {};
+  std::ranges::copy(kLead, line.begin());
+  std::ranges::copy(less.substr(0, line.size() - kLead.size() - 1), line.begin() + kLead.size());
+  std::set_new_handler(on_exhausted);
+}
+
+const char* exhausted_memory() {
+  return line.data();
+}
+
+}  // namespace rewire::cli

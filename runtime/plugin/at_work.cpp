@@ -1,0 +1,32 @@
+#include "runtime/plugin/at_work.h"
+
+#include <atomic>
+#include <utility>
+
+namespace rewire::runtime {
+namespace {
+
+/// Of the process, not the thread: whichever thread a plugin ends it from, this is the one.
+std::atomic<const char*> current{nullptr};
+std::atomic<bool> seen{false};
+
+}  // namespace
+
+PluginAtWork::PluginAtWork(std::string name)
+    : name_(std::move(name)), before_(current.exchange(name_.c_str())) {
+  seen = true;
+}
+
+PluginAtWork::~PluginAtWork() {
+  current = before_;
+}
+
+const char* PluginAtWork::name() {
+  return current;
+}
+
+bool PluginAtWork::any() {
+  return seen;
+}
+
+}  // namespace rewire::runtime
