@@ -24,8 +24,9 @@ namespace fs = std::filesystem;
 using codegen::Descriptor;
 using codegen::ReplacingFile;
 
-/// A device may have no end.
-constexpr std::size_t kMostOfPipe = std::size_t{1} << 31;
+/// A pipe has as much as who writes to it sends; a device such as /dev/zero has no end, and nothing that is
+/// read here.
+constexpr std::size_t kMostOfPipe = std::size_t{1} << 31, kMostOfDevice = std::size_t{1} << 24;
 
 std::string reason(int error) {
   return std::generic_category().message(error);
@@ -73,7 +74,8 @@ std::vector<std::byte> read_file(const std::string& path, std::size_t most, File
   if (::fstat(file.get(), &status) != 0) fail();
   if (kind == FileKind::regular && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
     user_error("cannot read {}: it is a pipe or a device, not a file", path);
-  if (!S_ISREG(status.st_mode)) most = std::min(most, kMostOfPipe);
+  if (!S_ISREG(status.st_mode))
+    most = std::min(most, S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode) ? kMostOfDevice : kMostOfPipe);
   const auto too_large = [&] { user_error("cannot read {}: it is larger than {} bytes", path, most); };
   if (static_cast<std::size_t>(status.st_size) > most) too_large();
   // st_size is a hint only: pipes and /proc say 0, and one more byte shows the end without growing.

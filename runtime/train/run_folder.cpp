@@ -207,7 +207,7 @@ RunFolder RunFolder::open(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error))
     user_error("{} is no folder; a run is the folder that `rewire train` made", path);
-  if (!fs::exists(fs::path(path) / "recipe.toml", error)) {
+  if (!fs::is_regular_file(fs::path(path) / "recipe.toml", error)) {
     user_error("{} has no recipe.toml: it is no run of `rewire train`", path);
   }
   return RunFolder(path);
@@ -280,6 +280,9 @@ std::vector<std::string> RunFolder::checkpoints() const {
   for (const fs::directory_entry& item : fs::directory_iterator(file("checkpoints"), error)) {
     if (std::optional<Entry> entry = parse_entry(item.path())) entries.push_back(std::move(*entry));
   }
+  // What cannot be read is not empty: a run that took it for that would begin anew.
+  if (error && error != std::errc::no_such_file_or_directory)
+    user_error("cannot read {}: {}", file("checkpoints"), error.message());
   std::ranges::sort(entries, {}, [](const Entry& entry) { return std::pair(entry.epoch, entry.step); });
   std::vector<std::string> paths;
   for (const Entry& entry : entries) paths.push_back(entry.path.string());

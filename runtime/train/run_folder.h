@@ -50,6 +50,7 @@ class RunFolder {
   void discard_unused() noexcept;
 
   /// The checkpoints, oldest first; paths that can be opened. Whatever else stands beside them is left alone.
+  /// UserError where they cannot be read.
   std::vector<std::string> checkpoints() const;
   /// Removes all but the last `keep`.
   void prune_checkpoints(std::int64_t keep) const;
