@@ -32,19 +32,35 @@ std::string reason(int error) {
   return std::generic_category().message(error);
 }
 
-/// The file behind `path`: the end of a chain of links, whether anything stands there yet or not.
-std::string follow_links(const std::string& path) {
-  constexpr int kMostLinks = 40;  // as the system's own limit
-  fs::path end = path;
-  std::error_code error;
-  for (int i = 0; i < kMostLinks && fs::is_symlink(fs::symlink_status(end, error)); ++i)
-    end = end.parent_path() / fs::read_symlink(end, error);
-  return end.string();
-}
-
 std::string parent_folder(const std::string& path) {
   const std::string parent = fs::path(path).parent_path().string();
   return parent.empty() ? "." : parent;
+}
+
+/// A link that somebody else has laid into a folder where anybody may, such as /tmp: Linux does not follow it
+/// either (fs.protected_symlinks).
+bool is_laid_by_others(const std::string& link, const struct stat& status) {
+  struct stat folder{};
+  if (status.st_uid == ::geteuid() || ::stat(parent_folder(link).c_str(), &folder) != 0) return false;
+  const mode_t shared = S_ISVTX | S_IWOTH;
+  return (folder.st_mode & shared) == shared && folder.st_uid != status.st_uid;
+}
+
+/// The file behind `path`: the end of a chain of links, or `path` itself where nothing stands yet.
+std::string follow_links(const std::string& path) {
+  constexpr int kMostLinks = 40;
+  std::string file = path;
+  for (int links = 0; links < kMostLinks; ++links) {
+    struct stat status{};
+    if (::lstat(file.c_str(), &status) != 0 || !S_ISLNK(status.st_mode)) return file;
+    if (is_laid_by_others(file, status))
+      user_error("cannot write {}: {} is a link that user {} has laid there", path, file, status.st_uid);
+    std::error_code error;
+    const fs::path target = fs::read_symlink(file, error);
+    if (error) return file;
+    file = (fs::path(file).parent_path() / target).string();
+  }
+  user_error("cannot write {}: {}", path, reason(ELOOP));
 }
 
 }  // namespace
