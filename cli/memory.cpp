@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <exception>
 #include <new>
 
 #include "codegen/library_call.h"
@@ -24,8 +25,7 @@ void write_words(std::string_view words) {
   static_cast<void>(!::write(STDERR_FILENO, words.data(), words.size()));
 }
 
-void on_exhausted() {
-  if (!codegen::LibraryCall::under_way()) throw std::bad_alloc();
+[[noreturn]] void end_in_one_line() {
   while (ended.test_and_set()) ::pause();  // another thread is about to end the process
   write_words("rewire: ");
   if (const char* less = codegen::LibraryCall::less()) {
@@ -36,6 +36,27 @@ void on_exhausted() {
   }
   write_words("\n");
   ::_exit(2);
+}
+
+void on_exhausted() {
+  if (!codegen::LibraryCall::under_way()) throw std::bad_alloc();
+  end_in_one_line();
+}
+
+std::terminate_handler terminate_otherwise = nullptr;
+
+/// What must not throw has met it: a destructor that ends a library's session.
+void on_terminate() {
+  if (const std::exception_ptr thrown = std::current_exception()) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::bad_alloc&) {
+      end_in_one_line();
+    } catch (...) {
+      // Told by the handler that was there before.
+    }
+  }
+  terminate_otherwise();
 }
 
 }  // namespace
@@ -52,6 +73,7 @@ void answer_exhausted_memory(std::string_view less) {
   std::ranges::copy(kLead, line.begin());
   std::ranges::copy(less.substr(0, line.size() - kLead.size() - 1), line.begin() + kLead.size());
   std::set_new_handler(on_exhausted);
+  if (terminate_otherwise == nullptr) terminate_otherwise = std::set_terminate(on_terminate);
 }
 
 const char* exhausted_memory() {
