@@ -78,8 +78,8 @@ class Walk {
   }
 
   [[noreturn]] void refuse_shared() const {
-    user_error("'{}' is everybody's to put files into, so {} cannot be trusted: use a folder of yours", place(),
-               what_);
+    user_error("'{}' is everybody's to put files into, so {} cannot be trusted: use a folder of yours",
+               place(), what_);
   }
 
   std::string place() const { return place_.empty() ? "/" : place_; }
