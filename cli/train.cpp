@@ -107,10 +107,14 @@ runtime::TrainResult train(const Request& request, Progress& progress) {
   }
   const std::string engine = engine_of(request.engine, recorded);
   const Network network = resolve(asked);
-  const runtime::TrainRequest job{
-      network.recipe, network_source(network),         network.from_file ? ir::print(*network.from_file) : "",
-      engine,         choice_options(request.choices), runtime::read_kernel_overrides(request.overrides),
-      stop_signal};
+  const runtime::TrainRequest job{network.recipe,
+                                  network_source(network),
+                                  network.from_file ? ir::print(*network.from_file) : "",
+                                  engine,
+                                  choice_options(request.choices),
+                                  runtime::read_kernel_overrides(request.overrides),
+                                  request.network.trust,
+                                  stop_signal};
   listen_for_stop();
   if (!request.resume.empty()) return runtime::resume_training(job, request.resume, progress);
   if (!request.out.empty()) return runtime::train(job, request.out, runtime::OutFolder::exact, progress);

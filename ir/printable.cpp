@@ -84,6 +84,7 @@ void write_code(std::string& result, const TextCharacter& character) {
 
 TextCharacter first_character(std::string_view text) {
   const std::uint8_t lead = byte_at(text, 0);
+  if (lead >= 0x20 && lead < 0x7f) return {text.substr(0, 1), lead, true, true};  // nearly all there is
   const std::size_t length = length_of(lead);
   TextCharacter character{text.substr(0, 1), lead, false, false};
   if (length == 0 || length > text.size()) return character;

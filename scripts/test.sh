@@ -11,7 +11,8 @@
 #   scripts/test.sh release asan tsan  one after the other
 #
 # JOBS bounds the parallel compiles and tests (default: the machine's cores). REWIRE_REQUIRE_NVRTC=1 lets tests that need NVRTC fail
-# where it is missing; without it they are skipped.
+# where it is missing; without it they are skipped. HOSTILE_ALL=1 takes every fault, loss of power and kill of tests/hostile (an
+# hour) instead of a sample.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -46,8 +46,8 @@ std::optional<MadeChoice> ChoiceCache::load(const std::string& key) const {
   if (!std::filesystem::exists(file, ignored)) return std::nullopt;
   try {
     const codegen::TrustedFile trusted = codegen::open_trusted(file, O_PATH, "the choice in it");
-    const Json json = read_json(trusted.path);
-    const JsonView view(json, file);
+    const Json json = parse_json(read_file(trusted.path, kMostJsonBytes, FileKind::regular), "it");
+    const JsonView view(json, "it");
     view.only({"place", "choices"});
     const ChoiceRecord record = record_from_json(view.at("choices"));
     const MadeChoice* choice = record.find(key);
@@ -63,8 +63,13 @@ bool ChoiceCache::store(const MadeChoice& choice) const {
   ChoiceRecord record;
   record.add(choice);
   const Json json = {{"place", place_}, {"choices", to_json(record)}};
+  const std::string file = path(choice.key);
   try {
-    write_file_atomically(path(choice.key), json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    // A link or a pipe in its place is none of ours: it is replaced, not written to.
+    std::error_code ignored;
+    if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(file, ignored)))
+      std::filesystem::remove(file, ignored);
+    write_file_atomically(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
     return true;
   } catch (const UserError& error) {
     write_log(LogLevel::debug, error.what());

@@ -24,23 +24,43 @@ namespace fs = std::filesystem;
 using codegen::Descriptor;
 using codegen::ReplacingFile;
 
-/// A device may have no end.
-constexpr std::size_t kMostOfPipe = std::size_t{1} << 31;
+/// A pipe has as much as who writes to it sends; a device such as /dev/zero has no end, and nothing that is
+/// read here.
+constexpr std::size_t kMostOfPipe = std::size_t{1} << 31, kMostOfDevice = std::size_t{1} << 24;
 
 std::string reason(int error) {
   return std::generic_category().message(error);
 }
 
-/// The file behind `path`: the end of a chain of links, or `path` itself where nothing stands yet.
-std::string follow_links(const std::string& path) {
-  std::error_code error;
-  const fs::path resolved = fs::weakly_canonical(path, error);
-  return error || !fs::is_symlink(fs::symlink_status(path, error)) ? path : resolved.string();
-}
-
 std::string parent_folder(const std::string& path) {
   const std::string parent = fs::path(path).parent_path().string();
   return parent.empty() ? "." : parent;
+}
+
+/// A link that somebody else has laid into a folder where anybody may, such as /tmp: Linux does not follow it
+/// either (fs.protected_symlinks).
+bool is_laid_by_others(const std::string& link, const struct stat& status) {
+  struct stat folder{};
+  if (status.st_uid == ::geteuid() || ::stat(parent_folder(link).c_str(), &folder) != 0) return false;
+  const mode_t shared = S_ISVTX | S_IWOTH;
+  return (folder.st_mode & shared) == shared && folder.st_uid != status.st_uid;
+}
+
+/// The file behind `path`: the end of a chain of links, or `path` itself where nothing stands yet.
+std::string follow_links(const std::string& path) {
+  constexpr int kMostLinks = 40;
+  std::string file = path;
+  for (int links = 0; links < kMostLinks; ++links) {
+    struct stat status{};
+    if (::lstat(file.c_str(), &status) != 0 || !S_ISLNK(status.st_mode)) return file;
+    if (is_laid_by_others(file, status))
+      user_error("cannot write {}: {} is a link that user {} has laid there", path, file, status.st_uid);
+    std::error_code error;
+    const fs::path target = fs::read_symlink(file, error);
+    if (error) return file;
+    file = (fs::path(file).parent_path() / target).string();
+  }
+  user_error("cannot write {}: {}", path, reason(ELOOP));
 }
 
 }  // namespace
@@ -54,7 +74,8 @@ std::vector<std::byte> read_file(const std::string& path, std::size_t most, File
   if (::fstat(file.get(), &status) != 0) fail();
   if (kind == FileKind::regular && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
     user_error("cannot read {}: it is a pipe or a device, not a file", path);
-  if (!S_ISREG(status.st_mode)) most = std::min(most, kMostOfPipe);
+  if (!S_ISREG(status.st_mode))
+    most = std::min(most, S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode) ? kMostOfDevice : kMostOfPipe);
   const auto too_large = [&] { user_error("cannot read {}: it is larger than {} bytes", path, most); };
   if (static_cast<std::size_t>(status.st_size) > most) too_large();
   // st_size is a hint only: pipes and /proc say 0, and one more byte shows the end without growing.

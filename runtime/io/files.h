@@ -19,7 +19,7 @@ namespace rewire::runtime {
 /// `regular`: pipes and devices are refused, as in folders of ours, where nobody would wait for their end.
 enum class FileKind : std::uint8_t { any, regular };
 /// The whole file. UserError: "cannot read FILE: No such file or directory", and on a file of more than
-/// `most` bytes, of which no more than that are read; of a pipe or device never more than 2 GiB.
+/// `most` bytes, of which no more than that are read; of a pipe never more than 2 GiB, of a device 16 MiB.
 std::vector<std::byte> read_file(const std::string& path,
                                  std::size_t most = std::numeric_limits<std::size_t>::max(),
                                  FileKind kind = FileKind::any);

@@ -227,6 +227,11 @@ class Child {
   Clock::time_point deadline_;
 };
 
+[[noreturn]] void refuse_child(int error) {
+  user_error("no child process to run it in can be started: {}; see ulimit -u and -v",
+             std::generic_category().message(error));
+}
+
 }  // namespace
 
 IsolationLimits loading_limits() {
@@ -239,8 +244,7 @@ std::optional<std::string> run_isolated(const IsolationLimits& limits,
                                         const std::function<void(const Fields&)>& take) {
   std::array<int, 2> ends{};
   const pid_t parent = ::getpid();
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-    throw RuntimeFailure("cannot start a process: " + std::generic_category().message(errno));
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) refuse_child(errno);
   const pid_t child = ::fork();
   if (child == 0) {
     ::close(ends[0]);
@@ -250,7 +254,7 @@ std::optional<std::string> run_isolated(const IsolationLimits& limits,
   ::close(ends[1]);
   if (child < 0) {
     ::close(ends[0]);
-    throw RuntimeFailure("cannot start a process: " + std::generic_category().message(error));
+    refuse_child(error);
   }
   return Child(child, ends[0], limits).follow(take);
 }

@@ -26,7 +26,7 @@ using Send = std::function<void(const Fields&)>;
 
 /// Runs `work` in a copy of this process, and hands what it sends to `take`, here, as it comes. Nothing: it
 /// is done. Else how it ended, as in "it crashed (SIGSEGV)". What `work` throws is thrown here, with its
-/// message, as UserError, RuntimeFailure or InternalError. RuntimeFailure if there can be no child.
+/// message, as UserError, RuntimeFailure or InternalError. UserError also if there can be no child.
 std::optional<std::string> run_isolated(const IsolationLimits& limits,
                                         const std::function<void(const Send&)>& work,
                                         const std::function<void(const Fields&)>& take);

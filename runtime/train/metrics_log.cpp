@@ -24,10 +24,12 @@ using Json = nlohmann::ordered_json;
 }  // namespace
 
 MetricsLog::MetricsLog(const std::string& path, std::int64_t bytes) : path_(path), bytes_(bytes) {
-  descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  // A pipe would be waited for.
+  descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail(path);
   struct stat status{};
   if (::fstat(descriptor_, &status) != 0) fail(path);
+  if (!S_ISREG(status.st_mode)) user_error("{} is no file: a run's metrics stand in one", path);
   if (status.st_size < bytes) {
     ::close(descriptor_);
     user_error("{} has {} bytes, fewer than the {} that the checkpoint counts: it was cut short", path,

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -20,6 +21,8 @@
 #include "runtime/io/files.h"
 #include "runtime/io/json_view.h"
 #include "runtime/log.h"
+#include "runtime/plugin/sha256.h"
+#include "runtime/plugin/trust_list.h"
 
 namespace rewire::runtime {
 namespace {
@@ -84,6 +87,17 @@ std::string kernel_file(const std::string& kernel) {
   return fmt::format("kernels/{}.cu", kernel);
 }
 
+std::string sha256_of(const KernelOverride& kernel) {
+  return sha256_hex(std::as_bytes(std::span(kernel.text.data(), kernel.text.size())));
+}
+
+/// A kernel's name is that of a function: it leads to no other folder.
+bool is_kernel_name(std::string_view name) {
+  return !name.empty() && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  });
+}
+
 nlohmann::ordered_json current_choices(const std::string& engine,
                                        const std::vector<KernelOverride>& kernels) {
   nlohmann::ordered_json choices;
@@ -106,7 +120,10 @@ void check_facts(const JsonView& facts) {
   for (const char* key : {"environment", "kernels"}) {
     const auto texts = facts.find(key);
     if (!texts) continue;
-    for (const auto& [name, text] : texts->members()) text.text();
+    for (const auto& [name, text] : texts->members()) {
+      text.text();
+      if (key == std::string_view("kernels") && !is_kernel_name(name)) text.refuse("is no name of a kernel");
+    }
   }
 }
 
@@ -190,7 +207,7 @@ RunFolder RunFolder::open(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error))
     user_error("{} is no folder; a run is the folder that `rewire train` made", path);
-  if (!fs::exists(fs::path(path) / "recipe.toml", error)) {
+  if (!fs::is_regular_file(fs::path(path) / "recipe.toml", error)) {
     user_error("{} has no recipe.toml: it is no run of `rewire train`", path);
   }
   return RunFolder(path);
@@ -263,6 +280,9 @@ std::vector<std::string> RunFolder::checkpoints() const {
   for (const fs::directory_entry& item : fs::directory_iterator(file("checkpoints"), error)) {
     if (std::optional<Entry> entry = parse_entry(item.path())) entries.push_back(std::move(*entry));
   }
+  // What cannot be read is not empty: a run that took it for that would begin anew.
+  if (error && error != std::errc::no_such_file_or_directory)
+    user_error("cannot read {}: {}", file("checkpoints"), error.message());
   std::ranges::sort(entries, {}, [](const Entry& entry) { return std::pair(entry.epoch, entry.step); });
   std::vector<std::string> paths;
   for (const Entry& entry : entries) paths.push_back(entry.path.string());
@@ -291,8 +311,23 @@ ChoiceRecord recorded_choices(const RunFolder& folder) {
 
 void keep_kernels(const RunFolder& folder, const std::vector<KernelOverride>& kernels) {
   if (!kernels.empty()) make_folder(folder.file("kernels"));
-  for (const KernelOverride& kernel : kernels)
-    write_file_atomically(folder.file(kernel_file(kernel.kernel)), kernel.text);
+  for (const KernelOverride& kernel : kernels) {
+    const std::string file = folder.file(kernel_file(kernel.kernel));
+    write_file_atomically(file, kernel.text);
+    remember_trusted(sha256_of(kernel), file);
+  }
+}
+
+void require_agreed(const RunFolder& folder, const std::vector<KernelOverride>& kernels, bool trust) {
+  for (const KernelOverride& kernel : kernels) {
+    const std::string file = folder.file(kernel_file(kernel.kernel)), sha256 = sha256_of(kernel);
+    if (trust) remember_trusted(sha256, file);
+    if (trust || is_trusted(sha256)) continue;
+    user_error(
+        "{} stands in place of a kernel, and you have not agreed to run it (SHA-256 {}): add --trust if you "
+        "know whose code it is",
+        file, sha256);
+  }
 }
 
 std::vector<KernelOverride> recorded_kernels(const RunFolder& folder) {

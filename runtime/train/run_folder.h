@@ -50,6 +50,7 @@ class RunFolder {
   void discard_unused() noexcept;
 
   /// The checkpoints, oldest first; paths that can be opened. Whatever else stands beside them is left alone.
+  /// UserError where they cannot be read.
   std::vector<std::string> checkpoints() const;
   /// Removes all but the last `keep`.
   void prune_checkpoints(std::int64_t keep) const;
@@ -70,10 +71,13 @@ class RunFolder {
 /// the step from which on it holds, and warned of. Choices that it lacks are added.
 void record_choices(const RunFolder& folder, const std::string& engine, const ChoiceRecord& choices,
                     const std::vector<KernelOverride>& kernels, std::int64_t step);
-/// Writes the texts of kernels that are not the emitted ones; record_choices() names them.
+/// Writes the texts of kernels that are not the emitted ones; record_choices() names them. Whoever gave them
+/// has agreed to run them: they are remembered (runtime/plugin/trust_list.h).
 void keep_kernels(const RunFolder& folder, const std::vector<KernelOverride>& kernels);
 /// Those that the run began with. UserError if a file has gone or is another one since.
 std::vector<KernelOverride> recorded_kernels(const RunFolder& folder);
+/// They are code: UserError where the user has not agreed to run one, before or by `trust` now.
+void require_agreed(const RunFolder& folder, const std::vector<KernelOverride>& kernels, bool trust);
 /// Those that the run made; none if there is no such file. UserError on a list of them that cannot be read.
 ChoiceRecord recorded_choices(const RunFolder& folder);
 /// The engine that the run began with; "" if it is not recorded.

@@ -164,6 +164,7 @@ TrainResult resume_training(const TrainRequest& request, const std::string& path
   // On another engine the run goes on without them, and the record says that.
   std::vector<KernelOverride> kernels;
   if (request.engine == kCudaEngine) kernels = recorded_kernels(folder);
+  require_agreed(folder, kernels, request.trust);
   std::unique_ptr<Engine> engine = engine_for(request, plan, choices, kernels);
   compile(plan, at.epoch, *engine, observer);
   request.stop_signal();  // from here on one is noted

@@ -23,6 +23,7 @@ struct TrainRequest {
   std::string engine;                   // of engine_names()
   ChoiceOptions choices;                // a resumed run has its own, and takes those
   std::vector<KernelOverride> kernels;  // likewise
+  bool trust = false;                   // those that a resumed run brings are run
   /// Asked first when all is compiled and before anything is written, then before every step and after every
   /// batch of an evaluation: the number of a signal that asks the run to save and stop, 0 to go on.
   std::function<int()> stop_signal = [] { return 0; };

@@ -96,8 +96,10 @@ TEST_CASE("Where memory is too little, each command names what takes less") {
     std::string err;
   };
   const std::vector<Case> cases = {
-      {{"eval", run, "--set", "eval.batch=4000"}, "try a smaller batch (--set eval.batch=N)"},
-      {Words{"train"} + kSmall + Words{"--out", folder.file("other"), "--set", "eval.batch=4000"},
+      {{"eval", run, "--set", "eval.batch=4000", "--set", "data.count=4000"},
+       "try a smaller batch (--set eval.batch=N)"},
+      {Words{"train"} + kSmall +
+           Words{"--out", folder.file("other"), "--set", "eval.batch=4000", "--set", "data.count=4000"},
        "try a smaller batch of the evaluation (--set eval.batch=N)"},
       {Words{"train"} + kSmall +
            Words{"--out", folder.file("other"), "--set", "train.batch=4000", "--set", "data.count=4000"},

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "runtime/plugin/trust_list.h"
 #include "tests/cli/fixture.h"
 #include "tests/fake_cuda/use.h"
 #include "tests/support/catch.h"
@@ -157,6 +158,15 @@ TEST_CASE("a run keeps the kernels it was given, and goes on with them") {
   const Words resume = {"train", "--resume", run, "--quiet"};
   CHECK(on_fake(resume + given).err ==
         "rewire: train: --resume has the kernels that " + run + " began with: drop --override-kernel\n");
+  // Whoever has not given the kernel, but got the folder from somebody, is asked first.
+  const std::string list = runtime::trust_list_path(), agreed = read_text(list);
+  write_text(list, "");
+  const Outcome foreign = on_fake(resume);
+  CHECK(foreign.code == 2);
+  CHECK_THAT(foreign.err, REWIRE_CATCH_CONTAINS(run + "/kernels/" + kernel.name +
+                                                ".cu stands in place of a kernel, and you "
+                                                "have not agreed to run it (SHA-256 "));
+  write_text(list, agreed);
   const Outcome resumed = on_fake(resume);
   CHECK(resumed.err.empty());
   REQUIRE(resumed.code == 0);

@@ -194,7 +194,6 @@ class Run {
 }  // namespace rewire::test
 
 int main(int argc, char** argv) {
-  ::setenv("XDG_DATA_HOME", "/nowhere", 1);
   ::unsetenv("REWIRE_PLUGIN_PATH");
   try {
     return rewire::test::Run(std::vector<std::string>(argv + 1, argv + argc)).finish();

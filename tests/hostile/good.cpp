@@ -61,7 +61,8 @@ std::string npy_bytes(const std::string& header, std::size_t data_bytes) {
 Good::Good() {
   std::string cache = "cache";
   const auto run = [&](const Words& words) {
-    const Ended ended = run_process(Words{REWIRE_BINARY} + words, {"XDG_CACHE_HOME=" + file(cache)},
+    const Ended ended = run_process(Words{REWIRE_BINARY} + words,
+                                    {"XDG_CACHE_HOME=" + file(cache), "XDG_DATA_HOME=" + file("home")},
                                     folder_.path().string(), {.seconds = 120});
     if (ended.code != 0) throw std::runtime_error("rewire " + words.front() + ": " + ended.err);
     return ended.out;

@@ -64,6 +64,8 @@ class Run {
     for (const std::string& word : given.command) command.push_back(in_folder(word, folder));
     for (const std::string& variable : given.environment) environment.push_back(in_folder(variable, folder));
     environment.push_back("XDG_CACHE_HOME=" + good().file("cache"));
+    const std::string home = folder + ".home";  // of a user who has trusted nothing yet
+    environment.push_back("XDG_DATA_HOME=" + home);
     std::string fault;
     Ended ended;
     try {
@@ -82,7 +84,7 @@ class Run {
     std::fflush(stdout);
     if (fault.empty()) {
       std::error_code ignored;
-      fs::remove_all(folder, ignored);
+      for (const std::string& path : {folder, home}) fs::remove_all(path, ignored);
     } else {
       ++failures_;
     }
@@ -113,7 +115,6 @@ std::vector<Case> wanted(const std::vector<std::string>& words) {
 
 int main(int argc, char** argv) {
   using namespace rewire::test;
-  ::setenv("XDG_DATA_HOME", "/nowhere", 1);
   ::unsetenv("REWIRE_PLUGIN_PATH");
   std::vector<std::string> words(argv + 1, argv + argc);
   const bool show = std::erase(words, "--show") > 0, list = std::erase(words, "--list") > 0;

@@ -85,7 +85,6 @@ class Run {
 }  // namespace rewire::test
 
 int main() {
-  ::setenv("XDG_DATA_HOME", "/nowhere", 1);
   ::unsetenv("REWIRE_PLUGIN_PATH");
   const char* seed = std::getenv("FAULT_SEED");
   try {

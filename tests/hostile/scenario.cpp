@@ -85,7 +85,8 @@ std::string first_epoch() {
     const Ended ended =
         run_process(Words{REWIRE_BINARY, "train"} + kModel + kTraining +
                         Words{"--set", "train.epochs=1", "--out", folder.file("run")},
-                    {"XDG_CACHE_HOME=" + good().file("cache")}, folder.path().string(), {.seconds = 120});
+                    {"XDG_CACHE_HOME=" + good().file("cache"), "XDG_DATA_HOME=" + good().file("home")},
+                    folder.path().string(), {.seconds = 120});
     if (ended.code != 0) throw std::runtime_error(ended.err);
     return folder.path().string();
   }();
@@ -141,7 +142,8 @@ std::vector<Scenario> scenarios() {
 }
 
 Words environment_in(const Scenario& scenario, const std::string& folder) {
-  return {"XDG_CACHE_HOME=" + (scenario.own_cache ? folder + "/cache" : good().file("cache"))};
+  return {"XDG_CACHE_HOME=" + (scenario.own_cache ? folder + "/cache" : good().file("cache")),
+          "XDG_DATA_HOME=" + good().file("home")};
 }
 
 Words command_in(const Words& words, const std::string& folder) {

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -92,6 +93,16 @@ TEST_CASE("A list that another user could have written is none") {
     CHECK(is_trusted(hash('a')));
     CHECK_FALSE(is_trusted(hash('b')));
   }
+}
+
+TEST_CASE("Another user's list is none") {
+  if (::geteuid() != 0) return;
+  const DataHome home;
+  remember_trusted(hash('a'), "a");
+  REQUIRE(::chown(home.list().c_str(), 65534, 65534) == 0);
+  CHECK_FALSE(is_trusted(hash('a')));
+  remember_trusted(hash('b'), "b");
+  CHECK(home.text() == hash('a') + "  # a\n");
 }
 
 TEST_CASE("Where no list can be kept, nothing is trusted and nothing fails") {
