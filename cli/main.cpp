@@ -17,6 +17,7 @@
 #include "cli/stop.h"
 #include "cli/streams.h"
 #include "ir/error.h"
+#include "ir/printable.h"
 #include "ir/text_error.h"
 
 namespace {
@@ -30,8 +31,17 @@ void complain_lines(std::string_view message) {
   rewire::cli::write_stderr(fmt::format("rewire: {}\n", message));
 }
 
+/// Without its middle, where a name or path in it is long: the cause stands at the end.
+std::string shortened(const std::string& message) {
+  constexpr std::size_t kMost = 1900, kEnd = 400;
+  if (message.size() <= kMost) return message;
+  std::size_t end = message.size() - kEnd;
+  while (end < message.size() && (message[end] & 0xc0) == 0x80) ++end;  // not in the middle of a character
+  return fmt::format("{} … {}", rewire::cut(message, kMost - kEnd), std::string_view(message).substr(end));
+}
+
 void complain(std::string_view message) {
-  complain_lines(rewire::visible(message));
+  complain_lines(shortened(rewire::visible(message)));
 }
 
 /// A reader who has seen enough (`rewire dump … | head`) is told nothing, as by other tools.

@@ -67,6 +67,8 @@ void check(const MadeChoice& choice, const std::string& where) {
   }
 }
 
+constexpr double kMostMilliseconds = 1e9;
+
 MadeChoice choice_from_json(const JsonView& json) {
   json.only({"key", "taken", "by", "ms"});
   MadeChoice choice;
@@ -74,9 +76,14 @@ MadeChoice choice_from_json(const JsonView& json) {
   choice.taken = json.at("taken").text();
   const auto by = json.find("by");
   choice.by = by ? by->text() : std::string(kByModel);
+  if (choice.by != kByTiming && choice.by != kByModel)
+    by->refuse(fmt::format("is neither {} nor {}", kByTiming, kByModel));
   if (const auto times = json.find("ms")) {
-    for (const auto& [candidate, milliseconds] : times->members())
-      choice.seconds.emplace_back(candidate, std::round(milliseconds.number() * 1e6) / 1e9);
+    for (const auto& [candidate, milliseconds] : times->members()) {
+      const double time = milliseconds.number();
+      if (time < 0 || time > kMostMilliseconds) milliseconds.refuse("is no time that a candidate takes");
+      choice.seconds.emplace_back(candidate, std::round(time * 1e6) / 1e9);
+    }
   }
   return choice;
 }

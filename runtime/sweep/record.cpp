@@ -38,7 +38,7 @@ void read_numbers(RunRecord& record, const JsonView& view) {
 
 std::optional<RunRecord> read_record(const std::string& path) {
   std::error_code error;
-  if (!std::filesystem::exists(path, error)) return std::nullopt;
+  if (!std::filesystem::exists(std::filesystem::symlink_status(path, error))) return std::nullopt;
   const std::vector<std::byte> bytes = read_file(path, kMostJsonBytes, FileKind::regular);
   try {
     const Json json = parse_json(bytes, "it");

@@ -79,8 +79,8 @@ void add_choices_cases(std::vector<Case>& cases) {
       changed["later"] = Json::parse(later);
       table.row(std::string("later is ") + later, {put(file, changed.dump(2))}, no);
     }
-    for (const char* kernels : {"[]", "1", "{\"a\": 1}", "{\"../../x\": \"00\"}", "{\"a\": \"00\"}",
-                                "{\"\": \"00\"}", "{\"a\\u0000b\": \"00\"}"}) {
+    for (const char* kernels :
+         {"[]", "1", "{\"a\": 1}", "{\"../../x\": \"00\"}", "{\"\": \"00\"}", "{\"a\\u0000b\": \"00\"}"}) {
       Json changed = whole;
       changed["kernels"] = Json::parse(kernels);
       table.row(std::string("kernels are ") + kernels, {put(file, changed.dump(2))}, refused("@/run/"));

@@ -96,10 +96,9 @@ void add_text(Table& table) {
   refuse("a zero", std::string("seed = 1\0\n", 10), "");
   refuse("a path with a zero", "[data]\npath = \"/tmp\\u0000/x\"\n", "data.path");
   refuse("weights with a zero", "[train]\nweights = \"a\\u0000b\"\n", "train.weights");
-  refuse("no data path", "[data]\npath = \"\"\n", "data.path");
   for (const char* name : {"vit\\u0000", "\\u001b]0;x\\u0007\\u202e\\u009b"})
     table.row(std::string("the model ") + name,
-              {put(kFile, std::string("[model]\nname = \"") + name + "\"\n")}, refused("unknown model"));
+              {put(kFile, std::string("[model]\nname = \"") + name + "\"\n")}, refused("model"));
   refuse("a key that turns a terminal", "\"\\u001b[2J\\u202e\" = 1\n", "unknown key");
   refuse("a section that turns a terminal", "[\"\\u001b[2J\\u2066\"]\na = 1\n", "unknown section");
   refuse("lists, 20,000 deep", "seed = " + std::string(20'000, '['), ":1");
@@ -164,6 +163,10 @@ void add_limits(std::vector<Case>& cases) {
   refuse("train.checkpoint_every=0", "train.checkpoint_every");
   refuse("train.weights=/nowhere.safetensors", "/nowhere.safetensors");
   refuse("train.weights=/", "/");
+  table.row("no data path",
+            Words{"train"} + kModel + kTraining +
+                Words{"--out", "@/run", "--set", "data.format=idx", "--set", "data.path=\"\""},
+            {}, refused("data.path"));
   table.row(
       "milestones beyond what a step counts",
       Words{"train"} + kModel + kTraining +

@@ -90,7 +90,7 @@ void add_folders(std::vector<Case>& cases) {
   table.row("sound", {}, fine());
   const Expectation no = refused("@/out/records/none-s0.json");
   add_odd_files(table, record, Origin::folder, no);
-  add_lost_links(table, record, fine());
+  add_lost_links(table, record, no);
   const std::string text = good().bytes("swept/records/none-s0.json");
   add_no_json(table, record, text, no);
   add_wrong_json(table, record, nlohmann::ordered_json::parse(text), no);
@@ -102,7 +102,8 @@ void add_folders(std::vector<Case>& cases) {
   table.row("a file in place of records", {put("out/records", "x")}, refused("@/out/records"));
   table.row("a folder in place of a table", {become_folder("out/table.md")}, refused("@/out/table.md"));
   table.row("a folder that may not be written", {forbid("out", 0500)}, refused("@/out"));
-  table.row("a link in place of a table", {become_link("out/runs.csv", "/nowhere/x.csv")}, fine());
+  table.row("a link in place of a table", {become_link("out/runs.csv", "/nowhere/x.csv")},
+            refused("@/out/runs.csv"));
 }
 
 }  // namespace
