@@ -11,8 +11,6 @@ namespace rewire::ir {
 namespace {
 
 constexpr std::size_t kMaxLineShown = 160;
-/// Names become plugins' and libraries' C strings.
-constexpr std::string_view kNulInString = "a string or name holds no NUL character";
 
 bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -190,7 +188,6 @@ void Lexer::lex_string() {
     }
     const char c = text[position_++];
     if (c == '"') break;
-    if (c == '\0') source_.fail(position_ - 1, kNulInString);
     if (c != '\\') {
       token_.decoded += c;
       continue;
@@ -206,7 +203,6 @@ void Lexer::lex_string() {
                hex_digit(text[position_ + 2]) >= 0) {
       token_.decoded +=
           static_cast<char>(hex_digit(text[position_ + 1]) * 16 + hex_digit(text[position_ + 2]));
-      if (token_.decoded.back() == '\0') source_.fail(position_ - 1, kNulInString);
       position_ += 2;
     } else {
       source_.fail(position_ - 1, "unknown escape; strings take \\\" \\\\ \\n \\t \\xHH");

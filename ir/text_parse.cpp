@@ -66,6 +66,11 @@ class Parser {
   // --- tokens ---------------------------------------------------------------------------------------------
   const Token& peek() const { return lexer_.peek(); }
   Token take() { return lexer_.take(); }
+  /// Names become C strings, of plugins and libraries. A module's own attributes are text, and hold any.
+  Token take_without_nul() {
+    if (peek().decoded.find('\0') != std::string::npos) fail(peek(), "a name holds no NUL character");
+    return take();
+  }
 
   template <class... Args>
   [[noreturn]] void fail(const Token& token, fmt::format_string<Args...> format, Args&&... args) const {
@@ -89,14 +94,14 @@ class Parser {
 
   Token take_kind(TokenKind kind, std::string_view what) {
     if (peek().kind != kind) fail(peek(), "expected {}, found {}", what, display(peek()));
-    return take();
+    return take_without_nul();
   }
   Token take_symbol(std::string_view what) {
     return take_kind(TokenKind::symbol, fmt::format("{} (@name)", what));
   }
   /// name or "any name".
   Token take_name(std::string_view what) {
-    if (peek().kind == TokenKind::string) return take();
+    if (peek().kind == TokenKind::string) return take_without_nul();
     return take_kind(TokenKind::identifier, what);
   }
 
@@ -198,7 +203,8 @@ class Parser {
       if (!attributes.empty()) expect(",");
       const Token name = take_name("an attribute's name");
       expect("=");
-      add_attribute(attributes, name, parse_attribute_value());
+      const bool text = peek().kind == TokenKind::string;
+      add_attribute(attributes, name, text ? Attribute(take_without_nul().decoded) : parse_attribute_value());
     }
     return attributes;
   }

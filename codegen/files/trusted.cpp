@@ -55,7 +55,7 @@ class Walk {
         return open_file(name, status, flags);
       }
     }
-    if (is_shared_) refuse(place(), folder_status_);
+    if (is_shared_) refuse_shared();
     Descriptor opened(::openat(folder_.get(), ".", flags | O_CLOEXEC));
     if (!opened) fail(errno);
     return {std::move(opened), place()};
@@ -75,6 +75,11 @@ class Walk {
     }
     user_error("'{}' is writable by {}, so {} cannot be trusted: chmod {}-w '{}'", place, those.who, what_,
                those.letters, place);
+  }
+
+  [[noreturn]] void refuse_shared() const {
+    user_error("'{}' is everybody's to put files into, so {} cannot be trusted: use a folder of yours",
+               place(), what_);
   }
 
   std::string place() const { return place_.empty() ? "/" : place_; }
@@ -107,7 +112,6 @@ class Walk {
     if (is_foreign(status) || (writable && (status.st_mode & S_ISVTX) == 0)) refuse(place(), status);
     is_shared_ = writable;
     folder_ = std::move(entry);
-    folder_status_ = status;
   }
 
   void follow(const Descriptor& link, const std::string& name, const struct stat& status) {
@@ -122,7 +126,7 @@ class Walk {
   }
 
   TrustedFile open_file(const std::string& name, const struct stat& status, int flags) {
-    if (is_shared_) refuse(place(), folder_status_);
+    if (is_shared_) refuse_shared();
     const std::string path = place_ + '/' + name;
     if (is_foreign(status) || !writers(status).who.empty()) refuse(path, status);
     Descriptor opened(::openat(folder_.get(), name.c_str(), flags | O_NOFOLLOW | O_CLOEXEC));
@@ -136,7 +140,6 @@ class Walk {
   const std::string& asked_;
   std::string_view what_;
   Descriptor folder_;
-  struct stat folder_status_{};
   bool is_shared_ = false;          // others may put files into the folder, though not take ours away
   std::string place_;               // of the folder; "" for the root
   std::vector<std::string> names_;  // still to come, the last first

@@ -80,7 +80,7 @@ void unify_views_of_calls(Function& function) {
   }
 }
 
-// The smallest index with x = max(x): -max(select(x == max(x), -index, -extent)).
+// The smallest index with x = max(x), or of a NaN, which is the max then: -max(select(…, -index, -extent)).
 void lower_argmax(Module& module, Function& function) {
   for (std::size_t i = 0; i < function.body.size(); ++i) {
     if (function.body[i].code != Opcode::argmax) continue;
@@ -93,7 +93,8 @@ void lower_argmax(Module& module, Function& function) {
     std::int64_t axis = op.attributes.get_int("axis");
     if (axis < 0) axis += type.rank();
     const std::int64_t extent = type.shape[static_cast<std::size_t>(axis)];
-    const Value is_max = b.compare("eq", x, b.max(x, {axis}));
+    Value is_max = b.compare("eq", x, b.max(x, {axis}));
+    if (ir::is_float(type.dtype)) is_max = b.binary(Opcode::logical_or, is_max, b.compare("ne", x, x));
     const Value index =
         b.emit(Opcode::iota, {}, {{"axis", axis}}, ir::TensorType{ir::DType::f64, type.shape});
     const Value none = b.broadcast(b.constant(-static_cast<double>(extent - 1), ir::DType::f64), type.shape);

@@ -4,7 +4,6 @@
 
 #include <omp.h>
 
-#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstring>
@@ -13,6 +12,7 @@
 #include <optional>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "codegen/library_call.h"
 #include "ir/error.h"
@@ -67,6 +67,22 @@ void use_one_thread() {
   thread_local bool done = false;
   if (!done) omp_set_num_threads(1);
   done = true;
+}
+
+/// oneDNN makes its kernels of f32 with the first product that is computed by them. Here nobody else
+/// computes, and takes the memory that was found free.
+void make_f32_kernels() {
+  static const bool made = [] {
+    const LibraryCall call(kGemmHeadroom);
+    constexpr dnnl_dim_t kExtent = 16;
+    const std::vector<float> a(kExtent * kExtent), b(kExtent * kExtent);
+    std::vector<float> c(kExtent * kExtent);
+    const auto status = dnnl::sgemm('N', 'N', kExtent, kExtent, kExtent, 1.0F, a.data(), kExtent, b.data(),
+                                    kExtent, 0.0F, c.data(), kExtent);
+    if (status == dnnl::status::out_of_memory) throw std::bad_alloc();
+    return true;
+  }();
+  static_cast<void>(made);
 }
 
 constexpr std::size_t kCacheLine = 64;
@@ -175,7 +191,6 @@ struct Gemm::Impl {
   std::optional<Row> row_a;
   std::size_t scratch_bytes = 0;
   bool accumulate = false;
-  mutable std::atomic<bool> has_run = false;
 
   std::size_t add_copy(std::optional<Copy>& copy, memory::desc& desc, std::int64_t rows, std::int64_t columns,
                        std::int64_t row, std::int64_t column) {
@@ -187,6 +202,7 @@ struct Gemm::Impl {
 
 Gemm::Gemm(const GemmShape& shape, bool native_bf16) : impl_(std::make_unique<Impl>()) {
   use_one_thread();
+  make_f32_kernels();
   Impl& impl = *impl_;
   impl.accumulate = shape.accumulate;
   const memory::data_type type = dnnl_type(shape.dtype), c_type = dnnl_type(shape.c_dtype);
@@ -245,16 +261,12 @@ void Gemm::run(const void* a, const void* b, void* c, const void* bias, void* sc
       {DNNL_ARG_DST, wrap(impl.c, impl.wide_c ? impl.wide_c->in(scratch) : c)},
       {DNNL_ARG_SCRATCHPAD, wrap(impl.scratch, own)}};
   if (bias != nullptr) arguments.emplace(DNNL_ARG_BIAS, wrap(impl.bias, bias));
-  // Kernels that it makes no earlier: with the first of a kind.
-  std::optional<LibraryCall> call;
-  if (!impl.has_run.load(std::memory_order_relaxed)) call.emplace(kGemmHeadroom);
   try {
     impl.primitive.execute(stream, arguments);
     stream.wait();
   } catch (const dnnl::error& error) {
     fail(error, "cannot multiply");
   }
-  impl.has_run.store(true, std::memory_order_relaxed);
   if (impl.wide_c) impl.wide_c->narrow(c, scratch);
 }
 

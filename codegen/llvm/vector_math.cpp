@@ -47,8 +47,9 @@ constexpr double kErfQ[] = {1.0,
                             0.014983463101089,
                             0.0011638839496299624,
                             3.804702646448277e-05};
-// tanh x likewise on |x| <= 9.02.
-constexpr double kTanhLimit = 9.02;
+// tanh x likewise on |x| <= 9.02. Further out it rises above 1, and by more than its rounding at the limit:
+// so that, clamped, it is 1 to the bit from there on, as 1 + tanh x = 0 asks of a GELU far below zero.
+constexpr double kTanhLimit = 10;
 constexpr double kTanhP[] = {1.0, 0.13379716873168945, 0.0034940335899591446, 2.0583465811796486e-05,
                              1.3319053415727922e-08};
 constexpr double kTanhQ[] = {1.0, 0.4671303331851959, 0.025871070101857185, 0.0003283091355115175,

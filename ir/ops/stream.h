@@ -6,11 +6,17 @@
 
 namespace rewire::ir {
 
+/// The bits of an i64; of the largest, which is no double, 2^63 stands for it (ir::round_to).
+inline std::uint64_t word_of(double value) {
+  const double within = round_to(DType::i64, value);
+  return within >= 0x1p63 ? std::uint64_t{0x7fffffffffffffff}
+                          : static_cast<std::uint64_t>(static_cast<std::int64_t>(within));
+}
+
 inline PhiloxStream eval_stream(const EvalContext& context, std::size_t seed, std::size_t step) {
   PhiloxStream stream;
-  stream.seed = static_cast<std::uint64_t>(static_cast<std::int64_t>(context.in(seed).scalar()));
-  stream.step = static_cast<std::uint32_t>(
-      static_cast<std::uint64_t>(static_cast<std::int64_t>(context.in(step).scalar())));
+  stream.seed = word_of(context.in(seed).scalar());
+  stream.step = static_cast<std::uint32_t>(word_of(context.in(step).scalar()));
   stream.stream = stream_hash(context.op.attributes.get_string("stream"));
   return stream;
 }

@@ -249,7 +249,9 @@ void take_tensors(SafetensorsFile content, const std::string& file, const ir::Mo
 class FolderInProgress {
  public:
   explicit FolderInProgress(const fs::path& target)
-      : target_(target), path_(target.parent_path() / codegen::ReplacingFile::temporary_name()) {
+      : target_(target),
+        path_(target.parent_path() /
+              ("." + target.filename().string() + codegen::ReplacingFile::temporary_name())) {
     std::error_code error;
     fs::create_directory(path_, error);  // not what is above it: the run's folder may have been removed
     if (error) user_error("cannot make the folder {}: {}", path_.string(), error.message());

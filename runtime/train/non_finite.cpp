@@ -43,6 +43,15 @@ Probed probed(const ir::Module& module, const ir::Function& function) {
   out.arguments = function.arguments;
   out.types = function.types;
   ir::Builder b(probed.module, out);
+  // Where the op's own place says little: a square of the gradients' norm is "mul at optimizer".
+  const std::vector<std::int32_t> definitions = function.definitions();
+  const auto origin = [&](const ir::Op& op) -> std::string {
+    const std::int32_t at =
+        op.operands.empty() ? -1 : definitions[static_cast<std::size_t>(op.operands[0].id)];
+    if (at < 0) return {};
+    const ir::Op& before = function.body[static_cast<std::size_t>(at)];
+    return before.location == op.location ? "" : ", of the result of " + ir::describe(before);
+  };
   for (const ir::Op& op : function.body) {
     if (op.code == ir::Opcode::update) continue;
     out.body.push_back(op);
@@ -57,7 +66,7 @@ Probed probed(const ir::Module& module, const ir::Function& function) {
       std::iota(axes.begin(), axes.end(), 0);
       if (!axes.empty()) flag = b.max(flag, axes);
       b.result(std::to_string(probed.tensors.size()), b.reshape(flag, {}));
-      probed.tensors.push_back(fmt::format("{}, {}", ir::describe(op), to_string(type)));
+      probed.tensors.push_back(fmt::format("{}, {}{}", ir::describe(op), to_string(type), origin(op)));
     }
   }
   return probed;

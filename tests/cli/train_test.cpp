@@ -289,14 +289,19 @@ TEST_CASE("Only the last checkpoints are kept, and what is none of them is left 
   CHECK(fs::exists(run + "/checkpoints/0012-00000012"));
   CHECK(entries(run + "/checkpoints") == 1);
   fs::copy(run + "/checkpoints/0012-00000012", run + "/checkpoints/best");
-  fs::rename(run + "/checkpoints/0012-00000012", run + "/checkpoints/9999-00000012");
   write_text(run + "/checkpoints/0000-README", "mine");
   write_text(run + "/.weights.safetensors.1-0.tmp", "half-written");
-  fs::copy(run + "/checkpoints/9999-00000012", run + "/checkpoints/10000-00000012");
-  // By number, not by letter; and the position is that of the file.
-  CHECK(rewire_command({"train", "--resume", run, "--quiet", "--set", "train.epochs=13"}).err.empty());
-  CHECK(fs::exists(run + "/checkpoints/10000-00000012"));
-  CHECK_FALSE(fs::exists(run + "/checkpoints/9999-00000012"));
+  const Words resume = {"train", "--resume", run, "--quiet", "--set", "train.epochs=13"};
+  // The last is the last by number, not by letter; its name must be its own.
+  for (const char* name : {"9999-00000012", "10000-00000012"})
+    fs::copy(run + "/checkpoints/0012-00000012", run + "/checkpoints/" + name);
+  CHECK_THAT(rewire_command(resume).err,
+             REWIRE_CATCH_CONTAINS(
+                 "/checkpoints/10000-00000012/checkpoint.json is of the checkpoint 0012-00000012; "));
+  for (const char* name : {"9999-00000012", "10000-00000012"}) fs::remove_all(run + "/checkpoints/" + name);
+  CHECK(rewire_command(resume).err.empty());
+  CHECK(fs::exists(run + "/checkpoints/0013-00000013"));
+  CHECK_FALSE(fs::exists(run + "/checkpoints/0012-00000012"));
   CHECK(fs::exists(run + "/checkpoints/best"));
   CHECK(fs::exists(run + "/checkpoints/0000-README"));
   CHECK_FALSE(fs::exists(run + "/.weights.safetensors.1-0.tmp"));

@@ -101,7 +101,8 @@ TEST_CASE("A sticky folder may be on the way, but not hold the file, nor be what
   tree.mode("a/b", 01777);
   const std::string named = fs::canonical(tree.path("a/b")).string();
   const std::string refusal =
-      "'" + named + "' is writable by everybody, so the plugin cannot be trusted: chmod go-w '" + named + "'";
+      "'" + named +
+      "' is everybody's to put files into, so the plugin cannot be trusted: use a folder of yours";
   CHECK(tree.refusal("a/b/file") == refusal);
   CHECK(tree.refusal("a/b") == refusal);
 }

@@ -8,14 +8,15 @@
 namespace rewire::cuda_shim {
 
 std::size_t DeviceCases::add(const ir::Module& module, const std::vector<ir::Tensor>& inputs,
-                             const ir::EvalState& state, bool fuse, const std::string& function) {
+                             const ir::EvalState& state, bool fuse, const std::string& function,
+                             const ir::LeftOut& left_out) {
   const ir::Function& called = module.function(function);
   runtime::TensorMap given, start;
   for (std::size_t i = 0; i < inputs.size(); ++i)
     given.emplace(called.arguments[i].name, runtime::to_host(inputs[i]));
   for (const auto& [name, tensor] : state.tensors) start.emplace(name, runtime::to_host(tensor));
-  cases_.push_back(
-      {DeviceProgram(module, function, state.training, fuse, target_), std::move(given), std::move(start)});
+  cases_.push_back({DeviceProgram(module, function, state.training, fuse, target_, left_out),
+                    std::move(given), std::move(start)});
   return cases_.size() - 1;
 }
 

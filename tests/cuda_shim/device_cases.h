@@ -22,7 +22,7 @@ class DeviceCases {
   /// The pipeline and the lowering of a function with these inputs (in the order of its arguments) and this
   /// state. Returns the number of the case.
   std::size_t add(const ir::Module& module, const std::vector<ir::Tensor>& inputs, const ir::EvalState& state,
-                  bool fuse, const std::string& function = "main");
+                  bool fuse, const std::string& function = "main", const ir::LeftOut& left_out = {});
 
   /// Compiles what was added, into the build's folder of kernels.
   void compile();

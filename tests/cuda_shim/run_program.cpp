@@ -161,13 +161,15 @@ HostTensor constant(const Buffer& buffer) {
 }
 
 Program lower(const ir::Module& module, std::string_view function, bool training, bool fuse,
-              const codegen::cuda::DeviceTarget& target) {
+              const codegen::cuda::DeviceTarget& target, const ir::LeftOut& left_out) {
   ir::Module single = module;
   single.functions = {module.function(function)};
   ir::PassContext context;
   context.training = training;
+  context.left_out = left_out;
   ir::run_pipeline(single, context);
-  return codegen::lower(single, single.functions[0], {fuse, codegen::cuda::work_grain(target)});
+  return codegen::lower(single, single.functions[0],
+                        {fuse, codegen::cuda::work_grain(target), true, left_out});
 }
 
 bool read_only(BufferKind kind) {
@@ -177,8 +179,8 @@ bool read_only(BufferKind kind) {
 }  // namespace
 
 DeviceProgram::DeviceProgram(const ir::Module& module, std::string_view function, bool training, bool fuse,
-                             const codegen::cuda::DeviceTarget& target)
-    : DeviceProgram(lower(module, function, training, fuse, target), target) {}
+                             const codegen::cuda::DeviceTarget& target, const ir::LeftOut& left_out)
+    : DeviceProgram(lower(module, function, training, fuse, target, left_out), target) {}
 
 DeviceProgram::DeviceProgram(Program program, const codegen::cuda::DeviceTarget& target)
     : program_(std::move(program)) {

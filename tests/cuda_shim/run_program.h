@@ -18,7 +18,7 @@ class DeviceProgram {
  public:
   /// The pipeline and the lowering of a function. `training`: what is_training answers in it.
   DeviceProgram(const ir::Module& module, std::string_view function, bool training, bool fuse,
-                const codegen::cuda::DeviceTarget& target);
+                const codegen::cuda::DeviceTarget& target, const ir::LeftOut& left_out = {});
   DeviceProgram(codegen::Program program, const codegen::cuda::DeviceTarget& target);
 
   /// The text of each kernel; kernels of one structure share it, also between programs. To be given to a

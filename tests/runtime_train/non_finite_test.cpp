@@ -80,5 +80,15 @@ TEST_CASE(
         "replayed in double precision, every tensor is finite");
 }
 
+TEST_CASE("Of what the op computed is told too, where that stands elsewhere") {
+  const HostTensor x = values({3, 5}, [](std::size_t) { return 1e-25; });
+  const auto write = [](Builder& b, Value v) {
+    const Value square = b.mul(v, v);
+    b.set_location("there");
+    return b.unary(Opcode::log, square);
+  };
+  CHECK(cause(x, write) == kCompiled + "log at there, f32[3,5], of the result of mul at here");
+}
+
 }  // namespace
 }  // namespace rewire::runtime
