@@ -1,9 +1,10 @@
 // An entry of the kernel cache of any bytes, as they are or behind the magic and a checksum that fits: a
 // miss, or an object within the file and scratch memory within bounds.
-#include <llvm/Support/BLAKE3.h>
-
+#include <span>
+#include <string>
 #include <string_view>
 
+#include "codegen/files/digest.h"
 #include "codegen/object_cache.h"
 #include "tests/fuzz/fuzz_folder.h"
 
@@ -12,11 +13,11 @@ namespace {
 constexpr const char* kKey = "a kernel";
 
 std::string sealed(std::string_view rest) {
-  llvm::BLAKE3 hasher;
-  hasher.update(llvm::StringRef(rest.data(), rest.size()));
-  const auto sum = hasher.final<32>();
-  return "rewire-kernel-2\n" + std::string(reinterpret_cast<const char*>(sum.data()), sum.size()) +
-         std::string(rest);
+  const std::string hex = rewire::codegen::digest_hex(std::as_bytes(std::span(rest.data(), rest.size())));
+  std::string sum;
+  for (std::size_t i = 0; i < hex.size(); i += 2)
+    sum += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+  return "rewire-kernel-2\n" + sum + std::string(rest);
 }
 
 }  // namespace
