@@ -25,7 +25,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::uint32_t kMostBytes = 1 << 24;  // of one message
+constexpr std::uint32_t kMostMessageBytes = 1 << 24;  // of one message
 constexpr std::chrono::milliseconds kPause{2};
 
 /// What a message is: of the work, the end of it, or what it threw.
@@ -172,7 +172,7 @@ class Child {
       if (size < 0 && errno == EINTR) continue;
       if (size <= 0) return false;
       text_.append(buffer.data(), static_cast<std::size_t>(size));
-      return text_.size() <= 2 * std::size_t{kMostBytes};
+      return text_.size() <= 2 * std::size_t{kMostMessageBytes};
     }
   }
 

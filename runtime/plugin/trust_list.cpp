@@ -20,7 +20,7 @@ namespace rewire::runtime {
 namespace {
 
 constexpr std::string_view kWhat = "this list of trusted code";
-constexpr std::size_t kMostBytes = std::size_t{16} << 20;
+constexpr std::size_t kMostListBytes = std::size_t{16} << 20;
 
 [[noreturn]] void fail(const std::string& path, int error) {
   user_error("cannot read or write '{}': {}", path, std::generic_category().message(error));
@@ -36,14 +36,14 @@ std::string read_locked(const codegen::TrustedFile& list, int lock) {
   }
   std::string text;
   std::array<char, 4096> buffer;
-  while (text.size() <= kMostBytes) {
+  while (text.size() <= kMostListBytes) {
     const ssize_t size = ::read(list.file.get(), buffer.data(), buffer.size());
     if (size < 0 && errno == EINTR) continue;
     if (size < 0) fail(list.path, errno);
     if (size == 0) return text;
     text.append(buffer.data(), static_cast<std::size_t>(size));
   }
-  user_error("'{}' has more than {} bytes: remove lines that are no longer needed", list.path, kMostBytes);
+  user_error("'{}' has more than {} bytes: remove lines that are no longer needed", list.path, kMostListBytes);
 }
 
 /// A line is a hash, alone or before a space.

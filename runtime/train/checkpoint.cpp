@@ -54,10 +54,14 @@ std::vector<PluginBuild> builds_of(const std::vector<PluginHandle>& plugins) {
   return builds;
 }
 
-/// Independent of how the text is laid out.
+/// As it stands in the file, byte for byte.
+std::string text_of(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 std::string checksum(Json json) {
   json.erase(kChecksum);
-  const std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string text = text_of(json);
   return codegen::digest_hex(std::as_bytes(std::span(text.data(), text.size())));
 }
 
@@ -78,7 +82,7 @@ std::string progress_text(const RunProgress& progress, const Digests& files,
   json["plugins"] = to_json(builds_of(plugins));
   json["files"] = files;
   json[kChecksum] = checksum(json);
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return text_of(json);
 }
 
 /// checkpoint.json, parsed and found to be what was written.
@@ -110,13 +114,16 @@ class NewerFormat : public UserError {
 };
 
 ProgressFile parse_progress(const std::string& folder, const std::string& file) {
-  const Json document = read_json(file);
+  const std::vector<std::byte> bytes = read_file(file, kMostJsonBytes, FileKind::regular);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const Json document = parse_json(text, file);
   const JsonView json(document, file);
   const std::int64_t format = json.at("format").count();
   if (format > kFormat) throw NewerFormat(fmt::format("{} is of a newer Rewire than this one", file));
   ProgressFile content;
   if (format == kFormat) {
-    if (json.at(kChecksum).text() != checksum(document)) json.refuse("is not what was written");
+    if (json.at(kChecksum).text() != checksum(document) || text != text_of(document))
+      json.refuse("is not what was written");
     for (const auto& [name, digest] : json.at("files").members()) content.files.emplace(name, digest.text());
   } else {
     write_log(

@@ -353,7 +353,8 @@ void record_choices(const RunFolder& folder, const std::string& engine, const Ch
   all.add(choices);
   const auto write = [&](nlohmann::ordered_json json) {
     json["choices"] = to_json(all);
-    write_file_atomically(file, json.dump(2) + "\n");
+    write_file_atomically(file,
+                          json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
   };
   if (!recorded) return write(current);
   nlohmann::ordered_json last = *recorded;

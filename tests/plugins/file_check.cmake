@@ -2,7 +2,7 @@
 #
 #   cmake -DREWIRE=… -DFILECHECK=… -DFILE=… -P file_check.cmake
 # The plugins beside this binary, not those that the user has installed.
-set(ENV{XDG_DATA_HOME} "${CMAKE_CURRENT_LIST_DIR}")
+set(ENV{XDG_DATA_HOME} "${CMAKE_CURRENT_BINARY_DIR}/data")
 file(STRINGS "${FILE}" run LIMIT_COUNT 1 REGEX "^RUN: ")
 string(REGEX REPLACE "^RUN: " "" command "${run}")
 separate_arguments(command UNIX_COMMAND "${command}")
