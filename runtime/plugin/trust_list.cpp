@@ -43,7 +43,8 @@ std::string read_locked(const codegen::TrustedFile& list, int lock) {
     if (size == 0) return text;
     text.append(buffer.data(), static_cast<std::size_t>(size));
   }
-  user_error("'{}' has more than {} bytes: remove lines that are no longer needed", list.path, kMostListBytes);
+  user_error("'{}' has more than {} bytes: remove lines that are no longer needed", list.path,
+             kMostListBytes);
 }
 
 /// A line is a hash, alone or before a space.

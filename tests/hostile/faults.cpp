@@ -327,9 +327,18 @@ PUBLIC int remove(const char* path) {
 
 namespace {
 
-/// errno is set where it fails.
-bool memory_fails() {
-  if (!is_due("malloc")) return false;
+/// oneDNN reads a null pointer where an allocation of its own fails (2.6.3, dnnl_memory_create): nobody who
+/// calls it can mend that, so its own never fail here.
+bool is_of_onednn(const void* caller) {
+  Dl_info library{};
+  return ::dladdr(caller, &library) != 0 && library.dli_fname != nullptr &&
+         std::strstr(library.dli_fname, "libdnnl") != nullptr;
+}
+
+/// Of a call from the code at `caller`; errno is set where it fails.
+bool memory_fails(const void* caller) {
+  const bool is_near = wish().at > 0 && calls + 1 >= wish().at;
+  if (wants_paths() || !in_main || (is_near && is_of_onednn(caller)) || !is_due("malloc")) return false;
   errno = ENOMEM;
   return true;
 }
@@ -337,22 +346,22 @@ bool memory_fails() {
 }  // namespace
 
 PUBLIC void* malloc(std::size_t size) {
-  return memory_fails() ? nullptr : __libc_malloc(size);
+  return memory_fails(__builtin_return_address(0)) ? nullptr : __libc_malloc(size);
 }
 PUBLIC void* calloc(std::size_t count, std::size_t size) {
-  return memory_fails() ? nullptr : __libc_calloc(count, size);
+  return memory_fails(__builtin_return_address(0)) ? nullptr : __libc_calloc(count, size);
 }
 PUBLIC void* realloc(void* block, std::size_t size) {
-  return memory_fails() ? nullptr : __libc_realloc(block, size);
+  return memory_fails(__builtin_return_address(0)) ? nullptr : __libc_realloc(block, size);
 }
 PUBLIC void* memalign(std::size_t alignment, std::size_t size) {
-  return memory_fails() ? nullptr : __libc_memalign(alignment, size);
+  return memory_fails(__builtin_return_address(0)) ? nullptr : __libc_memalign(alignment, size);
 }
 PUBLIC void* aligned_alloc(std::size_t alignment, std::size_t size) {
-  return memalign(alignment, size);
+  return memory_fails(__builtin_return_address(0)) ? nullptr : __libc_memalign(alignment, size);
 }
 PUBLIC int posix_memalign(void** block, std::size_t alignment, std::size_t size) {
-  if (memory_fails()) return ENOMEM;
+  if (memory_fails(__builtin_return_address(0))) return ENOMEM;
   *block = __libc_memalign(alignment, size);
   return *block == nullptr ? ENOMEM : 0;
 }
