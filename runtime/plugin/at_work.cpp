@@ -8,13 +8,13 @@ namespace {
 
 /// Of the process, not the thread: whichever thread a plugin ends it from, this is the one.
 std::atomic<const char*> current{nullptr};
-std::atomic<bool> seen{false};
+std::atomic<bool> any_began{false};
 
 }  // namespace
 
 PluginAtWork::PluginAtWork(std::string name)
     : name_(std::move(name)), before_(current.exchange(name_.c_str())) {
-  seen = true;
+  any_began = true;
 }
 
 PluginAtWork::~PluginAtWork() {
@@ -26,7 +26,7 @@ const char* PluginAtWork::name() {
 }
 
 bool PluginAtWork::any() {
-  return seen;
+  return any_began;
 }
 
 }  // namespace rewire::runtime

@@ -77,7 +77,7 @@ void limit(decltype(RLIMIT_CPU) resource, std::uint64_t value, std::uint64_t mor
   ::setrlimit(resource, &now);
 }
 
-std::uint64_t address_space() {
+[[maybe_unused]] std::uint64_t address_space() {
   std::ifstream file("/proc/self/statm");
   std::uint64_t pages = 0;
   file >> pages;
