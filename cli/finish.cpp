@@ -134,11 +134,11 @@ static void exit_now(int code) {
 }  // namespace rewire::cli
 
 extern "C" {
-[[noreturn]] __attribute__((visibility("default"))) void _exit(int code) {
+__attribute__((visibility("default"))) void _exit(int code) {
   rewire::cli::exit_now(code);
   __builtin_unreachable();
 }
-[[noreturn]] __attribute__((visibility("default"))) void _Exit(int code) noexcept {
+__attribute__((visibility("default"))) void _Exit(int code) noexcept {
   rewire::cli::exit_now(code);
   __builtin_unreachable();
 }
