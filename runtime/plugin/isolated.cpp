@@ -17,6 +17,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "codegen/files/replacing_file.h"
 #include "ir/error.h"
 #include "runtime/device/sanitized.h"
 
@@ -57,15 +58,6 @@ std::optional<std::string_view> take_sized(std::string_view& text) {
   const std::string_view taken = text.substr(sizeof(size), size);
   text.remove_prefix(sizeof(size) + size);
   return taken;
-}
-
-void write_all(int descriptor, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t size = ::write(descriptor, bytes.data(), bytes.size());
-    if (size < 0 && errno == EINTR) continue;
-    if (size < 0) return;  // the parent has gone, and this process with it
-    bytes.remove_prefix(static_cast<std::size_t>(size));
-  }
 }
 
 /// `more` stands between what a signal tells and what ends the child for good.
@@ -114,7 +106,10 @@ void set_signals() {
   set_signals();
   set_limits(limits);
   set_streams(limits.prints);
-  const auto send = [out](Kind kind, const Fields& fields) { write_all(out, pack(kind, fields)); };
+  const auto send = [out](Kind kind, const Fields& fields) {
+    // Where it fails, the parent has gone, and this process with it.
+    static_cast<void>(codegen::write_all(out, pack(kind, fields)));
+  };
   try {
     work([&](const Fields& fields) { send(Kind::message, fields); });
     send(Kind::done, {});
