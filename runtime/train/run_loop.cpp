@@ -324,6 +324,7 @@ class RunLoop::Run {
     try {
       write();
     } catch (const UserError& error) {
+      folder_.require_held();  // it may have been taken away since
       const std::vector<std::string> intact = folder_.checkpoints();
       user_error("step {}: {}; {}", progress_.position.step, error.what(),
                  intact.empty() ? "no checkpoint had been written before: mend this and train again"
