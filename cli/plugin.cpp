@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <optional>
 
 #include "cli/commands.h"
 #include "cli/json.h"
@@ -43,18 +44,19 @@ void write_new(const NewRequest& request) {
 struct TestRequest {
   std::string file;
   std::vector<std::string> plugin_path;
-  bool json = false;
+  bool causal = false, json = false;
 };
 
 void declare_test(TestRequest& request, Options& options) {
   options.text("FILE", request.file, "the library, with values if wanted: ./build/mine.so:key=value,...",
                Options::Need::required);
   declare_plugin_path(request.plugin_path, options);
+  options.flag("--causal", request.causal, "also hold it to this: no token reads a later one");
   options.flag("--json", request.json, "print an object");
 }
 
 std::string_view word(runtime::Verdict verdict) {
-  constexpr std::string_view kWords[] = {"ok", "refused", "FAILED"};
+  constexpr std::string_view kWords[] = {"ok", "refused", "FAILED", "note"};
   return kWords[static_cast<std::size_t>(verdict)];
 }
 
@@ -64,7 +66,7 @@ void print_row(const runtime::PluginCheckRow& row) {
 }
 
 void print_object(const runtime::PluginCheck& check) {
-  constexpr std::string_view kVerdicts[] = {"passed", "refused", "failed"};
+  constexpr std::string_view kVerdicts[] = {"passed", "refused", "failed", "told"};
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const runtime::PluginCheckRow& row : check.rows) {
     rows.push_back({{"check", row.check},
@@ -80,11 +82,16 @@ void test(const TestRequest& request) {
   std::vector<runtime::CheckNetwork> networks;
   for (models::TrialNetwork& network : models::trial_networks())
     networks.push_back({std::move(network.name), std::move(network.module)});
+  std::optional<runtime::CheckNetwork> causal;
+  if (request.causal) {
+    models::TrialNetwork network = models::causal_network();
+    causal = {std::move(network.name), std::move(network.module)};
+  }
   const bool json = request.json;
-  const runtime::PluginCheck check =
-      runtime::check_plugin(spec, request.plugin_path, networks, [json](const runtime::PluginCheckRow& row) {
-        if (!json) print_row(row);
-      });
+  const runtime::PluginCheck check = runtime::check_plugin(spec, request.plugin_path, networks, causal,
+                                                           [json](const runtime::PluginCheckRow& row) {
+                                                             if (!json) print_row(row);
+                                                           });
   if (json) print_object(check);
   if (!check.passed())
     throw RuntimeFailure(fmt::format("{} fails a check that every strategy must pass", spec.name));

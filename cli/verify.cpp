@@ -10,7 +10,6 @@
 #include "cli/streams.h"
 #include "codegen/lowering_steps.h"
 #include "ir/error.h"
-#include "ir/passes/mixed_precision.h"
 #include "ir/passes/pass.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/train/engine_check.h"
@@ -75,6 +74,7 @@ void print_object(const runtime::GradientCheck& gradients, const runtime::Engine
                       {"elements", row.elements},
                       {"error", row.error},
                       {"tolerance", row.tolerance},
+                      {"bound", row.bound},
                       {"worst", row.worst},
                       {"passed", row.passed()}});
   }
@@ -92,10 +92,11 @@ void print_tables(const runtime::GradientCheck& gradients, const runtime::Engine
           row.difference, row.error, row.passed ? "" : "  WRONG");
   }
   print("\ncompiled against evaluated in double precision: relative L2 error of outputs and gradients\n");
-  print("{:<12} {:>10} {:>10} {:>10}  {}\n", "tensors", "elements", "error", "allowed", "the worst");
+  print("{:<12} {:>10} {:>10} {:>10}  {:<12}  {}\n", "tensors", "elements", "error", "allowed", "bound",
+        "the worst");
   for (const runtime::EngineCheckRow& row : engine.rows) {
-    print("{:<12} {:>10} {:>10.1e} {:>10.1e}  {}{}\n", row.what, row.elements, row.error, row.tolerance,
-          row.worst, row.passed() ? "" : "  WRONG");
+    print("{:<12} {:>10} {:>10.1e} {:>10.1e}  {:<12}  {}{}\n", row.what, row.elements, row.error,
+          row.tolerance, row.bound, row.worst, row.passed() ? "" : "  WRONG");
   }
 }
 
@@ -110,11 +111,7 @@ void run(const Request& request) {
       runtime::check_gradients(module, weights, seed, request.directions);
   const std::unique_ptr<runtime::Engine> compiled = compile(request, name, module);
   const std::unique_ptr<runtime::Engine> evaluator = runtime::make_engine("evaluator", module);
-  std::unique_ptr<runtime::Engine> rounded;
-  if (runtime::has_narrow_values(module) || ir::allows_tf32(module))
-    rounded = runtime::make_evaluator_engine(module, runtime::Rounding::dtypes);
-  const runtime::EngineCheck engine =
-      runtime::check_engine(*compiled, *evaluator, module, weights, seed, rounded.get());
+  const runtime::EngineCheck engine = runtime::check_engine(*compiled, *evaluator, module, weights, seed);
   request.json ? print_object(gradients, engine) : print_tables(gradients, engine);
   if (!gradients.passed()) {
     throw RuntimeFailure(fmt::format("a gradient is not the derivative of the loss (error above {:.0e})",

@@ -13,7 +13,13 @@
 namespace rewire::ir {
 
 using Ints = std::vector<std::int64_t>;
-using Doubles = std::vector<double>;
+/// A class of its own, and not std::vector<double>: a std::variant of nothing but numbers, strings and
+/// vectors takes itself for one that always holds a value, and where a copy of it finds no memory, libstdc++
+/// 12 and 13 destroy a value that is not there.
+struct Doubles : std::vector<double> {
+  using std::vector<double>::vector;
+  Doubles(std::vector<double> values) : std::vector<double>(std::move(values)) {}
+};
 
 /// The order of the alternatives is part of the text form's grammar only through their spelling:
 /// true | 3 | 3.0 | "text" | [1, 2] | [1.0, 2.0].

@@ -6,6 +6,7 @@
 
 #include "ir/error.h"
 #include "ir/ops/op_info.h"
+#include "ir/rounding_noise.h"
 
 namespace rewire::ir {
 namespace {
@@ -59,7 +60,8 @@ Tensor rounded_to_tf32(Tensor tensor) {
   return tensor;
 }
 
-void run_op(const Function& function, const Op& op, std::vector<Tensor>& values, EvalState& state) {
+void run_op(const Function& function, std::size_t position, std::vector<Tensor>& values, EvalState& state) {
+  const Op& op = function.body[position];
   std::vector<const Tensor*> operands;
   std::vector<Tensor> rounded;
   if (state.round_to_tf32 && is_product(op)) {
@@ -72,7 +74,11 @@ void run_op(const Function& function, const Op& op, std::vector<Tensor>& values,
   for (Value result : op.results) results.emplace_back(function.type(result));
   EvalContext context{op, std::move(operands), results, state};
   try {
-    op_info(op.code).evaluate(context);
+    if (state.noise != 0) {
+      evaluate_with_noise(context, state.noise, position);
+    } else {
+      op_info(op.code).evaluate(context);
+    }
   } catch (const UserError& error) {
     user_error("{}: {}", describe(op), error.what());
   }
@@ -99,7 +105,7 @@ std::optional<std::vector<Tensor>> run_body(const Function& function, const std:
   for (std::size_t i = 0; i < function.body.size(); ++i) {
     const Op& op = function.body[i];
     if (op.code == Opcode::update) continue;
-    run_op(function, op, values, state);
+    run_op(function, i, values, state);
     for (Value result : op.results) {
       if (visit && !visit(op, result, values[index(result)])) return std::nullopt;
     }
@@ -117,8 +123,8 @@ std::optional<std::vector<Tensor>> run_body(const Function& function, const std:
 std::vector<Tensor> evaluate(const Module& /*module*/, const Function& function,
                              const std::vector<Tensor>& arguments, EvalState& state) {
   std::vector<Tensor> values = *run_body(function, arguments, state, {});
-  for (const Op& op : function.body) {
-    if (op.code == Opcode::update) run_op(function, op, values, state);
+  for (std::size_t i = 0; i < function.body.size(); ++i) {
+    if (function.body[i].code == Opcode::update) run_op(function, i, values, state);
   }
   std::vector<Tensor> results;
   for (const Argument& result : function.results) results.push_back(values[index(result.value)]);

@@ -2,6 +2,7 @@
 // the dtype; integers and truth values are exact (|i64| <= 2^53).
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
@@ -31,6 +32,8 @@ struct EvalState {
   bool round = false;
   /// And f32 operands of matrix products to TF32, where the module allows it.
   bool round_to_tf32 = false;
+  /// Not 0: ops have errors of the size of a rounding, other ones for each number (ir/rounding_noise.h).
+  std::uint64_t noise = 0;
 };
 
 /// Rounds a double to what `dtype` can hold, for comparing with a backend's stored value, and as a cast does.

@@ -19,4 +19,8 @@ struct TrialNetwork {
 /// token, another width. maps: joins of feature maps N C H W (site conv), whose channel axis is not the last.
 std::vector<TrialNetwork> trial_networks();
 
+/// Two blocks whose branches read their own and earlier tokens only (site attn: the mean over them; site mlp:
+/// the token itself), of images [2, 1, 6, 5], a token a row. Classified by the last token.
+TrialNetwork causal_network();
+
 }  // namespace rewire::models

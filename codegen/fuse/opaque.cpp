@@ -218,7 +218,10 @@ std::optional<BiasedProduct> Grouping::biased_result(const Op& last) const {
   const int add = sole_definition(last.operands[0], Opcode::add);
   std::optional<BiasedProduct> biased;
   if (add >= 0) biased = biased_product(last.operands[0]);
-  if (biased) biased->product.absorbed.push_back(add);
+  if (!biased) return std::nullopt;
+  // Of operands in f32 no library writes bf16.
+  if (function().type(op(biased->product.matmul).operands[0]).dtype != ir::DType::bf16) return std::nullopt;
+  biased->product.absorbed.push_back(add);
   return biased;
 }
 

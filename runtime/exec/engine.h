@@ -58,8 +58,10 @@ class Engine {
 enum class Rounding : std::uint8_t { none, dtypes };
 
 /// The module must be verified. `training`: what is_training answers in each function is decided per function
-/// by the module attribute "training" = list of function names joined by '+' (absent: none).
-std::unique_ptr<Engine> make_evaluator_engine(const ir::Module& module, Rounding rounding = Rounding::none);
+/// by the module attribute "training" = list of function names joined by '+' (absent: none). `noise`, unless
+/// 0: every op has errors of the size of a rounding, drawn from it (ir/rounding_noise.h).
+std::unique_ptr<Engine> make_evaluator_engine(const ir::Module& module, Rounding rounding = Rounding::none,
+                                              std::uint64_t noise = 0);
 
 struct JitEngineOptions {
   int threads = 0;              // 0: usable_cores() (device/process.h)

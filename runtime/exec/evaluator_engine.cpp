@@ -39,10 +39,11 @@ HostTensor stored(const ir::Tensor& tensor) {
 
 class EvaluatorEngine final : public Engine {
  public:
-  EvaluatorEngine(const ir::Module& module, Rounding rounding)
+  EvaluatorEngine(const ir::Module& module, Rounding rounding, std::uint64_t noise)
       : module_(module), training_functions_(training_functions(module)) {
     state_.round = rounding == Rounding::dtypes;
     state_.round_to_tf32 = state_.round && ir::allows_tf32(module);
+    state_.noise = noise;
     for (const ir::Parameter& parameter : module_.parameters) {
       state_.tensors.emplace(parameter.name, ir::Tensor(parameter.type));
     }
@@ -84,8 +85,9 @@ class EvaluatorEngine final : public Engine {
 
 }  // namespace
 
-std::unique_ptr<Engine> make_evaluator_engine(const ir::Module& module, Rounding rounding) {
-  return std::make_unique<EvaluatorEngine>(module, rounding);
+std::unique_ptr<Engine> make_evaluator_engine(const ir::Module& module, Rounding rounding,
+                                              std::uint64_t noise) {
+  return std::make_unique<EvaluatorEngine>(module, rounding, noise);
 }
 
 }  // namespace rewire::runtime

@@ -27,6 +27,9 @@ PluginSpec parse_plugin_spec(std::string_view text);
 
 struct PluginParameterInfo {
   std::string name, type, default_value, range, doc;  // as `rewire plugins info` prints them
+  /// The values that a test should try: all of a bool or enum, a number's bounds, or what is next to a bound
+  /// that is itself refused.
+  std::vector<std::string> edges = {};
 };
 
 class Plugin;  // a loaded library with parsed parameters; opaque here

@@ -15,6 +15,17 @@
 namespace rewire::runtime {
 namespace {
 
+/// The values that "feature|global" tells apart.
+std::vector<std::string> enum_values(std::string_view text) {
+  std::vector<std::string> values;
+  while (true) {
+    const std::size_t end = text.find('|');
+    values.emplace_back(text.substr(0, end));
+    if (end == std::string_view::npos) return values;
+    text.remove_prefix(end + 1);
+  }
+}
+
 constexpr std::string_view kKindNames[] = {"bool", "int", "float", "enum", "str"};
 constexpr std::string_view kKindArticles[] = {"a bool", "an int", "a float", "one of", "text"};
 
@@ -76,16 +87,6 @@ ParameterSpec read_parameter(const rewire_parameter& c) {
 
 }  // namespace
 
-std::vector<std::string> enum_values(std::string_view text) {
-  std::vector<std::string> values;
-  while (true) {
-    const std::size_t end = text.find('|');
-    values.emplace_back(text.substr(0, end));
-    if (end == std::string_view::npos) return values;
-    text.remove_prefix(end + 1);
-  }
-}
-
 bool is_identifier(std::string_view text) {
   const auto lower = [](char c) { return c >= 'a' && c <= 'z'; };
   return !text.empty() && lower(text.front()) &&
@@ -102,8 +103,26 @@ std::string ParameterSpec::range() const {
   return text;
 }
 
+std::vector<std::string> ParameterSpec::edges() const {
+  if (kind == REWIRE_PARAMETER_BOOL) return {"true", "false"};
+  if (kind == REWIRE_PARAMETER_ENUM) return values;
+  if (kind == REWIRE_PARAMETER_STR) return {};
+  const bool whole = kind == REWIRE_PARAMETER_INT;
+  std::vector<std::string> edges;
+  const auto add = [&](double bound, bool excluded, double inward) {
+    // Of a float, a thousandth of its bound's size, or of 1, is near.
+    const double step = whole ? 1 : 1e-3 * std::max(1.0, std::abs(bound));
+    const double value = excluded ? bound + inward * step : bound;
+    if (whole && std::abs(value) > 0x1p53) return;  // no bound to speak of
+    edges.push_back(whole ? fmt::format("{}", static_cast<std::int64_t>(value)) : fmt::format("{}", value));
+  };
+  if ((bounds & REWIRE_MIN) != 0) add(min, (bounds & REWIRE_MIN_EXCLUDED) != 0, 1);
+  if ((bounds & REWIRE_MAX) != 0) add(max, (bounds & REWIRE_MAX_EXCLUDED) != 0, -1);
+  return edges;
+}
+
 PluginParameterInfo ParameterSpec::info() const {
-  return {name, std::string(kKindNames[kind]), default_value, range(), doc};
+  return {name, std::string(kKindNames[kind]), default_value, range(), doc, edges()};
 }
 
 std::vector<ParameterSpec> read_schema(const rewire_plugin& plugin) {

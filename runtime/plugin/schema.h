@@ -24,6 +24,8 @@ struct ParameterSpec {
 
   /// "feature|global", "> 0", "0 to 1", "" where every value of the kind is taken.
   std::string range() const;
+  /// PluginParameterInfo::edges.
+  std::vector<std::string> edges() const;
   PluginParameterInfo info() const;
 };
 
@@ -39,8 +41,6 @@ ParameterValue parse_value(const ParameterSpec& parameter, std::string_view text
 /// As the resolved recipe records it: a bool as true or false, other kinds as written.
 std::string canonical_text(const ParameterValue& value, std::string_view text);
 
-/// The values that "feature|global" tells apart.
-std::vector<std::string> enum_values(std::string_view text);
 /// All of `text` as a whole number in 64 bits, or nothing.
 std::optional<std::int64_t> parse_int(std::string_view text);
 

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <string_view>
 
+#include "ir/passes/mixed_precision.h"
 #include "runtime/train/check_point.h"
 
 namespace rewire::runtime {
@@ -11,6 +14,7 @@ namespace {
 constexpr double kGradientFloor = 1e-6;
 constexpr double kNarrowRounding = 0x1p-9;  // of bf16, half a unit in the last place
 constexpr double kTf32Rounding = 0x1p-10;   // a whole one
+constexpr double kScatters = 4;
 
 double norm(const std::vector<double>& values) {
   double square = 0;
@@ -27,33 +31,26 @@ double relative_error(const HostTensor& actual, const HostTensor& expected, doub
   return distance == 0 ? 0 : distance / std::max(norm(reference), floor);
 }
 
-TensorMap run_from(Engine& engine, const ir::Module& module, const TensorMap& state, const TensorMap& inputs,
-                   std::string_view program) {
-  for (const ir::Parameter& parameter : module.parameters)
-    engine.write_state(parameter.name, state.at(parameter.name));
-  return engine.run(program, inputs);
-}
-
 class Comparison {
  public:
-  Comparison(Engine& engine, Engine& evaluator, const ir::Module& module, const TensorMap& weights,
-             std::uint64_t seed, Engine* rounded)
-      : engine_(engine),
-        evaluator_(evaluator),
-        rounded_(rounded),
-        module_(module),
-        seed_(seed),
-        rounding_(has_narrow_values(module) ? kNarrowRounding : kTf32Rounding) {
+  Comparison(Engine& engine, Engine& reference, const ir::Module& module, const TensorMap& weights,
+             std::uint64_t seed)
+      : engine_(engine), reference_(reference), module_(module), seed_(seed) {
+    const bool narrow = has_narrow_values(module);
+    if (narrow || ir::allows_tf32(module)) {
+      rounding_ = narrow ? kNarrowRounding : kTf32Rounding;
+      rounded_ = make_evaluator_engine(module, Rounding::dtypes);
+    }
     for (const auto& [name, tensor] : perturbed_state(module, weights, seed))
       state_.emplace(name, to_host(tensor));
   }
 
   EngineCheck compare() {
-    const Runs forward = run("forward");
+    Runs forward = run("forward");
     for (const ir::Argument& output : module_.function("forward").results) {
       add(output.name, output.name, forward, 0, kEngineOutputTolerance);
     }
-    const Runs grad = run("grad");
+    Runs grad = run("grad");
     add("loss", "loss", grad, 0, kEngineOutputTolerance);
     double square = 0;
     for (const ir::Parameter& parameter : module_.parameters) {
@@ -70,17 +67,40 @@ class Comparison {
 
  private:
   struct Runs {
-    TensorMap actual, expected, rounded;
+    std::string_view program;
+    TensorMap inputs, actual, expected, rounded;
+    std::vector<TensorMap> noisy;  // once they are asked for
   };
 
-  Runs run(std::string_view program) {
-    TensorMap inputs;
+  TensorMap run_from(Engine& engine, const Runs& runs) const {
+    for (const ir::Parameter& parameter : module_.parameters)
+      engine.write_state(parameter.name, state_.at(parameter.name));
+    return engine.run(runs.program, runs.inputs);
+  }
+
+  Runs run(std::string_view program) const {
+    Runs runs;
+    runs.program = program;
     const ir::Function& function = module_.function(program);
     for (const ir::Argument& argument : function.arguments)
-      inputs.emplace(argument.name, to_host(random_argument(module_, function, argument, seed_)));
-    return {run_from(engine_, module_, state_, inputs, program),
-            run_from(evaluator_, module_, state_, inputs, program),
-            rounded_ == nullptr ? TensorMap() : run_from(*rounded_, module_, state_, inputs, program)};
+      runs.inputs.emplace(argument.name, to_host(random_argument(module_, function, argument, seed_)));
+    runs.actual = run_from(engine_, runs);
+    runs.expected = run_from(reference_, runs);
+    if (rounded_ != nullptr) runs.rounded = run_from(*rounded_, runs);
+    return runs;
+  }
+
+  /// Of the tensor, relative as its error: the root mean square over runs with errors of rounding's size.
+  double scatter(const std::string& name, Runs& runs, double floor) const {
+    if (runs.noisy.empty()) {
+      for (int i = 1; i <= kNoiseRuns; ++i)
+        runs.noisy.push_back(
+            run_from(*make_evaluator_engine(module_, Rounding::none, static_cast<std::uint64_t>(i)), runs));
+    }
+    double square = 0;
+    for (const TensorMap& noisy : runs.noisy)
+      square += std::pow(relative_error(noisy.at(name), runs.expected.at(name), floor), 2);
+    return std::sqrt(square / kNoiseRuns);
   }
 
   bool has_gradient(const ir::Parameter& parameter) const {
@@ -88,29 +108,39 @@ class Comparison {
   }
 
   /// To the row of `what`, which keeps its worst tensor; a NaN is worse than any number.
-  void add(const std::string& what, const std::string& name, const Runs& runs, double floor,
-           double tolerance) {
+  void add(const std::string& what, const std::string& name, Runs& runs, double floor, double fixed) {
     const HostTensor& expected = runs.expected.at(name);
-    const double error = relative_error(runs.actual.at(name), expected, floor);
-    if (rounded_ != nullptr)
-      tolerance += 2 * relative_error(runs.rounded.at(name), expected, floor) + rounding_;
-    auto row = std::ranges::find(check_.rows, what, &EngineCheckRow::what);
-    if (row == check_.rows.end())
-      row = check_.rows.insert(row, EngineCheckRow{what, name, 0, error, tolerance});
-    row->elements += expected.type().elements();
-    if (error / tolerance > row->error / row->tolerance || std::isnan(error)) {
-      row->error = error;
-      row->tolerance = tolerance;
-      row->worst = name;
+    EngineCheckRow tensor{what, name, expected.type().elements(), 0, fixed, "fixed"};
+    tensor.error = relative_error(runs.actual.at(name), expected, floor);
+    if (rounded_ != nullptr) {
+      if (!tensor.passed()) tensor.bound = "rounding";
+      tensor.tolerance += 2 * relative_error(runs.rounded.at(name), expected, floor) + rounding_;
+    }
+    if (!tensor.passed() && std::isfinite(tensor.error)) {
+      tensor.bound = "cancellation";
+      tensor.tolerance += kScatters * scatter(name, runs, floor);
+    }
+    const auto row = std::ranges::find(check_.rows, what, &EngineCheckRow::what);
+    if (row == check_.rows.end()) {
+      check_.rows.push_back(tensor);
+      return;
+    }
+    tensor.elements += row->elements;
+    const bool is_worse =
+        std::isnan(tensor.error) || tensor.error / tensor.tolerance > row->error / row->tolerance;
+    if (is_worse) {
+      *row = tensor;
+    } else {
+      row->elements = tensor.elements;
     }
   }
 
   Engine& engine_;
-  Engine& evaluator_;
-  Engine* rounded_;
+  Engine& reference_;
+  std::unique_ptr<Engine> rounded_;  // where values are narrow
+  double rounding_ = 0;
   const ir::Module& module_;
   const std::uint64_t seed_;
-  const double rounding_;
   TensorMap state_;
   EngineCheck check_;
 };
@@ -130,9 +160,9 @@ bool has_narrow_values(const ir::Module& module) {
   });
 }
 
-EngineCheck check_engine(Engine& engine, Engine& evaluator, const ir::Module& module,
-                         const TensorMap& weights, std::uint64_t seed, Engine* rounded) {
-  return Comparison(engine, evaluator, module, weights, seed, rounded).compare();
+EngineCheck check_engine(Engine& engine, Engine& reference, const ir::Module& module,
+                         const TensorMap& weights, std::uint64_t seed) {
+  return Comparison(engine, reference, module, weights, seed).compare();
 }
 
 }  // namespace rewire::runtime

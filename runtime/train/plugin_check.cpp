@@ -1,8 +1,9 @@
 #include "runtime/train/plugin_check.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <future>
 #include <memory>
@@ -10,18 +11,18 @@
 #include <utility>
 
 #include "ir/error.h"
-#include "ir/residual.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "runtime/device/process.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/plugin/filters.h"
 #include "runtime/plugin/isolated.h"
-#include "runtime/plugin/schema.h"
 #include "runtime/train/check_point.h"
 #include "runtime/train/engine_check.h"
 #include "runtime/train/gradient_check.h"
+#include "runtime/train/initialise.h"
 #include "runtime/train/program.h"
+#include "runtime/train/rewrite_check.h"
 #include "runtime/train/weights.h"
 
 namespace rewire::runtime {
@@ -35,6 +36,15 @@ class Wrong : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
+
+/// Nothing is wrong, but the author should know: the row's detail.
+class Told : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// What the values of a schema may take in all; those behind it are tried by their rewrite alone.
+constexpr std::chrono::seconds kValuesTime{60};
 
 template <class... Args>
 [[noreturn]] void wrong(fmt::format_string<Args...> format, Args&&... args) {
@@ -68,8 +78,9 @@ std::string first_other_line(std::string_view a, std::string_view b) {
 class Checker {
  public:
   Checker(const PluginSpec& spec, const std::vector<std::string>& plugin_path,
-          const std::vector<CheckNetwork>& networks, const Send& send)
-      : spec_(spec), plugin_path_(plugin_path), networks_(networks), send_(send) {
+          const std::vector<CheckNetwork>& networks, const std::optional<CheckNetwork>& causal,
+          const Send& send)
+      : spec_(spec), plugin_path_(plugin_path), networks_(networks), causal_(causal), send_(send) {
     plugins_ = {load_plugin(spec, plugin_path)};
   }
 
@@ -83,8 +94,12 @@ class Checker {
     row("same_text", "", [&] { return check_same_text(); });
     row("initialise", "", [&] { return check_initialise(); });
     row("leak", "", [&] { return check_leak(); });
+    row("unused", "", [&] { return check_unused(); });
+    if (causal_) row("causal", causal_->name, [&] { return check_causal(); });
     for (const CheckNetwork& network : rewritten_) {
       row("gradients", network.name, [&] { return check_gradients_of(network); });
+      row("weights", network.name, [&] { return check_weights(network); });
+      row("samples", network.name, [&] { return check_samples(network); });
       row("compiled", network.name, [&] { return check_compiled(network); });
       row("same_bits", network.name, [&] { return check_same_bits(network); });
     }
@@ -101,6 +116,9 @@ class Checker {
       const bool must_take = network.empty() || network == networks_.front().name;
       row.verdict = must_take ? Verdict::failed : Verdict::refused;
       row.detail = refusal.what();
+    } catch (const Told& told) {
+      row.verdict = Verdict::told;
+      row.detail = told.what();
     } catch (const std::exception& error) {
       row.verdict = Verdict::failed;
       row.detail = error.what();
@@ -133,42 +151,47 @@ class Checker {
 
   std::string check_rewrite(const CheckNetwork& network) {
     ir::Module module = rewrite(network.module, plugins_);
-    const ir::Function& forward = module.function("forward");
-    const std::vector<std::size_t> joins = ir::find_joins(forward);
-    std::size_t changed = 0;
-    for (const std::size_t at : joins) {
-      const ir::Join join = ir::read_join(forward.body[at]);
-      changed += join.shortcut != join.stream || join.branch_slot != join.branch || !join.paths.empty();
-    }
+    const JoinCounts joins = count_joins(module);
     const auto added = std::ranges::count_if(module.parameters, [&](const ir::Parameter& parameter) {
       return is_weight(parameter) && network.module.find_parameter(parameter.name) == nullptr;
     });
+    TensorMap state = initialise(module, kSeed);
+    std::size_t written = 0;
+    for (const Initialised& hook : initialise_plugins(module, plugins_, kSeed, state))
+      written += hook.weights.size();
+    if (joins.changed == 0 && written == 0) {
+      wrong("it changes no join and writes no weight: refuse a network that it does not fit, by an Error");
+    }
     rewritten_.push_back({network.name, std::move(module)});
-    return fmt::format("verified; {} of {} joins changed, {} weights added", changed, joins.size(), added);
+    return fmt::format("verified; {} of {} joins changed, {} weights added", joins.changed, joins.all, added);
   }
 
-  /// Each value of each bool and enum, the others as asked for, on the first network.
+  /// Each value of each bool and enum, and each bound of a number, the others as asked for, on the first
+  /// network: rewritten, and while there is time, its gradients and compiled program.
   std::string check_values() const {
-    int tried = 0;
+    const auto start = std::chrono::steady_clock::now();
+    int tried = 0, computed = 0;
     for (const PluginParameterInfo& parameter : plugin_info(*plugins_.front()).parameters) {
       if (Filters::is_filter(parameter.name)) continue;
-      std::vector<std::string> values;
-      if (parameter.type == "bool") values = {"true", "false"};
-      if (parameter.type == "enum") values = enum_values(parameter.range);
-      for (const std::string& value : values) {
+      for (const std::string& value : parameter.edges) {
         ++tried;
         PluginSpec spec = spec_;
         spec.values.emplace_back(parameter.name, value);  // the last one counts
         try {
-          rewrite(networks_.front().module, {load_plugin(spec, plugin_path_)});
+          const std::vector<PluginHandle> plugins = {load_plugin(spec, plugin_path_)};
+          const CheckNetwork network{networks_.front().name, rewrite(networks_.front().module, plugins)};
+          if (std::chrono::steady_clock::now() - start > kValuesTime) continue;
+          compare_gradients(network, plugins);
+          compare_compiled(network, plugins, /*optimise=*/false);
+          ++computed;
         } catch (const PluginRefusal&) {  // it does not go with the other values, and says so
         } catch (const std::exception& error) {
           wrong("{}={} on {}: {}", parameter.name, value, networks_.front().name, error.what());
         }
       }
     }
-    if (tried == 0) return "it has no bool or enum parameter";
-    return fmt::format("{} values of bool and enum parameters, one at a time", tried);
+    if (tried == 0) return "it has no parameter with values to try";
+    return fmt::format("{} values of parameters, one at a time; {} of them in numbers", tried, computed);
   }
 
   /// Last network first, so that what a plugin keeps between calls shows.
@@ -232,15 +255,20 @@ class Checker {
     return fmt::format("nothing is kept by {} calls of rewrite and initialise", calls);
   }
 
-  ir::Module with_gradients(const CheckNetwork& network) const {
+  static ir::Module with_gradients(const CheckNetwork& network) {
     ir::Module module = network.module;
     add_grad_program(module, {});
     return module;
   }
 
   std::string check_gradients_of(const CheckNetwork& network) const {
+    return compare_gradients(network, plugins_);
+  }
+
+  static std::string compare_gradients(const CheckNetwork& network,
+                                       const std::vector<PluginHandle>& plugins) {
     const ir::Module module = with_gradients(network);
-    const GradientCheck result = check_gradients(module, fresh_weights(module, plugins_, kSeed), kSeed, 1);
+    const GradientCheck result = check_gradients(module, fresh_weights(module, plugins, kSeed), kSeed, 1);
     const GradientCheckRow* worst = nullptr;
     for (const GradientCheckRow& row : result.rows) {
       if (worst == nullptr || is_worse(row.error, worst->error)) worst = &row;
@@ -249,25 +277,98 @@ class Checker {
       wrong("along {} the gradient is {:.8e}, the difference of the loss {:.8e}", worst->role,
             worst->gradient, worst->difference);
     }
-    return fmt::format("worst error {:.1e} ({})", worst->error, worst->role);
+    return worst == nullptr ? "no weight trains"
+                            : fmt::format("worst error {:.1e} ({})", worst->error, worst->role);
+  }
+
+  /// The plugin's own weights must learn; of the model's it is told which no longer do.
+  std::string check_weights(const CheckNetwork& network) const {
+    const ir::Module module = with_gradients(network);
+    const CheckNetwork before{network.name, original(network.name)};
+    const std::vector<std::string> still =
+        weights_without_gradient(with_gradients(before), fresh_weights(before.module, {}, kSeed), kSeed);
+    std::vector<std::string> all =
+        weights_without_gradient(module, fresh_weights(module, plugins_, kSeed), kSeed);
+    for (const ir::Parameter& parameter : module.parameters) {  // those that forward does not even read
+      if (parameter.trainable && !module.function("grad").result(parameter.name))
+        all.push_back(parameter.name);
+    }
+    std::vector<std::string> own, others;
+    for (const std::string& name : all) {
+      if (before.module.find_parameter(name) == nullptr) {
+        own.push_back(name);
+      } else if (std::ranges::find(still, name) == still.end()) {
+        others.push_back(name);
+      }
+    }
+    if (!own.empty()) {
+      wrong("no gradient reaches {}, so that it never learns: add it as frozen, or let the loss depend on it",
+            list(own));
+    }
+    if (!others.empty())
+      throw Told(fmt::format("no gradient reaches {} of the model any more", list(others)));
+    return "every weight receives a gradient";
+  }
+
+  std::string check_samples(const CheckNetwork& network) const {
+    const std::vector<std::string> modes =
+        modes_that_mix_samples(network.module, fresh_weights(network.module, plugins_, kSeed), kSeed);
+    if (!modes.empty())
+      throw Told(fmt::format("the samples of a batch depend on each other {}", fmt::join(modes, " and ")));
+    return "each sample's result is its own";
+  }
+
+  std::string check_unused() const {
+    for (const CheckNetwork& network : rewritten_) {
+      const std::vector<std::string> parts =
+          unused_parts(original(network.name), network.module, plugin_info(*plugins_.front()).name);
+      if (!parts.empty()) throw Told(fmt::format("on {} nothing reads {}", network.name, list(parts)));
+    }
+    return "all that it adds is read";
+  }
+
+  std::string check_causal() const {
+    const ir::Module module = rewrite(causal_->module, plugins_);
+    const std::string later =
+        token_that_reads_a_later_one(module, fresh_weights(module, plugins_, kSeed), kSeed);
+    if (!later.empty()) wrong("{}", later);
+    return "no token reads a later one";
+  }
+
+  /// The first three of them.
+  static std::string list(const std::vector<std::string>& names) {
+    constexpr std::ptrdiff_t kMost = 3;
+    const auto end = names.begin() + std::min(kMost, std::ssize(names));
+    const std::string text = fmt::format("{}", fmt::join(names.begin(), end, "; "));
+    return end == names.end() ? text : fmt::format("{} and {} more", text, names.end() - end);
   }
 
   std::string check_compiled(const CheckNetwork& network) const {
+    return compare_compiled(network, plugins_, /*optimise=*/true);
+  }
+
+  static std::string compare_compiled(const CheckNetwork& network, const std::vector<PluginHandle>& plugins,
+                                      bool optimise) {
     const ir::Module module = with_gradients(network);
-    const std::unique_ptr<Engine> compiled = make_engine("jit", module);
+    JitEngineOptions options;
+    options.optimise = optimise;
+    const std::unique_ptr<Engine> compiled =
+        optimise ? make_engine("jit", module) : make_jit_engine(module, options);
     const std::unique_ptr<Engine> evaluator = make_engine("evaluator", module);
     const EngineCheck result =
-        check_engine(*compiled, *evaluator, module, fresh_weights(module, plugins_, kSeed), kSeed);
+        check_engine(*compiled, *evaluator, module, fresh_weights(module, plugins, kSeed), kSeed);
     const EngineCheckRow* worst = nullptr;
     for (const EngineCheckRow& row : result.rows) {
       if (worst == nullptr || is_worse(row.error / row.tolerance, worst->error / worst->tolerance))
         worst = &row;
     }
+    const std::string bound = worst->bound == "fixed" ? "" : ", " + worst->bound;
     if (!result.passed()) {
-      wrong("compiled, {} has the relative error {:.1e} (at most {:.0e})", worst->worst, worst->error,
-            worst->tolerance);
+      wrong("compiled, {} has the relative error {:.1e} (at most {:.0e}{})", worst->worst, worst->error,
+            worst->tolerance, bound);
     }
-    return fmt::format("worst error {:.1e} ({})", worst->error, worst->worst);
+    return fmt::format("worst error {:.1e} of {:.0e} allowed ({}{})", worst->error, worst->tolerance,
+                       worst->worst, bound);
   }
 
   /// Some steps of training from the start, with all results and all state at the end.
@@ -303,6 +404,7 @@ class Checker {
   const PluginSpec& spec_;
   const std::vector<std::string>& plugin_path_;
   const std::vector<CheckNetwork>& networks_;
+  const std::optional<CheckNetwork>& causal_;
   const Send& send_;  // a row's check and network as it begins, and all of it as it ends
   std::vector<PluginHandle> plugins_;
   std::vector<CheckNetwork> rewritten_;  // those that the plugin takes
@@ -318,7 +420,7 @@ bool PluginCheck::passed() const {
 }
 
 PluginCheck check_plugin(const PluginSpec& spec, const std::vector<std::string>& plugin_path,
-                         const std::vector<CheckNetwork>& networks,
+                         const std::vector<CheckNetwork>& networks, const std::optional<CheckNetwork>& causal,
                          const std::function<void(const PluginCheckRow&)>& report) {
   PluginCheck check;
   std::optional<PluginCheckRow> begun;
@@ -328,13 +430,14 @@ PluginCheck check_plugin(const PluginSpec& spec, const std::vector<std::string>&
     check.rows.push_back(std::move(row));
   };
   const std::optional<std::string> fault = run_isolated(
-      kLimits, [&](const Send& send) { Checker(spec, plugin_path, networks, send).check(); },
+      kLimits, [&](const Send& send) { Checker(spec, plugin_path, networks, causal, send).check(); },
       [&](const Fields& fields) {
-        constexpr std::string_view kVerdicts = "012";
+        constexpr std::string_view kVerdicts = "0123";
         if (fields.size() == 2) begun = {fields[0], fields[1], Verdict::failed, ""};
         if (fields.size() != 4 || fields[2].size() != 1) return;
-        const std::size_t verdict = std::min(kVerdicts.find(fields[2]), kVerdicts.size() - 1);
-        end_row({fields[0], fields[1], static_cast<Verdict>(verdict), fields[3]});
+        const std::size_t verdict = kVerdicts.find(fields[2]);
+        const bool known = verdict != std::string_view::npos;
+        end_row({fields[0], fields[1], known ? static_cast<Verdict>(verdict) : Verdict::failed, fields[3]});
       });
   if (!fault) return check;
   if (!begun) user_error("plugin '{}': {}", spec.name, *fault);

@@ -34,7 +34,7 @@ TEST_CASE("plugin test passes a sound strategy with one line a check") {
   CHECK_THAT(outcome.out,
              REWIRE_CATCH_CONTAINS("gain 1.2.3, 5 parameters") &&
                  REWIRE_CATCH_CONTAINS("verified; 4 of 4 joins changed, 0 weights added") &&
-                 REWIRE_CATCH_CONTAINS("8 values of bool and enum parameters, one at a time") &&
+                 REWIRE_CATCH_CONTAINS("values of parameters, one at a time; ") &&
                  REWIRE_CATCH_CONTAINS("3 steps end in the same bits twice, on one thread and on two"));
 
   const json report = json::parse(plugin_test(plugin_file("careless"), {"--json"}).out);
@@ -44,14 +44,17 @@ TEST_CASE("plugin test passes a sound strategy with one line a check") {
     CHECK(row.at("verdict") == "passed");
     ++rows[row.at("check")];
   }
-  // Four of each network, five of the plugin itself.
+  // Six of each network, six of the plugin itself.
   CHECK(rows == std::map<std::string, int>{{"schema", 1},
                                            {"rewrite", 3},
                                            {"values", 1},
                                            {"same_text", 1},
                                            {"initialise", 1},
                                            {"leak", 1},
+                                           {"unused", 1},
                                            {"gradients", 3},
+                                           {"weights", 3},
+                                           {"samples", 3},
                                            {"compiled", 3},
                                            {"same_bits", 3}});
 }
@@ -71,6 +74,11 @@ TEST_CASE("plugin test finds each fault, and says what is wrong") {
       {"nan", "FAILED   same_bits  vit_token  the loss or a gradient of the first 3 steps is not finite"},
       {"nan", "nan (at most 1e-0"},  // the worst error is the one that is none
       {"value", "FAILED   values                kind=odd on vit_token: plugin 'careless': "},
+      {"kind_detach", "FAILED   values                kind=odd on vit_token: along "},
+      {"edge", "FAILED   values                level=0 on vit_token: along "},
+      {"nothing", "FAILED   rewrite    vit_token  it changes no join and writes no weight: "},
+      {"unread", "FAILED   weights    vit_token  no gradient reaches blocks.0.join_attn.w; "},
+      {"stopped", "FAILED   weights    vit_token  no gradient reaches blocks.0.join_attn.w; "},
 #if REWIRE_SANITIZER == REWIRE_SANITIZER_NONE
       {"leak", "FAILED   leak                  "},
 #endif
@@ -82,6 +90,52 @@ TEST_CASE("plugin test finds each fault, and says what is wrong") {
     CHECK_THAT(outcome.out, REWIRE_CATCH_CONTAINS(c.line));
     CHECK(outcome.err ==
           "rewire: " + plugin_file("careless") + " fails a check that every strategy must pass\n");
+  }
+}
+
+TEST_CASE("plugin test tells what a strategy may do and its author should know, and passes") {
+  struct Case {
+    const char *fault, *line;
+  };
+  const Case cases[] = {
+      {"unused", "note     unused                on vit_token nothing reads blocks.0.attn: "},
+      {"cut", "note     weights    vit_token  no gradient reaches patch_embed.proj.weight; "},
+      {"batch",
+       "note     samples    vit_token  the samples of a batch depend on each other in training and in "
+       "evaluation\n"},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.fault);
+    const Outcome outcome = plugin_test(plugin_file("careless") + ":fault=" + c.fault);
+    CHECK(outcome.code == 0);
+    CHECK(outcome.err.empty());
+    CHECK_THAT(outcome.out, REWIRE_CATCH_CONTAINS(c.line) && !REWIRE_CATCH_CONTAINS("FAILED"));
+  }
+}
+
+TEST_CASE("plugin test --causal finds a token that reads a later one") {
+  const Outcome sound = plugin_test(plugin_file("gain"), {"--causal"});
+  CHECK(sound.code == 0);
+  CHECK_THAT(sound.out, REWIRE_CATCH_CONTAINS("ok       causal     causal     no token reads a later one\n"));
+  const Outcome later = plugin_test(plugin_file("careless") + ":fault=later", {"--causal"});
+  CHECK(later.code == 1);
+  CHECK_THAT(later.out,
+             REWIRE_CATCH_CONTAINS("FAILED   causal     causal     blocks.0.attn: token 0 reads token 5\n"));
+  CHECK(plugin_test(plugin_file("careless") + ":fault=later").code == 0);
+}
+
+TEST_CASE("Sound strategies of every kind pass plugin test and verify") {
+  for (const char* strategy :
+       {"scaled_sum", "layer_scale", "post_norm", "dense", "attention", "lanes", "gate", "rounded"}) {
+    CAPTURE(strategy);
+    const std::string plugin = plugin_file("sound") + ":strategy=" + strategy;
+    const Outcome outcome = plugin_test(plugin);
+    CHECK(outcome.code == 0);
+    CHECK_THAT(outcome.out, !REWIRE_CATCH_CONTAINS("FAILED") && !REWIRE_CATCH_CONTAINS("refused"));
+    const Outcome verified = rewire_command({"verify", "vit_tiny_28", "--set", "model.dim=24", "--set",
+                                             "model.depth=2", "--plugin", plugin, "--quiet"});
+    CHECK(verified.code == 0);
+    CHECK_THAT(verified.out, !REWIRE_CATCH_CONTAINS("WRONG"));
   }
 }
 

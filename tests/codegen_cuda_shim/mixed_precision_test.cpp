@@ -4,11 +4,13 @@
 #include "codegen/cuda/emit.h"
 #include "ir/verify.h"
 #include "models/model.h"
+#include "models/trial.h"
 #include "runtime/train/engine_check.h"
 #include "runtime/train/program.h"
 #include "runtime/train/weights.h"
 #include "tests/cuda_shim/device_engine.h"
 #include "tests/support/catch.h"
+#include "tests/support/random_casts.h"
 
 using namespace rewire;
 
@@ -37,13 +39,31 @@ TEST_CASE("A ViT in bf16, as CUDA text, computes what the evaluator does, with e
       const runtime::TensorMap weights = runtime::fresh_weights(module, {}, 5);
       const auto device = cuda_shim::make_device_engine(module, compiler);
       const auto evaluator = runtime::make_evaluator_engine(module);
-      const auto rounded = runtime::make_evaluator_engine(module, runtime::Rounding::dtypes);
-      const runtime::EngineCheck check =
-          runtime::check_engine(*device, *evaluator, module, weights, 5, rounded.get());
+      const runtime::EngineCheck check = runtime::check_engine(*device, *evaluator, module, weights, 5);
       for (const runtime::EngineCheckRow& row : check.rows) {
         CAPTURE(ir::dtype_name(stream), options.pool, row.worst, row.error, row.tolerance);
         CHECK(row.passed());
         CHECK(row.error < 0.1);
+      }
+    }
+  }
+}
+
+TEST_CASE("Networks with casts at random places, as CUDA text, compute what the evaluator does") {
+  cuda_shim::HostCompiler compiler(cuda_shim::kernel_folder(), codegen::cuda::prelude());
+  std::uint64_t seed = 1;
+  for (const models::TrialNetwork& network : models::trial_networks()) {
+    for (int i = 0; i < 3; ++i, ++seed) {
+      CAPTURE(network.name, seed);
+      ir::Module module = network.module;
+      testing::cast_at_random(module, seed);
+      runtime::add_grad_program(module, {});
+      const auto device = cuda_shim::make_device_engine(module, compiler);
+      const auto evaluator = runtime::make_evaluator_engine(module);
+      for (const runtime::EngineCheckRow& row :
+           runtime::check_engine(*device, *evaluator, module, {}, seed).rows) {
+        CAPTURE(row.what, row.worst, row.error, row.tolerance, row.bound);
+        CHECK(row.passed());
       }
     }
   }

@@ -1,0 +1,34 @@
+// Casts anywhere in a network: what a product, a bias or a sum is asked for in mixed types compiles, and is
+// what the evaluator computes.
+#include "ir/error.h"
+#include "models/trial.h"
+#include "runtime/train/engine_check.h"
+#include "runtime/train/program.h"
+#include "tests/support/catch.h"
+#include "tests/support/random_casts.h"
+
+namespace rewire::runtime {
+namespace {
+
+TEST_CASE("Networks with casts at random places, compiled, compute what the evaluator does") {
+  constexpr std::uint64_t kSeeds = 24;
+  for (const models::TrialNetwork& network : models::trial_networks()) {
+    for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+      CAPTURE(network.name, seed);
+      ir::Module module = network.module;
+      testing::cast_at_random(module, seed);
+      add_grad_program(module, {});
+      JitEngineOptions options;
+      options.optimise = false;
+      const auto compiled = make_jit_engine(module, options);
+      const auto evaluator = make_evaluator_engine(module);
+      for (const EngineCheckRow& row : check_engine(*compiled, *evaluator, module, {}, seed).rows) {
+        CAPTURE(row.what, row.worst, row.error, row.tolerance, row.bound);
+        CHECK(row.passed());
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rewire::runtime
