@@ -1,9 +1,33 @@
 // Reads and writes the `residual` op as a Join; ir/residual.h gives the layout of its operands.
 #include "ir/residual.h"
 
+#include <algorithm>
+
 #include "ir/error.h"
 
 namespace rewire::ir {
+namespace {
+
+std::string to_text(const std::vector<Join::Change>& changes) {
+  std::string text;
+  for (const Join::Change& change : changes)
+    text += fmt::format("{}{}:{}", text.empty() ? "" : ",", change.place, change.plugin);
+  return text;
+}
+
+std::vector<Join::Change> changes_from_text(std::string_view text) {
+  std::vector<Join::Change> changes;
+  while (!text.empty()) {
+    const std::string_view change = text.substr(0, text.find(','));
+    const std::size_t colon = change.find(':');
+    if (colon == std::string_view::npos) user_error("changes: '{}' is no place:plugin", change);
+    changes.push_back({std::string(change.substr(0, colon)), std::string(change.substr(colon + 1))});
+    text.remove_prefix(std::min(change.size() + 1, text.size()));
+  }
+  return changes;
+}
+
+}  // namespace
 
 std::string Join::describe_block() const {
   return fmt::format("{}blocks.{}", scope == "encoder" ? "" : scope + "_", block);
@@ -40,6 +64,8 @@ Join read_join(const Op& residual) {
   join.last_weight = attributes.get_string("last_weight");
   join.shortcut_owner = attributes.get_string("shortcut_owner");
   join.branch_owner = attributes.get_string("branch_owner");
+  join.sum_owner = attributes.get_string("sum_owner");
+  join.changes = changes_from_text(attributes.get_string("changes"));
   return join;
 }
 
@@ -64,6 +90,8 @@ void write_join(Op& residual, const Join& join) {
   attributes.set("last_weight", join.last_weight);
   attributes.set("shortcut_owner", join.shortcut_owner);
   attributes.set("branch_owner", join.branch_owner);
+  attributes.set("sum_owner", join.sum_owner);
+  attributes.set("changes", to_text(join.changes));
 }
 
 std::vector<std::size_t> find_joins(const Function& function) {

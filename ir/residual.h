@@ -34,6 +34,15 @@ struct Join {
   std::string last_weight;     // the parameter that ends the branch: blocks.3.attn.proj.weight
   std::string shortcut_owner;  // the plugin that claimed the slot; "" if unclaimed
   std::string branch_owner;
+  std::string sum_owner;  // the plugin that claimed all of it: slots and paths
+
+  /// What was done to it and claims nothing, in order: a path was added ("path"), or what stood in a slot or
+  /// all of the sum was taken on by a function of it ("shortcut", "branch", "sum").
+  struct Change {
+    std::string place, plugin;
+    bool operator==(const Change&) const = default;
+  };
+  std::vector<Change> changes;  // the attribute: "path:augment,branch:scale"
 
   /// "blocks.3" in the encoder, "decoder_blocks.3" in the decoder, and so in any other scope.
   std::string describe_block() const;

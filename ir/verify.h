@@ -9,7 +9,7 @@
 //  V6  param and update name a parameter of the module; types agree
 //  V7  every update follows all reads (`param`) of its state; at most one update a name and function
 //  V8  a residual's stream, slots, paths and result have one shape and dtype; a slot that differs from what a
-//      fresh join has there names its owner
+//      fresh join has there names who did it
 //  V9  extents are >= 1, a tensor has at most 16 axes, element counts stay below 2^40
 //  V10 a function's results are values it defines; a stream name of a random op is not empty
 //  V11 a parameter's init draws numbers of its dtype alone (ir/init.h)

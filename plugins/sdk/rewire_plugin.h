@@ -1,4 +1,4 @@
-/* The plugin boundary of Rewire: plain C, ABI 1.2. C++ authors include rewire_plugin.hpp, which wraps it.
+/* The plugin boundary of Rewire: plain C, ABI 1.3. C++ authors include rewire_plugin.hpp, which wraps it.
  *
  * A plugin is a shared library that exports one function, rewire_plugin_query. It returns a static
  * descriptor. The host judges it, and calls `rewrite`, once for each module, and `initialise`, once for each
@@ -27,7 +27,7 @@ extern "C" {
 #endif
 
 #define REWIRE_ABI(major, minor) ((uint32_t)(((uint32_t)(major) << 16) | (uint32_t)(minor)))
-#define REWIRE_ABI_VERSION REWIRE_ABI(1, 2)
+#define REWIRE_ABI_VERSION REWIRE_ABI(1, 3)
 #define REWIRE_PLUGIN_MAGIC UINT32_C(0x52575250) /* "PRWR" in memory */
 
 #define REWIRE_OK 0
@@ -139,6 +139,8 @@ typedef struct rewire_join {
   /* ABI 1.1 */
   int64_t block_count; /* blocks of the scope, whatever the user's filters */
   double drop_path;    /* the rate at which training drops a sample's branch; 0: never */
+  /* ABI 1.3 */
+  const char* sum_owner; /* the plugin that claimed the whole sum; "" while unclaimed */
 } rewire_join;
 
 /* A weight of the module. size as in rewire_join. */
@@ -219,7 +221,7 @@ typedef struct rewire_host {
   rewire_value (*weight_value)(rewire_call, uint32_t join, const char* full_name);
 
   /* The slots: the join is the sum of shortcut, branch slot and paths. Setting or clearing a slot claims it;
-   * claiming what another plugin has claimed is an error. add_path claims nothing. [R] */
+   * claiming what another plugin has claimed is an error. add_path claims nothing. See set_sum too. [R] */
   int32_t (*set_shortcut)(rewire_call, uint32_t join, rewire_value value);
   int32_t (*clear_shortcut)(rewire_call, uint32_t join);
   int32_t (*set_branch)(rewire_call, uint32_t join, rewire_value value);
@@ -247,6 +249,18 @@ typedef struct rewire_host {
    * largest], s [largest], vt [largest, cols]; 1 <= largest <= min(rows, cols). Both calls. */
   int32_t (*svd_of_largest)(rewire_call, uint64_t count, uint64_t rows, uint64_t cols, uint64_t largest,
                             const double* a, double* u, double* s, double* vt);
+
+  /* ABI 1.3. [R] */
+  /* The join is `value` alone. Claims both slots and the paths: an error where a plugin has set, changed or
+   * added anything, and for whoever does so later. */
+  int32_t (*set_sum)(rewire_call, uint32_t join, rewire_value value);
+  /* What stands in a slot, or the whole sum as it stands, becomes `value`, which is computed from it. Claims
+   * nothing: several plugins may, one after the other, in the order in which the user names them. Setting a
+   * slot behind that is an error, and after change_sum setting, changing or adding a term: name such a
+   * plugin before. */
+  int32_t (*change_shortcut)(rewire_call, uint32_t join, rewire_value value);
+  int32_t (*change_branch)(rewire_call, uint32_t join, rewire_value value);
+  int32_t (*change_sum)(rewire_call, uint32_t join, rewire_value value);
 } rewire_host;
 
 enum {

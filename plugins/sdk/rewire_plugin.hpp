@@ -14,6 +14,7 @@
 #include <exception>
 #include <initializer_list>
 #include <optional>
+#include <source_location>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -210,12 +211,16 @@ inline std::vector<Value> emit(Context context, std::uint32_t join, const char* 
 /// The first result of the op, by the name and with the attributes that rewire_ops.txt has; `type` where it
 /// says "typed". At least one operand; Join::emit serves ops that have none. Error, with the host's words,
 /// for operands or attributes that do not fit.
-inline Value emit(const char* op, std::initializer_list<Value> operands,
+inline Value emit(const char* op, std::span<const Value> operands,
                   std::initializer_list<Attribute> attributes = {}, const std::optional<Type>& type = {}) {
   std::uint32_t join = 0;
   for (const Value& operand : operands) join = std::max(join, operand.join());
-  if (operands.size() == 0) throw std::logic_error(std::string(op) + " has no operand: emit it at a join");
-  return detail::emit(operands.begin()->context(), join, op, operands, attributes, type, 1).front();
+  if (operands.empty()) throw std::logic_error(std::string(op) + " has no operand: emit it at a join");
+  return detail::emit(operands.front().context(), join, op, operands, attributes, type, 1).front();
+}
+inline Value emit(const char* op, std::initializer_list<Value> operands,
+                  std::initializer_list<Attribute> attributes = {}, const std::optional<Type>& type = {}) {
+  return emit(op, std::span<const Value>(operands.begin(), operands.size()), attributes, type);
 }
 
 /// A scalar constant of x's dtype, standing where x stands.
@@ -239,6 +244,15 @@ inline Value operator+(double a, const Value& b) { return constant_like(b, a) + 
 inline Value operator-(double a, const Value& b) { return constant_like(b, a) - b; }
 inline Value operator*(double a, const Value& b) { return constant_like(b, a) * b; }
 inline Value operator/(double a, const Value& b) { return constant_like(b, a) / b; }
+// a becomes the result; a sum that is begun with none is its first term.
+inline Value& operator+=(Value& a, const Value& b) { return a = a ? a + b : b; }
+inline Value& operator-=(Value& a, const Value& b) { return a = a - b; }
+inline Value& operator*=(Value& a, const Value& b) { return a = a * b; }
+inline Value& operator/=(Value& a, const Value& b) { return a = a / b; }
+inline Value& operator+=(Value& a, double b) { return a = a + b; }
+inline Value& operator-=(Value& a, double b) { return a = a - b; }
+inline Value& operator*=(Value& a, double b) { return a = a * b; }
+inline Value& operator/=(Value& a, double b) { return a = a / b; }
 
 inline Value abs(const Value& x) { return emit("abs", {x}); }
 inline Value exp(const Value& x) { return emit("exp", {x}); }
@@ -319,6 +333,13 @@ inline Value slice(const Value& x, std::int64_t axis, std::int64_t start, std::i
   limits.at(i) = limit;
   return emit("slice", {x}, {{"starts", starts}, {"limits", limits}});
 }
+/// One behind the other along the axis; all other extents are equal.
+inline Value concat(std::span<const Value> parts, std::int64_t axis) {
+  return emit("concat", parts, {{"axis", axis}});
+}
+inline Value concat(std::initializer_list<Value> parts, std::int64_t axis) {
+  return concat(std::span<const Value>(parts.begin(), parts.size()), axis);
+}
 /// [..., m, k] times [..., k, n] is [..., m, n]; leading axes are equal, or b has rank 2 and serves them all.
 /// transpose_a, transpose_b: stored with its last two axes swapped.
 inline Value matmul(const Value& a, const Value& b, bool transpose_a = false, bool transpose_b = false) {
@@ -376,6 +397,9 @@ struct Weight {
     return count;
   }
 };
+
+/// A line of the plugin's source.
+using Place = std::source_location;
 
 /// A residual join: facts as fields, slots as functions. During initialise its values are none.
 class Join {
@@ -458,12 +482,43 @@ class Join {
     return result;
   }
 
+  /// Their sum as it stands.
+  Value sum() const {
+    Value total = shortcut();
+    total += branch_slot();
+    for (const Value& path : paths()) total += path;
+    return total;
+  }
+
   // Setting or clearing a slot claims it: Error where another plugin has. A path claims nothing. Each takes a
   // value of the stream's type.
-  void set_shortcut(const Value& v) const { set(context_.host->set_shortcut, v); }
+  void set_shortcut(const Value& v, Place place = Place::current()) const {
+    set("set_shortcut", context_.host->set_shortcut, v, place);
+  }
   void clear_shortcut() const { context_.check(context_.host->clear_shortcut(context_.call, index_)); }
-  void set_branch(const Value& v) const { set(context_.host->set_branch, v); }
-  void add_path(const Value& v) const { set(context_.host->add_path, v); }
+  void set_branch(const Value& v, Place place = Place::current()) const {
+    set("set_branch", context_.host->set_branch, v, place);
+  }
+  void add_path(const Value& v, Place place = Place::current()) const {
+    set("add_path", context_.host->add_path, v, place);
+  }
+  /// x' = v. Claims both slots and the paths: Error where another plugin has a part in the sum, or wants one
+  /// later.
+  void set_sum(const Value& v, Place place = Place::current()) const {
+    set("set_sum", context_.host->set_sum, v, place);
+  }
+  // v is computed from shortcut(), branch_slot() or sum() as they stand, and takes their place: what several
+  // plugins do so is done in the order in which the user names them. Claims nothing; whoever would set what
+  // was changed, or add to a sum that was, must be named before.
+  void change_shortcut(const Value& v, Place place = Place::current()) const {
+    set("change_shortcut", context_.host->change_shortcut, v, place);
+  }
+  void change_branch(const Value& v, Place place = Place::current()) const {
+    set("change_branch", context_.host->change_branch, v, place);
+  }
+  void change_sum(const Value& v, Place place = Place::current()) const {
+    set("change_sum", context_.host->change_sum, v, place);
+  }
 
   /// An op with no operand, or one that must stand at this join.
   Value emit(const char* op, std::initializer_list<Value> operands = {},
@@ -499,6 +554,19 @@ class Join {
     const DType kept = dtype == DType::f64 ? DType::f64 : DType::f32;
     return cast(add_weight(weight_name, Type{kept, shape}, init, group), dtype);
   }
+  /// One number, kept so: of shape [1], which broadcasts against everything.
+  Value add_scalar(const char* weight_name, Init init, Group group = Group::no_decay) const {
+    return add_weight(weight_name, Ints{1}, init, group);
+  }
+  Value add_scalar(const std::string& weight_name, Init init, Group group = Group::no_decay) const {
+    return add_scalar(weight_name.c_str(), init, group);
+  }
+  Value add_weight(const std::string& weight_name, const Type& type, Init init, Group group) const {
+    return add_weight(weight_name.c_str(), type, init, group);
+  }
+  Value add_weight(const std::string& weight_name, const Ints& shape, Init init, Group group) const {
+    return add_weight(weight_name.c_str(), shape, init, group);
+  }
   /// A weight of the module, by its full name, as a value.
   Value weight_value(const std::string& full_name) const {
     return take(context_.host->weight_value(context_.call, index_, full_name.c_str()));
@@ -513,8 +581,19 @@ class Join {
   }
   Value value(rewire_value handle) const { return {context_, index_, handle}; }
   Value take(rewire_value handle) const { return value(context_.check(handle)); }
-  void set(std::int32_t (*slot)(rewire_call, std::uint32_t, rewire_value), const Value& v) const {
-    if (!v) throw std::logic_error("a slot of " + name + " is set to a value that is none");
+  /// What goes wrong is told with the line that asked for it.
+  void set(const char* what, std::int32_t (*slot)(rewire_call, std::uint32_t, rewire_value), const Value& v,
+           const Place& place) const {
+    const auto at = [&] {
+      std::string file = place.file_name();
+      file = file.substr(file.rfind('/') + 1);
+      return " (" + std::string(what) + ", " + file + ":" + std::to_string(place.line()) + ")";
+    };
+    if (!v) throw std::logic_error("a term of " + name + " is a value that is none" + at());
+    if (v.join() > index_) {
+      throw std::logic_error("a term of " + name + " is computed from " + Join(context_, v.join()).name +
+                             ", which comes after it" + at());
+    }
     context_.check(slot(context_.call, index_, v.handle()));
   }
 

@@ -121,6 +121,7 @@ std::int32_t join(rewire_call token, std::uint32_t index, rewire_join* out) {
         static_cast<std::uint32_t>(branch_weights(call.module(), call.forward(), facts).size());
     full.block_count = block_count(call.forward(), facts.scope);
     full.drop_path = drop_path_rate(call.forward(), facts.branch);
+    full.sum_owner = call.keep(facts.sum_owner);
     copy_known(out, full);
   });
 }

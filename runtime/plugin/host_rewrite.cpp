@@ -154,16 +154,43 @@ ir::Value to_term(HostCall& call, std::uint32_t join, const ir::Join& facts, rew
   return value;
 }
 
+/// Who has done something to a place of the join that claims nothing; "" if nobody has.
+std::string changer(const ir::Join& facts, std::string_view place) {
+  const auto change = std::ranges::find(facts.changes, place, &ir::Join::Change::place);
+  return change == facts.changes.end() ? "" : change->plugin;
+}
+
+/// Behind who took the whole sum, nothing of it can be set, changed or added.
+void require_open_sum(const HostCall& call, const ir::Join& facts) {
+  const std::string_view own = call.plugin().name();
+  if (!facts.sum_owner.empty()) {
+    user_error(
+        "the sum of {} is claimed already by plugin '{}', with both slots and all paths: use one of '{}' and "
+        "'{}', or give them disjoint sites= or layers=",
+        facts.describe(), facts.sum_owner, facts.sum_owner, own);
+  }
+  if (const std::string other = changer(facts, "sum"); !other.empty()) {
+    user_error(
+        "the sum of {} has been taken on by plugin '{}', which reads it as it stands: name '{}' before it",
+        facts.describe(), other, own);
+  }
+}
+
 void claim(std::string& owner, HostCall& call, const ir::Join& facts, std::string_view slot) {
   if (!call.sets_first(facts, slot)) {
     user_error("it set the {} of {} twice: set it once, to the sum, or add one of the two by add_path", slot,
                facts.describe());
   }
+  require_open_sum(call, facts);
   if (!owner.empty()) {
     user_error(
         "the {} of {} is claimed already by plugin '{}': use one of the two, or give them disjoint sites= or "
         "layers=",
         slot, facts.describe(), owner);
+  }
+  if (const std::string other = changer(facts, slot); !other.empty()) {
+    user_error("the {} of {} has been changed by plugin '{}', which would be lost: name '{}' before it", slot,
+               facts.describe(), other, call.plugin().name());
   }
   owner = call.plugin().name();
 }
@@ -195,10 +222,73 @@ std::int32_t set_branch(rewire_call token, std::uint32_t join, rewire_value valu
   });
 }
 
+/// Notes a change that claims nothing.
+void note_change(HostCall& call, ir::Join& facts, std::string_view place) {
+  facts.changes.push_back({std::string(place), std::string(call.plugin().name())});
+}
+
 std::int32_t add_path(rewire_call token, std::uint32_t join, rewire_value value) {
   return guarded_status(token, [&](HostCall& call) {
     ir::Join facts = call.read_join(join);
+    require_open_sum(call, facts);
     facts.paths.push_back(to_term(call, join, facts, value, "a path of"));
+    note_change(call, facts, "path");
+    call.write_join(join, facts);
+  });
+}
+
+/// The join becomes the one term.
+void become(ir::Join& facts, ir::Value value) {
+  facts.shortcut = {};
+  facts.branch_slot = value;
+  facts.paths.clear();
+}
+
+std::int32_t set_sum(rewire_call token, std::uint32_t join, rewire_value value) {
+  return guarded_status(token, [&](HostCall& call) {
+    ir::Join facts = call.read_join(join);
+    require_open_sum(call, facts);
+    const std::string_view own = call.plugin().name();
+    for (const std::string& owner : {facts.shortcut_owner, facts.branch_owner,
+                                     facts.changes.empty() ? std::string() : facts.changes.front().plugin}) {
+      if (owner.empty()) continue;
+      user_error(
+          "it claims the whole sum of {}, of which plugin '{}' has a part: use one of '{}' and '{}', or give "
+          "them disjoint sites= or layers=",
+          facts.describe(), owner, owner, own);
+    }
+    become(facts, to_term(call, join, facts, value, "the sum of"));
+    facts.sum_owner = own;
+    call.write_join(join, facts);
+  });
+}
+
+std::int32_t change_shortcut(rewire_call token, std::uint32_t join, rewire_value value) {
+  return guarded_status(token, [&](HostCall& call) {
+    ir::Join facts = call.read_join(join);
+    require_open_sum(call, facts);
+    if (!facts.shortcut) user_error("it changed the shortcut of {}, which has none", facts.describe());
+    facts.shortcut = to_term(call, join, facts, value, "the shortcut of");
+    note_change(call, facts, "shortcut");
+    call.write_join(join, facts);
+  });
+}
+
+std::int32_t change_branch(rewire_call token, std::uint32_t join, rewire_value value) {
+  return guarded_status(token, [&](HostCall& call) {
+    ir::Join facts = call.read_join(join);
+    require_open_sum(call, facts);
+    facts.branch_slot = to_term(call, join, facts, value, "the branch of");
+    note_change(call, facts, "branch");
+    call.write_join(join, facts);
+  });
+}
+
+std::int32_t change_sum(rewire_call token, std::uint32_t join, rewire_value value) {
+  return guarded_status(token, [&](HostCall& call) {
+    ir::Join facts = call.read_join(join);
+    become(facts, to_term(call, join, facts, value, "the sum of"));
+    note_change(call, facts, "sum");
     call.write_join(join, facts);
   });
 }
@@ -216,6 +306,10 @@ void add_rewrite_functions(rewire_host& table) {
   table.clear_shortcut = clear_shortcut;
   table.set_branch = set_branch;
   table.add_path = add_path;
+  table.set_sum = set_sum;
+  table.change_shortcut = change_shortcut;
+  table.change_branch = change_branch;
+  table.change_sum = change_sum;
 }
 
 }  // namespace rewire::runtime

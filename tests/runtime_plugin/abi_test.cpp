@@ -43,6 +43,8 @@ static_assert(offsetof(rewire_join, branch_slot) == 136 && offsetof(rewire_join,
 static_assert(offsetof(rewire_join, weight_count) == 148);
 // ABI 1.1
 static_assert(offsetof(rewire_join, block_count) == 152 && offsetof(rewire_join, drop_path) == 160);
+// ABI 1.3
+static_assert(offsetof(rewire_join, sum_owner) == 168);
 
 static_assert(offsetof(rewire_weight, trainable) == 4 && offsetof(rewire_weight, decay) == 8);
 static_assert(offsetof(rewire_weight, block) == 16 && offsetof(rewire_weight, name) == 24);
@@ -75,6 +77,11 @@ static_assert(offsetof(rewire_host, draw_uniform) == slot(26) &&
 static_assert(offsetof(rewire_host, qr) == slot(28) && offsetof(rewire_host, svd) == slot(29));
 // ABI 1.2
 static_assert(offsetof(rewire_host, svd_of_largest) == slot(30));
+// ABI 1.3
+static_assert(offsetof(rewire_host, set_sum) == slot(31) &&
+              offsetof(rewire_host, change_shortcut) == slot(32));
+static_assert(offsetof(rewire_host, change_branch) == slot(33) &&
+              offsetof(rewire_host, change_sum) == slot(34));
 
 static_assert(REWIRE_F64 == 0 && REWIRE_I1 == 7 && REWIRE_ATTRIBUTE_FLOATS == 5 &&
               REWIRE_INIT_XAVIER_UNIFORM == 6);

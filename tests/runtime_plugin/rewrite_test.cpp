@@ -127,6 +127,52 @@ TEST_CASE("Claiming a claimed slot is an error that names both plugins") {
              REWIRE_CATCH_CONTAINS("the shortcut of blocks.0.attn is claimed already by plugin 'gain'"));
 }
 
+TEST_CASE("Changes are done in the order of the plugins, behind what sets a slot") {
+  const auto set = load("gain", "factor=3"), scale = load("terms", "to=changed_branch,factor=2"),
+             path = load("terms", "to=path,factor=0.5"), halve = load("terms", "to=changed_sum,factor=0.5"),
+             shortcut = load("terms", "to=changed_shortcut,factor=5");
+  const Computed r = compute({set, scale, shortcut, path, halve, halve});
+  for (std::size_t i = 0; i < r.y.size(); ++i)
+    CHECK(r.y[i] == Approx((5 * r.x[i] + 6.5 * r.f[i]) / 4).epsilon(0).margin(1e-14));
+  CHECK(compute({scale, scale}).y == compute({load("terms", "to=changed_branch,factor=4")}).y);
+  const ir::Module module = rewritten(single_join({ir::DType::f32, {2, 3, 5}}), {set, scale, path, halve});
+  const ir::Function& forward = module.function("forward");
+  const ir::Join join = ir::read_join(forward.body[ir::find_joins(forward).front()]);
+  CHECK(join.branch_owner == "gain");
+  CHECK(join.changes ==
+        std::vector<ir::Join::Change>{{"branch", "terms"}, {"path", "terms"}, {"sum", "terms"}});
+}
+
+TEST_CASE("What would be lost, or would come too late, is refused in one line that names both plugins") {
+  const auto terms = [](const char* to) { return load("terms", std::string("to=") + to); };
+  const auto own = load("gain");  // sets the branch
+  CHECK(rewrite_error({terms("changed_branch"), own}) ==
+        "plugin 'gain': the branch of blocks.0.attn has been changed by plugin 'terms', which would be lost: "
+        "name "
+        "'gain' before it");
+  CHECK(rewrite_error({terms("changed_sum"), own}) ==
+        "plugin 'gain': the sum of blocks.0.attn has been taken on by plugin 'terms', which reads it as it "
+        "stands: name 'gain' before it");
+  CHECK(
+      rewrite_error({terms("sum"), own}) ==
+      "plugin 'gain': the sum of blocks.0.attn is claimed already by plugin 'terms', with both slots and all "
+      "paths: use one of 'terms' and 'gain', or give them disjoint sites= or layers=");
+  CHECK(rewrite_error({own, terms("sum")}) ==
+        "plugin 'terms': it claims the whole sum of blocks.0.attn, of which plugin 'gain' has a part: use "
+        "one of "
+        "'gain' and 'terms', or give them disjoint sites= or layers=");
+  for (const char* to :
+       {"path", "shortcut", "branch", "cleared", "changed_branch", "changed_shortcut", "sum"}) {
+    CAPTURE(to);
+    CHECK_THAT(rewrite_error({terms("sum"), terms(to)}),
+               REWIRE_CATCH_CONTAINS("is claimed already by plugin"));
+    CHECK_THAT(rewrite_error({terms(to), terms("sum")}), REWIRE_CATCH_CONTAINS("claim"));
+  }
+  CHECK_THAT(rewrite_error({terms("changed_sum"), terms("path")}), REWIRE_CATCH_CONTAINS("before it"));
+  CHECK_THAT(rewrite_error({terms("cleared"), terms("changed_shortcut")}),
+             REWIRE_CATCH_CONTAINS("it changed the shortcut of blocks.0.attn, which has none"));
+}
+
 TEST_CASE("The same plugin may stand twice with disjoint filters") {
   const ir::Module module =
       rewritten(residual_net({}), {load("gain", "sites=attn"), load("gain", "sites=mlp")});
@@ -247,8 +293,7 @@ TEST_CASE("Plugins that were built when earlier minors were drawn still load and
     runtime::initialise_plugins(module, plugins, 11, weights);
     ir::EvalState state = to_eval_state(weights);
     const ir::Tensor x = sample(type), f = sample(type, 1);
-    const std::vector<double> y =
-        ir::evaluate(module, module.function("forward"), {x, f}, state).at(0).data;
+    const std::vector<double> y = ir::evaluate(module, module.function("forward"), {x, f}, state).at(0).data;
     for (std::size_t i = 0; i < y.size(); ++i) {  // one block; the largest singular value is 4
       CHECK(y[i] == Approx(x.data[i] + f.data[i] + 4 * std::tanh(x.data[i])).epsilon(0).margin(1e-14));
     }
@@ -352,8 +397,11 @@ TEST_CASE("A wrong act of a plugin is one line that names it, and leaves the mod
        "it gave the branch of blocks.0.attn the type f32[2,3,1]; the stream's is f32[2,3,4] and must stay"},
       {"wrong_dtype",
        "it gave the shortcut of blocks.0.attn the type f64[2,3,4]; the stream's is f32[2,3,4] and must stay"},
-      {"later_value", "it used a value at a join that stands before the value"},
-      {"no_value", "a slot of blocks.0.attn is set to a value that is none"},
+      {"later_value",
+       "a term of blocks.0.attn is computed from blocks.1.mlp, which comes after it (set_branch, "
+       "misbehave.cpp:"},
+      {"later_operand", "it used a value at a join that stands before the value"},
+      {"no_value", "a term of blocks.0.attn is a value that is none (set_branch, misbehave.cpp:"},
       {"other_thread", "the other thread was refused"},
       {"no_such_join", "it asked for join 1000 of 4"},
       {"claim_twice",
