@@ -61,6 +61,7 @@ class Recomputation {
   /// Whether anything is computed again.
   bool run() {
     find_levels();
+    find_compared();
     mark_held();
     for (std::int32_t i = 0; i <= peak_; ++i) decide(i);
     if (std::find(again_.begin(), again_.end(), true) == again_.end()) return false;
@@ -153,6 +154,20 @@ class Recomputation {
     return at >= 0 && op_at(at).code == Opcode::param && function_.type(op.results[0]).rank() > 0;
   }
 
+  /// Of x == max(x), in the gradient of a max: computed again, x is rounded otherwise (a product and a sum
+  /// may become one operation, or not), and equals the maximum nowhere.
+  void find_compared() {
+    for (const Op& op : function_.body) {
+      if (op.code != Opcode::compare) continue;
+      for (const std::size_t k : {0, 1}) {
+        const Value value = liveness_.storage(op.operands[k]);
+        const std::int32_t at = liveness_.definition(liveness_.storage(op.operands[1 - k]));
+        if (at >= 0 && op_at(at).code == Opcode::max && liveness_.storage(op_at(at).operands[0]) == value)
+          compared_.insert(value);
+      }
+    }
+  }
+
   void mark_held() {
     for (std::size_t i = 0; i < held_.size(); ++i) {
       const Value value{static_cast<std::int32_t>(i)};
@@ -174,7 +189,8 @@ class Recomputation {
       const bool free = liveness_.bytes(storage) == 0;
       if (free) continue;  // empty cones: it is there whenever it is wanted
       const Cone itself{{}, {storage}};
-      const bool cheap = is_cheap(op) && !is_weight_copy(op) && !epilogues_.contains(i);
+      const bool cheap =
+          is_cheap(op) && !is_weight_copy(op) && !epilogues_.contains(i) && !compared_.contains(storage);
       Cone cone = cheap ? extend(cones_, op, i).value_or(itself) : itself;
       Cone near = cheap ? extend(near_cones_, op, i).value_or(itself) : itself;
       if (storage == result && crosses(result)) {
@@ -271,6 +287,7 @@ class Recomputation {
   std::vector<Cone> cones_;                             // by Value::id, as all that follows
   std::vector<Cone> near_cones_;                        // the same, cut at what is written in any case
   std::vector<std::int32_t> levels_;                    // contractions on the longest way to it
+  std::set<Value> compared_;                            // with their own maximum
   std::set<std::int32_t> epilogues_;                    // body indices of biases and casts behind products
   std::vector<bool> written_;                           // before the peak, whoever reads it behind
   std::vector<std::set<std::int32_t>> reading_levels_;  // behind the peak
