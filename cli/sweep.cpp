@@ -64,10 +64,7 @@ runtime::SweepJob make_job(const Request& request, const runtime::Sweep& sweep, 
   const Network network =
       resolved(asked, run.plugins->flags.empty() ? sweep.recipe.place : run.plugins->place);
   job.recipe = runtime::to_toml(network.recipe);
-  for (const runtime::PluginHandle& plugin : network.plugins) {
-    const runtime::PluginInfo& info = runtime::plugin_info(*plugin);
-    job.plugins.push_back({info.name, info.version, info.sha256});
-  }
+  job.plugins = runtime::builds_of(network.plugins);
   job.network = {asked.model};
   for (const auto& words : {repeated("--set", asked.settings), repeated("--plugin", asked.plugins)})
     job.network.insert(job.network.end(), words.begin(), words.end());

@@ -188,9 +188,9 @@ std::shared_ptr<const Library> load_library(const Judged& judged) {
   try {
     std::shared_ptr<const Library> library = read_library(judged, handle);
     keep();
-    write_log(LogLevel::info, fmt::format("plugin {} {} from {}, sha256 {}, built by {}", library->info.name,
-                                          one_line(library->info.version), library->info.path,
-                                          library->info.sha256, one_line(library->descriptor->build_id)));
+    write_log(LogLevel::debug, fmt::format("plugin {} {} from {}, sha256 {}, built by {}", library->info.name,
+                                           one_line(library->info.version), library->info.path,
+                                           library->info.sha256, one_line(library->descriptor->build_id)));
     return library;
   } catch (...) {
     keep();

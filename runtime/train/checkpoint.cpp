@@ -45,15 +45,6 @@ TrainSums sums_from(const JsonView& json) {
           json.at("grad_norm").number()};
 }
 
-std::vector<PluginBuild> builds_of(const std::vector<PluginHandle>& plugins) {
-  std::vector<PluginBuild> builds;
-  for (const PluginHandle& plugin : plugins) {
-    const PluginInfo& info = plugin_info(*plugin);
-    builds.push_back({info.name, info.version, info.sha256});
-  }
-  return builds;
-}
-
 /// As it stands in the file, byte for byte.
 std::string text_of(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

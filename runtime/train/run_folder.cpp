@@ -262,7 +262,8 @@ void RunFolder::discard_unused() noexcept {
     if (error ? !is_missing() : bytes > 0) return;
     const fs::directory_iterator entry(file("checkpoints"), error);
     if (error ? !is_missing() : entry != fs::directory_iterator()) return;
-    for (const char* name : {"recipe.toml", "network.rir", "choices.json", kMetrics, "checkpoints"})
+    for (const char* name :
+         {"recipe.toml", "network.rir", "plugins.json", "choices.json", kMetrics, "checkpoints"})
       fs::remove(file(name), error);
     for (const fs::directory_entry& kernel : fs::directory_iterator(file("kernels"), error)) {
       if (kernel.path().extension() == ".cu") fs::remove(kernel.path(), error);

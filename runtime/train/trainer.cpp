@@ -12,6 +12,7 @@
 #include "runtime/train/run_folder.h"
 #include "runtime/train/run_loop.h"
 #include "runtime/train/run_plan.h"
+#include "runtime/train/run_plugins.h"
 #include "runtime/train/weights.h"
 
 namespace rewire::runtime {
@@ -130,6 +131,7 @@ TrainResult train(const TrainRequest& request, const std::string& out, OutFolder
   try {
     if (!request.module_text.empty()) write_file_atomically(folder.file(kNetworkFile), request.module_text);
     write_recipe(request, folder);
+    record_plugins(folder, request.network.plugins);
     keep_kernels(folder, request.kernels);
     record_choices(folder, request.engine, start.progress.choices, request.kernels, 0);
     TrainResult result =
@@ -170,6 +172,7 @@ TrainResult resume_training(const TrainRequest& request, const std::string& path
   request.stop_signal();  // from here on one is noted
   RunLoop run(request, plan, folder, observer, std::move(engine), std::move(start));
   write_recipe(request, folder);
+  record_plugins(folder, request.network.plugins);
   record_choices(folder, request.engine, choices, kernels, at.step);
   if (at.epoch < request.recipe.train.epochs) {  // what lies there is of a shorter run
     std::error_code ignored;

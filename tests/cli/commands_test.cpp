@@ -334,6 +334,16 @@ TEST_CASE("analyze --init sets sets of plugins side by side, as a table and as J
         "rewire: --against ' ' names no plugin: write none for no plugin\n");
 }
 
+TEST_CASE("Which library a plugin was loaded from is said at the level debug alone") {
+  const Words dump = Words{"dump"} + kModel + Words{"--stage", "rewritten", "--plugin", plugin_file("gain")};
+  CHECK(rewire_command(dump).err.empty());
+  CHECK(rewire_command({"plugins", "info", plugin_file("gain")}).err.empty());
+  CHECK(rewire_command({"plugins"}).err.empty());
+  const std::string debug = rewire_command(dump + Words{"--log-level", "debug"}).err;
+  CHECK_THAT(debug, REWIRE_CATCH_CONTAINS("rewire: debug: plugin gain 1.2.3 from ") &&
+                        REWIRE_CATCH_CONTAINS("/gain.so, sha256 "));
+}
+
 TEST_CASE("models, plugins and doctor print text and JSON") {
   const json models = json::parse(rewire_command({"models", "--json"}).out);
   CHECK(models.at(0).at("name") == "vit_tiny_28");

@@ -106,6 +106,18 @@ TEST_CASE("A run folder holds recipe, choices, metrics, checkpoints and weights"
         Approx(lines[17].at("loss").get<double>()).epsilon(1e-5));
 }
 
+TEST_CASE("A run folder says which libraries its plugins are") {
+  const TemporaryFolder folder;
+  const std::string run = folder.file("run");
+  const Outcome trained = rewire_command(train(
+      kRun, run, {"--set", "data.count=40", "--set", "train.epochs=1", "--plugin", plugin_file("gain")}));
+  REQUIRE(trained.err.empty());
+  const Json info = Json::parse(rewire_command({"plugins", "info", plugin_file("gain"), "--json"}).out);
+  const Json record = Json::parse(read_text(run + "/plugins.json")).at("plugins");
+  REQUIRE(record.size() == 1);
+  for (const char* key : {"name", "version", "path", "sha256"}) CHECK(record[0].at(key) == info.at(key));
+}
+
 TEST_CASE("The resolved recipe trains to the same bits") {
   const TemporaryFolder folder;
   const std::string run = folder.file("again");
