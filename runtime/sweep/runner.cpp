@@ -13,6 +13,7 @@
 
 #include "ir/error.h"
 #include "runtime/io/files.h"
+#include "runtime/log.h"
 #include "runtime/sweep/child.h"
 
 namespace rewire::runtime {
@@ -99,7 +100,30 @@ class Runner {
     return fmt::format("{}/runs/{}", folder_, jobs_[i].run.name);
   }
 
+  /// What an earlier Rewire trained under a name with more digits is this run.
+  void take_former_name(const SweepRun& run) {
+    if (run.former_name == run.name) return;
+    const auto run_of = [&](const std::string& name) { return fmt::format("{}/runs/{}", folder_, name); };
+    const auto record_of = [&](const std::string& name) {
+      return fmt::format("{}/records/{}.json", folder_, name);
+    };
+    std::error_code error;
+    if (!fs::exists(record_of(run.former_name), error)) return;
+    if (fs::exists(record_of(run.name), error)) {
+      user_error(
+          "{} holds this run twice, as {} and as {}, its name of before: remove one of the two, with its "
+          "folder in runs",
+          folder_, record_of(run.name), record_of(run.former_name));
+    }
+    // The record last: until then a later call finds it, and does this again.
+    move_if_there(run_of(run.former_name), run_of(run.name));
+    move_if_there(record_of(run.former_name), record_of(run.name));
+    write_log(LogLevel::info, fmt::format("{} was {}: numbers are spelled with as few digits as they need",
+                                          run_of(run.name), run.former_name));
+  }
+
   void read_records() {
+    for (const SweepRun& run : runs_) take_former_name(run);
     for (std::size_t i = 0; i < jobs_.size(); ++i) {
       result_.records.push_back(read_record(record_file(i)));
       const std::optional<RunRecord>& record = result_.records.back();
