@@ -51,10 +51,13 @@ TEST_CASE("Help names every command, and every command explains itself") {
   const std::size_t list = help.out.find("\nCommands:\n") + 10;
   const std::string rows = help.out.substr(list, help.out.find("\n\n", list) - list);
   CHECK(static_cast<std::size_t>(std::count(rows.begin(), rows.end(), '\n')) == kCommands.size());
-  const Outcome half = rewire_command({"plugin", "--help"});
-  CHECK(half.code == 0);
-  CHECK_THAT(half.out, REWIRE_CATCH_CONTAINS("\n  plugin new ") &&
-                           REWIRE_CATCH_CONTAINS("\n  plugin test ") && !REWIRE_CATCH_CONTAINS("plugins"));
+  // Of a command that has further ones, these too.
+  const Outcome family = rewire_command({"plugin", "--help"});
+  CHECK(family.code == 0);
+  CHECK_THAT(family.out, REWIRE_CATCH_CONTAINS("--plugin-path") && REWIRE_CATCH_CONTAINS("\n  plugin new ") &&
+                             REWIRE_CATCH_CONTAINS("\n  plugin test ") &&
+                             REWIRE_CATCH_CONTAINS("\n  plugins info ") &&
+                             !REWIRE_CATCH_CONTAINS("  doctor "));
   const Outcome version = rewire_command({"--version"});
   CHECK(version.code == 0);
   CHECK(version.out == "rewire " REWIRE_TEST_VERSION "\n");
@@ -332,6 +335,24 @@ TEST_CASE("analyze --init sets sets of plugins side by side, as a table and as J
         "network\n");
   CHECK(rewire_command(Words{"analyze", "--init", "--against", " "} + kModel).err ==
         "rewire: --against ' ' names no plugin: write none for no plugin\n");
+}
+
+TEST_CASE("plugin and plugins are one word, and so are gpu and cuda") {
+  const std::string list = rewire_command({"plugins", "--json"}).out;
+  CHECK(rewire_command({"plugin", "--json"}).out == list);
+  const std::string gain = plugin_file("gain");
+  const Outcome info = rewire_command({"plugin", "info", gain});
+  CHECK(info.code == 0);
+  CHECK(info.out == rewire_command({"plugins", "info", gain}).out);
+  CHECK(rewire_command({"plugins", "new", "My"}).err == rewire_command({"plugin", "new", "My"}).err);
+  CHECK(rewire_command({"plugins", "test", "gain.so"}).err ==
+        rewire_command({"plugin", "test", "gain.so"}).err);
+  for (const char* device : {"gpu", "cuda"}) {
+    CHECK(rewire_command({"eval", "run", "--engine", "evaluator", "--device", device}).err ==
+          "rewire: --engine evaluator is of the CPU: drop it, or --device cuda\n");
+  }
+  CHECK_THAT(rewire_command({"eval", "run", "--device", "gup"}).err,
+             REWIRE_CATCH_CONTAINS("'gup' is none of cpu, cuda"));
 }
 
 TEST_CASE("Which library a plugin was loaded from is said at the level debug alone") {

@@ -149,7 +149,7 @@ TEST_CASE("plugin new refuses a name that no plugin can have") {
   }
   CHECK(here.folder.entries() == 0);
   CHECK_THAT(rewire_command({"plugin", "neww", "x"}).err,
-             REWIRE_CATCH_CONTAINS("unknown command 'plugin neww' (did you mean 'plugin new'?)"));
+             REWIRE_CATCH_CONTAINS("unknown command 'plugin neww' (did you mean 'new'?)"));
 }
 
 }  // namespace
