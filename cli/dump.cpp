@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "cli/choices.h"
@@ -45,7 +46,7 @@ void declare(Request& request, Options& options) {
       "tile, llvm, asm: the kernels' code; cuda, ptx: their code for a GPU, none of which is needed "
       "(ptx: NVRTC is); plan: where its tensors stand in memory");
   options.text("--kernel", request.kernel,
-               "with --stage tile, llvm, asm, cuda or ptx: only the kernel of this name");
+               "with --stage fused, tile, llvm, asm, cuda or ptx: only the kernel of this name");
   options.choice("--arch", request.arch, codegen::cuda::architecture_names(),
                  "with --stage cuda or ptx: the GPU, else sm_90; with step, fused, tile or plan: the program "
                  "as it is cut for this GPU instead of the CPU");
@@ -131,39 +132,56 @@ std::string kernel_text(const codegen::KernelLaunch& launch, const Request& requ
   return request.stage == "llvm" ? codegen::emit_llvm(launch.kernel) : codegen::emit_assembly(launch.kernel);
 }
 
-/// UserError where no kernel has the name.
-void require_kernel(const std::string& name, const std::vector<std::string>& names) {
-  if (std::ranges::find(names, name) == names.end())
-    user_error("the step has no kernel '{}'{}; --stage fused lists them", name, did_you_mean(name, names));
+/// The member of the launch that was asked for.
+std::optional<std::size_t> named_member(const codegen::KernelLaunch& launch, const Request& request) {
+  for (std::size_t member = 0; member < launch.members(); ++member) {
+    if (launch.member_name(member) == request.kernel) return member;
+  }
+  return std::nullopt;
 }
 
-/// Whether a member of the launch was asked for.
-bool is_named(const codegen::KernelLaunch& launch, const Request& request) {
-  for (std::size_t member = 0; member < launch.members(); ++member) {
-    if (launch.member_name(member) == request.kernel) return true;
+std::vector<const codegen::KernelLaunch*> kernel_launches(const codegen::Program& program) {
+  std::vector<const codegen::KernelLaunch*> launches;
+  for (const codegen::Launch& launch : program.launches) {
+    if (const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch)) launches.push_back(kernel);
   }
-  return false;
+  return launches;
+}
+
+/// UserError where a kernel was asked for that there is not.
+void require_kernel(const std::vector<const codegen::KernelLaunch*>& launches, const Request& request) {
+  if (request.kernel.empty()) return;
+  std::vector<std::string> names;
+  for (const codegen::KernelLaunch* launch : launches) {
+    for (std::size_t member = 0; member < launch->members(); ++member)
+      names.push_back(launch->member_name(member));
+  }
+  if (std::ranges::find(names, request.kernel) == names.end())
+    user_error("the step has no kernel '{}'{}; --stage fused lists them", request.kernel,
+               did_you_mean(request.kernel, names));
+}
+
+void print_groups(const codegen::Program& program, const Request& request) {
+  if (request.kernel.empty()) return write_stdout(codegen::print(program));
+  const std::vector<const codegen::KernelLaunch*> launches = kernel_launches(program);
+  require_kernel(launches, request);
+  for (const codegen::KernelLaunch* launch : launches) {
+    if (const std::optional<std::size_t> member = named_member(*launch, request))
+      write_stdout(codegen::print_kernel(program, *launch, *member));
+  }
 }
 
 // Kernels of one text are one piece of code: each is printed once, at its first launch.
 void print_kernels(const codegen::Program& program, const Request& request) {
-  std::vector<const codegen::KernelLaunch*> launches;
-  std::vector<std::string> members;
-  for (const codegen::Launch& launch : program.launches) {
-    const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch);
-    if (kernel == nullptr) continue;
-    launches.push_back(kernel);
-    for (std::size_t member = 0; member < kernel->members(); ++member)
-      members.push_back(kernel->member_name(member));
-  }
+  const std::vector<const codegen::KernelLaunch*> launches = kernel_launches(program);
   const std::vector<runtime::KernelOverride> overrides = runtime::read_kernel_overrides(request.overrides);
-  if (!request.kernel.empty()) require_kernel(request.kernel, members);
+  require_kernel(launches, request);
   for (const runtime::KernelOverride& given : overrides) runtime::overridden_launch(given, launches);
   std::set<std::string> seen;
   for (const codegen::KernelLaunch* launch : launches) {
     const std::string key =
         is_gpu_text(request) ? codegen::cuda::text_key(*launch) : codegen::tile::structure(launch->kernel);
-    if (request.kernel.empty() ? !seen.insert(key).second : !is_named(*launch, request)) continue;
+    if (request.kernel.empty() ? !seen.insert(key).second : !named_member(*launch, request)) continue;
     write_stdout(kernel_text(*launch, request, overrides) + "\n");
   }
 }
@@ -173,7 +191,7 @@ void print_program(const ir::Module& module, const Request& request) {
   if (is_for_gpu(request)) options.grain = codegen::cuda::work_grain(gpu(request));
   const codegen::Program program = codegen::lower(module, module.functions.front(), options);
   if (request.stage == "fused") {
-    write_stdout(codegen::print(program));
+    print_groups(program, request);
   } else if (request.stage == "plan") {
     write_stdout(runtime::print(program, runtime::plan_memory(program)));
   } else {
@@ -187,6 +205,9 @@ void run(const Request& request) {
                kMostMultiprocessors);
   if (!request.overrides.empty() && request.stage != "ptx")
     user_error("dump: --override-kernel is of --stage ptx");
+  const std::vector<std::string> without_kernels = {"ir", "rewritten", "step", "plan"};
+  if (!request.kernel.empty() && std::ranges::find(without_kernels, request.stage) != without_kernels.end())
+    user_error("dump: --kernel is of --stage fused, tile, llvm, asm, cuda or ptx, not of {}", request.stage);
   const Network network = resolve(request.network);
   const std::int64_t batch = network.recipe.train.batch;
   if (request.stage == "ir" || request.stage == "rewritten") {

@@ -216,10 +216,29 @@ TEST_CASE("dump shows the step's kernels at each stage, and one by name") {
   CHECK(rewire_command(dump + Words{"tile", "--kernel", member}).code == 0);
   CHECK_THAT(rewire_command(dump + Words{"cuda", "--kernel", member}).out,
              REWIRE_CATCH_CONTAINS("// a table of ") && REWIRE_CATCH_CONTAINS(member));
-  const Outcome unknown = rewire_command(dump + Words{"tile", "--kernel", name + "x"});
-  CHECK(unknown.code == 2);
-  CHECK(unknown.err == "rewire: the step has no kernel '" + name + "x' (did you mean '" + name +
-                           "'?); --stage fused lists them\n");
+  for (const char* stage : {"tile", "fused"}) {
+    const Outcome unknown = rewire_command(dump + Words{stage, "--kernel", name + "x"});
+    CHECK(unknown.code == 2);
+    CHECK(unknown.err == "rewire: the step has no kernel '" + name + "x' (did you mean '" + name +
+                             "'?); --stage fused lists them\n");
+  }
+  // Of the fused step one kernel: the same lines as in all of it, the ops that became it and its buffers.
+  for (const std::string& one : {name, member}) {
+    CAPTURE(one);
+    const Outcome group = rewire_command(dump + Words{"fused", "--kernel", one});
+    CHECK(group.code == 0);
+    const std::size_t begin = group.out.find("  kernel " + one + " (");
+    REQUIRE(begin != std::string::npos);
+    CHECK_THAT(fused.out, REWIRE_CATCH_CONTAINS(group.out.substr(begin)));
+    CHECK(group.out.find("  kernel ", begin + 1) == std::string::npos);
+    CHECK_THAT(group.out, Catch::Matchers::StartsWith("  buffer ") && REWIRE_CATCH_CONTAINS("    //   "));
+  }
+  for (const char* stage : {"ir", "rewritten", "step", "plan"}) {
+    const Outcome refused = rewire_command(dump + Words{stage, "--kernel", name});
+    CHECK(refused.code == 2);
+    CHECK(refused.err == "rewire: dump: --kernel is of --stage fused, tile, llvm, asm, cuda or ptx, not of " +
+                             std::string(stage) + "\n");
+  }
 }
 
 TEST_CASE("dump shows the training step after all passes, and on request each pass") {
