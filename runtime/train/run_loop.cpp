@@ -231,21 +231,26 @@ class RunLoop::Run {
   }
 
   void show(double loss, double correct) {
+    const auto images = static_cast<double>(plan_.images_per_step());
+    observer_.stepped(view_of(loss, correct / images, images / recent_seconds_));
+  }
+
+  TrainView view_of(double loss, double top1, double images_per_second) const {
     const TrainPosition& at = progress_.position;
     TrainView view;
     view.position = at;
     view.epochs = recipe_.train.epochs;
     view.steps_per_epoch = plan_.steps_per_epoch;
     view.loss = loss;
-    view.top1 = correct / static_cast<double>(plan_.images_per_step());
-    view.images_per_second = static_cast<double>(plan_.images_per_step()) / recent_seconds_;
+    view.top1 = top1;
+    view.images_per_second = images_per_second;
     const std::int64_t steps_left = recipe_.train.epochs * plan_.steps_per_epoch - at.step;
     // Those after every so many epochs, and one after the last.
     const std::int64_t every = recipe_.eval.every, epochs = recipe_.train.epochs;
     const std::int64_t evaluations_left = (epochs - 1) / every - at.epoch / every + 1;
     view.seconds_left = static_cast<double>(steps_left) * recent_seconds_ +
                         static_cast<double>(evaluations_left) * evaluation_seconds_;
-    observer_.stepped(view);
+    return view;
   }
 
   /// Nothing if a signal asks the run to stop meanwhile.
@@ -275,6 +280,10 @@ class RunLoop::Run {
       metrics_.train_line(progress_.position, progress_.line, plan_.images_per_step(), lr_,
                           images / line_seconds_);
     });
+    const auto steps = static_cast<double>(progress_.line.steps);
+    observer_.logged(view_of(progress_.line.loss / steps,
+                             progress_.line.correct / (steps * static_cast<double>(plan_.images_per_step())),
+                             images / line_seconds_));
     progress_.line = {};
     line_seconds_ = 0;
     line_began_ = progress_.position.step;

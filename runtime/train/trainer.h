@@ -29,12 +29,12 @@ struct TrainRequest {
   std::function<int()> stop_signal = [] { return 0; };
 };
 
-/// What a progress line shows.
+/// What a progress line shows, of a step or of a line of metrics.
 struct TrainView {
   TrainPosition position;
   std::int64_t epochs = 0, steps_per_epoch = 0;
-  double loss = 0, top1 = 0;     // of this step
-  double images_per_second = 0;  // of late
+  double loss = 0, top1 = 0;     // means
+  double images_per_second = 0;  // of late, or over the line
   double seconds_left = 0;       // of the whole run, evaluations included
 };
 
@@ -61,6 +61,8 @@ class TrainObserver {
   virtual void compiling(const std::string& program) = 0;
   virtual void started(const RunFacts& facts) = 0;
   virtual void stepped(const TrainView& view) = 0;
+  /// A line of metrics was written: `view` has its means.
+  virtual void logged(const TrainView& view) = 0;
   virtual void evaluating(std::int64_t done, std::int64_t batches) = 0;
   virtual void epoch_done(const EpochReport& report) = 0;
   /// A step was not finite and is being replayed in double precision; that takes a while.
