@@ -71,6 +71,7 @@ TensorMap first_state(const TrainRequest& request, const RunPrograms& programs) 
   if (!file.empty()) {
     const ir::Module original = request.network.forward(1);  // what plugins add may be lacking
     state = read_weights(module, file, &original);
+    log_weights_left_fresh(module, state, file);
   }
   state.merge(initial_weights(request.network, programs));
   state.merge(fresh_state(module, state, request.network.seed));

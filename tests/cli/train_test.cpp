@@ -361,5 +361,32 @@ TEST_CASE("train.weights begins from a file") {
   }
 }
 
+TEST_CASE("Weights that train.weights lacks are named") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("w");
+  const Words deeper = {"--set", "model.depth=2"};
+  REQUIRE(rewire_command(Words{"init"} + kModel + deeper + Words{"--output", file}).code == 0);
+  const auto log_of = [&](const std::string& run, const Words& more) {
+    const Outcome outcome = rewire_command(Words{"train"} + kModel + deeper +
+                                           Words{"--set", "data.format=synthetic", "--set", "data.count=8",
+                                                 "--set", "train.batch=8", "--set", "train.epochs=1", "--set",
+                                                 "train.weights=" + file, "--out", folder.file(run)} +
+                                           more);
+    CHECK(outcome.code == 0);
+    return outcome.err;
+  };
+  CHECK_THAT(log_of("all", {}), !REWIRE_CATCH_CONTAINS("lacks"));
+  const Words more = {"--plugin", plugin_file("careless") + ":fault=axis"};  // a weight for each join
+  const std::string some =
+      "rewire: info: " + file +
+      ": it lacks 4 of the network's 36 weights, which start fresh: 'blocks.0.join_attn.c', "
+      "'blocks.0.join_mlp.c', 'blocks.1.join_attn.c' and 1 more\n";
+  const std::string info = log_of("some", more);
+  CHECK_THAT(info, REWIRE_CATCH_CONTAINS(some) && !REWIRE_CATCH_CONTAINS("'blocks.1.join_mlp.c'"));
+  CHECK_THAT(log_of("debug", more + Words{"--log-level", "debug"}),
+             REWIRE_CATCH_CONTAINS(some) &&
+                 REWIRE_CATCH_CONTAINS("'blocks.1.join_attn.c', 'blocks.1.join_mlp.c'\n"));
+}
+
 }  // namespace
 }  // namespace rewire::test
