@@ -1,7 +1,6 @@
 // rewire eval: the accuracy of a run, or of a file of weights, on the test images.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -49,11 +48,6 @@ void declare(Request& request, Options& options) {
   options.flag("--json", request.json, "print an object");
 }
 
-/// The last one that was trained in, whole or in part.
-std::int64_t last_epoch(const runtime::TrainPosition& at) {
-  return at.step_in_epoch > 0 ? at.epoch : std::max<std::int64_t>(at.epoch - 1, 0);
-}
-
 void run(const Request& request) {
   const std::string engine_name = engine_of(request.engine);
   NetworkRequest asked = request.network;
@@ -66,11 +60,12 @@ void run(const Request& request) {
     const std::string asked_run = asked.model;
     const runtime::RunFolder folder = runtime::RunFolder::open(asked.model);
     asked.model = folder.file("recipe.toml");
+    asked.of_run = true;
     choices.given = runtime::recorded_choices(folder);
     if (weights_file.empty()) {
       last = runtime::read_last_weights(folder);
       weights_file = last ? last->file : asked_run + "/weights.safetensors";
-      if (last) epoch = last_epoch(last->position);
+      if (last) epoch = runtime::last_epoch(last->position);
     }
   } else if (weights_file.empty()) {
     user_error("eval: {} is no run folder: say which weights to evaluate with --weights FILE", asked.model);

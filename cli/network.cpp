@@ -109,7 +109,8 @@ void declare_network(NetworkRequest& request, Options& options, Options::Need mo
 Network resolve(const NetworkRequest& request) {
   Network network;
   if (request.model.ends_with(".toml")) {
-    network.recipe = runtime::read_recipe(request.model, request.settings);
+    network.recipe = runtime::read_recipe(
+        request.model, request.settings, request.of_run ? runtime::RecipeOf::run : runtime::RecipeOf::anyone);
   } else {
     network.recipe = runtime::parse_recipe("", request.model, request.settings);
   }

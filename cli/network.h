@@ -23,6 +23,8 @@ struct NetworkRequest {
   bool trust = false;
   /// It is a file, and not the command line, that `plugins` are from.
   bool plugins_of_file = false;
+  /// MODEL is the recipe of a run folder.
+  bool of_run = false;
 };
 void declare_network(NetworkRequest& request, Options& options,
                      Options::Need model = Options::Need::required);

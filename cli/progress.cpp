@@ -73,9 +73,11 @@ void Progress::started(const runtime::RunFacts& facts) {
   const auto counted = [](std::int64_t count, const char* name) {
     return fmt::format("{} {}{}", count, name, count == 1 ? "" : "s");
   };
-  line_.line(fmt::format("{} weights, {} + {} images, {} of {}", facts.weights, facts.train_images,
+  const bool ends_early = facts.steps < facts.epochs * facts.steps_per_epoch;
+  line_.line(fmt::format("{} weights, {} + {} images, {} of {}{}", facts.weights, facts.train_images,
                          facts.test_images, counted(facts.epochs, "epoch"),
-                         counted(facts.steps_per_epoch, "step")));
+                         counted(facts.steps_per_epoch, "step"),
+                         ends_early ? fmt::format(", until step {}", facts.steps) : ""));
   line_.line(facts.position.step == 0 ? fmt::format("training in {}", facts.run)
                                       : fmt::format("going on in {} after step {} (epoch {})", facts.run,
                                                     facts.position.step, facts.position.epoch + 1));

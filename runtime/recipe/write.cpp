@@ -73,7 +73,8 @@ std::string to_toml(const Recipe& recipe) {
       section = key.section;
       fmt::format_to(std::back_inserter(out), "\n[{}]\n", section);
     }
-    if (!value.empty()) fmt::format_to(std::back_inserter(out), "{} = {}\n", key.name, value);
+    if (!value.empty() && key.has_effect(recipe))
+      fmt::format_to(std::back_inserter(out), "{} = {}\n", key.name, value);
   }
   return out;
 }

@@ -14,6 +14,7 @@
 #include "ir/error.h"
 #include "runtime/io/files.h"
 #include "runtime/log.h"
+#include "runtime/recipe/recipe.h"
 #include "runtime/sweep/child.h"
 
 namespace rewire::runtime {
@@ -68,6 +69,12 @@ void move_if_there(const std::string& from, const std::string& to) {
   if (!fs::exists(fs::symlink_status(from, error))) return;
   fs::rename(from, to, error);
   if (error) user_error("cannot move {} to {}: {}", from, to, error.message());
+}
+
+/// What a recipe says, one way for all that say it: keys that a version before did not know have their
+/// defaults, those without effect are left out, a plugin's values are sorted.
+std::string as_written_today(const std::string& recipe, const std::string& file) {
+  return to_toml(parse_recipe(recipe, file, {}, RecipeOf::run));
 }
 
 class Runner {
@@ -127,9 +134,12 @@ class Runner {
     for (std::size_t i = 0; i < jobs_.size(); ++i) {
       result_.records.push_back(read_record(record_file(i)));
       const std::optional<RunRecord>& record = result_.records.back();
-      if (record && record->recipe != jobs_[i].recipe) {
+      if (!record) continue;
+      const std::string then = as_written_today(record->recipe, record_file(i));
+      const std::string now = as_written_today(jobs_[i].recipe, "it");
+      if (then != now) {
         user_error("{} holds a run of another recipe ({}): choose another --out, or remove {} and {}",
-                   folder_, difference(record->recipe, jobs_[i].recipe), record_file(i), run_folder(i));
+                   folder_, difference(then, now), record_file(i), run_folder(i));
       }
     }
     for (std::size_t i = 0; i < jobs_.size(); ++i) {

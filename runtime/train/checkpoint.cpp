@@ -67,6 +67,7 @@ std::string progress_text(const RunProgress& progress, const Digests& files,
   json["sums"] = {{"line", to_json(progress.line)}, {"epoch", to_json(progress.epoch)}};
   json["metrics_bytes"] = progress.metrics_bytes;
   json["images"] = progress.images;
+  json["lr"] = progress.lr;
   json["last_epoch_loss"] = progress.last_epoch_loss;
   json["train_seconds"] = progress.train_seconds;
   json["choices"] = to_json(progress.choices);
@@ -93,6 +94,7 @@ RunProgress progress_from(const JsonView& json) {
   progress.epoch = sums_from(sums.at("epoch"));
   progress.metrics_bytes = json.at("metrics_bytes").count();
   progress.images = json.at("images").count(kMostSteps);
+  if (const auto lr = json.find("lr")) progress.lr = lr->number();
   progress.last_epoch_loss = json.at("last_epoch_loss").number();
   progress.train_seconds = json.at("train_seconds").number();
   if (const auto choices = json.find("choices")) progress.choices = record_from_json(*choices);
@@ -122,7 +124,7 @@ ProgressFile parse_progress(const std::string& folder, const std::string& file) 
         fmt::format("{}: written by an earlier Rewire, without checksums: damage would go unseen", file));
   }
   // In an old one no "files" either: then a flipped bit has made it one.
-  json.only({"format", "rewire", "epoch", "step_in_epoch", "step", "sums", "metrics_bytes", "images",
+  json.only({"format", "rewire", "epoch", "step_in_epoch", "step", "sums", "metrics_bytes", "images", "lr",
              "last_epoch_loss", "train_seconds", "choices", "plugins", format == kFormat ? "files" : "format",
              format == kFormat ? kChecksum : "format"});
   content.progress = progress_from(json);

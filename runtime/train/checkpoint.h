@@ -25,6 +25,11 @@ struct TrainPosition {
   bool operator==(const TrainPosition&) const = default;
 };
 
+/// The last epoch that was trained in, whole or in part.
+inline std::int64_t last_epoch(const TrainPosition& at) {
+  return at.step_in_epoch > 0 || at.epoch == 0 ? at.epoch : at.epoch - 1;
+}
+
 /// Sums over steps, for a mean.
 struct TrainSums {
   std::int64_t steps = 0;
@@ -40,6 +45,7 @@ struct RunProgress {
   TrainSums epoch;                 // since the epoch began
   std::int64_t metrics_bytes = 0;  // of metrics.jsonl, at this point
   std::int64_t images = 0;         // trained on, over all sessions
+  double lr = 0;                   // of the last step; of an earlier Rewire's checkpoint 0
   double last_epoch_loss = 0;      // mean over the steps of the last whole epoch
   double train_seconds = 0;        // spent in steps, over all sessions
   ChoiceRecord choices;            // of all programs

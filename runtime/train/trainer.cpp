@@ -37,7 +37,7 @@ std::unique_ptr<Engine> engine_for(const TrainRequest& request, const RunPlan& p
 /// What the epochs from `first` on run: all of it before the first step, so that a signal never finds a run
 /// compiling that has something to save.
 void compile(const RunPlan& plan, std::int64_t first, Engine& engine, TrainObserver& observer) {
-  const std::int64_t epochs = plan.recipe.train.epochs;
+  const std::int64_t epochs = plan.epochs_begun();
   const std::vector<Phase>& phases = plan.programs.phases;
   const auto prepare = [&](const std::string& program) {
     if (plan.programs.module.find_function(program) == nullptr) return;
@@ -52,7 +52,8 @@ void compile(const RunPlan& plan, std::int64_t first, Engine& engine, TrainObser
     }
   };
   for (std::size_t i = 0; i < phases.size(); ++i) {
-    const bool is_last = i + 1 == phases.size();
+    if (phases[i].first_epoch >= epochs) break;
+    const bool is_last = i + 1 == phases.size() || phases[i + 1].first_epoch >= epochs;
     const std::int64_t begin = std::max(first, phases[i].first_epoch);
     const std::int64_t end = is_last ? epochs : phases[i + 1].first_epoch;
     for (const char* kind : {"step", "accumulate", "apply"}) {
@@ -103,6 +104,9 @@ void check_resumed(const RunPlan& plan, const Checkpoint& start, const std::stri
     user_error("{}: its step {} of an epoch is beyond the {} that an epoch has now", checkpoint,
                at.step_in_epoch, plan.steps_per_epoch);
   }
+  const std::int64_t most = plan.recipe.train.max_steps;
+  if (most > 0 && at.step > most)
+    user_error("{}: {} steps were done, more than train.max_steps={}", checkpoint, at.step, most);
   const std::int64_t begun = at.epoch + (at.step_in_epoch > 0 ? 1 : 0);
   if (begun > plan.recipe.train.epochs) {
     user_error("{}: {} epochs were begun, more than train.epochs={}", checkpoint, begun,
@@ -171,11 +175,12 @@ TrainResult resume_training(const TrainRequest& request, const std::string& path
   std::unique_ptr<Engine> engine = engine_for(request, plan, choices, kernels);
   compile(plan, at.epoch, *engine, observer);
   request.stop_signal();  // from here on one is noted
+  const std::int64_t total_steps = plan.total_steps();
   RunLoop run(request, plan, folder, observer, std::move(engine), std::move(start));
   write_recipe(request, folder);
   record_plugins(folder, request.network.plugins);
   record_choices(folder, request.engine, choices, kernels, at.step);
-  if (at.epoch < request.recipe.train.epochs) {  // what lies there is of a shorter run
+  if (at.step < total_steps) {  // what lies there is of a shorter run
     std::error_code ignored;
     std::filesystem::remove(folder.file(kFinalWeights), ignored);
   }

@@ -52,6 +52,7 @@ struct RunFacts {
   std::int64_t weights = 0;  // numbers that are trained
   std::int64_t train_images = 0, test_images = 0;
   std::int64_t epochs = 0, steps_per_epoch = 0;
+  std::int64_t steps = 0;  // of the whole run
 };
 
 class TrainObserver {
@@ -76,9 +77,9 @@ struct TrainResult {
   /// of which nothing is left.
   int stopped_by = 0;
   std::optional<Accuracy> accuracy;  // of a complete run
-  double train_loss = 0;             // mean of the last epoch's steps, as trained (label smoothing and all)
-  double images_per_second = 0;      // over all steps, evaluations and compiling apart
-  double train_seconds = 0;          // spent in steps
+  double train_loss = 0;  // mean of the last epoch's steps so far, as trained (label smoothing and all)
+  double images_per_second = 0;  // over all steps, evaluations and compiling apart
+  double train_seconds = 0;      // spent in steps
   std::int64_t peak_memory_bytes = 0;
 };
 

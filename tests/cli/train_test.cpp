@@ -125,6 +125,69 @@ TEST_CASE("The resolved recipe trains to the same bits") {
   check_same_run(run);
 }
 
+/// The run as it is complete after `steps`, and then goes on to its whole length.
+void check_early_end(const std::string& run, int steps, const std::vector<int>& last_steps) {
+  const std::string count = std::to_string(steps);
+  CAPTURE(steps);
+  const Outcome ended = rewire_command(train(kRun, run, {"--set", "train.max_steps=" + count, "--json"}));
+  REQUIRE(ended.err.empty());
+  const Json result = Json::parse(ended.out);
+  CHECK(result.at("complete") == true);
+  CHECK(result.at("steps") == steps);
+  CHECK(result.at("train_loss") > 0);
+  std::vector<Json> lines = metrics(run);
+  std::vector<int> seen;
+  for (const Json& line : lines) seen.push_back(line.at("step").get<int>());
+  CHECK(std::vector<int>(seen.end() - static_cast<std::ptrdiff_t>(last_steps.size()), seen.end()) ==
+        last_steps);
+  CHECK(lines.back().at("kind") == "eval");
+  CHECK(lines.back().at("loss") == result.at("test_loss"));
+  const std::string weights = read_text(run + "/weights.safetensors");
+  CHECK(Json::parse(rewire_command({"eval", run, "--json", "--quiet"}).out).at("loss") ==
+        result.at("test_loss"));
+
+  // It is complete: to go on changes nothing.
+  CHECK(rewire_command({"train", "--resume", run, "--quiet"}).code == 0);
+  CHECK(timeless(metrics(run)) == timeless(lines));
+  CHECK(read_text(run + "/weights.safetensors") == weights);
+  // The schedule and all else is that of a run without an end before its last epoch.
+  CHECK(rewire_command({"train", "--resume", run, "--quiet", "--set", "train.max_steps=0"}).err.empty());
+  check_same_run(run);
+  const Outcome refused =
+      rewire_command({"train", "--resume", run, "--quiet", "--set", "train.max_steps=" + count});
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.err, REWIRE_CATCH_CONTAINS("300 steps were done, more than train.max_steps=" + count));
+}
+
+TEST_CASE(
+    "train.max_steps ends a run that is complete then, and goes on to the bits of one that never ended") {
+  const TemporaryFolder folder;
+  check_early_end(folder.file("within"), 173, {150, 160, 173, 173});  // a line under way is written
+  check_early_end(folder.file("epoch"), 150, {140, 150, 150});
+  check_early_end(folder.file("line"), 40, {20, 40, 40});
+  const std::string run = folder.file("more");
+  CHECK(rewire_command(train(kRun, run, {"--set", "train.max_steps=301"})).err.empty());
+  check_same_run(run);
+}
+
+TEST_CASE("An end by train.max_steps is evaluated where its epoch would not be, and resumes with a cosine") {
+  const TemporaryFolder folder;
+  const Words some = {"--set", "data.count=40", "--set", "train.epochs=8",
+                      "--set", "eval.every=8",  "--set", "schedule.name=cosine"};
+  const std::string whole = folder.file("whole"), run = folder.file("run");
+  REQUIRE(rewire_command(train(kRun, whole, some)).err.empty());
+  REQUIRE(rewire_command(train(kRun, run, some + Words{"--set", "train.max_steps=10"})).err.empty());
+  CHECK(metrics(run).back().at("kind") == "eval");
+  CHECK(fs::exists(run + "/checkpoints/0002-00000010"));
+  for (const char* steps : {"13", "0"}) {
+    CHECK(rewire_command(
+              {"train", "--resume", run, "--quiet", "--set", std::string("train.max_steps=") + steps})
+              .err.empty());
+  }
+  CHECK(timeless(metrics(run)) == timeless(metrics(whole)));
+  CHECK(read_text(run + "/weights.safetensors") == read_text(whole + "/weights.safetensors"));
+}
+
 TEST_CASE("Threads of data and of computing do not change a bit") {
   const TemporaryFolder folder;
   const std::string run = folder.file("threads");
