@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <set>
 
@@ -9,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/network.h"
 #include "cli/streams.h"
+#include "cli/summary.h"
 #include "codegen/cuda/emit.h"
 #include "codegen/cuda/nvrtc.h"
 #include "codegen/llvm/jit.h"
@@ -18,6 +20,7 @@
 #include "ir/text.h"
 #include "runtime/exec/fourier_choices.h"
 #include "runtime/exec/kernel_override.h"
+#include "runtime/exec/make_engine.h"
 #include "runtime/exec/memory_plan.h"
 #include "runtime/train/program.h"
 
@@ -33,7 +36,7 @@ struct Request {
   std::string choices;
   std::int64_t multiprocessors = 0;
   std::vector<std::string> overrides;
-  bool print_after_all = false, time_passes = false;
+  bool print_after_all = false, time_passes = false, summary = false, json = false;
 };
 
 void declare(Request& request, Options& options) {
@@ -58,6 +61,11 @@ void declare(Request& request, Options& options) {
                "a run's choices.json: what it names is taken from it, all else is the cost model's");
   options.flag("--print-after-all", request.print_after_all,
                "with --stage step: each pass that changed the IR, on stderr");
+  options.flag(
+      "--summary", request.summary,
+      "instead of a stage: how many kernels and calls the step has, what they move and hold, what each "
+      "plugin and each join added, and how long compiling takes");
+  options.flag("--json", request.json, "with --summary: print an object");
   options.flag("--time-passes", request.time_passes, "with --stage step: the time of each pass, on stderr");
 }
 
@@ -77,11 +85,25 @@ bool is_for_gpu(const Request& request) {
   return is_gpu_text(request) || (!request.arch.empty() && !host_text);
 }
 
-ir::Module step_module(const Request& request, const Network& network, ir::Module module) {
-  runtime::add_step_program(module, runtime::train_options(network.recipe, 1));
-  module = alone(std::move(module), network.recipe.train.accumulate == 1 ? "step" : "accumulate");
+const char* program_of(const Network& network) {
+  return network.recipe.train.accumulate == 1 ? "step" : "accumulate";
+}
+
+runtime::ChoiceOptions choices_of(const Request& request) {
   runtime::ChoiceOptions choices{{}, false};
   if (!request.choices.empty()) choices.given = runtime::read_choice_file(request.choices);
+  return choices;
+}
+
+/// Of a `forward` as it is computed, before any pass.
+ir::Module program_module(const Network& network, ir::Module module) {
+  runtime::add_step_program(module, runtime::train_options(network.recipe, 1));
+  return alone(std::move(module), program_of(network));
+}
+
+ir::Module step_module(const Request& request, const Network& network, ir::Module module) {
+  module = program_module(network, std::move(module));
+  const runtime::ChoiceOptions choices = choices_of(request);
   runtime::Tuner tuner = runtime::make_tuner(runtime::engine_names().front(), choices);
   ir::PassContext context;
   context.training = true;
@@ -186,10 +208,41 @@ void print_kernels(const codegen::Program& program, const Request& request) {
   }
 }
 
-void print_program(const ir::Module& module, const Request& request) {
+codegen::Program lower(const ir::Module& module, const Request& request) {
   codegen::FuseOptions options;
   if (is_for_gpu(request)) options.grain = codegen::cuda::work_grain(gpu(request));
-  const codegen::Program program = codegen::lower(module, module.functions.front(), options);
+  return codegen::lower(module, module.functions.front(), options);
+}
+
+/// How long this machine's compiler takes, as it does for `rewire bench`.
+runtime::EngineReport compile(const Request& request, const Network& network, std::int64_t batch) {
+  ir::Module module = program_module(network, computed_module(network, batch));
+  const std::string engine = runtime::engine_names().front(), program = program_of(network);
+  runtime::Tuner tuner = runtime::make_tuner(engine, choices_of(request));
+  runtime::make_choices(module, {program}, tuner);
+  const std::unique_ptr<runtime::JitEngine> compiler = runtime::make_compiling_engine(
+      engine, module, static_cast<int>(network.recipe.train.threads), tuner.record());
+  compiler->prepare(program);
+  return compiler->report();
+}
+
+void print_summary(const Request& request, const Network& network, std::int64_t batch) {
+  const runtime::NetworkSource source = network_source(network);
+  const runtime::LowerStep lower_step = [&](ir::Module forward) {
+    runtime::set_precision(forward, source);
+    return lower(step_module(request, network, std::move(forward)), request);
+  };
+  Summary summary;
+  summary.model = request.network.model;
+  summary.program = program_of(network);
+  summary.batch = batch;
+  summary.counts = runtime::summarise_step(source.forward(batch), source.plugins, source.seed, lower_step);
+  if (!is_for_gpu(request)) summary.compiled = compile(request, network, batch);
+  print_summary(summary, request.json);
+}
+
+void print_program(const ir::Module& module, const Request& request) {
+  const codegen::Program program = lower(module, request);
   if (request.stage == "fused") {
     print_groups(program, request);
   } else if (request.stage == "plan") {
@@ -205,11 +258,17 @@ void run(const Request& request) {
                kMostMultiprocessors);
   if (!request.overrides.empty() && request.stage != "ptx")
     user_error("dump: --override-kernel is of --stage ptx");
+  const bool of_a_stage = request.stage != Request().stage || !request.kernel.empty() ||
+                          request.print_after_all || request.time_passes;
+  if (request.summary && of_a_stage)
+    user_error("dump: --summary is of the whole step: drop --stage and what belongs to one");
+  if (request.json && !request.summary) user_error("dump: --json is of --summary; a stage is text");
   const std::vector<std::string> without_kernels = {"ir", "rewritten", "step", "plan"};
   if (!request.kernel.empty() && std::ranges::find(without_kernels, request.stage) != without_kernels.end())
     user_error("dump: --kernel is of --stage fused, tile, llvm, asm, cuda or ptx, not of {}", request.stage);
   const Network network = resolve(request.network);
   const std::int64_t batch = network.recipe.train.batch;
+  if (request.summary) return print_summary(request, network, batch);
   if (request.stage == "ir" || request.stage == "rewritten") {
     const ir::Module rewritten = rewritten_module(network, batch);  // which judges the plugins
     write_stdout(ir::print(request.stage == "ir" ? original_module(network, batch) : rewritten));

@@ -13,6 +13,7 @@
 #include "ir/residual.h"
 #include "ir/text.h"
 #include "ir/verify.h"
+#include "runtime/analyze/step_summary.h"
 #include "runtime/device/process.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/plugin/filters.h"
@@ -87,6 +88,8 @@ class Checker {
       row("gradients", network.name, [&] { return check_gradients_of(network); });
       row("compiled", network.name, [&] { return check_compiled(network); });
       row("same_bits", network.name, [&] { return check_same_bits(network); });
+      row("cost", network.name,
+          [&] { return short_text(summarise_step(original(network.name), plugins_, kSeed, lower_for_cpu)); });
     }
   }
 

@@ -35,7 +35,9 @@ TEST_CASE("plugin test passes a sound strategy with one line a check") {
              REWIRE_CATCH_CONTAINS("gain 1.2.3, 5 parameters") &&
                  REWIRE_CATCH_CONTAINS("verified; 4 of 4 joins changed, 0 weights added") &&
                  REWIRE_CATCH_CONTAINS("8 values of bool and enum parameters, one at a time") &&
-                 REWIRE_CATCH_CONTAINS("3 steps end in the same bits twice, on one thread and on two"));
+                 REWIRE_CATCH_CONTAINS("3 steps end in the same bits twice, on one thread and on two") &&
+                 REWIRE_CATCH_CONTAINS("ok       cost       vit_token  ") &&
+                 REWIRE_CATCH_CONTAINS(" library calls (+0), "));
 
   const json report = json::parse(plugin_test(plugin_file("careless"), {"--json"}).out);
   CHECK(report.at("passed") == true);
@@ -44,7 +46,7 @@ TEST_CASE("plugin test passes a sound strategy with one line a check") {
     CHECK(row.at("verdict") == "passed");
     ++rows[row.at("check")];
   }
-  // Four of each network, five of the plugin itself.
+  // Five of each network, five of the plugin itself.
   CHECK(rows == std::map<std::string, int>{{"schema", 1},
                                            {"rewrite", 3},
                                            {"values", 1},
@@ -53,7 +55,8 @@ TEST_CASE("plugin test passes a sound strategy with one line a check") {
                                            {"leak", 1},
                                            {"gradients", 3},
                                            {"compiled", 3},
-                                           {"same_bits", 3}});
+                                           {"same_bits", 3},
+                                           {"cost", 3}});
 }
 
 TEST_CASE("plugin test finds each fault, and says what is wrong") {
