@@ -33,7 +33,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kQuery[] = "rewire_plugin_query";
-constexpr off_t kMaxBytes = off_t{256} << 20;
+constexpr off_t kMaxBytes = off_t{kMostLibraryBytes};
 
 /// What is opened stays open: code of a plugin may be on a stack, its descriptor's text in messages, until
 /// the process ends. So the registry is made once and never destroyed.

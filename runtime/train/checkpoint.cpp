@@ -337,6 +337,7 @@ std::optional<CheckpointWeights> read_last_weights(const RunFolder& run) {
       const ProgressFile content = read_progress_file(last);
       weights.file = fmt::format("{}/{}", last, kWeightsFile);
       weights.position = content.progress.position;
+      weights.plugins = content.plugins;
       const std::vector<std::byte> bytes = read_sound(last, kWeightsFile, content.files);
       weights.content = reading([&] { return parse_safetensors(bytes, weights.file); });
       return weights;

@@ -12,6 +12,7 @@
 #include "runtime/exec/engine.h"
 #include "runtime/host_tensor.h"
 #include "runtime/io/safetensors.h"
+#include "runtime/plugin/builds.h"
 #include "runtime/plugin/plugin.h"
 #include "runtime/train/run_folder.h"
 
@@ -77,6 +78,7 @@ struct CheckpointWeights {
   std::string file;
   SafetensorsFile content;
   TrainPosition position;
+  std::vector<PluginBuild> plugins;  // that it was made with
 };
 /// Of a run's last checkpoint; where the process that trains in it removes that meanwhile, of the one that is
 /// last then. nullopt where there is none. DamagedCheckpoint.

@@ -136,7 +136,7 @@ TrainResult train(const TrainRequest& request, const std::string& out, OutFolder
   try {
     if (!request.module_text.empty()) write_file_atomically(folder.file(kNetworkFile), request.module_text);
     write_recipe(request, folder);
-    record_plugins(folder, request.network.plugins);
+    keep_plugins(folder, request.network.plugins);
     keep_kernels(folder, request.kernels);
     record_choices(folder, request.engine, start.progress.choices, request.kernels, 0);
     TrainResult result =
@@ -178,7 +178,7 @@ TrainResult resume_training(const TrainRequest& request, const std::string& path
   const std::int64_t total_steps = plan.total_steps();
   RunLoop run(request, plan, folder, observer, std::move(engine), std::move(start));
   write_recipe(request, folder);
-  record_plugins(folder, request.network.plugins);
+  keep_plugins(folder, request.network.plugins);
   record_choices(folder, request.engine, choices, kernels, at.step);
   if (at.step < total_steps) {  // what lies there is of a shorter run
     std::error_code ignored;
