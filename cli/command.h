@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,9 +18,9 @@ class Options {
   enum class Need : std::uint8_t { optional, required };
 
   void text(const std::string& name, std::string& target, const std::string& doc, Need need = Need::optional);
-  /// One of `choices`.
+  /// One of `choices`; a key of `synonyms` is another word for one.
   void choice(const std::string& name, std::string& target, const std::vector<std::string>& choices,
-              const std::string& doc);
+              const std::string& doc, const std::map<std::string, std::string>& synonyms = {});
   /// May stand more than once, one value each time.
   void list(const std::string& name, std::vector<std::string>& target, const std::string& doc);
   void integer(const std::string& name, std::int64_t& target, std::int64_t minimum, const std::string& doc,

@@ -2,12 +2,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
+#include <optional>
 #include <set>
 
 #include "cli/choices.h"
 #include "cli/commands.h"
 #include "cli/network.h"
 #include "cli/streams.h"
+#include "cli/summary.h"
 #include "codegen/cuda/emit.h"
 #include "codegen/cuda/nvrtc.h"
 #include "codegen/llvm/jit.h"
@@ -17,6 +20,7 @@
 #include "ir/text.h"
 #include "runtime/exec/fourier_choices.h"
 #include "runtime/exec/kernel_override.h"
+#include "runtime/exec/make_engine.h"
 #include "runtime/exec/memory_plan.h"
 #include "runtime/train/program.h"
 
@@ -32,7 +36,7 @@ struct Request {
   std::string choices;
   std::int64_t multiprocessors = 0;
   std::vector<std::string> overrides;
-  bool print_after_all = false, time_passes = false;
+  bool print_after_all = false, time_passes = false, summary = false, json = false;
 };
 
 void declare(Request& request, Options& options) {
@@ -45,7 +49,7 @@ void declare(Request& request, Options& options) {
       "tile, llvm, asm: the kernels' code; cuda, ptx: their code for a GPU, none of which is needed "
       "(ptx: NVRTC is); plan: where its tensors stand in memory");
   options.text("--kernel", request.kernel,
-               "with --stage tile, llvm, asm, cuda or ptx: only the kernel of this name");
+               "with --stage fused, tile, llvm, asm, cuda or ptx: only the kernel of this name");
   options.choice("--arch", request.arch, codegen::cuda::architecture_names(),
                  "with --stage cuda or ptx: the GPU, else sm_90; with step, fused, tile or plan: the program "
                  "as it is cut for this GPU instead of the CPU");
@@ -57,6 +61,11 @@ void declare(Request& request, Options& options) {
                "a run's choices.json: what it names is taken from it, all else is the cost model's");
   options.flag("--print-after-all", request.print_after_all,
                "with --stage step: each pass that changed the IR, on stderr");
+  options.flag(
+      "--summary", request.summary,
+      "instead of a stage: how many kernels and calls the step has, what they move and hold, what each "
+      "plugin and each join added, and how long compiling takes");
+  options.flag("--json", request.json, "with --summary: print an object");
   options.flag("--time-passes", request.time_passes, "with --stage step: the time of each pass, on stderr");
 }
 
@@ -76,11 +85,25 @@ bool is_for_gpu(const Request& request) {
   return is_gpu_text(request) || (!request.arch.empty() && !host_text);
 }
 
-ir::Module step_module(const Request& request, const Network& network, ir::Module module) {
-  runtime::add_step_program(module, runtime::train_options(network.recipe, 1));
-  module = alone(std::move(module), network.recipe.train.accumulate == 1 ? "step" : "accumulate");
+const char* program_of(const Network& network) {
+  return network.recipe.train.accumulate == 1 ? "step" : "accumulate";
+}
+
+runtime::ChoiceOptions choices_of(const Request& request) {
   runtime::ChoiceOptions choices{{}, false};
   if (!request.choices.empty()) choices.given = runtime::read_choice_file(request.choices);
+  return choices;
+}
+
+/// Of a `forward` as it is computed, before any pass.
+ir::Module program_module(const Network& network, ir::Module module) {
+  runtime::add_step_program(module, runtime::train_options(network.recipe, 1));
+  return alone(std::move(module), program_of(network));
+}
+
+ir::Module step_module(const Request& request, const Network& network, ir::Module module) {
+  module = program_module(network, std::move(module));
+  const runtime::ChoiceOptions choices = choices_of(request);
   runtime::Tuner tuner = runtime::make_tuner(runtime::engine_names().front(), choices);
   ir::PassContext context;
   context.training = true;
@@ -131,49 +154,97 @@ std::string kernel_text(const codegen::KernelLaunch& launch, const Request& requ
   return request.stage == "llvm" ? codegen::emit_llvm(launch.kernel) : codegen::emit_assembly(launch.kernel);
 }
 
-/// UserError where no kernel has the name.
-void require_kernel(const std::string& name, const std::vector<std::string>& names) {
-  if (std::ranges::find(names, name) == names.end())
-    user_error("the step has no kernel '{}'{}; --stage fused lists them", name, did_you_mean(name, names));
+/// The member of the launch that was asked for.
+std::optional<std::size_t> named_member(const codegen::KernelLaunch& launch, const Request& request) {
+  for (std::size_t member = 0; member < launch.members(); ++member) {
+    if (launch.member_name(member) == request.kernel) return member;
+  }
+  return std::nullopt;
 }
 
-/// Whether a member of the launch was asked for.
-bool is_named(const codegen::KernelLaunch& launch, const Request& request) {
-  for (std::size_t member = 0; member < launch.members(); ++member) {
-    if (launch.member_name(member) == request.kernel) return true;
+std::vector<const codegen::KernelLaunch*> kernel_launches(const codegen::Program& program) {
+  std::vector<const codegen::KernelLaunch*> launches;
+  for (const codegen::Launch& launch : program.launches) {
+    if (const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch)) launches.push_back(kernel);
   }
-  return false;
+  return launches;
+}
+
+/// UserError where a kernel was asked for that there is not.
+void require_kernel(const std::vector<const codegen::KernelLaunch*>& launches, const Request& request) {
+  if (request.kernel.empty()) return;
+  std::vector<std::string> names;
+  for (const codegen::KernelLaunch* launch : launches) {
+    for (std::size_t member = 0; member < launch->members(); ++member)
+      names.push_back(launch->member_name(member));
+  }
+  if (std::ranges::find(names, request.kernel) == names.end())
+    user_error("the step has no kernel '{}'{}; --stage fused lists them", request.kernel,
+               did_you_mean(request.kernel, names));
+}
+
+void print_groups(const codegen::Program& program, const Request& request) {
+  if (request.kernel.empty()) return write_stdout(codegen::print(program));
+  const std::vector<const codegen::KernelLaunch*> launches = kernel_launches(program);
+  require_kernel(launches, request);
+  for (const codegen::KernelLaunch* launch : launches) {
+    if (const std::optional<std::size_t> member = named_member(*launch, request))
+      write_stdout(codegen::print_kernel(program, *launch, *member));
+  }
 }
 
 // Kernels of one text are one piece of code: each is printed once, at its first launch.
 void print_kernels(const codegen::Program& program, const Request& request) {
-  std::vector<const codegen::KernelLaunch*> launches;
-  std::vector<std::string> members;
-  for (const codegen::Launch& launch : program.launches) {
-    const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch);
-    if (kernel == nullptr) continue;
-    launches.push_back(kernel);
-    for (std::size_t member = 0; member < kernel->members(); ++member)
-      members.push_back(kernel->member_name(member));
-  }
+  const std::vector<const codegen::KernelLaunch*> launches = kernel_launches(program);
   const std::vector<runtime::KernelOverride> overrides = runtime::read_kernel_overrides(request.overrides);
-  if (!request.kernel.empty()) require_kernel(request.kernel, members);
+  require_kernel(launches, request);
   for (const runtime::KernelOverride& given : overrides) runtime::overridden_launch(given, launches);
   std::set<std::string> seen;
   for (const codegen::KernelLaunch* launch : launches) {
     const std::string key =
         is_gpu_text(request) ? codegen::cuda::text_key(*launch) : codegen::tile::structure(launch->kernel);
-    if (request.kernel.empty() ? !seen.insert(key).second : !is_named(*launch, request)) continue;
+    if (request.kernel.empty() ? !seen.insert(key).second : !named_member(*launch, request)) continue;
     write_stdout(kernel_text(*launch, request, overrides) + "\n");
   }
 }
 
-void print_program(const ir::Module& module, const Request& request) {
+codegen::Program lower(const ir::Module& module, const Request& request) {
   codegen::FuseOptions options;
   if (is_for_gpu(request)) options.grain = codegen::cuda::work_grain(gpu(request));
-  const codegen::Program program = codegen::lower(module, module.functions.front(), options);
+  return codegen::lower(module, module.functions.front(), options);
+}
+
+/// How long this machine's compiler takes, as it does for `rewire bench`.
+runtime::EngineReport compile(const Request& request, const Network& network, std::int64_t batch) {
+  ir::Module module = program_module(network, computed_module(network, batch));
+  const std::string engine = runtime::engine_names().front(), program = program_of(network);
+  runtime::Tuner tuner = runtime::make_tuner(engine, choices_of(request));
+  runtime::make_choices(module, {program}, tuner);
+  const std::unique_ptr<runtime::JitEngine> compiler = runtime::make_compiling_engine(
+      engine, module, static_cast<int>(network.recipe.train.threads), tuner.record());
+  compiler->prepare(program);
+  return compiler->report();
+}
+
+void print_summary(const Request& request, const Network& network, std::int64_t batch) {
+  const runtime::NetworkSource source = network_source(network);
+  const runtime::LowerStep lower_step = [&](ir::Module forward) {
+    runtime::set_precision(forward, source);
+    return lower(step_module(request, network, std::move(forward)), request);
+  };
+  Summary summary;
+  summary.model = request.network.model;
+  summary.program = program_of(network);
+  summary.batch = batch;
+  summary.counts = runtime::summarise_step(source.forward(batch), source.plugins, source.seed, lower_step);
+  if (!is_for_gpu(request)) summary.compiled = compile(request, network, batch);
+  print_summary(summary, request.json);
+}
+
+void print_program(const ir::Module& module, const Request& request) {
+  const codegen::Program program = lower(module, request);
   if (request.stage == "fused") {
-    write_stdout(codegen::print(program));
+    print_groups(program, request);
   } else if (request.stage == "plan") {
     write_stdout(runtime::print(program, runtime::plan_memory(program)));
   } else {
@@ -187,8 +258,17 @@ void run(const Request& request) {
                kMostMultiprocessors);
   if (!request.overrides.empty() && request.stage != "ptx")
     user_error("dump: --override-kernel is of --stage ptx");
+  const bool of_a_stage = request.stage != Request().stage || !request.kernel.empty() ||
+                          request.print_after_all || request.time_passes;
+  if (request.summary && of_a_stage)
+    user_error("dump: --summary is of the whole step: drop --stage and what belongs to one");
+  if (request.json && !request.summary) user_error("dump: --json is of --summary; a stage is text");
+  const std::vector<std::string> without_kernels = {"ir", "rewritten", "step", "plan"};
+  if (!request.kernel.empty() && std::ranges::find(without_kernels, request.stage) != without_kernels.end())
+    user_error("dump: --kernel is of --stage fused, tile, llvm, asm, cuda or ptx, not of {}", request.stage);
   const Network network = resolve(request.network);
   const std::int64_t batch = network.recipe.train.batch;
+  if (request.summary) return print_summary(request, network, batch);
   if (request.stage == "ir" || request.stage == "rewritten") {
     const ir::Module rewritten = rewritten_module(network, batch);  // which judges the plugins
     write_stdout(ir::print(request.stage == "ir" ? original_module(network, batch) : rewritten));

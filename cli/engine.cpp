@@ -8,16 +8,20 @@ namespace {
 
 constexpr const char* kRecorded = "; for --resume: what the run began with";
 
+void declare_device(EngineRequest& request, Options& options, const std::string& recorded) {
+  options.choice("--device", request.device, {"cpu", "cuda"},
+                 "where the network is computed (cpu" + recorded + "); gpu is cuda", {{"gpu", "cuda"}});
+}
+
 }  // namespace
 
 void declare_device(EngineRequest& request, Options& options) {
-  options.choice("--device", request.device, {"cpu", "cuda"}, "where the network is computed (cpu)");
+  declare_device(request, options, "");
 }
 
 void declare_engine(EngineRequest& request, Options& options, bool of_run) {
   const std::string recorded = of_run ? kRecorded : "";
-  options.choice("--device", request.device, {"cpu", "cuda"},
-                 "where the network is computed (cpu" + recorded + ")");
+  declare_device(request, options, recorded);
   options.choice("--engine", request.engine, runtime::engine_names(),
                  "on the CPU: compiled, or op by op in double precision (jit" + recorded + ")");
 }

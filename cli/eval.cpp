@@ -14,10 +14,12 @@
 #include "cli/streams.h"
 #include "ir/error.h"
 #include "runtime/exec/make_engine.h"
+#include "runtime/log.h"
 #include "runtime/train/accuracy.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/data_feed.h"
 #include "runtime/train/run_folder.h"
+#include "runtime/train/run_plugins.h"
 #include "runtime/train/weights.h"
 
 namespace rewire::cli {
@@ -49,9 +51,16 @@ void declare(Request& request, Options& options) {
   options.flag("--json", request.json, "print an object");
 }
 
-/// The last one that was trained in, whole or in part.
-std::int64_t last_epoch(const runtime::TrainPosition& at) {
-  return at.step_in_epoch > 0 ? at.epoch : std::max<std::int64_t>(at.epoch - 1, 0);
+/// Of a run whose folder keeps no copy of its plugins: they may be others by now.
+void warn_of_other_builds(const std::vector<runtime::PluginBuild>& then,
+                          const std::vector<runtime::PluginBuild>& now, const std::string& run) {
+  const auto [before, after] = std::ranges::mismatch(then, now);
+  if (before == then.end() || after == now.end() || before->name != after->name) return;
+  runtime::write_log(
+      runtime::LogLevel::warning,
+      fmt::format("plugin '{}' was rebuilt since the run ({}), and {} keeps no copy of it: the "
+                  "numbers may not be the run's",
+                  after->name, runtime::difference_of_builds(*before, after->sha256), run));
 }
 
 void run(const Request& request) {
@@ -66,16 +75,19 @@ void run(const Request& request) {
     const std::string asked_run = asked.model;
     const runtime::RunFolder folder = runtime::RunFolder::open(asked.model);
     asked.model = folder.file("recipe.toml");
+    asked.run = asked_run;
     choices.given = runtime::recorded_choices(folder);
     if (weights_file.empty()) {
       last = runtime::read_last_weights(folder);
       weights_file = last ? last->file : asked_run + "/weights.safetensors";
-      if (last) epoch = last_epoch(last->position);
+      if (last) epoch = runtime::last_epoch(last->position);
     }
   } else if (weights_file.empty()) {
     user_error("eval: {} is no run folder: say which weights to evaluate with --weights FILE", asked.model);
   }
   const Network network = resolve(asked);
+  if (last && asked.plugins.empty())
+    warn_of_other_builds(last->plugins, runtime::builds_of(network.plugins), asked.run);
   const runtime::Recipe& recipe = network.recipe;
   if (request.epoch >= 0) epoch = request.epoch;
   if (epoch < 0) epoch = is_run ? recipe.train.epochs - 1 : 0;

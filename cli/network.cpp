@@ -9,6 +9,7 @@
 #include "ir/text.h"
 #include "models/model.h"
 #include "runtime/io/files.h"
+#include "runtime/train/run_plugins.h"
 
 namespace rewire::cli {
 namespace {
@@ -60,6 +61,20 @@ void make_paths_absolute(runtime::Recipe& recipe) {
   }
 }
 
+/// What to load for each plugin: what it is called, or a run's own copy.
+std::vector<std::string> libraries_of(const NetworkRequest& request,
+                                      const std::vector<runtime::PluginSpec>& plugins) {
+  std::vector<std::string> names;
+  for (const runtime::PluginSpec& spec : plugins) names.push_back(spec.name);
+  if (request.run.empty() || !request.plugins.empty()) return names;
+  const runtime::RunFolder folder = runtime::RunFolder::open(request.run);
+  const std::vector<runtime::RecordedPlugin> recorded = runtime::recorded_plugins(folder);
+  if (recorded.size() != names.size()) return names;  // the recipe was changed since
+  for (std::size_t i = 0; i < names.size(); ++i)
+    names[i] = runtime::library_of_run(folder, recorded[i], names[i], request.plugin_path);
+  return names;
+}
+
 /// What a plugin would be refused for when it goes on or off during training is refused at once.
 void check_later_epochs(const Network& network) {
   for (const std::int64_t epoch : runtime::switch_epochs(network.plugins)) {
@@ -109,7 +124,9 @@ void declare_network(NetworkRequest& request, Options& options, Options::Need mo
 Network resolve(const NetworkRequest& request) {
   Network network;
   if (request.model.ends_with(".toml")) {
-    network.recipe = runtime::read_recipe(request.model, request.settings);
+    network.recipe =
+        runtime::read_recipe(request.model, request.settings,
+                             request.run.empty() ? runtime::RecipeOf::anyone : runtime::RecipeOf::run);
   } else {
     network.recipe = runtime::parse_recipe("", request.model, request.settings);
   }
@@ -131,8 +148,11 @@ Network resolve(const NetworkRequest& request) {
   const bool of_command_line = !request.plugins.empty() && !request.plugins_of_file;
   const runtime::NamedBy named_by =
       of_command_line || request.trust ? runtime::NamedBy::user : runtime::NamedBy::file;
-  for (runtime::PluginSpec& spec : network.recipe.plugins) {
-    network.plugins.push_back(runtime::load_plugin(spec, request.plugin_path, named_by));
+  const std::vector<std::string> libraries = libraries_of(request, network.recipe.plugins);
+  for (std::size_t i = 0; i < libraries.size(); ++i) {
+    runtime::PluginSpec& spec = network.recipe.plugins[i];
+    network.plugins.push_back(
+        runtime::load_plugin({libraries[i], spec.values}, request.plugin_path, named_by));
     const std::string& path = runtime::plugin_info(*network.plugins.back()).path;
     const bool is_given = std::ranges::any_of(request.plugin_path, [&](const std::string& folder) {
       return absolute(std::filesystem::path(path).parent_path().string()) == absolute(folder + "/.");

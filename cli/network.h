@@ -23,6 +23,9 @@ struct NetworkRequest {
   bool trust = false;
   /// It is a file, and not the command line, that `plugins` are from.
   bool plugins_of_file = false;
+  /// The run folder whose recipe MODEL is, or "". Its plugins are the libraries that it was made with
+  /// (runtime/train/run_plugins.h), unless `plugins` names others.
+  std::string run = "";
 };
 void declare_network(NetworkRequest& request, Options& options,
                      Options::Need model = Options::Need::required);

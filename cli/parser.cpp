@@ -27,43 +27,44 @@ std::size_t word_count(const std::string& name) {
   return 1 + static_cast<std::size_t>(std::ranges::count(name, ' '));
 }
 
+/// `plugin` and `plugins` are one word.
+std::string_view canonical(std::string_view word) {
+  return word == "plugin" ? "plugins" : word;
+}
+
 bool stands_at_front(const std::string& name, const std::vector<std::string>& arguments) {
-  const std::size_t words = word_count(name);
-  return arguments.size() >= words &&
-         fmt::format("{}", fmt::join(arguments.begin(),
-                                     arguments.begin() + static_cast<std::ptrdiff_t>(words), " ")) == name;
+  const std::size_t space = name.find(' ');
+  if (arguments.empty() || canonical(arguments.front()) != canonical(std::string_view(name).substr(0, space)))
+    return false;
+  return space == std::string::npos || (arguments.size() > 1 && arguments[1] == name.substr(space + 1));
 }
 
 /// Those of two words whose first it is.
-std::vector<Command> commands_of(const std::vector<Command>& commands, const std::string& word) {
+std::vector<Command> commands_of(const std::vector<Command>& commands, std::string_view word) {
   std::vector<Command> found;
-  std::ranges::copy_if(commands, std::back_inserter(found),
-                       [&](const Command& command) { return command.name.starts_with(word + " "); });
+  std::ranges::copy_if(commands, std::back_inserter(found), [&](const Command& command) {
+    const std::size_t space = command.name.find(' ');
+    return space != std::string::npos && canonical(command.name.substr(0, space)) == canonical(word);
+  });
   return found;
 }
 
-/// Says which commands there are, if the first word begins some.
-void refuse_half_a_command(const std::vector<Command>& commands, const std::vector<std::string>& arguments) {
-  std::vector<std::string> names;
-  for (const Command& command : commands_of(commands, arguments.front())) names.push_back(command.name);
+/// `rewire plugin nwe`: a command that has further ones takes no argument.
+void refuse_unknown_second_word(const std::vector<Command>& commands,
+                                const std::vector<std::string>& arguments) {
+  if (arguments.size() < 2 || arguments[1].starts_with('-')) return;
+  std::vector<std::string> names, seconds;
+  for (const Command& command : commands_of(commands, arguments.front())) {
+    names.push_back(command.name);
+    seconds.push_back(command.name.substr(command.name.find(' ') + 1));
+  }
   if (names.empty()) return;
-  const bool second = arguments.size() > 1 && !arguments[1].starts_with('-');
-  const std::string asked = arguments.front() + (second ? " " + arguments[1] : "");
-  user_error("unknown command '{}'{}; there are {}", asked, second ? did_you_mean(asked, names) : "",
-             fmt::join(names, ", "));
+  user_error("unknown command '{} {}'{}; there are {}", arguments[0], arguments[1],
+             did_you_mean(arguments[1], seconds), fmt::join(names, ", "));
 }
 
 bool asks_for_help(const std::string& argument) {
   return argument == "--help" || argument == "-h";
-}
-
-/// "plugin --help", where "plugin new" is a command and "plugin" is none.
-bool asks_for_half_a_command(const std::vector<Command>& commands,
-                             const std::vector<std::string>& arguments) {
-  if (arguments.size() != 2 || !asks_for_help(arguments[1])) return false;
-  const bool whole = std::ranges::any_of(
-      commands, [&](const Command& command) { return command.name == arguments.front(); });
-  return !whole && !commands_of(commands, arguments.front()).empty();
 }
 
 /// The command with the most words at the front of the arguments, which are then the rest.
@@ -71,12 +72,11 @@ const Command& take_command(const std::vector<Command>& commands, std::vector<st
   const Command* best = nullptr;
   for (const Command& command : commands) {
     if (stands_at_front(command.name, arguments) &&
-        (best == nullptr || command.name.size() > best->name.size())) {
+        (best == nullptr || word_count(command.name) > word_count(best->name))) {
       best = &command;
     }
   }
   if (best == nullptr) {
-    refuse_half_a_command(commands, arguments);
     std::vector<std::string> names;
     for (const Command& command : commands) names.push_back(command.name);
     if (arguments.front().starts_with('-')) {
@@ -86,20 +86,25 @@ const Command& take_command(const std::vector<Command>& commands, std::vector<st
     user_error("unknown command '{}'{}; rewire --help lists the commands", arguments.front(),
                did_you_mean(arguments.front(), names));
   }
+  if (word_count(best->name) == 1) refuse_unknown_second_word(commands, arguments);
   arguments.erase(arguments.begin(), arguments.begin() + static_cast<std::ptrdiff_t>(word_count(best->name)));
   return *best;
 }
 
-void print_commands(const std::vector<Command>& commands) {
+/// One line each.
+std::string list_of(const std::vector<Command>& commands) {
   std::size_t width = 0;
   for (const Command& command : commands) width = std::max(width, command.name.size());
-  for (const Command& command : commands) print("  {:<{}}  {}\n", command.name, width, command.doc);
+  std::string list;
+  for (const Command& command : commands)
+    list += fmt::format("  {:<{}}  {}\n", command.name, width, command.doc);
+  return list;
 }
 
 void print_help(const std::vector<Command>& commands) {
   print("Rewire {}: a compiler for residual connections\n\nUsage: rewire COMMAND [OPTIONS]\n\nCommands:\n",
         REWIRE_VERSION);
-  print_commands(commands);
+  write_stdout(list_of(commands));
   print(
       "\nMODEL is a recipe (.toml), a module (.rir) or a name of the zoo (rewire models).\n"
       "rewire COMMAND --help explains a command; rewire --version prints the version.\n");
@@ -116,7 +121,11 @@ void Options::text(const std::string& name, std::string& target, const std::stri
 }
 
 void Options::choice(const std::string& name, std::string& target, const std::vector<std::string>& choices,
-                     const std::string& doc) {
+                     const std::string& doc, const std::map<std::string, std::string>& synonyms) {
+  const auto translate = [synonyms](std::string& value) {
+    if (const auto known = synonyms.find(value); known != synonyms.end()) value = known->second;
+    return std::string();
+  };
   const auto check = [choices](const std::string& value) {
     if (std::ranges::find(choices, value) != choices.end()) return std::string();
     return fmt::format("'{}' is none of {}{}", value, fmt::join(choices, ", "), did_you_mean(value, choices));
@@ -124,6 +133,7 @@ void Options::choice(const std::string& name, std::string& target, const std::ve
   impl_.app.add_option(name, target, doc)
       ->capture_default_str()
       ->type_name(fmt::format("{}", fmt::join(choices, "|")))
+      ->transform(CLI::Validator(translate, "", "synonym"))
       ->check(CLI::Validator(check, "", "choice"));
 }
 
@@ -152,9 +162,11 @@ void Options::flag(const std::string& name, bool& target, const std::string& doc
 /// Parses the options of one command.
 class Parser {
  public:
-  explicit Parser(const Command& command) : command_(command) {
+  /// `further`: the commands of two words that begin with this one.
+  Parser(const Command& command, const std::vector<Command>& further) : command_(command) {
     impl_.app.name("rewire " + command.name);
     impl_.app.description(command.doc);
+    if (!further.empty()) impl_.app.footer("Commands:\n" + list_of(further));
     impl_.app.allow_extras();
     Options options(impl_);
     command.declare(options);
@@ -210,13 +222,8 @@ void parse_and_run(const std::vector<Command>& commands, std::vector<std::string
     print("rewire {}\n", REWIRE_VERSION);
     return;
   }
-  if (asks_for_half_a_command(commands, arguments)) {
-    print("Commands:\n");
-    print_commands(commands_of(commands, arguments.front()));
-    return;
-  }
   const Command& command = take_command(commands, arguments);
-  Parser parser(command);
+  Parser parser(command, commands_of(commands, command.name));
   if (!parser.parse(std::move(arguments))) return;
   set_up_log(parser.common().quiet ? "error" : parser.common().log_level);
   answer_exhausted_memory(command.less);

@@ -17,12 +17,13 @@ void declare_program(ProgramRequest& request, Options& options, const std::strin
   declare_overrides(request.overrides, options);
 }
 
-void check_output(const std::string& output, const std::vector<std::string>& read) {
+void check_output(const std::string& output, const std::vector<std::string>& read,
+                  const std::string& option) {
   runtime::require_writable(output);
   for (const std::string& file : read) {
     std::error_code missing;
     if (std::filesystem::equivalent(output, file, missing))
-      user_error("--output {} is a file that is read, {}: choose another", output, file);
+      user_error("{} {} is a file that is read, {}: choose another", option, output, file);
   }
 }
 

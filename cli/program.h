@@ -23,8 +23,9 @@ struct ProgramRequest {
 void declare_program(ProgramRequest& request, Options& options, const std::string& input_doc);
 
 /// Before any work: UserError where nothing can be written to `output`, and where it is one of the files that
-/// are read. What names no file, such as a model of the zoo, may be among them.
-void check_output(const std::string& output, const std::vector<std::string>& read);
+/// are read. What names no file, such as a model of the zoo, may be among them. `option` asked for it.
+void check_output(const std::string& output, const std::vector<std::string>& read,
+                  const std::string& option = "--output");
 /// MODEL, and the files of declare_program().
 std::vector<std::string> files_of(const NetworkRequest& network, const ProgramRequest& program);
 

@@ -12,6 +12,7 @@
 namespace rewire::cli {
 namespace {
 
+constexpr std::string_view kStep = "  step ";
 constexpr double kInterval = 0.2;  // seconds between two states of the moving line
 
 double seconds_now() {
@@ -23,6 +24,13 @@ std::size_t terminal_width() {
   return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
+std::string step_text(const runtime::TrainView& view) {
+  return fmt::format("epoch {}/{}{}{}/{}  loss {:.4f}  top-1 {:.1f} %  {:.0f} images/s  {} left",
+                     view.position.epoch + 1, view.epochs, kStep, view.position.step_in_epoch,
+                     view.steps_per_epoch, view.loss, 100 * view.top1, view.images_per_second,
+                     clock_text(view.seconds_left));
+}
+
 }  // namespace
 
 std::string clock_text(double seconds) {
@@ -31,37 +39,64 @@ std::string clock_text(double seconds) {
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
-Progress::Progress(bool quiet) : quiet_(quiet), terminal_(::isatty(STDERR_FILENO) == 1) {}
+MovingLine::MovingLine(bool quiet) : quiet_(quiet), terminal_(::isatty(STDERR_FILENO) == 1) {}
 
-Progress::~Progress() {
+MovingLine::~MovingLine() {
   clear();
+}
+
+void MovingLine::clear() {
+  if (shown_) overwrite_line("");
+  shown_ = false;
+}
+
+void MovingLine::line(const std::string& text) {
+  if (quiet_) return;
+  clear();
+  write_stderr(visible(text) + "\n");
+}
+
+void MovingLine::moving(const std::string& text, bool now) {
+  if (quiet_ || !terminal_) return;
+  const double time = seconds_now();
+  if (!now && time - last_ < kInterval) return;
+  last_ = time;
+  overwrite_line(cut(visible(text), terminal_width() - 1));
+  shown_ = true;
+}
+
+bool is_step_line(std::string_view line) {
+  return line.starts_with("epoch ") && line.find(kStep) != std::string_view::npos;
 }
 
 void Progress::started(const runtime::RunFacts& facts) {
   const auto counted = [](std::int64_t count, const char* name) {
     return fmt::format("{} {}{}", count, name, count == 1 ? "" : "s");
   };
-  line(fmt::format("{} weights, {} + {} images, {} of {}", facts.weights, facts.train_images,
-                   facts.test_images, counted(facts.epochs, "epoch"),
-                   counted(facts.steps_per_epoch, "step")));
-  line(facts.position.step == 0 ? fmt::format("training in {}", facts.run)
-                                : fmt::format("going on in {} after step {} (epoch {})", facts.run,
-                                              facts.position.step, facts.position.epoch + 1));
+  const bool ends_early = facts.steps < facts.epochs * facts.steps_per_epoch;
+  line_.line(fmt::format("{} weights, {} + {} images, {} of {}{}", facts.weights, facts.train_images,
+                         facts.test_images, counted(facts.epochs, "epoch"),
+                         counted(facts.steps_per_epoch, "step"),
+                         ends_early ? fmt::format(", until step {}", facts.steps) : ""));
+  line_.line(facts.position.step == 0 ? fmt::format("training in {}", facts.run)
+                                      : fmt::format("going on in {} after step {} (epoch {})", facts.run,
+                                                    facts.position.step, facts.position.epoch + 1));
 }
 
 void Progress::compiling(const std::string& program) {
-  moving(fmt::format("compiling {}", program), true);
+  line_.moving(fmt::format("compiling {}", program), true);
 }
 
 void Progress::stepped(const runtime::TrainView& view) {
-  moving(fmt::format("epoch {}/{}  step {}/{}  loss {:.4f}  top-1 {:.1f} %  {:.0f} images/s  {} left",
-                     view.position.epoch + 1, view.epochs, view.position.step_in_epoch, view.steps_per_epoch,
-                     view.loss, 100 * view.top1, view.images_per_second, clock_text(view.seconds_left)),
-         false);
+  line_.moving(step_text(view), false);
+}
+
+void Progress::logged(const runtime::TrainView& view) {
+  if (!line_.moves()) line_.line(step_text(view));
 }
 
 void Progress::evaluating(std::int64_t done, std::int64_t batches) {
-  moving(fmt::format("evaluating  batch {}/{}", done, batches), false);
+  line_.moving(fmt::format("evaluating  batch {}/{}", done, batches), false);
 }
 
 void Progress::epoch_done(const runtime::EpochReport& report) {
@@ -71,31 +106,11 @@ void Progress::epoch_done(const runtime::EpochReport& report) {
     text += fmt::format("  |  test loss {:.4f}  top-1 {:.2f} %  top-5 {:.2f} %", report.accuracy->loss,
                         100 * report.accuracy->top1, 100 * report.accuracy->top5);
   }
-  line(text + "  |  " + clock_text(report.seconds));
+  line_.line(text + "  |  " + clock_text(report.seconds));
 }
 
 void Progress::replaying(const std::string& program) {
-  line(fmt::format("{} gave a number that is not finite; looking for the first such tensor", program));
-}
-
-void Progress::clear() {
-  if (shown_) overwrite_line("");
-  shown_ = false;
-}
-
-void Progress::line(const std::string& text) {
-  if (quiet_) return;
-  clear();
-  write_stderr(visible(text) + "\n");
-}
-
-void Progress::moving(const std::string& text, bool now) {
-  if (quiet_ || !terminal_) return;
-  const double time = seconds_now();
-  if (!now && time - last_ < kInterval) return;
-  last_ = time;
-  overwrite_line(cut(visible(text), terminal_width() - 1));
-  shown_ = true;
+  line_.line(fmt::format("{} gave a number that is not finite; looking for the first such tensor", program));
 }
 
 }  // namespace rewire::cli

@@ -1,7 +1,8 @@
-// rewire run: forward, files in, files out.
+// rewire run: forward, files in, files out; with --tap also what stands behind joins.
 #include "cli/commands.h"
 #include "cli/network.h"
 #include "cli/program.h"
+#include "cli/taps.h"
 #include "ir/error.h"
 #include "runtime/io/npy.h"
 #include "runtime/train/given.h"
@@ -13,21 +14,29 @@ struct Request {
   NetworkRequest network;
   ProgramRequest program;
   std::string output;
+  std::vector<std::string> taps;
 };
 
 void declare(Request& request, Options& options) {
   declare_network(request.network, options);
   declare_program(request.program, options, "images, f32 [batch, channels, height, width]");
   options.text("--output", request.output, "the .npy file that the logits go to", Options::Need::required);
+  options.list("--tap", request.taps,
+               "a join's name or a pattern, blocks.3.attn or 'blocks.*.mlp': what it gives goes to "
+               "OUTPUT.NAME.npy, or with NAME=FILE to that; repeatable");
 }
 
 void run(const Request& request) {
-  check_output(request.output, files_of(request.network, request.program));
+  const std::vector<std::string> read = files_of(request.network, request.program);
+  check_output(request.output, read);
   const Network network = resolve(request.network);
   const runtime::GivenTensor image = runtime::read_given(request.program.input);
-  const ir::Module module =
-      computed_module(network, runtime::batch_extent(image, image_rank(network), false));
-  const ir::Function& forward = module.function("forward");
+  ir::Module module = rewritten_module(network, runtime::batch_extent(image, image_rank(network), false));
+  ir::Function& forward = *module.find_function("forward");
+  const std::vector<Tap> taps = find_taps(forward, request.taps, request.output);
+  for (const Tap& tap : taps) check_output(tap.file, read, "--tap");
+  add_taps(forward, taps);
+  runtime::set_precision(module, network_source(network));
   runtime::check_batch(module, forward, forward.arguments.at(0).name, image);
   const std::unique_ptr<runtime::Engine> engine = start_engine(network, module, request.program);
 
@@ -35,6 +44,7 @@ void run(const Request& request) {
   inputs.emplace(forward.arguments.at(0).name, image.tensor.clone());
   const runtime::TensorMap results = engine->run("forward", inputs);
   runtime::write_npy(request.output, results.at(forward.results.at(0).name));
+  for (const Tap& tap : taps) runtime::write_npy(tap.file, results.at(tap.join));
 }
 
 }  // namespace

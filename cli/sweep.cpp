@@ -2,6 +2,7 @@
 // came out.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "cli/commands.h"
@@ -64,10 +65,7 @@ runtime::SweepJob make_job(const Request& request, const runtime::Sweep& sweep, 
   const Network network =
       resolved(asked, run.plugins->flags.empty() ? sweep.recipe.place : run.plugins->place);
   job.recipe = runtime::to_toml(network.recipe);
-  for (const runtime::PluginHandle& plugin : network.plugins) {
-    const runtime::PluginInfo& info = runtime::plugin_info(*plugin);
-    job.plugins.push_back({info.name, info.version, info.sha256});
-  }
+  job.plugins = runtime::builds_of(network.plugins);
   job.network = {asked.model};
   for (const auto& words : {repeated("--set", asked.settings), repeated("--plugin", asked.plugins)})
     job.network.insert(job.network.end(), words.begin(), words.end());
@@ -82,30 +80,39 @@ runtime::SweepJob make_job(const Request& request, const runtime::Sweep& sweep, 
   return job;
 }
 
+/// What the runs say, and what becomes of them. Their steps move one line on a terminal, as in training.
 class Report final : public runtime::SweepObserver {
  public:
   void begins(const runtime::SweepJob& job, std::size_t number, std::size_t count, bool resumes) override {
-    say(fmt::format("[{}/{}] {}{}\n", number, count, job.run.name,
-                    resumes ? ", from its last checkpoint" : ""));
+    line_.line(fmt::format("[{}/{}] {}{}", number, count, job.run.name,
+                           resumes ? ", from its last checkpoint" : ""));
   }
   void set_aside(const runtime::SweepJob& job, std::string_view why, std::string_view kept) override {
-    say(fmt::format("{} was made with another build of {}: kept as {}, trained again\n", job.run.name, why,
-                    kept));
+    line_.line(fmt::format("{} was made with another build of {}: kept as {}, trained again", job.run.name,
+                           why, kept));
   }
-  void says(std::string_view text) override { say(text); }
+  void says(std::string_view text) override {
+    while (!text.empty()) {
+      const std::string_view one = text.substr(0, text.find('\n'));
+      text.remove_prefix(std::min(text.size(), one.size() + 1));
+      if (line_.moves() && is_step_line(one)) {
+        line_.moving(std::string(one), true);
+      } else {
+        line_.line(std::string(one));
+      }
+    }
+  }
   void ended(const runtime::SweepJob& job, const runtime::RunRecord& record) override {
     if (record.status == runtime::RunRecord::Status::failed) {
-      say(fmt::format("{} failed: {}\n", job.run.name, record.error));
+      line_.line(fmt::format("{} failed: {}", job.run.name, record.error));
     } else {
-      say(fmt::format("{}: top-1 {:.2f} %, {}\n", job.run.name, 100 * record.top1,
-                      clock_text(record.wall_seconds)));
+      line_.line(fmt::format("{}: top-1 {:.2f} %, {}", job.run.name, 100 * record.top1,
+                             clock_text(record.wall_seconds)));
     }
   }
 
  private:
-  static void say(std::string_view text) {
-    if (logs_info()) write_stderr(text);
-  }
+  MovingLine line_{!logs_info()};
 };
 
 nlohmann::ordered_json to_json(const runtime::Statistic& statistic) {
@@ -158,8 +165,10 @@ void run(const Request& request) {
   const std::string folder =
       request.out.empty() ? "sweeps/" + std::filesystem::path(request.sweep).stem().string() : request.out;
   listen_for_stop();
-  Report report;
-  const runtime::SweepResult result = runtime::run_sweep(jobs, folder, stop_signal, report);
+  const runtime::SweepResult result = [&] {
+    Report report;
+    return runtime::run_sweep(jobs, folder, stop_signal, report);
+  }();
   if (request.json) {
     print_object(folder, result);
   } else {

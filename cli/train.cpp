@@ -103,6 +103,7 @@ runtime::TrainResult train(const Request& request, Progress& progress) {
   if (!request.resume.empty()) {
     const runtime::RunFolder folder = runtime::RunFolder::open(request.resume);
     asked.model = folder.file("recipe.toml");
+    asked.run = request.resume;
     recorded = runtime::recorded_engine(folder);
   }
   const std::string engine = engine_of(request.engine, recorded);

@@ -178,5 +178,7 @@ Program lower(const ir::Module& module, const ir::Function& function, const Fuse
 
 /// Readable text: `rewire dump --stage fused`.
 std::string print(const Program& program);
+/// The same of one kernel: the buffers that it touches, and the ops that became it.
+std::string print_kernel(const Program& program, const KernelLaunch& launch, std::size_t member);
 
 }  // namespace rewire::codegen

@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "codegen/program.h"
@@ -58,25 +59,49 @@ std::string report_text(const GroupReport& report) {
   return text;
 }
 
+std::string buffer_text(const Program& program, std::size_t index) {
+  const Buffer& buffer = program.buffers[index];
+  return fmt::format("  buffer {}:{} {} {}\n", index, buffer.name, kind_name(buffer.kind),
+                     to_string(buffer.type));
+}
+
+using Reports = std::map<std::string_view, const GroupReport*>;
+
+/// By the kernel's name.
+Reports reports_of(const Program& program) {
+  Reports reports;
+  for (const GroupReport& report : program.groups) reports.emplace(report.kernel, &report);
+  return reports;
+}
+
+/// The kernel, and why it is one.
+std::string group_text(const Program& program, const KernelLaunch& launch, std::size_t member,
+                       const Reports& reports) {
+  const auto report = reports.find(launch.member_name(member));
+  return member_text(program, launch, member) +
+         (report == reports.end() ? std::string() : report_text(*report->second));
+}
+
 }  // namespace
+
+std::string print_kernel(const Program& program, const KernelLaunch& launch, std::size_t member) {
+  std::string text;
+  const std::vector<std::int32_t>& buffers = launch.member_buffers(member);
+  for (const std::int32_t buffer : std::set(buffers.begin(), buffers.end()))
+    text += buffer_text(program, static_cast<std::size_t>(buffer));
+  if (launch.is_table()) text += fmt::format("  table of {}, here its member {}\n", launch.members(), member);
+  return text + group_text(program, launch, member, reports_of(program));
+}
 
 std::string print(const Program& program) {
   std::string text = fmt::format("program {}\n", program.name);
-  for (std::size_t i = 0; i < program.buffers.size(); ++i) {
-    const Buffer& buffer = program.buffers[i];
-    text +=
-        fmt::format("  buffer {}:{} {} {}\n", i, buffer.name, kind_name(buffer.kind), to_string(buffer.type));
-  }
-  std::map<std::string_view, const GroupReport*> reports;
-  for (const GroupReport& report : program.groups) reports.emplace(report.kernel, &report);
+  for (std::size_t i = 0; i < program.buffers.size(); ++i) text += buffer_text(program, i);
+  const Reports reports = reports_of(program);
   for (const Launch& launch : program.launches) {
     if (const auto* kernel = std::get_if<KernelLaunch>(&launch)) {
       if (kernel->is_table()) text += fmt::format("  table of {}\n", kernel->members());
-      for (std::size_t member = 0; member < kernel->members(); ++member) {
-        text += member_text(program, *kernel, member);
-        const auto report = reports.find(kernel->member_name(member));
-        if (report != reports.end()) text += report_text(*report->second);
-      }
+      for (std::size_t member = 0; member < kernel->members(); ++member)
+        text += group_text(program, *kernel, member, reports);
     } else if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
       text += fmt::format("  gemm {} = {} x {}", view_text(program, gemm->c), view_text(program, gemm->a),
                           view_text(program, gemm->b));

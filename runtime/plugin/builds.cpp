@@ -6,6 +6,15 @@
 
 namespace rewire::runtime {
 
+std::vector<PluginBuild> builds_of(const std::vector<PluginHandle>& plugins) {
+  std::vector<PluginBuild> builds;
+  for (const PluginHandle& plugin : plugins) {
+    const PluginInfo& info = plugin_info(*plugin);
+    builds.push_back({info.name, info.version, info.sha256});
+  }
+  return builds;
+}
+
 nlohmann::ordered_json to_json(const std::vector<PluginBuild>& builds) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const PluginBuild& plugin : builds)

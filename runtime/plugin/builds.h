@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/plugin/plugin.h"
+
 namespace rewire::runtime {
 
 class JsonView;
@@ -14,6 +16,8 @@ struct PluginBuild {
   std::string name, version, sha256;
   bool operator==(const PluginBuild&) const = default;
 };
+
+std::vector<PluginBuild> builds_of(const std::vector<PluginHandle>& plugins);
 
 nlohmann::ordered_json to_json(const std::vector<PluginBuild>& builds);
 /// UserError on what is no such list.

@@ -33,7 +33,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kQuery[] = "rewire_plugin_query";
-constexpr off_t kMaxBytes = off_t{256} << 20;
+constexpr off_t kMaxBytes = off_t{kMostLibraryBytes};
 
 /// What is opened stays open: code of a plugin may be on a stack, its descriptor's text in messages, until
 /// the process ends. So the registry is made once and never destroyed.
@@ -188,9 +188,9 @@ std::shared_ptr<const Library> load_library(const Judged& judged) {
   try {
     std::shared_ptr<const Library> library = read_library(judged, handle);
     keep();
-    write_log(LogLevel::info, fmt::format("plugin {} {} from {}, sha256 {}, built by {}", library->info.name,
-                                          one_line(library->info.version), library->info.path,
-                                          library->info.sha256, one_line(library->descriptor->build_id)));
+    write_log(LogLevel::debug, fmt::format("plugin {} {} from {}, sha256 {}, built by {}", library->info.name,
+                                           one_line(library->info.version), library->info.path,
+                                           library->info.sha256, one_line(library->descriptor->build_id)));
     return library;
   } catch (...) {
     keep();

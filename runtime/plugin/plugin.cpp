@@ -6,8 +6,10 @@
 #include <filesystem>
 
 #include "ir/error.h"
+#include "runtime/io/files.h"
 #include "runtime/log.h"
 #include "runtime/plugin/loaded_plugin.h"
+#include "runtime/plugin/sha256.h"
 
 namespace rewire::runtime {
 namespace {
@@ -110,6 +112,15 @@ std::vector<PluginInfo> list_plugins(const std::vector<std::string>& extra) {
 
 PluginInfo inspect_plugin(const std::string& name, const std::vector<std::string>& extra) {
   return inspect_library(find_library(name, plugin_search_path(extra)));
+}
+
+std::optional<std::string> find_library_hash(const std::string& name, const std::vector<std::string>& extra) {
+  try {
+    return sha256_hex(
+        read_file(find_library(name, plugin_search_path(extra)), kMostLibraryBytes, FileKind::regular));
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
 }
 
 PluginHandle load_plugin(const PluginSpec& spec, const std::vector<std::string>& extra, NamedBy named_by) {

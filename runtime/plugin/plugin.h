@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,6 +52,13 @@ std::vector<std::string> plugin_search_path(const std::vector<std::string>& extr
 std::vector<PluginInfo> list_plugins(const std::vector<std::string>& extra);
 /// The same of one. UserError if it cannot be loaded.
 PluginInfo inspect_plugin(const std::string& name, const std::vector<std::string>& extra);
+
+/// The SHA-256 of the library that a name or path finds; none of its code is run. Nothing where there is none
+/// that can be read.
+std::optional<std::string> find_library_hash(const std::string& name, const std::vector<std::string>& extra);
+
+/// The most that a library may have.
+inline constexpr std::size_t kMostLibraryBytes = std::size_t{256} << 20;
 
 /// Who names a plugin. By a path, it is somebody's code: the user's word for it is consent, and is remembered
 /// (trust_list.h); that of a recipe, sweep or run is none, unless they have given it before.

@@ -117,7 +117,7 @@ void remember_trusted(std::string_view sha256, std::string_view path) {
     append(list, text.size(), fmt::format("{}{}  # {}\n", begins_anew ? "\n" : "", sha256, one_line(path)));
   } catch (const UserError& e) {
     // No warning: a home that nobody can write, as in many a container, is no fault.
-    write_log(LogLevel::info, fmt::format("{} is not remembered as trusted: {}", one_line(path), e.what()));
+    write_log(LogLevel::debug, fmt::format("{} is not remembered as trusted: {}", one_line(path), e.what()));
   }
 }
 

@@ -19,6 +19,20 @@ constexpr RecipeRange kCount{1, 1e9};
 constexpr RecipeRange kEpochs{0, 1e9};
 constexpr RecipeRange kBatch{1, 1e6};  // as the models have it
 
+constexpr RecipeCondition kZoo{[](const Recipe& r) { return !r.model.name.ends_with(".rir"); },
+                               "a model of the zoo: a module's shapes are fixed in its file"};
+constexpr RecipeCondition kIdx{[](const Recipe& r) { return r.data.format == "idx"; }, "data.format=idx"};
+constexpr RecipeCondition kSynthetic{[](const Recipe& r) { return r.data.format == "synthetic"; },
+                                     "data.format=synthetic"};
+constexpr RecipeCondition kAdamW{[](const Recipe& r) { return r.optimizer.name == "adamw"; },
+                                 "optimizer.name=adamw"};
+constexpr RecipeCondition kSgd{[](const Recipe& r) { return r.optimizer.name == "sgd"; },
+                               "optimizer.name=sgd"};
+constexpr RecipeCondition kCosine{[](const Recipe& r) { return r.schedule.name == "cosine"; },
+                                  "schedule.name=cosine"};
+constexpr RecipeCondition kMultistep{[](const Recipe& r) { return r.schedule.name == "multistep"; },
+                                     "schedule.name=multistep"};
+
 }  // namespace
 
 std::string RecipeKey::path() const {
@@ -44,22 +58,22 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
       {"", "seed", &recipe.seed, kSeed},
 
       {"model", "name", &model.name},
-      {"model", "dim", &model.dim},
-      {"model", "depth", &model.depth},
-      {"model", "heads", &model.heads},
-      {"model", "mlp_ratio", &model.mlp_ratio},
-      {"model", "patch", &model.patch},
-      {"model", "image", &model.image},
-      {"model", "channels", &model.channels},
-      {"model", "classes", &model.classes},
-      {"model", "pool", &model.pool},
-      {"model", "act_layer", &model.act_layer},
-      {"model", "drop_path", &model.drop_path},
-      {"model", "dropout", &model.dropout},
+      {"model", "dim", &model.dim, {}, {}, kZoo},
+      {"model", "depth", &model.depth, {}, {}, kZoo},
+      {"model", "heads", &model.heads, {}, {}, kZoo},
+      {"model", "mlp_ratio", &model.mlp_ratio, {}, {}, kZoo},
+      {"model", "patch", &model.patch, {}, {}, kZoo},
+      {"model", "image", &model.image, {}, {}, kZoo},
+      {"model", "channels", &model.channels, {}, {}, kZoo},
+      {"model", "classes", &model.classes, {}, {}, kZoo},
+      {"model", "pool", &model.pool, {}, {}, kZoo},
+      {"model", "act_layer", &model.act_layer, {}, {}, kZoo},
+      {"model", "drop_path", &model.drop_path, {}, {}, kZoo},
+      {"model", "dropout", &model.dropout, {}, {}, kZoo},
 
       {"data", "format", &data.format, {}, {"idx", "synthetic"}},
-      {"data", "path", &data.path},
-      {"data", "count", &data.count, kCount},
+      {"data", "path", &data.path, {}, {}, kIdx},
+      {"data", "count", &data.count, kCount, {}, kSynthetic},
       {"data", "threads", &data.threads, {1, 256}},
       {"data", "prefetch", &data.prefetch, {1, 1024}},
 
@@ -71,23 +85,24 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
 
       {"optimizer", "name", &optimizer.name, {}, {"adamw", "sgd"}},
       {"optimizer", "lr", &optimizer.lr, kNotNegative},
-      {"optimizer", "beta1", &optimizer.beta1, kUnit},
-      {"optimizer", "beta2", &optimizer.beta2, kUnit},
-      {"optimizer", "eps", &optimizer.eps, kNotNegative},
+      {"optimizer", "beta1", &optimizer.beta1, kUnit, {}, kAdamW},
+      {"optimizer", "beta2", &optimizer.beta2, kUnit, {}, kAdamW},
+      {"optimizer", "eps", &optimizer.eps, kNotNegative, {}, kAdamW},
       {"optimizer", "weight_decay", &optimizer.weight_decay, kNotNegative},
       {"optimizer", "decay", &optimizer.decay, {}, {"matrices", "all"}},
-      {"optimizer", "momentum", &optimizer.momentum, kUnit},
-      {"optimizer", "nesterov", &optimizer.nesterov},
+      {"optimizer", "momentum", &optimizer.momentum, kUnit, {}, kSgd},
+      {"optimizer", "nesterov", &optimizer.nesterov, {}, {}, kSgd},
 
       {"schedule", "name", &schedule.name, {}, {"constant", "cosine", "multistep"}},
       {"schedule", "warmup_epochs", &schedule.warmup_epochs, kEpochs},
       {"schedule", "warmup_lr", &schedule.warmup_lr, kNotNegative},
-      {"schedule", "min_lr", &schedule.min_lr, kNotNegative},
-      {"schedule", "milestones", &schedule.milestones, {kPositive.minimum, kEpochs.maximum}},
-      {"schedule", "gamma", &schedule.gamma, kNotNegative},
+      {"schedule", "min_lr", &schedule.min_lr, kNotNegative, {}, kCosine},
+      {"schedule", "milestones", &schedule.milestones, {kPositive.minimum, kEpochs.maximum}, {}, kMultistep},
+      {"schedule", "gamma", &schedule.gamma, kNotNegative, {}, kMultistep},
 
       {"train", "batch", &train.batch, kBatch},
       {"train", "epochs", &train.epochs, kCount},
+      {"train", "max_steps", &train.max_steps, {0, kCount.maximum}},
       {"train", "dtype", &train.dtype, {}, {"f32", "bf16"}},
       {"train", "stream_dtype", &train.stream_dtype, {}, {"f32", "bf16"}},
       {"train", "tf32", &train.tf32},

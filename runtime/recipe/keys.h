@@ -23,12 +23,21 @@ struct RecipeRange {
   double maximum = std::numeric_limits<double>::max();
 };
 
+/// Where a key has an effect, by another key's value.
+struct RecipeCondition {
+  bool (*holds)(const Recipe&) = nullptr;  // null: everywhere
+  std::string_view text = {};              // "optimizer.name=sgd"
+};
+
 struct RecipeKey {
   std::string_view section;  // "" for the keys above the first section
   std::string_view name;
   RecipeTarget target;
   RecipeRange range = {};
   std::vector<std::string> choices = {};  // of a string; empty: any
+  RecipeCondition only = {};
+
+  bool has_effect(const Recipe& recipe) const { return only.holds == nullptr || only.holds(recipe); }
 
   /// "train.batch", as messages and --set spell it.
   std::string path() const;

@@ -124,6 +124,20 @@ class RecipeReader {
   RecipeReader(Recipe& recipe, std::string_view file_name)
       : recipe_(recipe), keys_(recipe_keys(recipe)), file_name_(file_name) {}
 
+  /// Of what was read since the last call: UserError on a key that the recipe as it stands makes no use of.
+  /// `defaults`: those that have their default value may stand.
+  void check_effects(bool defaults) {
+    Recipe fresh;
+    const std::vector<RecipeKey> unset = recipe_keys(fresh);
+    for (const auto& [index, place] : given_) {
+      const RecipeKey& key = keys_[index];
+      if (key.has_effect(recipe_) || (defaults && same_value(key, unset[index]))) continue;
+      user_error("{}: {} has no effect here, it is of {}: drop it", place.text, key.path(), key.only.text);
+    }
+    given_.clear();
+  }
+  void forget_given() { given_.clear(); }
+
   void read_text(std::string_view text) {
     const toml::table root = parse_toml(text, file_name_);
     for (const auto& [key, node] : root) {
@@ -150,7 +164,9 @@ class RecipeReader {
     const std::string name = dot == std::string::npos ? path : path.substr(dot + 1);
     if (section == kPluginSection) user_error("{}: plugins are set by --plugin NAME:key=value", place.text);
     if (!section.empty()) check_section(section, place);
-    read_override_value(find_key(section, name, place), place, text.substr(equals + 1));
+    const RecipeKey& key = find_key(section, name, place);
+    read_override_value(key, place, text.substr(equals + 1));
+    note(key, place);
   }
 
  private:
@@ -161,7 +177,25 @@ class RecipeReader {
 
   void read_value(std::string_view section, const toml::key& key, const toml::node& node) {
     const Place place = Place::of(file_name_, key.source());
-    ValueReader(find_key(section, key.str(), place), place).read(node);
+    const RecipeKey& known = find_key(section, key.str(), place);
+    ValueReader(known, place).read(node);
+    note(known, place);
+  }
+
+  void note(const RecipeKey& key, const Place& place) {
+    given_.emplace_back(static_cast<std::size_t>(&key - keys_.data()), place);
+  }
+
+  static bool same_value(const RecipeKey& a, const RecipeKey& b) {
+    return std::visit(
+        [](const auto* one, const auto* other) {
+          if constexpr (std::is_same_v<decltype(one), decltype(other)>) {
+            return *one == *other;
+          } else {
+            return false;
+          }
+        },
+        a.target, b.target);
   }
 
   void check_section(std::string_view section, const Place& place) const {
@@ -242,17 +276,24 @@ class RecipeReader {
   Recipe& recipe_;
   std::vector<RecipeKey> keys_;
   std::string_view file_name_;
+  std::vector<std::pair<std::size_t, Place>> given_;  // keys that were read, and where
 };
 
 }  // namespace
 
 Recipe parse_recipe(std::string_view text, std::string_view file_name,
-                    const std::vector<std::string>& overrides) {
+                    const std::vector<std::string>& overrides, RecipeOf of) {
   Recipe recipe;
   RecipeReader reader(recipe, file_name);
   reader.read_text(text);
+  if (of == RecipeOf::run) {
+    reader.forget_given();
+  } else {
+    reader.check_effects(true);
+  }
   for (const std::string& entry : overrides)
     reader.read_override(entry, {fmt::format("--set {}", printable(entry))});
+  reader.check_effects(false);
   return recipe;
 }
 
@@ -260,9 +301,9 @@ void apply_setting(Recipe& recipe, const std::string& setting, const std::string
   RecipeReader(recipe, "").read_override(setting, {place});
 }
 
-Recipe read_recipe(const std::string& path, const std::vector<std::string>& overrides) {
+Recipe read_recipe(const std::string& path, const std::vector<std::string>& overrides, RecipeOf of) {
   const std::vector<std::byte> bytes = read_file(path, kLargestToml);
-  return parse_recipe({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, overrides);
+  return parse_recipe({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, overrides, of);
 }
 
 }  // namespace rewire::runtime

@@ -60,6 +60,7 @@ struct RecipeSchedule {
 struct RecipeTrain {
   std::int64_t batch = 64;
   std::int64_t epochs = 10;
+  std::int64_t max_steps = 0;        // after so many the run is complete, wherever it is; 0: after its epochs
   std::string dtype = "f32";         // f32 | bf16: of products; weights and the optimizer are f32
   std::string stream_dtype = "f32";  // f32 | bf16: of the residual stream, with dtype bf16
   bool tf32 = false;                 // products of f32 round their operands to TF32, on a GPU
@@ -92,16 +93,23 @@ struct Recipe {
   RecipeEval eval;
 };
 
+/// Who wrote a recipe: that of a run folder may hold keys without effect, as earlier versions wrote it.
+enum class RecipeOf : std::uint8_t { anyone, run };
+
 /// Reads TOML; `file_name` stands in the errors. Each override is "section.key=value" (or "seed=3") as --set
 /// gives it, applied in order after the file; the value is TOML, and text that is no TOML is a string.
+/// UserError also on a key without effect (keys.h): of the file by the file's own choices, unless it has its
+/// default value; of the overrides by those in force.
 Recipe parse_recipe(std::string_view text, std::string_view file_name,
-                    const std::vector<std::string>& overrides = {});
-Recipe read_recipe(const std::string& path, const std::vector<std::string>& overrides = {});
+                    const std::vector<std::string>& overrides = {}, RecipeOf of = RecipeOf::anyone);
+Recipe read_recipe(const std::string& path, const std::vector<std::string>& overrides = {},
+                   RecipeOf of = RecipeOf::anyone);
 
 /// One override, "section.key=value"; `place` stands in its errors instead of --set.
 void apply_setting(Recipe& recipe, const std::string& setting, const std::string& place);
 
-/// The recipe as TOML, every key that has a value in the table's order: what a run folder keeps.
+/// The recipe as TOML, every key that has a value and an effect in the table's order: what a run folder
+/// keeps.
 std::string to_toml(const Recipe& recipe);
 
 /// What the step program is built from; an epoch of the schedule is `steps_per_epoch` optimizer steps.

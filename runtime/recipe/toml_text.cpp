@@ -31,6 +31,12 @@ toml::table parse_toml(std::string_view text, std::string_view file_name) {
   }
 }
 
+std::string toml_text(double value) {
+  std::string text = fmt::format("{}", value);
+  if (text.find_first_of(".en") == std::string::npos) text += ".0";  // or it would be an integer
+  return text;
+}
+
 std::string describe(const toml::node& node) {
   switch (node.type()) {
     case toml::node_type::string:

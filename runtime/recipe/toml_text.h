@@ -15,6 +15,9 @@ inline constexpr std::size_t kLargestToml = 64 << 10;
 /// UserError with the line where the text is no TOML, or more than kLargestToml.
 toml::table parse_toml(std::string_view text, std::string_view file_name);
 
+/// The shortest text that TOML reads back as the same number: 0.003, 1e-08, 2.0.
+std::string toml_text(double value);
+
 /// "the integer 3", "a list", …: what stands in the file.
 std::string describe(const toml::node& node);
 

@@ -5,6 +5,7 @@
 
 #include "runtime/recipe/keys.h"
 #include "runtime/recipe/recipe.h"
+#include "runtime/recipe/toml_text.h"
 
 namespace rewire::runtime {
 namespace {
@@ -32,12 +33,7 @@ std::string toml_text(std::int64_t value) {
   return fmt::format("{}", value);
 }
 
-/// The shortest text that reads back to the same double; TOML wants a point or an exponent in it.
-std::string toml_text(double value) {
-  std::string text = fmt::format("{}", value);
-  if (text.find_first_of(".en") == std::string::npos) text += ".0";
-  return text;
-}
+using runtime::toml_text;  // of a number
 
 std::string toml_text(const std::vector<double>& values) {
   std::vector<std::string> texts;
@@ -77,7 +73,8 @@ std::string to_toml(const Recipe& recipe) {
       section = key.section;
       fmt::format_to(std::back_inserter(out), "\n[{}]\n", section);
     }
-    if (!value.empty()) fmt::format_to(std::back_inserter(out), "{} = {}\n", key.name, value);
+    if (!value.empty() && key.has_effect(recipe))
+      fmt::format_to(std::back_inserter(out), "{} = {}\n", key.name, value);
   }
   return out;
 }

@@ -13,6 +13,8 @@
 
 #include "ir/error.h"
 #include "runtime/io/files.h"
+#include "runtime/log.h"
+#include "runtime/recipe/recipe.h"
 #include "runtime/sweep/child.h"
 
 namespace rewire::runtime {
@@ -69,6 +71,12 @@ void move_if_there(const std::string& from, const std::string& to) {
   if (error) user_error("cannot move {} to {}: {}", from, to, error.message());
 }
 
+/// What a recipe says, one way for all that say it: keys that a version before did not know have their
+/// defaults, those without effect are left out, a plugin's values are sorted.
+std::string as_written_today(const std::string& recipe, const std::string& file) {
+  return to_toml(parse_recipe(recipe, file, {}, RecipeOf::run));
+}
+
 class Runner {
  public:
   Runner(const std::vector<SweepJob>& jobs, const std::string& folder,
@@ -99,13 +107,39 @@ class Runner {
     return fmt::format("{}/runs/{}", folder_, jobs_[i].run.name);
   }
 
+  /// What an earlier Rewire trained under a name with more digits is this run.
+  void take_former_name(const SweepRun& run) {
+    if (run.former_name == run.name) return;
+    const auto run_of = [&](const std::string& name) { return fmt::format("{}/runs/{}", folder_, name); };
+    const auto record_of = [&](const std::string& name) {
+      return fmt::format("{}/records/{}.json", folder_, name);
+    };
+    std::error_code error;
+    if (!fs::exists(record_of(run.former_name), error)) return;
+    if (fs::exists(record_of(run.name), error)) {
+      user_error(
+          "{} holds this run twice, as {} and as {}, its name of before: remove one of the two, with its "
+          "folder in runs",
+          folder_, record_of(run.name), record_of(run.former_name));
+    }
+    // The record last: until then a later call finds it, and does this again.
+    move_if_there(run_of(run.former_name), run_of(run.name));
+    move_if_there(record_of(run.former_name), record_of(run.name));
+    write_log(LogLevel::info, fmt::format("{} was {}: numbers are spelled with as few digits as they need",
+                                          run_of(run.name), run.former_name));
+  }
+
   void read_records() {
+    for (const SweepRun& run : runs_) take_former_name(run);
     for (std::size_t i = 0; i < jobs_.size(); ++i) {
       result_.records.push_back(read_record(record_file(i)));
       const std::optional<RunRecord>& record = result_.records.back();
-      if (record && record->recipe != jobs_[i].recipe) {
+      if (!record) continue;
+      const std::string then = as_written_today(record->recipe, record_file(i));
+      const std::string now = as_written_today(jobs_[i].recipe, "it");
+      if (then != now) {
         user_error("{} holds a run of another recipe ({}): choose another --out, or remove {} and {}",
-                   folder_, difference(record->recipe, jobs_[i].recipe), record_file(i), run_folder(i));
+                   folder_, difference(then, now), record_file(i), run_folder(i));
       }
     }
     for (std::size_t i = 0; i < jobs_.size(); ++i) {

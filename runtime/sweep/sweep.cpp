@@ -16,18 +16,27 @@
 namespace rewire::runtime {
 namespace {
 
+/// How a number is spelled: as short as it can be, or as toml++ does it, with 17 digits.
+enum class Digits : std::uint8_t { fewest, all };
+
 /// A value as --set takes it: TOML on one line.
-std::string setting_value(const toml::node& node) {
+std::string setting_value(const toml::node& node, Digits digits) {
   std::ostringstream text;
   node.visit([&](const auto& value) {
     using Node = std::decay_t<decltype(value)>;
-    if constexpr (toml::is_value<Node>) {
+    if constexpr (toml::is_floating_point<Node>) {
+      if (digits == Digits::fewest) {
+        text << toml_text(value.get());
+      } else {
+        text << toml::toml_formatter(value);
+      }
+    } else if constexpr (toml::is_value<Node>) {
       text << toml::toml_formatter(value);
     } else if constexpr (toml::is_array<Node>) {
       text << '[';
       const char* comma = "";
       for (const toml::node& element : value) {
-        text << comma << setting_value(element);
+        text << comma << setting_value(element, digits);
         comma = ", ";
       }
       text << ']';
@@ -170,12 +179,13 @@ class SweepReader {
   }
 
   static void add(SweepAxis& axis, const toml::node& value, const std::string& place) {
-    const std::string setting = fmt::format("{}={}", axis.key, setting_value(value));
+    const std::string setting = fmt::format("{}={}", axis.key, setting_value(value, Digits::fewest));
     Recipe checked;
     apply_setting(checked, setting, place);
-    if (std::ranges::find(axis.settings, setting, &Placed::text) != axis.settings.end())
+    if (std::ranges::find(axis.settings, setting, &SweepSetting::text) != axis.settings.end())
       user_error("{}: {} stands twice", place, printable(setting));
-    axis.settings.push_back({setting, place});
+    axis.settings.push_back(
+        {setting, fmt::format("{}={}", axis.key, setting_value(value, Digits::all)), place});
   }
 
   static bool takes_list(const std::string& path) {
@@ -221,6 +231,13 @@ std::vector<std::vector<std::size_t>> combinations(const std::vector<SweepAxis>&
   return result;
 }
 
+/// `base`, with a number behind it if it is taken.
+std::string not_taken(const std::string& base, std::set<std::string>& taken) {
+  std::string name = base;
+  for (int number = 2; !taken.insert(name).second; ++number) name = fmt::format("{}-{}", base, number);
+  return name;
+}
+
 }  // namespace
 
 Sweep parse_sweep(std::string_view text, std::string_view file_name) {
@@ -240,26 +257,27 @@ Sweep read_sweep(const std::string& path) {
 
 std::vector<SweepRun> sweep_runs(const Sweep& sweep) {
   std::vector<SweepRun> runs;
-  std::set<std::string> taken;
+  std::set<std::string> taken, formerly_taken;
   std::size_t row = 0;
   for (const SweepPlugins& plugins : sweep.plugins) {
     for (const std::vector<std::size_t>& choice : combinations(sweep.axes)) {
       SweepRun run;
+      std::vector<std::string> formerly_varied;
       run.row = row++;
       run.plugins = &plugins;
       for (std::size_t i = 0; i < choice.size(); ++i) {
         const SweepAxis& axis = sweep.axes[i];
         run.settings.push_back(axis.settings[choice[i]].text);
-        if (axis.settings.size() > 1) run.varied.push_back(run.settings.back());
+        if (axis.settings.size() == 1) continue;
+        run.varied.push_back(run.settings.back());
+        formerly_varied.push_back(axis.settings[choice[i]].former);
       }
-      const std::string base = slug(plugins, run.varied);
-      std::string name = base;
-      for (int number = 2; !taken.insert(name).second; ++number) name = fmt::format("{}-{}", base, number);
-      run.name = name;
+      run.name = not_taken(slug(plugins, run.varied), taken);
+      run.former_name = not_taken(slug(plugins, formerly_varied), formerly_taken);
       if (sweep.seeds.empty()) runs.push_back(run);
       for (const std::int64_t seed : sweep.seeds) {
         SweepRun seeded = run;
-        seeded.name = fmt::format("{}-s{}", name, seed);
+        for (std::string* name : {&seeded.name, &seeded.former_name}) *name += fmt::format("-s{}", seed);
         seeded.seed = seed;
         seeded.settings.push_back(fmt::format("seed={}", seed));
         runs.push_back(std::move(seeded));

@@ -32,10 +32,16 @@ struct SweepPlugins {
   std::string place;
 };
 
-/// A key, and the settings ("train.epochs=2") that give it its values in turn.
+/// "train.epochs=2", and where it stands. `former`: as a Rewire spelled it that wrote every number with 17
+/// digits, "optimizer.lr=0.0030000000000000001".
+struct SweepSetting {
+  std::string text, former, place;
+};
+
+/// A key, and the settings that give it its values in turn.
 struct SweepAxis {
   std::string key;
-  std::vector<Placed> settings;
+  std::vector<SweepSetting> settings;
 };
 
 struct Sweep {
@@ -53,6 +59,7 @@ Sweep read_sweep(const std::string& path);
 /// One run. Runs of one row differ in the seed alone.
 struct SweepRun {
   std::string name;                   // of its folder: "gain-factor=0.5-lr=0.001-s0", no two alike
+  std::string former_name;            // of its folder in a sweep of before numbers were spelled shortest
   std::size_t row = 0;                // counted over plugins and settings
   const SweepPlugins* plugins;        // of the sweep, which must outlive it
   std::vector<std::string> settings;  // for --set, with the seed

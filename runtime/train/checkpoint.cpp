@@ -45,15 +45,6 @@ TrainSums sums_from(const JsonView& json) {
           json.at("grad_norm").number()};
 }
 
-std::vector<PluginBuild> builds_of(const std::vector<PluginHandle>& plugins) {
-  std::vector<PluginBuild> builds;
-  for (const PluginHandle& plugin : plugins) {
-    const PluginInfo& info = plugin_info(*plugin);
-    builds.push_back({info.name, info.version, info.sha256});
-  }
-  return builds;
-}
-
 /// As it stands in the file, byte for byte.
 std::string text_of(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -76,6 +67,7 @@ std::string progress_text(const RunProgress& progress, const Digests& files,
   json["sums"] = {{"line", to_json(progress.line)}, {"epoch", to_json(progress.epoch)}};
   json["metrics_bytes"] = progress.metrics_bytes;
   json["images"] = progress.images;
+  json["lr"] = progress.lr;
   json["last_epoch_loss"] = progress.last_epoch_loss;
   json["train_seconds"] = progress.train_seconds;
   json["choices"] = to_json(progress.choices);
@@ -102,6 +94,7 @@ RunProgress progress_from(const JsonView& json) {
   progress.epoch = sums_from(sums.at("epoch"));
   progress.metrics_bytes = json.at("metrics_bytes").count();
   progress.images = json.at("images").count(kMostSteps);
+  if (const auto lr = json.find("lr")) progress.lr = lr->number();
   progress.last_epoch_loss = json.at("last_epoch_loss").number();
   progress.train_seconds = json.at("train_seconds").number();
   if (const auto choices = json.find("choices")) progress.choices = record_from_json(*choices);
@@ -131,7 +124,7 @@ ProgressFile parse_progress(const std::string& folder, const std::string& file) 
         fmt::format("{}: written by an earlier Rewire, without checksums: damage would go unseen", file));
   }
   // In an old one no "files" either: then a flipped bit has made it one.
-  json.only({"format", "rewire", "epoch", "step_in_epoch", "step", "sums", "metrics_bytes", "images",
+  json.only({"format", "rewire", "epoch", "step_in_epoch", "step", "sums", "metrics_bytes", "images", "lr",
              "last_epoch_loss", "train_seconds", "choices", "plugins", format == kFormat ? "files" : "format",
              format == kFormat ? kChecksum : "format"});
   content.progress = progress_from(json);
@@ -344,6 +337,7 @@ std::optional<CheckpointWeights> read_last_weights(const RunFolder& run) {
       const ProgressFile content = read_progress_file(last);
       weights.file = fmt::format("{}/{}", last, kWeightsFile);
       weights.position = content.progress.position;
+      weights.plugins = content.plugins;
       const std::vector<std::byte> bytes = read_sound(last, kWeightsFile, content.files);
       weights.content = reading([&] { return parse_safetensors(bytes, weights.file); });
       return weights;

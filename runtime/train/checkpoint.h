@@ -12,6 +12,7 @@
 #include "runtime/exec/engine.h"
 #include "runtime/host_tensor.h"
 #include "runtime/io/safetensors.h"
+#include "runtime/plugin/builds.h"
 #include "runtime/plugin/plugin.h"
 #include "runtime/train/run_folder.h"
 
@@ -24,6 +25,11 @@ struct TrainPosition {
   std::int64_t step = 0;  // optimizer steps done
   bool operator==(const TrainPosition&) const = default;
 };
+
+/// The last epoch that was trained in, whole or in part.
+inline std::int64_t last_epoch(const TrainPosition& at) {
+  return at.step_in_epoch > 0 || at.epoch == 0 ? at.epoch : at.epoch - 1;
+}
 
 /// Sums over steps, for a mean.
 struct TrainSums {
@@ -40,6 +46,7 @@ struct RunProgress {
   TrainSums epoch;                 // since the epoch began
   std::int64_t metrics_bytes = 0;  // of metrics.jsonl, at this point
   std::int64_t images = 0;         // trained on, over all sessions
+  double lr = 0;                   // of the last step; of an earlier Rewire's checkpoint 0
   double last_epoch_loss = 0;      // mean over the steps of the last whole epoch
   double train_seconds = 0;        // spent in steps, over all sessions
   ChoiceRecord choices;            // of all programs
@@ -71,6 +78,7 @@ struct CheckpointWeights {
   std::string file;
   SafetensorsFile content;
   TrainPosition position;
+  std::vector<PluginBuild> plugins;  // that it was made with
 };
 /// Of a run's last checkpoint; where the process that trains in it removes that meanwhile, of the one that is
 /// last then. nullopt where there is none. DamagedCheckpoint.

@@ -13,6 +13,7 @@
 #include "ir/error.h"
 #include "ir/text.h"
 #include "ir/verify.h"
+#include "runtime/analyze/step_summary.h"
 #include "runtime/device/process.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/plugin/filters.h"
@@ -102,6 +103,8 @@ class Checker {
       row("samples", network.name, [&] { return check_samples(network); });
       row("compiled", network.name, [&] { return check_compiled(network); });
       row("same_bits", network.name, [&] { return check_same_bits(network); });
+      row("cost", network.name,
+          [&] { return short_text(summarise_step(original(network.name), plugins_, kSeed, lower_for_cpu)); });
     }
   }
 

@@ -262,12 +262,15 @@ void RunFolder::discard_unused() noexcept {
     if (error ? !is_missing() : bytes > 0) return;
     const fs::directory_iterator entry(file("checkpoints"), error);
     if (error ? !is_missing() : entry != fs::directory_iterator()) return;
-    for (const char* name : {"recipe.toml", "network.rir", "choices.json", kMetrics, "checkpoints"})
+    for (const char* name :
+         {"recipe.toml", "network.rir", "plugins.json", "choices.json", kMetrics, "checkpoints"})
       fs::remove(file(name), error);
-    for (const fs::directory_entry& kernel : fs::directory_iterator(file("kernels"), error)) {
-      if (kernel.path().extension() == ".cu") fs::remove(kernel.path(), error);
+    for (const auto& [part, ending] : {std::pair{"kernels", ".cu"}, std::pair{"plugins", ".so"}}) {
+      for (const fs::directory_entry& kept : fs::directory_iterator(file(part), error)) {
+        if (kept.path().extension() == ending) fs::remove(kept.path(), error);
+      }
+      fs::remove(file(part), error);
     }
-    fs::remove(file("kernels"), error);
     if (is_ours_) fs::remove(path_, error);  // unless somebody put something there
   } catch (const std::exception&) {
     // What is left is in nobody's way; why the run failed is what counts.

@@ -1,6 +1,8 @@
 // The folder that holds all that reproduces and explains a run:
 //
 //   recipe.toml            the resolved recipe: every key, every plugin value
+//   plugins.json           the plugins' libraries: version, path, SHA-256 (run_plugins.h)
+//   plugins/NAME-….so      a copy of each, readable by the user alone
 //   choices.json           what else decides the bits: engine, target, libraries, choices made by timing
 //   kernels/NAME.cu        of each kernel that was given in place of the emitted one
 //   metrics.jsonl          one line each log_every steps, one an evaluation

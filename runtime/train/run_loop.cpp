@@ -78,7 +78,9 @@ class RunLoop::Run {
     result.position = progress_.position;
     result.stopped_by = signal;
     if (signal == 0) result.accuracy = accuracy_;
-    result.train_loss = progress_.last_epoch_loss;
+    const TrainSums& sums = progress_.epoch;
+    result.train_loss =
+        sums.steps > 0 ? sums.loss / static_cast<double>(sums.steps) : progress_.last_epoch_loss;
     result.train_seconds = progress_.train_seconds;
     if (progress_.train_seconds > 0)
       result.images_per_second = static_cast<double>(progress_.images) / progress_.train_seconds;
@@ -104,6 +106,7 @@ class RunLoop::Run {
     facts.train_images = plan_.train_data.images();
     facts.test_images = plan_.test_data.images();
     facts.epochs = recipe_.train.epochs;
+    facts.steps = plan_.total_steps();
     facts.steps_per_epoch = plan_.steps_per_epoch;
     return facts;
   }
@@ -111,8 +114,9 @@ class RunLoop::Run {
   /// 0, or the signal that stopped it; then a checkpoint is written.
   int train_epochs() {
     TrainPosition& at = progress_.position;
-    while (at.epoch < recipe_.train.epochs) {
+    while (at.epoch < plan_.epochs_begun()) {
       if (const int signal = train_epoch()) return stop(signal);
+      if (at.step_in_epoch < plan_.steps_per_epoch) break;  // train.max_steps are done
       if (plan_.evaluates_after(at.epoch)) {
         accuracy_ = evaluate();
         if (!accuracy_) return stop(request_.stop_signal());
@@ -122,6 +126,20 @@ class RunLoop::Run {
       if (plan_.saves_after(report.epoch)) save();
       observer_.epoch_done(report);
     }
+    return at.epoch < recipe_.train.epochs ? end_early() : 0;
+  }
+
+  /// At train.max_steps: the checkpoint first, so that a run that goes on later cuts off the metrics that are
+  /// of this end alone, and becomes what it would have been without one.
+  int end_early() {
+    const TrainPosition& at = progress_.position;
+    save();
+    close_line();
+    // At the end of an epoch that is evaluated there is that line already, counted by the checkpoint.
+    if (at.step_in_epoch == 0 && plan_.evaluates_after(last_epoch(at))) return 0;
+    accuracy_ = evaluate();
+    if (!accuracy_) return stop(request_.stop_signal());
+    persist([&] { metrics_.eval_line(at, *accuracy_); });
     return 0;
   }
 
@@ -131,18 +149,19 @@ class RunLoop::Run {
     const TrainPosition& at = progress_.position;
     const Phase& phase = plan_.programs.phase_of(at.epoch);
     if (at.step_in_epoch == 0 && phase.first_epoch == at.epoch && at.epoch != 0) enter_phase();
-    if (at.step_in_epoch < plan_.steps_per_epoch) open_data();
-    for (std::int64_t begun = at.step_in_epoch; begun < plan_.steps_per_epoch;) {
+    const std::int64_t before = at.step - at.step_in_epoch;  // of earlier epochs
+    const std::int64_t last = std::min(plan_.steps_per_epoch, plan_.total_steps() - before);
+    if (at.step_in_epoch < last) open_data();
+    for (std::int64_t begun = at.step_in_epoch; begun < last;) {
       if (const int signal = request_.stop_signal()) {
         settle(0);
         return signal;
       }
-      const std::int64_t before = at.step - at.step_in_epoch;  // of earlier epochs
       step(phase);
       const bool epoch_ends = ++begun == plan_.steps_per_epoch;
       const bool line_ends = epoch_ends || (before + begun) % recipe_.train.log_every == 0;
       const bool checkpoint_due = begun % plan_.steps_per_checkpoint() == 0 && !epoch_ends;
-      if (line_ends || checkpoint_due) settle(0);
+      if (line_ends || checkpoint_due || begun == last) settle(0);
       if (line_ends) close_line();
       if (checkpoint_due) save();
     }
@@ -216,7 +235,7 @@ class RunLoop::Run {
   }
 
   void finish_step(const TensorMap& results) {
-    lr_ = scalar(results, "lr");
+    progress_.lr = scalar(results, "lr");
     add(progress_.line, loss_, correct_, scalar(results, "grad_norm"));
     add(progress_.epoch, loss_, correct_, scalar(results, "grad_norm"));
     ++progress_.position.step;
@@ -231,26 +250,31 @@ class RunLoop::Run {
   }
 
   void show(double loss, double correct) {
+    const auto images = static_cast<double>(plan_.images_per_step());
+    observer_.stepped(view_of(loss, correct / images, images / recent_seconds_));
+  }
+
+  TrainView view_of(double loss, double top1, double images_per_second) const {
     const TrainPosition& at = progress_.position;
     TrainView view;
     view.position = at;
     view.epochs = recipe_.train.epochs;
     view.steps_per_epoch = plan_.steps_per_epoch;
     view.loss = loss;
-    view.top1 = correct / static_cast<double>(plan_.images_per_step());
-    view.images_per_second = static_cast<double>(plan_.images_per_step()) / recent_seconds_;
-    const std::int64_t steps_left = recipe_.train.epochs * plan_.steps_per_epoch - at.step;
+    view.top1 = top1;
+    view.images_per_second = images_per_second;
+    const std::int64_t steps_left = plan_.total_steps() - at.step;
     // Those after every so many epochs, and one after the last.
-    const std::int64_t every = recipe_.eval.every, epochs = recipe_.train.epochs;
+    const std::int64_t every = recipe_.eval.every, epochs = plan_.epochs_begun();
     const std::int64_t evaluations_left = (epochs - 1) / every - at.epoch / every + 1;
     view.seconds_left = static_cast<double>(steps_left) * recent_seconds_ +
                         static_cast<double>(evaluations_left) * evaluation_seconds_;
-    observer_.stepped(view);
+    return view;
   }
 
   /// Nothing if a signal asks the run to stop meanwhile.
   std::optional<Accuracy> evaluate() {
-    const std::int64_t epoch = std::min(progress_.position.epoch, recipe_.train.epochs - 1);
+    const std::int64_t epoch = last_epoch(progress_.position);
     const std::string program = plan_.programs.phase_of(epoch).program("eval");
     const auto go_on = [&](std::int64_t done) {
       observer_.evaluating(done, test_loader_->batches_per_epoch());
@@ -270,17 +294,24 @@ class RunLoop::Run {
 
   void close_line() {
     if (progress_.line.steps == 0) return;
-    const double images = static_cast<double>(timed_steps() * plan_.images_per_step());
+    const double rate = line_rate();
     persist([&] {
-      metrics_.train_line(progress_.position, progress_.line, plan_.images_per_step(), lr_,
-                          images / line_seconds_);
+      metrics_.train_line(progress_.position, progress_.line, plan_.images_per_step(), progress_.lr, rate);
     });
+    const auto steps = static_cast<double>(progress_.line.steps);
+    observer_.logged(view_of(progress_.line.loss / steps,
+                             progress_.line.correct / (steps * static_cast<double>(plan_.images_per_step())),
+                             rate));
     progress_.line = {};
     line_seconds_ = 0;
     line_began_ = progress_.position.step;
   }
-  /// Steps of the line that this process did, and timed.
-  std::int64_t timed_steps() const { return progress_.position.step - line_began_; }
+  /// Images a second, over the steps of the line that this process did; where it did none, over the run.
+  double line_rate() const {
+    const std::int64_t steps = progress_.position.step - line_began_;
+    if (steps == 0) return static_cast<double>(progress_.images) / progress_.train_seconds;
+    return static_cast<double>(steps * plan_.images_per_step()) / line_seconds_;
+  }
 
   EpochReport close_epoch() {
     TrainPosition& at = progress_.position;
@@ -385,8 +416,7 @@ class RunLoop::Run {
   std::vector<Batch> spare_;          // memory of batches that were read
   double loss_ = 0, correct_ = 0;     // of the step whose results are being read
   std::optional<Accuracy> accuracy_;  // of the last evaluation
-  double lr_ = 0;
-  double step_began_ = 0;  // or the step before it ended
+  double step_began_ = 0;             // or the step before it ended
   double line_seconds_ = 0, epoch_seconds_ = 0, recent_seconds_ = 0, evaluation_seconds_ = 0;
   std::int64_t line_began_ = progress_.position.step;
 };

@@ -22,8 +22,8 @@ class RunLoop {
   RunLoop(const TrainRequest& request, RunPlan& plan, RunFolder& folder, TrainObserver& observer,
           std::unique_ptr<Engine> engine, Checkpoint start);
   ~RunLoop();
-  /// Trains until the last epoch or a signal ends it. UserError where a step is not finite, and where nothing
-  /// can be written.
+  /// Trains until the last epoch, train.max_steps or a signal ends it. UserError where a step is not finite,
+  /// and where nothing can be written.
   TrainResult finish();
 
  private:

@@ -27,6 +27,11 @@ std::int64_t RunPlan::steps_per_checkpoint() const {
   return std::max<std::int64_t>(1, std::llround(steps));
 }
 
+std::int64_t RunPlan::total_steps() const {
+  const std::int64_t all = recipe.train.epochs * steps_per_epoch;
+  return recipe.train.max_steps == 0 ? all : std::min(all, recipe.train.max_steps);
+}
+
 bool RunPlan::saves_after(std::int64_t epoch) const {
   const auto every =
       static_cast<std::int64_t>(std::llround(std::clamp(recipe.train.checkpoint_every, 1.0, 1e9)));

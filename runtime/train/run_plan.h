@@ -17,6 +17,10 @@ struct RunPlan {
   /// From the start of an epoch; its end is another matter.
   std::int64_t steps_per_checkpoint() const;
   bool saves_after(std::int64_t epoch) const;
+  /// Optimizer steps of the whole run: train.epochs, or train.max_steps if that is less.
+  std::int64_t total_steps() const;
+  /// The epochs that these steps fall into.
+  std::int64_t epochs_begun() const { return (total_steps() + steps_per_epoch - 1) / steps_per_epoch; }
   bool evaluates_after(std::int64_t epoch) const {
     return (epoch + 1) % recipe.eval.every == 0 || epoch + 1 == recipe.train.epochs;
   }

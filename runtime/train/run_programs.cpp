@@ -93,10 +93,14 @@ ir::Module rewritten_forward(const NetworkSource& source, std::int64_t batch, st
   return module;
 }
 
-ir::Module computed_forward(const NetworkSource& source, std::int64_t batch, std::int64_t epoch) {
-  ir::Module module = rewritten_forward(source, batch, epoch);
+void set_precision(ir::Module& module, const NetworkSource& source) {
   if (source.precision) ir::mixed_precision(module, module.function("forward"), *source.precision);
   ir::allow_tf32(module, source.tf32);
+}
+
+ir::Module computed_forward(const NetworkSource& source, std::int64_t batch, std::int64_t epoch) {
+  ir::Module module = rewritten_forward(source, batch, epoch);
+  set_precision(module, source);
   return module;
 }
 

@@ -28,7 +28,9 @@ struct NetworkSource {
 
 /// `forward` as the plugins that are on in `epoch` leave it.
 ir::Module rewritten_forward(const NetworkSource& source, std::int64_t batch, std::int64_t epoch);
-/// The same as it is computed: in the source's precision.
+/// A `forward` that plugins have rewritten as it is computed: in the source's precision.
+void set_precision(ir::Module& module, const NetworkSource& source);
+/// Both.
 ir::Module computed_forward(const NetworkSource& source, std::int64_t batch, std::int64_t epoch);
 
 /// The names of a phase's programs: "step", "eval", … in the first, "step_from_3" in the one that begins with

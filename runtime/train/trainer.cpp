@@ -12,6 +12,7 @@
 #include "runtime/train/run_folder.h"
 #include "runtime/train/run_loop.h"
 #include "runtime/train/run_plan.h"
+#include "runtime/train/run_plugins.h"
 #include "runtime/train/weights.h"
 
 namespace rewire::runtime {
@@ -36,7 +37,7 @@ std::unique_ptr<Engine> engine_for(const TrainRequest& request, const RunPlan& p
 /// What the epochs from `first` on run: all of it before the first step, so that a signal never finds a run
 /// compiling that has something to save.
 void compile(const RunPlan& plan, std::int64_t first, Engine& engine, TrainObserver& observer) {
-  const std::int64_t epochs = plan.recipe.train.epochs;
+  const std::int64_t epochs = plan.epochs_begun();
   const std::vector<Phase>& phases = plan.programs.phases;
   const auto prepare = [&](const std::string& program) {
     if (plan.programs.module.find_function(program) == nullptr) return;
@@ -51,7 +52,8 @@ void compile(const RunPlan& plan, std::int64_t first, Engine& engine, TrainObser
     }
   };
   for (std::size_t i = 0; i < phases.size(); ++i) {
-    const bool is_last = i + 1 == phases.size();
+    if (phases[i].first_epoch >= epochs) break;
+    const bool is_last = i + 1 == phases.size() || phases[i + 1].first_epoch >= epochs;
     const std::int64_t begin = std::max(first, phases[i].first_epoch);
     const std::int64_t end = is_last ? epochs : phases[i + 1].first_epoch;
     for (const char* kind : {"step", "accumulate", "apply"}) {
@@ -70,6 +72,7 @@ TensorMap first_state(const TrainRequest& request, const RunPrograms& programs) 
   if (!file.empty()) {
     const ir::Module original = request.network.forward(1);  // what plugins add may be lacking
     state = read_weights(module, file, &original);
+    log_weights_left_fresh(module, state, file);
   }
   state.merge(initial_weights(request.network, programs));
   state.merge(fresh_state(module, state, request.network.seed));
@@ -101,6 +104,9 @@ void check_resumed(const RunPlan& plan, const Checkpoint& start, const std::stri
     user_error("{}: its step {} of an epoch is beyond the {} that an epoch has now", checkpoint,
                at.step_in_epoch, plan.steps_per_epoch);
   }
+  const std::int64_t most = plan.recipe.train.max_steps;
+  if (most > 0 && at.step > most)
+    user_error("{}: {} steps were done, more than train.max_steps={}", checkpoint, at.step, most);
   const std::int64_t begun = at.epoch + (at.step_in_epoch > 0 ? 1 : 0);
   if (begun > plan.recipe.train.epochs) {
     user_error("{}: {} epochs were begun, more than train.epochs={}", checkpoint, begun,
@@ -130,6 +136,7 @@ TrainResult train(const TrainRequest& request, const std::string& out, OutFolder
   try {
     if (!request.module_text.empty()) write_file_atomically(folder.file(kNetworkFile), request.module_text);
     write_recipe(request, folder);
+    keep_plugins(folder, request.network.plugins);
     keep_kernels(folder, request.kernels);
     record_choices(folder, request.engine, start.progress.choices, request.kernels, 0);
     TrainResult result =
@@ -168,10 +175,12 @@ TrainResult resume_training(const TrainRequest& request, const std::string& path
   std::unique_ptr<Engine> engine = engine_for(request, plan, choices, kernels);
   compile(plan, at.epoch, *engine, observer);
   request.stop_signal();  // from here on one is noted
+  const std::int64_t total_steps = plan.total_steps();
   RunLoop run(request, plan, folder, observer, std::move(engine), std::move(start));
   write_recipe(request, folder);
+  keep_plugins(folder, request.network.plugins);
   record_choices(folder, request.engine, choices, kernels, at.step);
-  if (at.epoch < request.recipe.train.epochs) {  // what lies there is of a shorter run
+  if (at.step < total_steps) {  // what lies there is of a shorter run
     std::error_code ignored;
     std::filesystem::remove(folder.file(kFinalWeights), ignored);
   }

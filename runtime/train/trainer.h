@@ -29,12 +29,12 @@ struct TrainRequest {
   std::function<int()> stop_signal = [] { return 0; };
 };
 
-/// What a progress line shows.
+/// What a progress line shows, of a step or of a line of metrics.
 struct TrainView {
   TrainPosition position;
   std::int64_t epochs = 0, steps_per_epoch = 0;
-  double loss = 0, top1 = 0;     // of this step
-  double images_per_second = 0;  // of late
+  double loss = 0, top1 = 0;     // means
+  double images_per_second = 0;  // of late, or over the line
   double seconds_left = 0;       // of the whole run, evaluations included
 };
 
@@ -52,6 +52,7 @@ struct RunFacts {
   std::int64_t weights = 0;  // numbers that are trained
   std::int64_t train_images = 0, test_images = 0;
   std::int64_t epochs = 0, steps_per_epoch = 0;
+  std::int64_t steps = 0;  // of the whole run
 };
 
 class TrainObserver {
@@ -61,6 +62,8 @@ class TrainObserver {
   virtual void compiling(const std::string& program) = 0;
   virtual void started(const RunFacts& facts) = 0;
   virtual void stepped(const TrainView& view) = 0;
+  /// A line of metrics was written: `view` has its means.
+  virtual void logged(const TrainView& view) = 0;
   virtual void evaluating(std::int64_t done, std::int64_t batches) = 0;
   virtual void epoch_done(const EpochReport& report) = 0;
   /// A step was not finite and is being replayed in double precision; that takes a while.
@@ -74,9 +77,9 @@ struct TrainResult {
   /// of which nothing is left.
   int stopped_by = 0;
   std::optional<Accuracy> accuracy;  // of a complete run
-  double train_loss = 0;             // mean of the last epoch's steps, as trained (label smoothing and all)
-  double images_per_second = 0;      // over all steps, evaluations and compiling apart
-  double train_seconds = 0;          // spent in steps
+  double train_loss = 0;  // mean of the last epoch's steps so far, as trained (label smoothing and all)
+  double images_per_second = 0;  // over all steps, evaluations and compiling apart
+  double train_seconds = 0;      // spent in steps
   std::int64_t peak_memory_bytes = 0;
 };
 

@@ -4,6 +4,7 @@
 
 #include "ir/error.h"
 #include "runtime/io/safetensors.h"
+#include "runtime/log.h"
 #include "runtime/train/initialise.h"
 
 namespace rewire::runtime {
@@ -83,6 +84,20 @@ TensorMap fit_weights(const ir::Module& module, SafetensorsFile file, const std:
                did_you_mean(file.tensors.begin()->first, names));
   }
   return weights;
+}
+
+void log_weights_left_fresh(const ir::Module& module, const TensorMap& given, const std::string& path) {
+  std::vector<std::string> fresh;
+  std::size_t count = 0;
+  for (const ir::Parameter& parameter : module.parameters) {
+    if (!is_weight(parameter)) continue;
+    ++count;
+    if (!given.contains(parameter.name)) fresh.push_back(fmt::format("'{}'", parameter.name));
+  }
+  if (fresh.empty()) return;
+  write_log(LogLevel::info, fmt::format("{}: it lacks {} of the network's {} weights, which start fresh: {}",
+                                        path, fresh.size(), count, enumerate(fresh)));
+  write_log(LogLevel::debug, fmt::format("{}: it lacks {}", path, fmt::join(fresh, ", ")));
 }
 
 TensorMap fresh_state(const ir::Module& module, const TensorMap& given, std::uint64_t seed) {

@@ -31,6 +31,10 @@ TensorMap read_weights(const ir::Module& module, const std::string& path,
 TensorMap fit_weights(const ir::Module& module, SafetensorsFile file, const std::string& path,
                       const ir::Module* required = nullptr);
 
+/// Says which weights of the module are not among those that were read from `path` and stay fresh: how many
+/// and the first of them as information, all of them for who looks for a fault.
+void log_weights_left_fresh(const ir::Module& module, const TensorMap& given, const std::string& path);
+
 /// Every parameter that is not among the given ones, as `initialise` has it.
 TensorMap fresh_state(const ir::Module& module, const TensorMap& given, std::uint64_t seed);
 

@@ -51,10 +51,13 @@ TEST_CASE("Help names every command, and every command explains itself") {
   const std::size_t list = help.out.find("\nCommands:\n") + 10;
   const std::string rows = help.out.substr(list, help.out.find("\n\n", list) - list);
   CHECK(static_cast<std::size_t>(std::count(rows.begin(), rows.end(), '\n')) == kCommands.size());
-  const Outcome half = rewire_command({"plugin", "--help"});
-  CHECK(half.code == 0);
-  CHECK_THAT(half.out, REWIRE_CATCH_CONTAINS("\n  plugin new ") &&
-                           REWIRE_CATCH_CONTAINS("\n  plugin test ") && !REWIRE_CATCH_CONTAINS("plugins"));
+  // Of a command that has further ones, these too.
+  const Outcome family = rewire_command({"plugin", "--help"});
+  CHECK(family.code == 0);
+  CHECK_THAT(family.out, REWIRE_CATCH_CONTAINS("--plugin-path") && REWIRE_CATCH_CONTAINS("\n  plugin new ") &&
+                             REWIRE_CATCH_CONTAINS("\n  plugin test ") &&
+                             REWIRE_CATCH_CONTAINS("\n  plugins info ") &&
+                             !REWIRE_CATCH_CONTAINS("  doctor "));
   const Outcome version = rewire_command({"--version"});
   CHECK(version.code == 0);
   CHECK(version.out == "rewire " REWIRE_TEST_VERSION "\n");
@@ -213,10 +216,29 @@ TEST_CASE("dump shows the step's kernels at each stage, and one by name") {
   CHECK(rewire_command(dump + Words{"tile", "--kernel", member}).code == 0);
   CHECK_THAT(rewire_command(dump + Words{"cuda", "--kernel", member}).out,
              REWIRE_CATCH_CONTAINS("// a table of ") && REWIRE_CATCH_CONTAINS(member));
-  const Outcome unknown = rewire_command(dump + Words{"tile", "--kernel", name + "x"});
-  CHECK(unknown.code == 2);
-  CHECK(unknown.err == "rewire: the step has no kernel '" + name + "x' (did you mean '" + name +
-                           "'?); --stage fused lists them\n");
+  for (const char* stage : {"tile", "fused"}) {
+    const Outcome unknown = rewire_command(dump + Words{stage, "--kernel", name + "x"});
+    CHECK(unknown.code == 2);
+    CHECK(unknown.err == "rewire: the step has no kernel '" + name + "x' (did you mean '" + name +
+                             "'?); --stage fused lists them\n");
+  }
+  // Of the fused step one kernel: the same lines as in all of it, the ops that became it and its buffers.
+  for (const std::string& one : {name, member}) {
+    CAPTURE(one);
+    const Outcome group = rewire_command(dump + Words{"fused", "--kernel", one});
+    CHECK(group.code == 0);
+    const std::size_t begin = group.out.find("  kernel " + one + " (");
+    REQUIRE(begin != std::string::npos);
+    CHECK_THAT(fused.out, REWIRE_CATCH_CONTAINS(group.out.substr(begin)));
+    CHECK(group.out.find("  kernel ", begin + 1) == std::string::npos);
+    CHECK_THAT(group.out, Catch::Matchers::StartsWith("  buffer ") && REWIRE_CATCH_CONTAINS("    //   "));
+  }
+  for (const char* stage : {"ir", "rewritten", "step", "plan"}) {
+    const Outcome refused = rewire_command(dump + Words{stage, "--kernel", name});
+    CHECK(refused.code == 2);
+    CHECK(refused.err == "rewire: dump: --kernel is of --stage fused, tile, llvm, asm, cuda or ptx, not of " +
+                             std::string(stage) + "\n");
+  }
 }
 
 TEST_CASE("dump shows the training step after all passes, and on request each pass") {
@@ -332,6 +354,34 @@ TEST_CASE("analyze --init sets sets of plugins side by side, as a table and as J
         "network\n");
   CHECK(rewire_command(Words{"analyze", "--init", "--against", " "} + kModel).err ==
         "rewire: --against ' ' names no plugin: write none for no plugin\n");
+}
+
+TEST_CASE("plugin and plugins are one word, and so are gpu and cuda") {
+  const std::string list = rewire_command({"plugins", "--json"}).out;
+  CHECK(rewire_command({"plugin", "--json"}).out == list);
+  const std::string gain = plugin_file("gain");
+  const Outcome info = rewire_command({"plugin", "info", gain});
+  CHECK(info.code == 0);
+  CHECK(info.out == rewire_command({"plugins", "info", gain}).out);
+  CHECK(rewire_command({"plugins", "new", "My"}).err == rewire_command({"plugin", "new", "My"}).err);
+  CHECK(rewire_command({"plugins", "test", "gain.so"}).err ==
+        rewire_command({"plugin", "test", "gain.so"}).err);
+  for (const char* device : {"gpu", "cuda"}) {
+    CHECK(rewire_command({"eval", "run", "--engine", "evaluator", "--device", device}).err ==
+          "rewire: --engine evaluator is of the CPU: drop it, or --device cuda\n");
+  }
+  CHECK_THAT(rewire_command({"eval", "run", "--device", "gup"}).err,
+             REWIRE_CATCH_CONTAINS("'gup' is none of cpu, cuda"));
+}
+
+TEST_CASE("Which library a plugin was loaded from is said at the level debug alone") {
+  const Words dump = Words{"dump"} + kModel + Words{"--stage", "rewritten", "--plugin", plugin_file("gain")};
+  CHECK(rewire_command(dump).err.empty());
+  CHECK(rewire_command({"plugins", "info", plugin_file("gain")}).err.empty());
+  CHECK(rewire_command({"plugins"}).err.empty());
+  const std::string debug = rewire_command(dump + Words{"--log-level", "debug"}).err;
+  CHECK_THAT(debug, REWIRE_CATCH_CONTAINS("rewire: debug: plugin gain 1.2.3 from ") &&
+                        REWIRE_CATCH_CONTAINS("/gain.so, sha256 "));
 }
 
 TEST_CASE("models, plugins and doctor print text and JSON") {

@@ -29,12 +29,13 @@ TEST_CASE("Unknown commands, options and arguments are refused with the nearest 
   check_refusal(
       rewire_command({"--json", "models"}),
       "'--json' stands before the command: write rewire COMMAND --json (rewire --help lists the commands)");
-  check_refusal(rewire_command({"plugin"}), "unknown command 'plugin'; there are plugin new, plugin test");
-  check_refusal(rewire_command({"plugin", "--quiet"}),
-                "unknown command 'plugin'; there are plugin new, plugin test");
   check_refusal(
       rewire_command({"plugin", "nwe", "mine"}),
-      "unknown command 'plugin nwe' (did you mean 'plugin new'?); there are plugin new, plugin test");
+      "unknown command 'plugin nwe' (did you mean 'new'?); there are plugins info, plugin new, plugin test");
+  check_refusal(
+      rewire_command({"plugins", "ifno"}),
+      "unknown command 'plugins ifno' (did you mean 'info'?); there are plugins info, plugin new, plugin "
+      "test");
   check_refusal(rewire_command({"models", "--jsno"}),
                 "models: unknown option --jsno (did you mean '--json'?); see rewire models --help");
   check_refusal(rewire_command({"models", "vit"}),

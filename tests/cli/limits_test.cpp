@@ -70,8 +70,6 @@ TEST_CASE("A setting at its limit is refused in one line, before a folder is mad
       {{"transforms.std=[1e-300]"},
        "transforms.mean 0 and transforms.std 1e-300 make 3.92e+297 of a pixel of 1/255: f32 has no such "
        "number"},
-      {{"data.format=idx", "data.path=\"\""},
-       "data.path is empty: set it to the folder that holds the IDX files, or data.format=synthetic"},
       {{"data.path=\"a\\u0000b\""},
        "--set data.path=\"a\\u0000b\": data.path = 'a\\x00b' holds a NUL character, which no name or path "
        "has"},
@@ -100,6 +98,25 @@ TEST_CASE("A setting at its limit is refused in one line, before a folder is mad
   }
 }
 
+TEST_CASE("Files without a folder are refused, and settings without effect") {
+  const TemporaryFolder folder;
+  const auto refused = [&](const Words& set, const std::string& message) {
+    const Outcome outcome =
+        rewire_command(Words{"train"} + kModel + settings(set) + Words{"--out", folder.file("run")});
+    CHECK(outcome.err == "rewire: " + message + "\n");
+    CHECK(outcome.code == 2);
+    CHECK(folder.entries() == 0);
+  };
+  refused({"data.path=\"\""},
+          "data.path is empty: set it to the folder that holds the IDX files, or data.format=synthetic");
+  refused({"data.count=16"},
+          "--set data.count=16: data.count has no effect here, it is of data.format=synthetic: drop it");
+  refused({"optimizer.momentum=0.9"},
+          "--set optimizer.momentum=0.9: optimizer.momentum has no effect here, it is of optimizer.name=sgd: "
+          "drop "
+          "it");
+}
+
 TEST_CASE("More synthetic images than the machine's memory holds are refused, before any is made") {
   const TemporaryFolder folder;
   const Outcome outcome = rewire_command(
@@ -119,7 +136,7 @@ TEST_CASE("A setting at its limit that has a meaning trains") {
                                              {"optimizer.eps=1e308"},
                                              {"train.clip_norm=1e308"},
                                              {"train.clip_norm=1e-320"},
-                                             {"schedule.gamma=1e308"},
+                                             {"schedule.name=multistep", "schedule.gamma=1e308"},
                                              {"schedule.name=multistep", "schedule.milestones=[1e9]"},
                                              {"schedule.warmup_epochs=1e9"},
                                              {"train.checkpoint_every=1e-300"},
@@ -128,7 +145,6 @@ TEST_CASE("A setting at its limit that has a meaning trains") {
                                              {"train.log_every=9223372036854775807"},
                                              {"eval.every=9223372036854775807"},
                                              {"eval.batch=1000000"},
-                                             {"data.path=\"\""},
                                              {"transforms.crop_padding=16384"},
                                              {"data.prefetch=1024", "data.threads=64"}}) {
     CAPTURE(set);

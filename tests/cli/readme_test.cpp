@@ -88,6 +88,7 @@ TEST_CASE("The README shows what commands print") {
     CAPTURE(shown.command);
     const Outcome outcome = rewire_command(arguments);
     CHECK(outcome.code == 0);
+    CHECK(outcome.err.empty());
     REQUIRE_FALSE(shown.lines.empty());
     CHECK(missing(shown.lines, lines_of(outcome.out)).empty());
   }

@@ -193,6 +193,36 @@ TEST_CASE("A run of a plugin that was rebuilt since is kept aside and trained ag
   CHECK_FALSE(fs::exists(run + ".stale-2"));
 }
 
+TEST_CASE("A sweep finds the runs that it named with 17 digits before, and renames them") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("s.toml"), out = folder.file("out");
+  write_text(file, replaced(replaced(tiny_sweep("\"none\""), "seeds = [0, 1]", "seeds = [0]"),
+                            "train.epochs = 4", "train.epochs = 1\noptimizer.lr = [0.003, 0.01]"));
+  const Outcome first = sweep(file, out, {"--json"});
+  REQUIRE(first.code == 0);
+  const std::string name = "none-lr=0.003-s0", former = "none-lr=0.0030000000000000001-s0";
+  const auto rename = [&](const std::string& from, const std::string& to) {
+    fs::rename(out + "/runs/" + from, out + "/runs/" + to);
+    fs::rename(out + "/records/" + from + ".json", out + "/records/" + to + ".json");
+  };
+  rename(name, former);
+  const auto written = fs::last_write_time(out + "/runs/" + former + "/weights.safetensors");
+  const Outcome again = rewire_command({"sweep", file, "--out", out, "--json"});
+  CHECK(again.code == 0);
+  CHECK(again.err == "rewire: info: " + out + "/runs/" + name + " was " + former +
+                         ": numbers are spelled with as few digits as they need\n");
+  CHECK(again.out == first.out);
+  CHECK(fs::last_write_time(out + "/runs/" + name + "/weights.safetensors") == written);
+  CHECK_FALSE(fs::exists(out + "/records/" + former + ".json"));
+
+  fs::copy(out + "/records/" + name + ".json", out + "/records/" + former + ".json");
+  const Outcome twice = sweep(file, out);
+  CHECK(twice.code == 2);
+  CHECK(std::ranges::count(twice.err, '\n') == 1);
+  CHECK_THAT(twice.err,
+             REWIRE_CATCH_CONTAINS("holds this run twice, as " + out + "/records/" + name + ".json"));
+}
+
 TEST_CASE("What is wrong in a sweep is refused before anything is trained") {
   const TemporaryFolder folder;
   const std::string file = folder.file("s.toml"), out = folder.file("out");

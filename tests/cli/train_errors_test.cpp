@@ -15,9 +15,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const Words kRun =
-    kModel + Words{"--set", "data.format=synthetic", "--set", "data.count=64", "--set",  "train.batch=8",
-                   "--set", "train.epochs=2",        "--set", "eval.batch=32", "--quiet"};
+const Words kSteps =
+    kModel + Words{"--set", "train.batch=8", "--set", "train.epochs=2", "--set", "eval.batch=32"};
+const Words kOnFiles = kSteps + Words{"--quiet"};
+const Words kRun = kSteps + Words{"--set", "data.format=synthetic", "--set", "data.count=64", "--quiet"};
 
 void check_refusal(const Outcome& outcome, const std::string& message) {
   CHECK(outcome.err == "rewire: " + message + "\n");
@@ -26,9 +27,9 @@ void check_refusal(const Outcome& outcome, const std::string& message) {
 }
 
 /// The refusal, and that no run folder was made.
-void check_refused_run(const Words& more, const std::string& message) {
+void check_refused_run(const Words& more, const std::string& message, const Words& run = kRun) {
   const TemporaryFolder folder;
-  check_refusal(rewire_command(Words{"train"} + kRun + Words{"--out", folder.file("run")} + more), message);
+  check_refusal(rewire_command(Words{"train"} + run + Words{"--out", folder.file("run")} + more), message);
   CHECK(folder.entries() == 0);
 }
 
@@ -49,7 +50,8 @@ TEST_CASE("Data that is missing, truncated or no match for the network is refuse
   check_refused_run(
       {"--set", "data.format=idx", "--set", "data.path=/nowhere"},
       "cannot find /nowhere/train-images-idx3-ubyte or train-images-idx3-ubyte.gz; set data.path to the "
-      "folder that holds it");
+      "folder that holds it",
+      kOnFiles);
   check_refused_run({"--set", "train.batch=65"},
                     "train.batch is 65, but synthetic data has 64 training images only");
   check_refused_run({"--set", "train.accumulate=9"},
@@ -64,7 +66,7 @@ TEST_CASE("Data that is missing, truncated or no match for the network is refuse
         << std::string("\x1f\x8b\x08\0\0\0\0\0\0\x03", 10) << "\x63\x60";
   }
   check_refused_run({"--set", "data.format=idx", "--set", "data.path=" + data.path().string()},
-                    data.file("train-images-idx3-ubyte.gz") + ": truncated gzip data");
+                    data.file("train-images-idx3-ubyte.gz") + ": truncated gzip data", kOnFiles);
 }
 
 TEST_CASE("A plugin whose first epoch is none of the run's is refused before a folder is made") {

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <regex>
+#include <sstream>
 #include <stdexcept>
 #include <thread>
 
@@ -122,6 +124,39 @@ std::vector<std::string> left_on_screen(const std::string& text) {
     }
   }
   return lines;
+}
+
+TEST_CASE("Where stderr is no terminal, each line of metrics is a line of the log") {
+  const TemporaryFolder folder;
+  const std::string run = folder.file("run");
+  const Words options = {"--set", "data.format=synthetic", "--set", "data.count=60",
+                         "--set", "train.batch=4",         "--set", "train.epochs=2",
+                         "--set", "train.log_every=6",     "--set", "eval.batch=60"};
+  const Words train = Words{"train"} + kModel + options;
+  const Outcome outcome = rewire_command(train + Words{"--out", run});
+  REQUIRE(outcome.code == 0);
+  CHECK(rewire_command(train + Words{"--out", folder.file("other"), "--quiet"}).err.empty());
+  std::vector<std::string> lines, wanted;
+  std::istringstream text(outcome.err);
+  for (std::string line; std::getline(text, line);) {
+    if (line.find("  step ") != std::string::npos) lines.push_back(line);
+  }
+  std::istringstream metrics(read_text(run + "/metrics.jsonl"));
+  for (std::string line; std::getline(metrics, line);) {
+    const nlohmann::json json = nlohmann::json::parse(line);
+    if (json.at("kind") != "train") continue;
+    const int epoch = json.at("epoch"), step = json.at("step");
+    char start[80];
+    std::snprintf(start, sizeof start, "epoch %d/2  step %d/15  loss %.4f  top-1 %.1f %%  ", epoch + 1,
+                  step - 15 * epoch, json.at("loss").get<double>(), 100 * json.at("top1").get<double>());
+    wanted.emplace_back(start);
+  }
+  REQUIRE(lines.size() == wanted.size());
+  CHECK(lines.size() == 6);  // after 6, 12, 15 steps, and 18, 24, 30
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    CHECK_THAT(lines[i], Catch::Matchers::StartsWith(wanted[i]));
+    CHECK(std::regex_search(lines[i], std::regex(R"( images/s  \d+:\d\d left$)")));
+  }
 }
 
 TEST_CASE("On a terminal one line moves, says how long it takes and leaves the others whole") {

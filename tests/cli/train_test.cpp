@@ -106,11 +106,86 @@ TEST_CASE("A run folder holds recipe, choices, metrics, checkpoints and weights"
         Approx(lines[17].at("loss").get<double>()).epsilon(1e-5));
 }
 
+TEST_CASE("A run folder says which libraries its plugins are") {
+  const TemporaryFolder folder;
+  const std::string run = folder.file("run");
+  const Outcome trained = rewire_command(train(
+      kRun, run, {"--set", "data.count=40", "--set", "train.epochs=1", "--plugin", plugin_file("gain")}));
+  REQUIRE(trained.err.empty());
+  const Json info = Json::parse(rewire_command({"plugins", "info", plugin_file("gain"), "--json"}).out);
+  const Json record = Json::parse(read_text(run + "/plugins.json")).at("plugins");
+  REQUIRE(record.size() == 1);
+  for (const char* key : {"name", "version", "path", "sha256"}) CHECK(record[0].at(key) == info.at(key));
+}
+
 TEST_CASE("The resolved recipe trains to the same bits") {
   const TemporaryFolder folder;
   const std::string run = folder.file("again");
   CHECK(rewire_command({"train", whole_run() + "/recipe.toml", "--out", run, "--quiet"}).err.empty());
   check_same_run(run);
+}
+
+/// The run as it is complete after `steps`, and then goes on to its whole length.
+void check_early_end(const std::string& run, int steps, const std::vector<int>& last_steps) {
+  const std::string count = std::to_string(steps);
+  CAPTURE(steps);
+  const Outcome ended = rewire_command(train(kRun, run, {"--set", "train.max_steps=" + count, "--json"}));
+  REQUIRE(ended.err.empty());
+  const Json result = Json::parse(ended.out);
+  CHECK(result.at("complete") == true);
+  CHECK(result.at("steps") == steps);
+  CHECK(result.at("train_loss") > 0);
+  std::vector<Json> lines = metrics(run);
+  std::vector<int> seen;
+  for (const Json& line : lines) seen.push_back(line.at("step").get<int>());
+  CHECK(std::vector<int>(seen.end() - static_cast<std::ptrdiff_t>(last_steps.size()), seen.end()) ==
+        last_steps);
+  CHECK(lines.back().at("kind") == "eval");
+  CHECK(lines.back().at("loss") == result.at("test_loss"));
+  const std::string weights = read_text(run + "/weights.safetensors");
+  CHECK(Json::parse(rewire_command({"eval", run, "--json", "--quiet"}).out).at("loss") ==
+        result.at("test_loss"));
+
+  // It is complete: to go on changes nothing.
+  CHECK(rewire_command({"train", "--resume", run, "--quiet"}).code == 0);
+  CHECK(timeless(metrics(run)) == timeless(lines));
+  CHECK(read_text(run + "/weights.safetensors") == weights);
+  // The schedule and all else is that of a run without an end before its last epoch.
+  CHECK(rewire_command({"train", "--resume", run, "--quiet", "--set", "train.max_steps=0"}).err.empty());
+  check_same_run(run);
+  const Outcome refused =
+      rewire_command({"train", "--resume", run, "--quiet", "--set", "train.max_steps=" + count});
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.err, REWIRE_CATCH_CONTAINS("300 steps were done, more than train.max_steps=" + count));
+}
+
+TEST_CASE(
+    "train.max_steps ends a run that is complete then, and goes on to the bits of one that never ended") {
+  const TemporaryFolder folder;
+  check_early_end(folder.file("within"), 173, {150, 160, 173, 173});  // a line under way is written
+  check_early_end(folder.file("epoch"), 150, {140, 150, 150});
+  check_early_end(folder.file("line"), 40, {20, 40, 40});
+  const std::string run = folder.file("more");
+  CHECK(rewire_command(train(kRun, run, {"--set", "train.max_steps=301"})).err.empty());
+  check_same_run(run);
+}
+
+TEST_CASE("An end by train.max_steps is evaluated where its epoch would not be, and resumes with a cosine") {
+  const TemporaryFolder folder;
+  const Words some = {"--set", "data.count=40", "--set", "train.epochs=8",
+                      "--set", "eval.every=8",  "--set", "schedule.name=cosine"};
+  const std::string whole = folder.file("whole"), run = folder.file("run");
+  REQUIRE(rewire_command(train(kRun, whole, some)).err.empty());
+  REQUIRE(rewire_command(train(kRun, run, some + Words{"--set", "train.max_steps=10"})).err.empty());
+  CHECK(metrics(run).back().at("kind") == "eval");
+  CHECK(fs::exists(run + "/checkpoints/0002-00000010"));
+  for (const char* steps : {"13", "0"}) {
+    CHECK(rewire_command(
+              {"train", "--resume", run, "--quiet", "--set", std::string("train.max_steps=") + steps})
+              .err.empty());
+  }
+  CHECK(timeless(metrics(run)) == timeless(metrics(whole)));
+  CHECK(read_text(run + "/weights.safetensors") == read_text(whole + "/weights.safetensors"));
 }
 
 TEST_CASE("Threads of data and of computing do not change a bit") {
@@ -347,6 +422,33 @@ TEST_CASE("train.weights begins from a file") {
     CAPTURE(name);
     CHECK(std::ranges::equal(got.tensors.at(name).bytes(), tensor.bytes()));
   }
+}
+
+TEST_CASE("Weights that train.weights lacks are named") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("w");
+  const Words deeper = {"--set", "model.depth=2"};
+  REQUIRE(rewire_command(Words{"init"} + kModel + deeper + Words{"--output", file}).code == 0);
+  const auto log_of = [&](const std::string& run, const Words& more) {
+    const Outcome outcome = rewire_command(Words{"train"} + kModel + deeper +
+                                           Words{"--set", "data.format=synthetic", "--set", "data.count=8",
+                                                 "--set", "train.batch=8", "--set", "train.epochs=1", "--set",
+                                                 "train.weights=" + file, "--out", folder.file(run)} +
+                                           more);
+    CHECK(outcome.code == 0);
+    return outcome.err;
+  };
+  CHECK_THAT(log_of("all", {}), !REWIRE_CATCH_CONTAINS("lacks"));
+  const Words more = {"--plugin", plugin_file("careless") + ":fault=axis"};  // a weight for each join
+  const std::string some =
+      "rewire: info: " + file +
+      ": it lacks 4 of the network's 36 weights, which start fresh: 'blocks.0.join_attn.c', "
+      "'blocks.0.join_mlp.c', 'blocks.1.join_attn.c' and 1 more\n";
+  const std::string info = log_of("some", more);
+  CHECK_THAT(info, REWIRE_CATCH_CONTAINS(some) && !REWIRE_CATCH_CONTAINS("'blocks.1.join_mlp.c'"));
+  CHECK_THAT(log_of("debug", more + Words{"--log-level", "debug"}),
+             REWIRE_CATCH_CONTAINS(some) &&
+                 REWIRE_CATCH_CONTAINS("'blocks.1.join_attn.c', 'blocks.1.join_mlp.c'\n"));
 }
 
 }  // namespace

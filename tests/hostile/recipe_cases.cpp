@@ -160,12 +160,15 @@ void add_limits(std::vector<Case>& cases) {
   refuse("transforms.std=[1e-320]", "transforms.std");
   refuse("schedule.warmup_epochs=1e300", "schedule.warmup_epochs");
   refuse("train.epochs=1000000001", "train.epochs");
+  refuse("train.max_steps=-1", "train.max_steps");
+  refuse("train.max_steps=1000000001", "train.max_steps");
+  refuse("optimizer.momentum=0.5", "optimizer.name=sgd");
   refuse("train.checkpoint_every=0", "train.checkpoint_every");
   refuse("train.weights=/nowhere.safetensors", "/nowhere.safetensors");
   refuse("train.weights=/", "/");
   table.row("no data path",
-            Words{"train"} + kModel + kTraining +
-                Words{"--out", "@/run", "--set", "data.format=idx", "--set", "data.path=\"\""},
+            Words{"train"} + kModel +
+                Words{"--out", "@/run", "--quiet", "--set", "train.batch=8", "--set", "data.path=\"\""},
             {}, refused("data.path"));
   table.row(
       "milestones beyond what a step counts",

@@ -34,9 +34,9 @@ std::vector<Row> documented_keys() {
   return rows;
 }
 
-/// By path, what a recipe that says nothing has, as TOML.
-std::map<std::string, std::string> defaults() {
-  std::istringstream text(to_toml(Recipe{}));
+/// By path, what a recipe that says nothing but `settings` has, as TOML.
+std::map<std::string, std::string> values_of(const std::vector<std::string>& settings) {
+  std::istringstream text(to_toml(parse_recipe("", "", settings)));
   std::map<std::string, std::string> values;
   std::string section;
   for (std::string line; std::getline(text, line);) {
@@ -44,6 +44,15 @@ std::map<std::string, std::string> defaults() {
     if (line.starts_with('[')) section = line.substr(1, line.find(']') - 1) + ".";
     if (equals != std::string::npos) values[section + line.substr(0, equals)] = line.substr(equals + 3);
   }
+  return values;
+}
+
+/// The same of all keys, whichever has an effect where nothing else is chosen.
+std::map<std::string, std::string> defaults() {
+  std::map<std::string, std::string> values = values_of({});
+  for (const char* choice :
+       {"data.format=synthetic", "optimizer.name=sgd", "schedule.name=cosine", "schedule.name=multistep"})
+    values.merge(values_of({choice}));
   return values;
 }
 

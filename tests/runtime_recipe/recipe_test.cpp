@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "ir/error.h"
+#include "runtime/recipe/keys.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 
@@ -107,19 +108,85 @@ TEST_CASE("A recipe that is written and read again is the same") {
 }
 
 TEST_CASE("--set overrides the file in order, and text that is no TOML is a string") {
-  const Recipe recipe =
-      parse_recipe(kWhole, "r.toml",
-                   {"seed=9", "model.dim=64", "model.dim=128", "optimizer.name=sgd",
-                    "data.path=/other/folder", "data.format=\"synthetic\"", "optimizer.lr=1",
-                    "transforms.horizontal_flip=false", "train.weights=2024-01-01"});
+  const Recipe recipe = parse_recipe(kWhole, "r.toml",
+                                     {"seed=9", "model.dim=64", "model.dim=128", "optimizer.name=sgd",
+                                      "data.path=/other/folder", "data.format=\"idx\"", "optimizer.lr=1",
+                                      "transforms.horizontal_flip=false", "train.weights=2024-01-01"});
   CHECK(recipe.seed == 9);
   CHECK(recipe.model.dim == 128);
   CHECK(recipe.optimizer.name == "sgd");
   CHECK(recipe.data.path == "/other/folder");
-  CHECK(recipe.data.format == "synthetic");
+  CHECK(recipe.data.format == "idx");
   CHECK(recipe.optimizer.lr == 1.0);
   CHECK_FALSE(recipe.transforms.horizontal_flip);
   CHECK(recipe.train.weights == "2024-01-01");
+}
+
+/// What to set, so that `key` has an effect, and so that it has none.
+struct Effect {
+  std::string key, value;
+  std::vector<std::string> with, without;
+};
+const std::vector<Effect> kEffects = {
+    {"data.path", "/p", {"data.format=idx"}, {"data.format=synthetic"}},
+    {"data.count", "1024", {"data.format=synthetic"}, {}},
+    {"optimizer.beta1", "0.9", {}, {"optimizer.name=sgd"}},
+    {"optimizer.beta2", "0.999", {}, {"optimizer.name=sgd"}},
+    {"optimizer.eps", "1e-8", {}, {"optimizer.name=sgd"}},
+    {"optimizer.momentum", "0.9", {"optimizer.name=sgd"}, {}},
+    {"optimizer.nesterov", "true", {"optimizer.name=sgd"}, {"optimizer.name=adamw"}},
+    {"schedule.min_lr", "0", {"schedule.name=cosine"}, {"schedule.name=multistep"}},
+    {"schedule.milestones", "[1]", {"schedule.name=multistep"}, {"schedule.name=cosine"}},
+    {"schedule.gamma", "0.1", {"schedule.name=multistep"}, {}},
+    {"model.dim", "64", {}, {"model.name=m.rir"}},
+    {"model.dropout", "0", {"model.name=vit_tiny_28"}, {"model.name=m.rir"}},
+};
+
+TEST_CASE("A setting without effect is refused, whatever it is set to and wherever the choice is made") {
+  for (const Effect& effect : kEffects) {
+    CAPTURE(effect.key);
+    std::vector<std::string> settings = {effect.key + "=" + effect.value};
+    const std::string setting = settings.front();
+    settings.insert(settings.end(), effect.with.begin(), effect.with.end());
+    CHECK_NOTHROW(parse_recipe("", "r.toml", settings));
+    settings = effect.without;
+    settings.push_back(setting);
+    CHECK_THAT(fault("", settings), Catch::Matchers::StartsWith("--set " + setting + ": " + effect.key +
+                                                                " has no effect here, it is of "));
+  }
+  CHECK(fault("", {"optimizer.momentum=0.9"}) ==
+        "--set optimizer.momentum=0.9: optimizer.momentum has no effect here, it is of optimizer.name=sgd: "
+        "drop "
+        "it");
+  // Every key of which the table says where it has an effect is tried here, but those of a model.
+  Recipe recipe;
+  std::size_t conditional = 0;
+  for (const RecipeKey& key : recipe_keys(recipe))
+    conditional += key.only.holds != nullptr && key.section != "model";
+  CHECK(kEffects.size() == conditional + 2);
+}
+
+TEST_CASE("A key without effect is refused in a file by the file's own choices") {
+  const std::string file = "[data]\npath = \"/p\"\n[optimizer]\nbeta1 = 0.8\n";
+  CHECK_NOTHROW(parse_recipe(file, "r.toml"));
+  // What another choice makes of it is no fault of the file.
+  CHECK_NOTHROW(parse_recipe(file, "r.toml", {"data.format=synthetic", "optimizer.name=sgd"}));
+  CHECK(fault(file + "name = \"sgd\"\n") ==
+        "r.toml:4: optimizer.beta1 has no effect here, it is of optimizer.name=adamw: drop it");
+  // Recipes that were written by earlier versions hold every key, with its default.
+  CHECK_NOTHROW(
+      parse_recipe("[optimizer]\nname = \"sgd\"\nbeta1 = 0.9\n[schedule]\nmilestones = []\n", "r.toml"));
+  // And those of a run with another value than that, where a choice was overridden.
+  CHECK(parse_recipe(file + "name = \"sgd\"\n", "r.toml", {}, RecipeOf::run).optimizer.beta1 == 0.8);
+}
+
+TEST_CASE("A written recipe holds no key without effect") {
+  const std::string text =
+      to_toml(parse_recipe("[data]\npath = \"/p\"\n", "r.toml", {"data.format=synthetic"}));
+  CHECK_THAT(text, REWIRE_CATCH_CONTAINS("\ncount = ") && REWIRE_CATCH_CONTAINS("\nbeta1 = ") &&
+                       !REWIRE_CATCH_CONTAINS("\npath = ") && !REWIRE_CATCH_CONTAINS("\nmomentum = ") &&
+                       !REWIRE_CATCH_CONTAINS("\nmilestones = ") && !REWIRE_CATCH_CONTAINS("\nmin_lr = "));
+  CHECK_NOTHROW(parse_recipe(text, "r.toml"));
 }
 
 TEST_CASE("train.dtype says how a network is computed, and a stream in bf16 asks for it") {

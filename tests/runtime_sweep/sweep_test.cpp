@@ -59,6 +59,21 @@ TEST_CASE("The runs of a sweep are all combinations, seed by seed within a row")
   CHECK(recipe.transforms.horizontal_flip);
 }
 
+TEST_CASE("Numbers are spelled with as few digits as they need, and the former spelling is known") {
+  const Sweep sweep =
+      parse_sweep("recipe = \"m\"\nseeds = [0]\n[settings]\noptimizer.lr = [3e-3, 1e-8, 2.0, 1]", "s.toml");
+  const std::vector<SweepRun> runs = sweep_runs(sweep);
+  REQUIRE(runs.size() == 4);
+  CHECK(runs[0].varied == std::vector<std::string>{"optimizer.lr=0.003"});
+  CHECK(runs[0].name == "recipe-lr=0.003-s0");
+  CHECK(runs[0].former_name == "recipe-lr=0.0030000000000000001-s0");
+  CHECK(runs[1].name == "recipe-lr=1e-08-s0");
+  CHECK(runs[1].former_name == "recipe-lr=1e-08-s0");
+  CHECK(runs[2].name == "recipe-lr=2.0-s0");
+  CHECK(runs[2].former_name == runs[2].name);
+  CHECK(runs[3].name == "recipe-lr=1-s0");
+}
+
 TEST_CASE("Without plugins and seeds a sweep has the recipe's own, and no two runs share a name") {
   const Sweep plain = parse_sweep("recipe = \"r.toml\"", "s.toml");
   REQUIRE(sweep_runs(plain).size() == 1);

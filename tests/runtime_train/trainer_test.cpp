@@ -17,6 +17,7 @@ class Silent final : public TrainObserver {
   void started(const RunFacts&) override {}
   void compiling(const std::string&) override { ++compiled; }
   void stepped(const TrainView& view) override { step = view.position.step; }
+  void logged(const TrainView&) override {}
   void evaluating(std::int64_t, std::int64_t) override {}
   void epoch_done(const EpochReport& report) override {
     evaluated = evaluated || report.accuracy.has_value();

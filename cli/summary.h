@@ -1,0 +1,22 @@
+// rewire dump --summary: what a training step is made of, and what plugins and joins added.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "runtime/analyze/step_summary.h"
+#include "runtime/exec/engine.h"
+
+namespace rewire::cli {
+
+struct Summary {
+  std::string model, program;  // "vit_tiny_28", "step"
+  std::int64_t batch = 0;
+  runtime::StepSummary counts;
+  std::optional<runtime::EngineReport> compiled;  // nothing for a GPU, which need not be here
+};
+
+void print_summary(const Summary& summary, bool json);
+
+}  // namespace rewire::cli

@@ -1,0 +1,113 @@
+#include "runtime/analyze/step_summary.h"
+
+#include <fmt/format.h>
+
+#include <set>
+#include <utility>
+
+#include "codegen/cost.h"
+#include "codegen/tile/tile.h"
+#include "ir/passes/dce.h"
+#include "ir/residual.h"
+#include "runtime/exec/memory_plan.h"
+#include "runtime/train/program.h"
+
+namespace rewire::runtime {
+namespace {
+
+bool is_rewritten(const ir::Join& join) {
+  return join.shortcut != join.stream || join.branch_slot != join.branch || !join.paths.empty();
+}
+
+/// All joins but the one at `at` are plain sums again; what only they read is gone.
+ir::Module with_one_join(ir::Module module, std::size_t at) {
+  ir::Function& forward = *module.find_function("forward");
+  for (const std::size_t other : ir::find_joins(forward)) {
+    if (other == at) continue;
+    ir::Join join = ir::read_join(forward.body[other]);
+    join.shortcut = join.stream;
+    join.branch_slot = join.branch;
+    join.paths.clear();
+    ir::write_join(forward.body[other], join);
+  }
+  ir::PassContext context;
+  ir::dce(module, context);
+  module.drop_unused_parameters();
+  return module;
+}
+
+}  // namespace
+
+StepCounts StepCounts::operator-(const StepCounts& other) const {
+  return {
+      kernels - other.kernels, distinct_kernels - other.distinct_kernels, calls - other.calls,
+      bytes - other.bytes,     arena_bytes - other.arena_bytes,           state_bytes - other.state_bytes};
+}
+
+StepCounts count_step(const codegen::Program& program) {
+  StepCounts counts;
+  std::set<std::string> codes;
+  for (const codegen::Launch& launch : program.launches) {
+    counts.bytes += codegen::cost_of(program, launch).bytes;
+    if (const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch)) {
+      counts.kernels += static_cast<std::int64_t>(kernel->members());
+      codes.insert(codegen::tile::structure(kernel->kernel));
+    } else {
+      ++counts.calls;
+    }
+  }
+  counts.distinct_kernels = std::ssize(codes);
+  counts.arena_bytes = plan_memory(program).arena_bytes;
+  for (const codegen::Buffer& buffer : program.buffers) {
+    if (buffer.kind == codegen::BufferKind::state) counts.state_bytes += buffer.type.bytes();
+  }
+  return counts;
+}
+
+StepSummary summarise_step(const ir::Module& plain, const std::vector<PluginHandle>& plugins,
+                           std::uint64_t seed, const LowerStep& lower) {
+  const auto counts_of = [&](ir::Module forward) { return count_step(lower(std::move(forward))); };
+  StepSummary summary;
+  summary.plain = summary.step = counts_of(plain);
+  ir::Module rewritten = plain;
+  std::vector<PluginHandle> some;
+  for (const PluginHandle& plugin : plugins) {
+    some.push_back(plugin);
+    rewritten = plain;
+    apply_plugins(rewritten, some, seed);
+    const StepCounts counts = counts_of(rewritten);
+    summary.plugins.push_back({plugin_info(*plugin).name, counts - summary.step});
+    summary.step = counts;
+  }
+  const ir::Function& forward = rewritten.function("forward");
+  for (const std::size_t at : ir::find_joins(forward)) {
+    const ir::Join join = ir::read_join(forward.body[at]);
+    if (!is_rewritten(join)) continue;
+    summary.joins.push_back({join.describe(), counts_of(with_one_join(rewritten, at)) - summary.plain});
+  }
+  return summary;
+}
+
+codegen::Program lower_for_cpu(ir::Module forward) {
+  add_step_program(forward, {});
+  std::erase_if(forward.functions, [](const ir::Function& function) { return function.name != "step"; });
+  forward.drop_unused_parameters();
+  ir::PassContext context;
+  context.training = true;
+  ir::run_pipeline(forward, context);
+  return codegen::lower(forward, forward.functions.front());
+}
+
+std::string short_text(const StepSummary& summary) {
+  const StepCounts& step = summary.step;
+  const StepCounts added = step - summary.plain;
+  const bool is_small = step.bytes < 10'000'000;
+  const double unit = is_small ? 1e-3 : 1e-6;
+  return fmt::format(
+      "{} kernels ({:+}), {} distinct ({:+}), {} library calls ({:+}), {:.1f} {} moved ({:+.1f})",
+      step.kernels, added.kernels, step.distinct_kernels, added.distinct_kernels, step.calls, added.calls,
+      static_cast<double>(step.bytes) * unit, is_small ? "kB" : "MB",
+      static_cast<double>(added.bytes) * unit);
+}
+
+}  // namespace rewire::runtime
