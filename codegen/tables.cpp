@@ -3,9 +3,10 @@
 #include "codegen/tables.h"
 
 #include <algorithm>
-#include <limits>
+#include <bit>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 namespace rewire::codegen {
@@ -17,6 +18,46 @@ struct Use {
   std::size_t buffer;
   std::uint8_t how;
 };
+
+/// Numbers by slot: a range takes a summand, and the largest of all is known at once.
+class RangeSums {
+ public:
+  explicit RangeSums(std::size_t size) : leaves_(std::bit_ceil(std::max<std::size_t>(size, 1))) {
+    added_.resize(2 * leaves_);
+    largest_.resize(2 * leaves_);
+  }
+
+  std::int64_t largest() const { return largest_[1]; }
+  void add(std::size_t first, std::size_t last, std::int64_t more) { add(1, 0, leaves_, first, last, more); }
+
+ private:
+  void add(std::size_t node, std::size_t begin, std::size_t end, std::size_t first, std::size_t last,
+           std::int64_t more) {
+    if (last < begin || end <= first) return;
+    if (first <= begin && end <= last + 1) {
+      added_[node] += more;
+      largest_[node] += more;
+      return;
+    }
+    const std::size_t middle = begin + (end - begin) / 2;
+    add(2 * node, begin, middle, first, last, more);
+    add(2 * node + 1, middle, end, first, last, more);
+    largest_[node] = added_[node] + std::max(largest_[2 * node], largest_[2 * node + 1]);
+  }
+
+  std::size_t leaves_;
+  std::vector<std::int64_t> added_, largest_;  // by node of a binary tree: to all below it; of all below it
+};
+
+/// Where the launches that touch a buffer stand: each slot once a launch.
+struct Places {
+  std::multiset<std::size_t> all, writing;
+};
+
+bool any_in(const std::multiset<std::size_t>& places, std::size_t begin, std::size_t end) {
+  const auto it = places.lower_bound(begin);
+  return it != places.end() && *it < end;
+}
 
 std::vector<Use> uses_of(const Launch& launch) {
   std::vector<Use> uses;
@@ -51,21 +92,21 @@ class Merging {
         table_bytes_(table_bytes),
         slots_(program.launches.size()),
         slot_of_(program.launches.size()),
-        users_(program.buffers.size()),
-        marks_(program.buffers.size()),
+        places_(program.buffers.size()),
         live_(program.launches.size()) {
     for (std::size_t i = 0; i < slots_.size(); ++i) {
       slots_[i] = {i};
       slot_of_[i] = i;
       uses_.push_back(uses_of(program.launches[i]));
-      for (const Use& use : uses_[i]) users_[use.buffer].push_back(i);
+      place(i, i);
     }
-    for (std::size_t buffer = 0; buffer < users_.size(); ++buffer) {
-      const bool temporary = program.buffers[buffer].kind == BufferKind::temporary && !users_[buffer].empty();
+    for (std::size_t buffer = 0; buffer < places_.size(); ++buffer) {
+      const bool temporary =
+          program.buffers[buffer].kind == BufferKind::temporary && !places_[buffer].all.empty();
       bytes_.push_back(temporary ? program.buffers[buffer].type.bytes() : 0);
       hold(buffer, 1);
     }
-    if (!live_.empty()) most_live_ = *std::max_element(live_.begin(), live_.end()) + table_bytes_;
+    most_live_ = live_.largest() + table_bytes_;
   }
 
   void run() {
@@ -112,36 +153,28 @@ class Merging {
   /// Where the launches of both slots stand now; nullopt: where they stood.
   std::optional<std::size_t> merge(std::size_t earlier, std::size_t later) {
     std::optional<std::int64_t> cost_up, cost_down;
-    if (passes(later, earlier, later)) cost_up = cost_of_move(later, earlier);
+    if (passes(later, earlier, later)) cost_up = try_move(later, earlier);
     const bool free = cost_up && *cost_up <= 0;  // then a look at the other way is not worth its time
-    if (!free && passes(earlier, earlier + 1, later + 1)) cost_down = cost_of_move(earlier, later);
+    if (cost_up && !free) move(slots_[later], later);
+    if (!free && passes(earlier, earlier + 1, later + 1)) cost_down = try_move(earlier, later);
     if (!cost_up && !cost_down) return std::nullopt;
     const bool to_earlier = cost_up && (free || !cost_down || *cost_up <= *cost_down);
     const std::size_t from = to_earlier ? later : earlier, to = to_earlier ? earlier : later;
-    move(slots_[from], to);
+    if (to_earlier && cost_down) move(slots_[earlier], earlier);
+    if (to_earlier && !free) move(slots_[later], earlier);
     slots_[to].insert(slots_[to].end(), slots_[from].begin(), slots_[from].end());
     slots_[from].clear();
     return to;
   }
 
-  /// Whether the launches of a slot may run before or after all of those in [begin, end).
-  bool passes(std::size_t slot, std::size_t begin, std::size_t end) {
-    for (const std::size_t launch : slots_[slot]) {
-      for (const Use& use : uses_[launch]) marks_[use.buffer] |= use.how;
-    }
-    const auto depends = [&](std::size_t launch) {
-      return std::any_of(uses_[launch].begin(), uses_[launch].end(), [&](const Use& use) {
-        return ((marks_[use.buffer] | use.how) & kWrites) != 0 && marks_[use.buffer] != 0;
+  /// Whether the launches of a slot may run before or after all of those in [begin, end), where it is not.
+  bool passes(std::size_t slot, std::size_t begin, std::size_t end) const {
+    return std::ranges::none_of(slots_[slot], [&](std::size_t launch) {
+      return std::ranges::any_of(uses_[launch], [&](const Use& use) {
+        const Places& places = places_[use.buffer];
+        return any_in((use.how & kWrites) != 0 ? places.all : places.writing, begin, end);
       });
-    };
-    bool free = true;
-    for (std::size_t other = begin; other < end && free; ++other) {
-      if (other != slot) free = std::none_of(slots_[other].begin(), slots_[other].end(), depends);
-    }
-    for (const std::size_t launch : slots_[slot]) {
-      for (const Use& use : uses_[launch]) marks_[use.buffer] = 0;
-    }
-    return free;
+    });
   }
 
   struct Moved {
@@ -149,13 +182,13 @@ class Merging {
     bool fits = true;        // no large tensor is held longer
   };
 
-  /// What moving the launches of a slot adds to the bytes held; nullopt where that is not worth it.
-  std::optional<std::int64_t> cost_of_move(std::size_t from, std::size_t to) {
+  /// Moves the launches of a slot, and says what that adds to the bytes held; nullopt where it is not worth
+  /// that, and they stay.
+  std::optional<std::int64_t> try_move(std::size_t from, std::size_t to) {
     const Moved moved = move(slots_[from], to);
-    const bool fits = moved.fits && std::all_of(live_.begin(), live_.end(),
-                                                [&](std::int64_t bytes) { return bytes <= most_live_; });
+    if (moved.fits && live_.largest() <= most_live_) return moved.bytes;
     move(slots_[from], from);
-    return fits ? std::optional(moved.bytes) : std::nullopt;
+    return std::nullopt;
   }
 
   Moved move(const std::vector<std::size_t>& launches, std::size_t to) {
@@ -167,7 +200,11 @@ class Merging {
     buffers.erase(std::unique(buffers.begin(), buffers.end()), buffers.end());
     std::vector<std::int64_t> before;
     for (const std::size_t buffer : buffers) before.push_back(hold(buffer, -1));
-    for (const std::size_t launch : launches) slot_of_[launch] = to;
+    for (const std::size_t launch : launches) {
+      remove(launch, slot_of_[launch]);
+      place(launch, to);
+      slot_of_[launch] = to;
+    }
     Moved moved;
     for (std::size_t i = 0; i < buffers.size(); ++i) {
       const std::int64_t more = hold(buffers[i], 1) - before[i];
@@ -181,13 +218,24 @@ class Merging {
   std::int64_t hold(std::size_t buffer, std::int64_t sign) {
     const std::int64_t bytes = bytes_[buffer];
     if (bytes == 0) return 0;
-    std::size_t first = std::numeric_limits<std::size_t>::max(), last = 0;
-    for (const std::size_t launch : users_[buffer]) {
-      first = std::min(first, slot_of_[launch]);
-      last = std::max(last, slot_of_[launch]);
+    const std::multiset<std::size_t>& places = places_[buffer].all;
+    live_.add(*places.begin(), *places.rbegin(), sign * bytes);
+    return bytes * static_cast<std::int64_t>(*places.rbegin() - *places.begin() + 1);
+  }
+
+  void place(std::size_t launch, std::size_t slot) {
+    for (const Use& use : uses_[launch]) {
+      places_[use.buffer].all.insert(slot);
+      if ((use.how & kWrites) != 0) places_[use.buffer].writing.insert(slot);
     }
-    for (std::size_t at = first; at <= last; ++at) live_[at] += sign * bytes;
-    return bytes * static_cast<std::int64_t>(last - first + 1);
+  }
+
+  void remove(std::size_t launch, std::size_t slot) {
+    for (const Use& use : uses_[launch]) {
+      Places& places = places_[use.buffer];
+      places.all.erase(places.all.find(slot));
+      if ((use.how & kWrites) != 0) places.writing.erase(places.writing.find(slot));
+    }
   }
 
   void rebuild() {
@@ -210,10 +258,9 @@ class Merging {
   std::vector<std::vector<std::size_t>> slots_;  // the launches of each slot
   std::vector<std::size_t> slot_of_;             // by launch
   std::vector<std::vector<Use>> uses_;           // by launch
-  std::vector<std::vector<std::size_t>> users_;  // by buffer: the launches that touch it
+  std::vector<Places> places_;                   // by buffer
   std::vector<std::int64_t> bytes_;              // by buffer: what a temporary holds
-  std::vector<std::uint8_t> marks_;              // by buffer: how the slot that is moved uses it
-  std::vector<std::int64_t> live_;               // by slot: bytes of temporaries
+  RangeSums live_;                               // by slot: bytes of temporaries
   std::int64_t most_live_ = 0;                   // that may be
 };
 

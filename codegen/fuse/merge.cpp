@@ -148,9 +148,9 @@ void Grouping::merge_consumers(int index, int node) {
     // A scalar is no reason to share a kernel, but scalars share one.
     if (scalar && !(group.all_axes().empty() && reader.all_axes().empty())) continue;
     // Independent: no way from one to the other but the shared value itself.
-    std::vector<int> beyond = successors(node);
+    std::vector<int> beyond = order_.successors(node);
     std::erase(beyond, other);
-    bool independent = !reaches({other}, node) && !reaches(std::move(beyond), other);
+    bool independent = !order_.reaches({other}, node) && !order_.reaches(std::move(beyond), other);
     for (const std::string& name : nodes_[static_cast<std::size_t>(node)].reads) {
       independent = independent && !reader.updates.contains(name);
     }
@@ -167,21 +167,16 @@ void Grouping::absorb(int node, int other, Group merged) {
   home.group = std::move(merged);
   home.reads.insert(gone.reads.begin(), gone.reads.end());
   gone.live = false;
-  merged_into_[static_cast<std::size_t>(other)] = node;
-  std::vector<int>& next = next_[static_cast<std::size_t>(node)];
-  next.insert(next.end(), next_[static_cast<std::size_t>(other)].begin(),
-              next_[static_cast<std::size_t>(other)].end());
-  for (auto& users : uses_) {
-    for (Use& use : users) {
+  order_.merge(node, other);
+  for (const auto& [key, source] : gone.group.sources) {
+    for (Use& use : uses_[static_cast<std::size_t>(source.root.id)]) {
       if (use.node == other) use.node = node;
     }
   }
-  for (int& producer : producer_) {
-    if (producer == other) producer = node;
+  for (int member : gone.group.ops) {
+    for (Value result : op(member).results) producer_[static_cast<std::size_t>(result.id)] = node;
   }
-  for (auto& [name, updater] : update_node_) {
-    if (updater == other) updater = node;
-  }
+  for (const std::string& name : gone.group.updates) update_node_[name] = node;
 }
 
 // Independent groups that read one tensor at the same places read it once. Where its own group is still to be
@@ -199,7 +194,8 @@ void Grouping::merge_readers(Value value, Readers which) {
     if (!nodes_[static_cast<std::size_t>(readers[i])].live) continue;
     for (std::size_t k = i + 1; k < readers.size(); ++k) {
       const int node = readers[i], other = readers[k];
-      if (!nodes_[static_cast<std::size_t>(other)].live || reaches({node}, other) || reaches({other}, node))
+      if (!nodes_[static_cast<std::size_t>(other)].live || order_.reaches({node}, other) ||
+          order_.reaches({other}, node))
         continue;
       if (auto merged = try_merge(node, other, value)) absorb(node, other, std::move(*merged));
     }
