@@ -46,8 +46,12 @@ struct BiasedProduct {
   Source bias;
 };
 
-/// Ops of a group. Beyond this a kernel is no longer read by anybody, and its compilation dominates.
-constexpr std::size_t kMaxGroupOps = 200;
+/// Ops of a group. Beyond this a kernel is no longer read by anybody, and its compilation dominates. A small
+/// matrix is worth more: each kernel costs a launch, and next to nothing besides.
+constexpr std::size_t kMaxGroupOps = 200, kMaxSmallGroupOps = 1000;
+constexpr std::size_t max_ops(bool small) {
+  return small ? kMaxSmallGroupOps : kMaxGroupOps;
+}
 
 class Grouping {
  public:

@@ -177,9 +177,10 @@ std::optional<Grouping::Placement> Grouping::try_join(int index, int node) const
   const Value value = producer.results[0];
   const Group& home = nodes_[static_cast<std::size_t>(node)].group;
   const Shape& shape = function().type(value).shape;
-  if (home.ops.size() >= kMaxGroupOps) return std::nullopt;
-  if (is_reduction(producer) && !reduces_last(function().type(producer.operands[0]).shape, shape))
-    return std::nullopt;
+  // Axes are only ever added.
+  const bool sums_columns =
+      is_reduction(producer) && !reduces_last(function().type(producer.operands[0]).shape, shape);
+  if (home.ops.size() >= max_ops(is_small(home)) || (sums_columns && !is_small(home))) return std::nullopt;
   const IndexMap* at = nullptr;
   bool outside = is_result(value);
   for (const Use& use : uses(value)) {
@@ -204,6 +205,8 @@ std::optional<Grouping::Placement> Grouping::try_join(int index, int node) const
     group.row_reductions.insert(index);
   }
   place_operands(placement, index);
+  if (!is_small(group) && (group.ops.size() > kMaxGroupOps || !sums_along_rows(group, function())))
+    return std::nullopt;
   const auto plan = plan_axes_of(group);
   if (!plan || !worth_joining(group, index, *plan) || !updates_in_place(group)) return std::nullopt;
   return placement;
