@@ -47,11 +47,8 @@ struct BiasedProduct {
 };
 
 /// Ops of a group. Beyond this a kernel is no longer read by anybody, and its compilation dominates. A small
-/// matrix is worth more: each kernel costs a launch, and next to nothing besides.
+/// matrix of which columns are summed would need a kernel a sum otherwise, so it is worth more.
 constexpr std::size_t kMaxGroupOps = 200, kMaxSmallGroupOps = 1000;
-constexpr std::size_t max_ops(bool small) {
-  return small ? kMaxSmallGroupOps : kMaxGroupOps;
-}
 
 class Grouping {
  public:
@@ -107,6 +104,7 @@ class Grouping {
   // --- placement.cpp: how an op joins a group
   std::optional<Placement> try_join(int index, int node) const;
   bool worth_joining(const Group& group, int index, const AxisPlan& plan) const;
+  std::size_t max_ops(const Group& group) const;
   Group new_group(int index) const;
   void place_operands(Placement& placement, int index) const;
   Source resolve(Placement& placement, int index, std::size_t operand) const;

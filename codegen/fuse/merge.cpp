@@ -104,8 +104,8 @@ std::optional<Group> Grouping::try_merge(int into, int from, Value shared) const
 
 std::optional<Group> Grouping::merged_group(const Group& first, Group second,
                                             const std::map<int, int>& axis_of) const {
-  // The axes are those of the first.
-  if (first.ops.size() + second.ops.size() > max_ops(is_small(first))) return std::nullopt;
+  const std::size_t most = is_small(first) ? kMaxSmallGroupOps : kMaxGroupOps;
+  if (first.ops.size() + second.ops.size() > most) return std::nullopt;
   Group merged = first;
   for (auto& [value, map] : second.maps) rename_axes(map, axis_of), merged.maps[value] = map;
   for (auto& [member, map] : second.reduce_maps) rename_axes(map, axis_of), merged.reduce_maps[member] = map;
@@ -114,6 +114,7 @@ std::optional<Group> Grouping::merged_group(const Group& first, Group second,
   std::sort(merged.ops.begin(), merged.ops.end());
   merged.updates.insert(second.updates.begin(), second.updates.end());
   refresh(merged);
+  if (merged.ops.size() > max_ops(merged)) return std::nullopt;
   if (!is_small(merged) && !sums_along_rows(merged, function())) return std::nullopt;
   // Every value read inside must stand where it is computed.
   for (const auto& [key, source] : merged.sources) {
