@@ -14,6 +14,20 @@ auto find_by_name(Items& items, std::string_view name) -> decltype(items.data())
   return it == items.end() ? nullptr : &*it;
 }
 
+// Among the parameters; their number if there is none of this name.
+std::size_t place_of(const Module& module, std::string_view name) {
+  std::size_t first = 0;
+  if (module.parameter_index.holds(module.parameters)) {
+    const auto found = module.parameter_index.places.find(std::string(name));
+    if (found != module.parameter_index.places.end()) return found->second;
+    first = module.parameter_index.places.size();
+  }
+  const auto begin = module.parameters.begin();
+  const auto found = std::find_if(begin + static_cast<std::ptrdiff_t>(first), module.parameters.end(),
+                                  [&](const Parameter& parameter) { return parameter.name == name; });
+  return static_cast<std::size_t>(found - begin);
+}
+
 }  // namespace
 
 Value Function::new_value(TensorType type) {
@@ -68,11 +82,13 @@ const Function& Module::function(std::string_view function_name) const {
 }
 
 const Parameter* Module::find_parameter(std::string_view parameter_name) const {
-  return find_by_name(parameters, parameter_name);
+  const std::size_t place = place_of(*this, parameter_name);
+  return place < parameters.size() ? &parameters[place] : nullptr;
 }
 
 Parameter* Module::find_parameter(std::string_view parameter_name) {
-  return find_by_name(parameters, parameter_name);
+  const std::size_t place = place_of(*this, parameter_name);
+  return place < parameters.size() ? &parameters[place] : nullptr;
 }
 
 Parameter& Module::add_parameter(Parameter parameter) {
@@ -83,6 +99,13 @@ Parameter& Module::add_parameter(Parameter parameter) {
     }
     return *found;
   }
+  std::unordered_map<std::string, std::size_t>& places = parameter_index.places;
+  if (!parameter_index.holds(parameters)) places.clear();
+  // One name twice, which only a module that breaks V1 has, ends the index there.
+  while (places.size() < parameters.size() &&
+         places.try_emplace(parameters[places.size()].name, places.size()).second) {
+  }
+  if (places.size() == parameters.size()) places.emplace(parameter.name, parameters.size());
   parameters.push_back(std::move(parameter));
   return parameters.back();
 }

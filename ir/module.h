@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "ir/attribute.h"
@@ -84,12 +85,26 @@ struct Parameter {
   std::int32_t block = -1;  // block index, -1 outside the blocks
 };
 
+/// Where parameters stand, by name: of the first `places.size()` of a module, as long as the last of them is
+/// still where it was. Module::add_parameter keeps it up; without it names are compared one by one.
+struct ParameterPlaces {
+  std::unordered_map<std::string, std::size_t> places;
+
+  bool holds(const std::vector<Parameter>& parameters) const {
+    if (places.empty()) return true;
+    if (places.size() > parameters.size()) return false;
+    const auto last = places.find(parameters[places.size() - 1].name);
+    return last != places.end() && last->second == places.size() - 1;
+  }
+};
+
 /// The text form prints a module as ir/text.h describes. Order of parameters and functions is kept.
 struct Module {
   std::string name;
   Attributes attributes;  // model facts a reader wants: image, patch, dim, …
   std::vector<Parameter> parameters;
   std::vector<Function> functions;
+  ParameterPlaces parameter_index = {};
 
   Function* find_function(std::string_view function_name);
   const Function* find_function(std::string_view function_name) const;
@@ -98,7 +113,7 @@ struct Module {
   const Function& function(std::string_view function_name) const;
   const Parameter* find_parameter(std::string_view parameter_name) const;
   Parameter* find_parameter(std::string_view parameter_name);
-  /// Adds a parameter; throws UserError if the name is taken by one of another type.
+  /// Adds a parameter; throws UserError if the name is taken by one of another type. Its name then stays.
   Parameter& add_parameter(Parameter parameter);
   /// Drops the parameters that no function reads or updates.
   void drop_unused_parameters();

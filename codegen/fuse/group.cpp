@@ -11,6 +11,7 @@ using ir::Op;
 
 // Columns summed side by side: their accumulators stay in the first-level cache.
 constexpr std::int64_t kMaxColumns = 4096;
+constexpr std::int64_t kSmall = 256;  // elements of a small matrix
 
 bool contains(const std::set<int>& set, int item) {
   return set.find(item) != set.end();
@@ -133,6 +134,10 @@ std::set<int> Group::all_axes() const {
   return axes;
 }
 
+bool is_small(const Group& group) {
+  return group.size_of(group.all_axes()) <= kSmall;
+}
+
 bool reduces_last(const ir::Shape& operand, const ir::Shape& result) {
   for (std::size_t d = operand.size(); d-- > 0;) {
     if (operand[d] > 1) return result[d] == 1;
@@ -173,8 +178,18 @@ bool covers(const IndexMap& map, const ir::Shape& shape, const Extents& extents)
   return true;
 }
 
+bool sums_along_rows(const Group& group, const Function& function) {
+  return std::ranges::all_of(group.row_reductions, [&](int member) {
+    const Op& reduction = function.body[static_cast<std::size_t>(member)];
+    return reduces_last(function.type(reduction.operands[0]).shape,
+                        function.type(reduction.results[0]).shape);
+  });
+}
+
 std::optional<AxisPlan> plan_axes(const Group& group, const Function& function, std::int64_t lane_elements) {
-  const std::set<int> required = required_lanes(group, function);
+  // What sums its columns holds the whole matrix, so that sums of columns walk along its rows.
+  const std::set<int> required =
+      sums_along_rows(group, function) ? required_lanes(group, function) : group.all_axes();
   if (group.size_of(required) > lane_elements) return std::nullopt;
   if (!required.empty()) return plan_with_lanes(group, function, required);
   const std::set<int> axes = group.all_axes();

@@ -57,9 +57,17 @@ struct Group {
   std::set<int> all_axes() const;  // those with extent > 1
 };
 
+/// Whether a group's whole space is a small matrix (16 x 16), which one thread can hold: its reductions may
+/// run over any axes.
+bool is_small(const Group& group);
+
 /// Whether a reduction sums along rows. One that keeps the innermost dimension sums columns: it ends its
 /// group, and its result is complete only after all rows.
 bool reduces_last(const ir::Shape& operand, const ir::Shape& result);
+
+/// Whether every reduction that the group itself uses runs along rows. Over other axes it ends its group,
+/// unless that is small.
+bool sums_along_rows(const Group& group, const ir::Function& function);
 
 /// Axes that can stand for a reduced dimension of this extent: a run of neighbours that `taken` does not
 /// hold.
@@ -70,7 +78,9 @@ std::vector<int> matching_axes(const Group& group, std::int64_t extent, const st
 bool covers(const IndexMap& map, const ir::Shape& shape, const Extents& extents);
 
 /// How the axes can be used so that every rule of the tile IR holds, or nullopt:
-///  - what the group's own reductions reduce, and what an exported value lacks, are lanes;
+///  - what the group's own reductions reduce, and what an exported value lacks, are lanes; all axes are,
+///  where
+///    such a reduction sums columns (of a small matrix);
 ///  - what a reduction at the group's end reduces besides are rows, and no such reduction keeps a row axis.
 /// No more than `lane_elements` are lanes together.
 std::optional<AxisPlan> plan_axes(const Group& group, const ir::Function& function,

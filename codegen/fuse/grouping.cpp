@@ -24,6 +24,7 @@ Grouping::Grouping(Prepared prepared, const FuseOptions& options)
       lane_elements_(options.grain.lane_elements) {
   const Function& f = function();
   definitions_ = f.definitions();
+  spans_ = spine_spans(f);
   uses_.resize(f.types.size());
   producer_.assign(f.types.size(), -1);
   direct_uses_.assign(f.types.size(), 0);
@@ -102,56 +103,25 @@ bool Grouping::runs_first(int node, Value value) const {
   for (const Use& use : uses(value)) {
     if (use.node != node) others.push_back(use.node);
   }
-  return !reaches(std::move(others), node);
-}
-
-std::vector<int> Grouping::successors(int node) const {
-  std::vector<int> next;
-  for (int target : next_[static_cast<std::size_t>(node)]) {
-    while (merged_into_[static_cast<std::size_t>(target)] >= 0)
-      target = merged_into_[static_cast<std::size_t>(target)];
-    if (target != node) next.push_back(target);
-  }
-  std::sort(next.begin(), next.end());
-  next.erase(std::unique(next.begin(), next.end()), next.end());
-  return next;
+  return !order_.reaches(std::move(others), node);
 }
 
 // Edges from a node to the readers of a value it computes, and to the update of a parameter it reads.
 void Grouping::add_edges(int node, const Op& producer) {
-  std::vector<int>& next = next_[static_cast<std::size_t>(node)];
+  std::set<int> next;
   for (Value result : producer.results) {
-    for (const Use& use : uses(result)) next.push_back(use.node);
+    for (const Use& use : uses(result)) next.insert(use.node);
   }
   for (const std::string& name : nodes_[static_cast<std::size_t>(node)].reads) {
     const auto it = update_node_.find(name);
-    if (it != update_node_.end()) next.push_back(it->second);
+    if (it != update_node_.end()) next.insert(it->second);
   }
-  std::sort(next.begin(), next.end());
-  next.erase(std::unique(next.begin(), next.end()), next.end());
+  for (const int target : next) order_.add_edge(node, target);
 }
 
 int Grouping::add_node(GroupNode node) {
   nodes_.push_back(std::move(node));
-  next_.emplace_back();
-  merged_into_.push_back(-1);
-  return static_cast<int>(nodes_.size()) - 1;
-}
-
-bool Grouping::reaches(std::vector<int> from, int to) const {
-  std::vector<bool> seen(nodes_.size());
-  while (!from.empty()) {
-    int node = from.back();
-    from.pop_back();
-    while (merged_into_[static_cast<std::size_t>(node)] >= 0)
-      node = merged_into_[static_cast<std::size_t>(node)];
-    if (node == to) return true;
-    if (seen[static_cast<std::size_t>(node)]) continue;
-    seen[static_cast<std::size_t>(node)] = true;
-    const std::vector<int>& next = next_[static_cast<std::size_t>(node)];
-    from.insert(from.end(), next.begin(), next.end());
-  }
-  return false;
+  return order_.add_node();
 }
 
 int Grouping::first_op(int node) const {
@@ -190,6 +160,7 @@ void Grouping::commit(int node, Placement placement, int index) {
   }
   if (member.code == Opcode::update) update_node_[member.attributes.get_string("name")] = node;
   for (Value result : member.results) producer_[static_cast<std::size_t>(result.id)] = node;
+  order_.add_span(node, spans_[static_cast<std::size_t>(index)]);
   add_edges(node, member);
 }
 
@@ -201,7 +172,7 @@ std::vector<int> Grouping::execution_order() const {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     if (!nodes_[i].live) continue;
     ++live;
-    next[i] = successors(static_cast<int>(i));
+    next[i] = order_.successors(static_cast<int>(i));
     for (int n : next[i]) ++waiting[static_cast<std::size_t>(n)];
   }
   for (std::size_t i = 0; i < nodes_.size(); ++i) {

@@ -12,6 +12,7 @@
 
 #include "codegen/fuse/chain.h"
 #include "codegen/fuse/group.h"
+#include "codegen/fuse/order.h"
 #include "codegen/fuse/prepare.h"
 #include "codegen/program.h"
 
@@ -45,8 +46,9 @@ struct BiasedProduct {
   Source bias;
 };
 
-/// Ops of a group. Beyond this a kernel is no longer read by anybody, and its compilation dominates.
-constexpr std::size_t kMaxGroupOps = 200;
+/// Ops of a group. Beyond this a kernel is no longer read by anybody, and its compilation dominates. A small
+/// matrix of which columns are summed would need a kernel a sum otherwise, so it is worth more.
+constexpr std::size_t kMaxGroupOps = 200, kMaxSmallGroupOps = 1000;
 
 class Grouping {
  public:
@@ -75,6 +77,8 @@ class Grouping {
   }
   /// Live nodes in an order that respects all dependences, early ops first.
   std::vector<int> execution_order() const;
+  /// What the order of the nodes has cost, for tests: order.h.
+  std::int64_t order_steps() const { return order_.steps(); }
 
  private:
   const ir::Op& op(int index) const { return function().body[static_cast<std::size_t>(index)]; }
@@ -93,8 +97,6 @@ class Grouping {
   void commit(int node, Placement placement, int index);
   int add_node(GroupNode node);
   void add_edges(int node, const ir::Op& producer);
-  std::vector<int> successors(int node) const;
-  bool reaches(std::vector<int> from, int to) const;
   bool runs_first(int node, ir::Value value) const;
   int first_op(int node) const;
   bool updates_in_place(const Group& group) const;
@@ -102,6 +104,7 @@ class Grouping {
   // --- placement.cpp: how an op joins a group
   std::optional<Placement> try_join(int index, int node) const;
   bool worth_joining(const Group& group, int index, const AxisPlan& plan) const;
+  std::size_t max_ops(const Group& group) const;
   Group new_group(int index) const;
   void place_operands(Placement& placement, int index) const;
   Source resolve(Placement& placement, int index, std::size_t operand) const;
@@ -160,8 +163,8 @@ class Grouping {
   std::vector<std::int32_t> definitions_;
   std::vector<int> direct_uses_;  // by Value::id: how many operands it is, shape ops' among them
   std::vector<GroupNode> nodes_;
-  std::vector<std::vector<int>> next_;  // by node: who must run later
-  std::vector<int> merged_into_;        // by node: the node that took it in, or -1
+  NodeOrder order_;               // of nodes_
+  std::vector<SpineSpan> spans_;  // by body index
   std::vector<std::vector<Use>> uses_;
   std::vector<int> producer_;
   std::set<std::int32_t> results_, dense_;

@@ -104,7 +104,8 @@ std::optional<Group> Grouping::try_merge(int into, int from, Value shared) const
 
 std::optional<Group> Grouping::merged_group(const Group& first, Group second,
                                             const std::map<int, int>& axis_of) const {
-  if (first.ops.size() + second.ops.size() > kMaxGroupOps) return std::nullopt;
+  const std::size_t most = is_small(first) ? kMaxSmallGroupOps : kMaxGroupOps;
+  if (first.ops.size() + second.ops.size() > most) return std::nullopt;
   Group merged = first;
   for (auto& [value, map] : second.maps) rename_axes(map, axis_of), merged.maps[value] = map;
   for (auto& [member, map] : second.reduce_maps) rename_axes(map, axis_of), merged.reduce_maps[member] = map;
@@ -113,12 +114,8 @@ std::optional<Group> Grouping::merged_group(const Group& first, Group second,
   std::sort(merged.ops.begin(), merged.ops.end());
   merged.updates.insert(second.updates.begin(), second.updates.end());
   refresh(merged);
-  for (int member : merged.row_reductions) {
-    const Op& reduction = op(member);
-    if (!reduces_last(function().type(reduction.operands[0]).shape,
-                      function().type(reduction.results[0]).shape))
-      return std::nullopt;
-  }
+  if (merged.ops.size() > max_ops(merged)) return std::nullopt;
+  if (!is_small(merged) && !sums_along_rows(merged, function())) return std::nullopt;
   // Every value read inside must stand where it is computed.
   for (const auto& [key, source] : merged.sources) {
     const auto it = merged.maps.find(source.root.id);
@@ -148,9 +145,9 @@ void Grouping::merge_consumers(int index, int node) {
     // A scalar is no reason to share a kernel, but scalars share one.
     if (scalar && !(group.all_axes().empty() && reader.all_axes().empty())) continue;
     // Independent: no way from one to the other but the shared value itself.
-    std::vector<int> beyond = successors(node);
+    std::vector<int> beyond = order_.successors(node);
     std::erase(beyond, other);
-    bool independent = !reaches({other}, node) && !reaches(std::move(beyond), other);
+    bool independent = !order_.reaches({other}, node) && !order_.reaches(std::move(beyond), other);
     for (const std::string& name : nodes_[static_cast<std::size_t>(node)].reads) {
       independent = independent && !reader.updates.contains(name);
     }
@@ -167,21 +164,16 @@ void Grouping::absorb(int node, int other, Group merged) {
   home.group = std::move(merged);
   home.reads.insert(gone.reads.begin(), gone.reads.end());
   gone.live = false;
-  merged_into_[static_cast<std::size_t>(other)] = node;
-  std::vector<int>& next = next_[static_cast<std::size_t>(node)];
-  next.insert(next.end(), next_[static_cast<std::size_t>(other)].begin(),
-              next_[static_cast<std::size_t>(other)].end());
-  for (auto& users : uses_) {
-    for (Use& use : users) {
+  order_.merge(node, other);
+  for (const auto& [key, source] : gone.group.sources) {
+    for (Use& use : uses_[static_cast<std::size_t>(source.root.id)]) {
       if (use.node == other) use.node = node;
     }
   }
-  for (int& producer : producer_) {
-    if (producer == other) producer = node;
+  for (int member : gone.group.ops) {
+    for (Value result : op(member).results) producer_[static_cast<std::size_t>(result.id)] = node;
   }
-  for (auto& [name, updater] : update_node_) {
-    if (updater == other) updater = node;
-  }
+  for (const std::string& name : gone.group.updates) update_node_[name] = node;
 }
 
 // Independent groups that read one tensor at the same places read it once. Where its own group is still to be
@@ -199,7 +191,8 @@ void Grouping::merge_readers(Value value, Readers which) {
     if (!nodes_[static_cast<std::size_t>(readers[i])].live) continue;
     for (std::size_t k = i + 1; k < readers.size(); ++k) {
       const int node = readers[i], other = readers[k];
-      if (!nodes_[static_cast<std::size_t>(other)].live || reaches({node}, other) || reaches({other}, node))
+      if (!nodes_[static_cast<std::size_t>(other)].live || order_.reaches({node}, other) ||
+          order_.reaches({other}, node))
         continue;
       if (auto merged = try_merge(node, other, value)) absorb(node, other, std::move(*merged));
     }

@@ -1,6 +1,7 @@
 // The calls among the groups: contractions, attention, concat, host ops. Their operands are views where the
 // call can take strides, dense memory elsewhere; a matmul takes the bias that is added to it.
 #include <algorithm>
+#include <array>
 
 #include "codegen/fuse/grouping.h"
 #include "codegen/lowering_steps.h"
@@ -115,7 +116,11 @@ void Grouping::commit_opaque(GroupNode node, const Op& result_op, const Op* othe
       dense_.insert(result.id);
     }
   }
+  const std::array computed = {node.op, node.epilogue, node.other};
   add_node(std::move(node));
+  for (const int index : computed) {
+    if (index >= 0) order_.add_span(id, spans_[static_cast<std::size_t>(index)]);
+  }
   add_edges(id, result_op);
   std::vector<Value> written = result_op.results;
   if (other != nullptr) {

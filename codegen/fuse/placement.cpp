@@ -172,14 +172,19 @@ bool Grouping::worth_joining(const Group& group, int index, const AxisPlan& plan
   return lanes == 1 || (!reduction && ir::flops_per_element(node.code) <= kCheap);
 }
 
+std::size_t Grouping::max_ops(const Group& group) const {
+  return is_small(group) && !sums_along_rows(group, function()) ? kMaxSmallGroupOps : kMaxGroupOps;
+}
+
 std::optional<Grouping::Placement> Grouping::try_join(int index, int node) const {
   const Op& producer = op(index);
   const Value value = producer.results[0];
   const Group& home = nodes_[static_cast<std::size_t>(node)].group;
   const Shape& shape = function().type(value).shape;
-  if (home.ops.size() >= kMaxGroupOps) return std::nullopt;
-  if (is_reduction(producer) && !reduces_last(function().type(producer.operands[0]).shape, shape))
-    return std::nullopt;
+  const bool sums_columns =
+      is_reduction(producer) && !reduces_last(function().type(producer.operands[0]).shape, shape);
+  const bool small = is_small(home);  // axes are only ever added
+  if (sums_columns ? !small : home.ops.size() >= max_ops(home)) return std::nullopt;
   const IndexMap* at = nullptr;
   bool outside = is_result(value);
   for (const Use& use : uses(value)) {
@@ -204,6 +209,8 @@ std::optional<Grouping::Placement> Grouping::try_join(int index, int node) const
     group.row_reductions.insert(index);
   }
   place_operands(placement, index);
+  if (group.ops.size() > max_ops(group)) return std::nullopt;
+  if (small && !is_small(group) && !sums_along_rows(group, function())) return std::nullopt;
   const auto plan = plan_axes_of(group);
   if (!plan || !worth_joining(group, index, *plan) || !updates_in_place(group)) return std::nullopt;
   return placement;

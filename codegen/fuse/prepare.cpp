@@ -2,6 +2,7 @@
 #include "codegen/fuse/prepare.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -33,16 +34,19 @@ std::vector<int> count_uses(const Function& function) {
 
 void drop_dead(Function& function) {
   std::vector<int> uses = count_uses(function);
+  std::vector<bool> dead(function.body.size());
   for (std::size_t i = function.body.size(); i-- > 0;) {
-    Op& op = function.body[i];
+    const Op& op = function.body[i];
     const bool live =
         op.results.empty() || std::any_of(op.results.begin(), op.results.end(), [&](Value result) {
           return uses[static_cast<std::size_t>(result.id)] > 0;
         });
     if (live) continue;
     for (Value operand : op.operands) --uses[static_cast<std::size_t>(operand.id)];
-    function.body.erase(function.body.begin() + static_cast<std::ptrdiff_t>(i));
+    dead[i] = true;
   }
+  std::size_t next = 0;
+  std::erase_if(function.body, [&](const Op&) { return dead[next++]; });
 }
 
 /// Copies of what a call computes (clones of ir/passes/recompute among them) become one: the call then writes
@@ -139,7 +143,14 @@ bool collect_windows(const Function& function, const std::vector<std::int32_t>& 
   if (at < 0 || (!root && uses[static_cast<std::size_t>(value.id)] != 1)) return false;
   const Op& op = function.body[static_cast<std::size_t>(at)];
   if (op.code == Opcode::add) {
-    return collect_windows(function, definition, uses, op.operands[0], false, windows) &&
+    // A long sum that ends in something else is told at once.
+    const bool may_be = std::ranges::all_of(op.operands, [&](Value operand) {
+      const std::int32_t part = definition[static_cast<std::size_t>(operand.id)];
+      if (part < 0) return false;
+      const Opcode code = function.body[static_cast<std::size_t>(part)].code;
+      return code == Opcode::add || code == Opcode::pad;
+    });
+    return may_be && collect_windows(function, definition, uses, op.operands[0], false, windows) &&
            collect_windows(function, definition, uses, op.operands[1], false, windows);
   }
   const auto window = padded_window(function, op);
@@ -148,14 +159,36 @@ bool collect_windows(const Function& function, const std::vector<std::int32_t>& 
   return true;
 }
 
+// Made at the end, where it costs no move of what is behind it.
+Op take_last(Function& function) {
+  Op op = std::move(function.body.back());
+  function.body.pop_back();
+  return op;
+}
+
+// From last to first: what a concat replaces is read behind it alone, so its readers are renamed at the end.
 void merge_pads(Module& module, Function& function) {
-  std::vector<std::int32_t> definitions = function.definitions();
+  const std::vector<std::int32_t> definitions = function.definitions();
   std::vector<int> uses = count_uses(function);
+  std::vector<Value> replacement(function.types.size());
+  bool merged = false;
+  const auto release = [&](Value root) {
+    std::vector<Value> unused = {root};
+    while (!unused.empty()) {
+      const std::int32_t at = definitions[static_cast<std::size_t>(unused.back().id)];
+      unused.pop_back();
+      if (at < 0) continue;
+      for (Value operand : function.body[static_cast<std::size_t>(at)].operands) {
+        if (--uses[static_cast<std::size_t>(operand.id)] == 0) unused.push_back(operand);
+      }
+    }
+  };
   for (std::size_t i = function.body.size(); i-- > 0;) {
     if (function.body[i].code != Opcode::add) continue;
-    const Op op = function.body[i];
+    const Value sum = function.body[i].results[0];
+    if (uses[static_cast<std::size_t>(sum.id)] == 0) continue;  // part of a sum that has become a concat
     std::vector<PaddedWindow> windows;
-    if (!collect_windows(function, definitions, uses, op.results[0], true, windows)) continue;
+    if (!collect_windows(function, definitions, uses, sum, true, windows)) continue;
     std::sort(windows.begin(), windows.end(), [](const auto& a, const auto& b) { return a.low < b.low; });
     std::int64_t reached = 0;
     bool tiles = true;
@@ -163,94 +196,128 @@ void merge_pads(Module& module, Function& function) {
       tiles = tiles && window.low == reached;
       reached = window.limit;
     }
-    if (!tiles || reached != function.type(op.results[0]).shape[static_cast<std::size_t>(windows[0].axis)])
-      continue;
+    if (!tiles || reached != function.type(sum).shape[static_cast<std::size_t>(windows[0].axis)]) continue;
     std::vector<Value> parts;
-    for (const PaddedWindow& window : windows) parts.push_back(window.operand);
+    for (const PaddedWindow& window : windows) {
+      parts.push_back(window.operand);
+      ++uses[static_cast<std::size_t>(window.operand.id)];
+    }
     Builder b(module, function);
-    b.set_position(i);
-    b.set_location(op.location);
-    const Value whole = b.concat(parts, static_cast<int>(windows[0].axis));
-    function.replace_uses(op.results[0], whole, b.position());
-    drop_dead(function);
-    definitions = function.definitions();
-    uses = count_uses(function);
-    i = std::min(i, function.body.size());
+    b.set_location(function.body[i].location);
+    replacement[static_cast<std::size_t>(sum.id)] = b.concat(parts, static_cast<int>(windows[0].axis));
+    release(sum);
+    function.body[i] = take_last(function);
+    merged = true;
   }
+  if (!merged) return;
+  const auto rename = [&](Value& value) {
+    const auto id = static_cast<std::size_t>(value.id);
+    if (id < replacement.size() && replacement[id]) value = replacement[id];
+  };
+  for (Op& op : function.body) std::for_each(op.operands.begin(), op.operands.end(), rename);
+  for (auto& result : function.results) rename(result.value);
+  drop_dead(function);
 }
 
-// Inserts a copy of operand `operand` of op `at` (a reshape to its own shape) and returns how many ops were
-// added before it.
-Value insert_copy(Module& module, Function& function, std::vector<bool>& copy, std::size_t at, Value value,
-                  const std::string& location) {
-  Builder b(module, function);
-  b.set_position(at);
-  b.set_location(location);
-  const Value copied = b.emit(Opcode::reshape, {value}, {}, function.type(value));
-  copy.insert(copy.begin() + static_cast<std::ptrdiff_t>(at), true);
-  return copied;
+// Ops that go in before others, all at once.
+class Insertions {
+ public:
+  Insertions(Module& module, Function& function) : module_(module), function_(function) {}
+
+  // A copy of a value (a reshape to its own shape) before body index `at`, behind those that are there.
+  Value copy(std::size_t at, Value value, const std::string& location) {
+    Builder b(module_, function_);
+    b.set_location(location);
+    const Value copied = b.emit(Opcode::reshape, {value}, {}, function_.type(value));
+    ops_[at].push_back(take_last(function_));
+    return copied;
+  }
+
+  void place(std::vector<bool>& copy) {
+    if (ops_.empty()) return;
+    std::vector<Op> body;
+    std::vector<bool> flags;
+    const std::size_t size = function_.body.size();
+    auto next = ops_.begin();
+    for (std::size_t i = 0; i <= size; ++i) {
+      if (next != ops_.end() && next->first == i) {
+        std::move(next->second.begin(), next->second.end(), std::back_inserter(body));
+        flags.resize(body.size(), true);
+        ++next;
+      }
+      if (i == size) break;
+      body.push_back(std::move(function_.body[i]));
+      flags.push_back(copy[i]);
+    }
+    function_.body = std::move(body);
+    copy = std::move(flags);
+  }
+
+ private:
+  Module& module_;
+  Function& function_;
+  std::map<std::size_t, std::vector<Op>> ops_;  // by body index
+};
+
+// By Value::id: whether it is the result of an op that writes memory of its own.
+std::vector<bool> find_computed(const Function& function) {
+  std::vector<bool> computed(function.types.size());
+  for (const Op& op : function.body) {
+    for (Value result : op.results)
+      computed[static_cast<std::size_t>(result.id)] = !is_view(op.code) && !is_leaf(op.code);
+  }
+  return computed;
 }
 
-// True if `value` is the result of an op that writes memory of its own.
-bool is_computed(const Function& function, const std::vector<std::int32_t>& definition, Value value) {
-  const std::int32_t at = definition[static_cast<std::size_t>(value.id)];
-  if (at < 0) return false;
-  const Opcode code = function.body[static_cast<std::size_t>(at)].code;
-  return !is_view(code) && !is_leaf(code);
+// By Value::id: how many operands of concats it is.
+std::vector<int> count_concats(const Function& function) {
+  std::vector<int> concats(function.types.size());
+  for (const Op& op : function.body) {
+    if (op.code != Opcode::concat) continue;
+    for (Value operand : op.operands) ++concats[static_cast<std::size_t>(operand.id)];
+  }
+  return concats;
 }
 
 void copy_concat_operands(Module& module, Function& function, std::vector<bool>& copy) {
+  const std::vector<bool> computed = find_computed(function);
+  std::vector<int> concats = count_concats(function);
+  Insertions insertions(module, function);
   for (std::size_t i = 0; i < function.body.size(); ++i) {
     if (function.body[i].code != Opcode::concat) continue;
     for (std::size_t k = 0; k < function.body[i].operands.size(); ++k) {
-      const Op& concat = function.body[i];
-      const Value operand = concat.operands[k];
-      const bool again =
-          std::find(concat.operands.begin(), concat.operands.begin() + static_cast<std::ptrdiff_t>(k),
-                    operand) != concat.operands.begin() + static_cast<std::ptrdiff_t>(k);
-      // Another concat of the same value cannot hold the same memory either.
-      std::size_t concats = 0;
-      for (const Op& other : function.body) {
-        if (other.code == Opcode::concat)
-          concats +=
-              static_cast<std::size_t>(std::count(other.operands.begin(), other.operands.end(), operand));
-      }
-      if (!again && concats == 1 && is_computed(function, function.definitions(), operand)) continue;
-      const Value copied = insert_copy(module, function, copy, i, operand, concat.location);
-      ++i;
+      const Value operand = function.body[i].operands[k];
+      const auto id = static_cast<std::size_t>(operand.id);
+      // Another operand of a concat, of this one too, cannot hold the same memory.
+      if (concats[id] == 1 && computed[id]) continue;
+      const std::string location = function.body[i].location;
+      const Value copied = insertions.copy(i, operand, location);
       function.body[i].operands[k] = copied;
+      --concats[id];
     }
   }
-}
-
-// Where a copy of a result goes in: at the end, but before an update of the state that it may be a view of.
-std::size_t place_of_copy(const Function& function, const std::vector<std::int32_t>& definition,
-                          Value value) {
-  // An argument is defined before the first op.
-  const std::int32_t before = std::max(definition[static_cast<std::size_t>(value.id)], -1);
-  const auto begin = function.body.begin() + (before + 1);
-  const auto update =
-      std::find_if(begin, function.body.end(), [](const Op& op) { return op.code == Opcode::update; });
-  return static_cast<std::size_t>(update - function.body.begin());
+  insertions.place(copy);
 }
 
 void copy_results(Module& module, Function& function, std::vector<bool>& copy) {
+  const std::vector<std::int32_t> definitions = function.definitions();
+  const std::vector<bool> computed = find_computed(function);
+  const std::vector<int> concats = count_concats(function);
+  // By body index: where a copy of what is computed before it goes in: at the end, but before an update of
+  // the state that it may be a view of.
+  std::vector<std::size_t> places(function.body.size() + 1, function.body.size());
+  for (std::size_t i = function.body.size(); i-- > 0;)
+    places[i] = function.body[i].code == Opcode::update ? i : places[i + 1];
+  Insertions insertions(module, function);
   std::set<Value> seen;
   for (auto& result : function.results) {
-    const auto definition = function.definitions();
-    bool feeds_concat = false;
-    for (const Op& op : function.body) {
-      if (op.code == Opcode::concat) {
-        feeds_concat = feeds_concat ||
-                       std::find(op.operands.begin(), op.operands.end(), result.value) != op.operands.end();
-      }
-    }
-    if (!feeds_concat && is_computed(function, definition, result.value) && seen.insert(result.value).second)
-      continue;
-    result.value = insert_copy(module, function, copy, place_of_copy(function, definition, result.value),
-                               result.value, "result." + result.name);
-    seen.insert(result.value);
+    const auto id = static_cast<std::size_t>(result.value.id);
+    if (concats[id] == 0 && computed[id] && seen.insert(result.value).second) continue;
+    // An argument is defined before the first op.
+    const std::size_t place = places[static_cast<std::size_t>(definitions[id] + 1)];
+    result.value = insertions.copy(place, result.value, "result." + result.name);
   }
+  insertions.place(copy);
 }
 
 bool widens(const Function& function, const Op& op) {

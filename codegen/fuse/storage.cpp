@@ -54,13 +54,13 @@ Storage::Storage(const Grouping& grouping, const ir::Module& module, Program& pr
     const std::int32_t buffer = add_buffer({argument.name, BufferKind::argument, f.type(argument.value), {}});
     views_[argument.value.id] = dense_view(buffer, f.type(argument.value).shape);
   }
+  std::set<std::string_view> used;  // parameters
+  for (const Op& op : f.body) {
+    if (op.code == Opcode::param || op.code == Opcode::update) used.insert(op.attributes.get_string("name"));
+  }
   for (const auto& parameter : module.parameters) {
-    bool used = false;
-    for (const Op& op : f.body) {
-      used = used || ((op.code == Opcode::param || op.code == Opcode::update) &&
-                      op.attributes.get_string("name") == parameter.name);
-    }
-    if (used) states_[parameter.name] = add_buffer({parameter.name, BufferKind::state, parameter.type, {}});
+    if (used.contains(parameter.name))
+      states_[parameter.name] = add_buffer({parameter.name, BufferKind::state, parameter.type, {}});
   }
   for (std::size_t i = 0; i < f.body.size(); ++i) {
     const Op& op = f.body[i];

@@ -1,15 +1,44 @@
 // Value numbering in the order of the ops; see twins.h.
 #include "codegen/fuse/twins.h"
 
+#include <algorithm>
+#include <functional>
 #include <map>
+#include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
+#include <variant>
 
 namespace rewire::codegen {
 namespace {
 
 using ir::Op;
 using ir::Value;
+
+std::size_t mixed(std::size_t hash, std::size_t more) {
+  return hash * 0x9e3779b97f4a7c15U + more;
+}
+
+template <class T>
+std::size_t hash_of(const T& content) {
+  if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
+    return std::hash<T>()(content);
+  } else {
+    std::size_t hash = content.size();
+    for (const auto& item : content) hash = mixed(hash, hash_of(item));
+    return hash;
+  }
+}
+
+/// The same for equal attributes, so that unequal ones are seldom compared.
+std::size_t hash_of(const ir::Attributes& attributes) {
+  std::size_t hash = 0;
+  for (const auto& [name, value] : attributes) {
+    hash = mixed(hash, std::visit([](const auto& content) { return hash_of(content); }, value));
+  }
+  return hash;
+}
 
 class Numbering {
  public:
@@ -37,13 +66,14 @@ class Numbering {
     if (node >= 0 && !grouped) return;
     std::vector<std::int32_t> operands;
     for (Value operand : op.operands) operands.push_back(numbers_[static_cast<std::size_t>(operand.id)]);
-    std::vector<const Op*>& known = known_[{node, op.code, std::move(operands)}];
-    for (const Op* other : known) {
-      if (!same(op, *other)) continue;
+    std::vector<const Op*>& known = known_[{node, op.code, hash_of(op.attributes), std::move(operands)}];
+    const auto twin = std::ranges::find_if(known, [&](const Op* other) { return same(op, *other); });
+    if (twin == known.end()) {
+      known.push_back(&op);
+    } else {
       numbers_[static_cast<std::size_t>(result.id)] =
-          numbers_[static_cast<std::size_t>(other->results[0].id)];
+          numbers_[static_cast<std::size_t>((*twin)->results[0].id)];
     }
-    known.push_back(&op);
     if (grouped)
       classes_[static_cast<std::size_t>(result.id)] = numbers_[static_cast<std::size_t>(result.id)];
   }
@@ -61,7 +91,8 @@ class Numbering {
 
   const Grouping& grouping_;
   std::vector<std::int32_t> numbers_, classes_;  // by Value::id
-  std::map<std::tuple<int, ir::Opcode, std::vector<std::int32_t>>, std::vector<const Op*>> known_;
+  std::map<std::tuple<int, ir::Opcode, std::size_t, std::vector<std::int32_t>>, std::vector<const Op*>>
+      known_;
 };
 
 }  // namespace

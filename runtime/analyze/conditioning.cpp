@@ -82,10 +82,10 @@ std::vector<double> attention_of_block(const ir::Function& forward, const Block&
 }
 
 /// The first matrix of this role among the weights of the block's joins, or nothing.
-std::optional<ir::Tensor> matrix_of_role(const ir::Module& module, const Block& block, std::string_view role,
-                                         const TensorMap& weights) {
+std::optional<ir::Tensor> matrix_of_role(const BranchWeights& branches, const Block& block,
+                                         std::string_view role, const TensorMap& weights) {
   for (const ir::Join& join : block.joins) {
-    for (const ir::Parameter* weight : branch_weights(module, module.function("forward"), join)) {
+    for (const ir::Parameter* weight : branches.of(join)) {
       if (weight->role == role && weight->type.rank() == 2)
         return to_double(weights.find(weight->name)->second);
     }
@@ -96,8 +96,9 @@ std::optional<ir::Tensor> matrix_of_role(const ir::Module& module, const Block& 
 /// Weights are stored out by in, so that W_O^T W_V^T is proj [d, m] times the last third of qkv [3 m, d].
 std::optional<double> value_output_of(const ir::Module& module, const Block& block,
                                       const TensorMap& weights) {
-  const std::optional<ir::Tensor> qkv = matrix_of_role(module, block, "qkv", weights);
-  const std::optional<ir::Tensor> proj = matrix_of_role(module, block, "proj", weights);
+  const BranchWeights branches(module, module.function("forward"));
+  const std::optional<ir::Tensor> qkv = matrix_of_role(branches, block, "qkv", weights);
+  const std::optional<ir::Tensor> proj = matrix_of_role(branches, block, "proj", weights);
   if (!qkv || !proj || qkv->type.shape[0] != 3 * proj->type.shape[1]) return std::nullopt;
   const auto n = static_cast<std::size_t>(proj->type.shape[0]),
              m = static_cast<std::size_t>(proj->type.shape[1]);

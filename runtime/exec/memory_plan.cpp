@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <iterator>
+#include <map>
 #include <numeric>
 
 #include "ir/error.h"
@@ -17,26 +20,81 @@ std::int64_t aligned(std::int64_t bytes) {
   return (bytes + kLine - 1) / kLine * kLine;
 }
 
-bool overlap_in_time(const PlannedBuffer& a, const PlannedBuffer& b) {
-  return a.first <= b.last && b.first <= a.last;
-}
+/// Disjoint ranges of bytes.
+class Ranges {
+ public:
+  void add(std::int64_t begin, std::int64_t end) {
+    auto it = ends_.upper_bound(begin);
+    if (it != ends_.begin() && std::prev(it)->second >= begin) --it;
+    while (it != ends_.end() && it->first <= end) {
+      begin = std::min(begin, it->first);
+      end = std::max(end, it->second);
+      it = ends_.erase(it);
+    }
+    ends_.emplace(begin, end);
+  }
 
-// The lowest offset where `buffer` collides with nothing placed that lives at the same time.
-std::int64_t lowest_offset(const PlannedBuffer& buffer, const std::vector<const PlannedBuffer*>& placed,
-                           std::int64_t gap) {
-  std::vector<const PlannedBuffer*> neighbours;
-  for (const PlannedBuffer* other : placed) {
-    if (overlap_in_time(buffer, *other)) neighbours.push_back(other);
+  /// The lowest offset from `offset` on at which `bytes` are free.
+  std::int64_t lowest_free(std::int64_t offset, std::int64_t bytes) const {
+    auto it = ends_.upper_bound(offset);
+    if (it != ends_.begin() && std::prev(it)->second > offset) --it;
+    for (; it != ends_.end() && it->first < offset + bytes; ++it) offset = it->second;
+    return offset;
   }
-  std::sort(neighbours.begin(), neighbours.end(),
-            [](const auto* a, const auto* b) { return a->offset < b->offset; });
-  std::int64_t offset = 0;
-  for (const PlannedBuffer* other : neighbours) {
-    if (offset + buffer.bytes + gap <= other->offset) break;
-    offset = std::max(offset, aligned(other->offset + other->bytes + gap));
+
+ private:
+  std::map<std::int64_t, std::int64_t> ends_;  // by begin
+};
+
+/// The bytes that are taken at each launch, in a binary tree over the launches: buffers stand at the nodes
+/// that make up their lifetime. So a lifetime is looked up in some 4 log(launches) nodes, each of which knows
+/// few ranges, since buffers stand side by side.
+class Occupation {
+ public:
+  explicit Occupation(std::size_t launches)
+      : leaves_(std::bit_ceil(std::max<std::size_t>(launches, 1))), here_(2 * leaves_), below_(2 * leaves_) {}
+
+  std::int64_t lowest_free(const PlannedBuffer& buffer, std::int64_t bytes) const {
+    std::vector<const Ranges*> met;
+    visit(buffer, 1, 0, leaves_, [&](std::size_t node, bool whole) {
+      met.push_back(&here_[node]);
+      if (whole) met.push_back(&below_[node]);
+    });
+    std::int64_t offset = 0;
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (const Ranges* ranges : met) {
+        const std::int64_t next = ranges->lowest_free(offset, bytes);
+        moved = moved || next != offset;
+        offset = next;
+      }
+    }
+    return offset;
   }
-  return offset;
-}
+
+  void take(const PlannedBuffer& buffer, std::int64_t end) {
+    visit(buffer, 1, 0, leaves_,
+          [&](std::size_t node, bool whole) { (whole ? here_ : below_)[node].add(buffer.offset, end); });
+  }
+
+ private:
+  /// The nodes above and at those that make up a buffer's lifetime; `whole`: the latter.
+  template <class Visit>
+  void visit(const PlannedBuffer& buffer, std::size_t node, std::size_t begin, std::size_t end,
+             const Visit& to) const {
+    const auto first = static_cast<std::size_t>(buffer.first), last = static_cast<std::size_t>(buffer.last);
+    if (last < begin || end <= first) return;
+    const bool whole = first <= begin && end <= last + 1;
+    to(node, whole);
+    if (whole) return;
+    const std::size_t middle = begin + (end - begin) / 2;
+    visit(buffer, 2 * node, begin, middle, to);
+    visit(buffer, 2 * node + 1, middle, end, to);
+  }
+
+  std::size_t leaves_;
+  std::vector<Ranges> here_, below_;  // by node: of buffers that stand at it; of those that stand below it
+};
 
 }  // namespace
 
@@ -79,26 +137,29 @@ MemoryPlan plan_memory(const codegen::Program& program, std::int64_t gap) {
     }
   }
   std::vector<std::size_t> order;
-  std::vector<std::int64_t> live(program.launches.size());
+  std::vector<std::int64_t> live(program.launches.size() +
+                                 1);  // by launch; first what it adds to the one before
   for (std::size_t i = 0; i < program.buffers.size(); ++i) {
     PlannedBuffer& planned = plan.buffers[i];
     if (program.buffers[i].kind != codegen::BufferKind::temporary || planned.first < 0) continue;
     planned.bytes = std::max<std::int64_t>(aligned(program.buffers[i].type.bytes()), kLine);
     order.push_back(i);
-    for (int at = planned.first; at <= planned.last; ++at)
-      live[static_cast<std::size_t>(at)] += planned.bytes;
+    live[static_cast<std::size_t>(planned.first)] += planned.bytes;
+    live[static_cast<std::size_t>(planned.last) + 1] -= planned.bytes;
   }
+  std::partial_sum(live.begin(), live.end(), live.begin());
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return plan.buffers[a].bytes > plan.buffers[b].bytes;
   });
-  std::vector<const PlannedBuffer*> placed;
+  Occupation taken(program.launches.size());
   for (std::size_t index : order) {
     PlannedBuffer& planned = plan.buffers[index];
-    planned.offset = lowest_offset(planned, placed, gap);
-    plan.arena_bytes = std::max(plan.arena_bytes, aligned(planned.offset + planned.bytes + gap));
-    placed.push_back(&planned);
+    planned.offset = taken.lowest_free(planned, planned.bytes + gap);
+    const std::int64_t end = aligned(planned.offset + planned.bytes + gap);
+    taken.take(planned, end);
+    plan.arena_bytes = std::max(plan.arena_bytes, end);
   }
-  if (!live.empty()) plan.live_peak_bytes = *std::max_element(live.begin(), live.end());
+  plan.live_peak_bytes = *std::max_element(live.begin(), live.end());
   return plan;
 }
 

@@ -3,31 +3,40 @@
 #include "runtime/plugin/branch_weights.h"
 
 #include <set>
-#include <string>
+#include <string_view>
 
 namespace rewire::runtime {
 
-std::vector<const ir::Parameter*> branch_weights(const ir::Module& module, const ir::Function& function,
-                                                 const ir::Join& join) {
-  const std::vector<std::int32_t> definitions = function.definitions();
+BranchWeights::BranchWeights(const ir::Module& module, const ir::Function& function)
+    : module_(module), function_(function), definitions_(function.definitions()) {
+  for (std::size_t i = 0; i < module.parameters.size(); ++i) {
+    const ir::Parameter& parameter = module.parameters[i];
+    places_[{parameter.block, parameter.site}].push_back(i);
+  }
+}
+
+const ir::Op* BranchWeights::definition(ir::Value value) const {
+  const std::int32_t defined = definitions_.at(static_cast<std::size_t>(value.id));
+  return defined < 0 ? nullptr : &function_.body[static_cast<std::size_t>(defined)];
+}
+
+std::vector<const ir::Parameter*> BranchWeights::of(const ir::Join& join) const {
   std::set<ir::Value> seen = {join.stream};
   std::vector<ir::Value> pending = {join.branch};
-  std::set<std::string, std::less<>> names;
+  std::set<std::string_view> names;
   while (!pending.empty()) {
     const ir::Value value = pending.back();
     pending.pop_back();
-    const std::int32_t defined = definitions[static_cast<std::size_t>(value.id)];
-    if (!seen.insert(value).second || defined < 0) continue;
-    const ir::Op& op = function.body[static_cast<std::size_t>(defined)];
-    if (op.code == ir::Opcode::residual) continue;
-    if (op.code == ir::Opcode::param) names.insert(op.attributes.get_string("name"));
-    pending.insert(pending.end(), op.operands.begin(), op.operands.end());
+    const ir::Op* op = definition(value);
+    if (!seen.insert(value).second || op == nullptr || op->code == ir::Opcode::residual) continue;
+    if (op->code == ir::Opcode::param) names.insert(op->attributes.get_string("name"));
+    pending.insert(pending.end(), op->operands.begin(), op->operands.end());
   }
   std::vector<const ir::Parameter*> weights;
-  for (const ir::Parameter& parameter : module.parameters) {
-    if (parameter.block == join.block && parameter.site == join.site && names.contains(parameter.name)) {
-      weights.push_back(&parameter);
-    }
+  const auto place = places_.find({static_cast<std::int32_t>(join.block), join.site});
+  if (place == places_.end()) return weights;
+  for (const std::size_t at : place->second) {
+    if (names.contains(module_.parameters[at].name)) weights.push_back(&module_.parameters[at]);
   }
   return weights;
 }

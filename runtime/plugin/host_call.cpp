@@ -21,11 +21,14 @@ rewire_call next_token() {
 }  // namespace
 
 HostCall::HostCall(const Plugin& plugin, std::uint64_t seed, ir::Module& module)
-    : plugin_(plugin), seed_(seed), module_(module), writable_(&module), token_(next_token()) {
-  joins_ = plugin.filters().select(forward());
+    : plugin_(plugin),
+      seed_(seed),
+      module_(module),
+      writable_(&module),
+      token_(next_token()),
+      branch_weights_(module, forward()) {
+  read_model();
   pending_.emplace(module.function("forward"));
-  for (const ir::Parameter& parameter : module.parameters)
-    parameters_.emplace(parameter.name, parameters_.size());
 }
 
 HostCall::HostCall(const Plugin& plugin, std::uint64_t seed, const ir::Module& module, const TensorMap& state,
@@ -35,10 +38,25 @@ HostCall::HostCall(const Plugin& plugin, std::uint64_t seed, const ir::Module& m
       module_(module),
       state_(&state),
       written_(&written),
-      token_(next_token()) {
-  joins_ = plugin.filters().select(forward());
-  for (const ir::Parameter& parameter : module.parameters)
+      token_(next_token()),
+      branch_weights_(module, forward()) {
+  read_model();
+}
+
+void HostCall::read_model() {
+  joins_ = plugin_.filters().select(forward());
+  for (const ir::Parameter& parameter : module_.parameters)
     parameters_.emplace(parameter.name, parameters_.size());
+  std::set<std::pair<std::string, std::int64_t>> blocks;
+  for (const std::size_t at : ir::find_joins(forward())) {
+    const ir::Join join = ir::read_join(forward().body[at]);
+    if (blocks.emplace(join.scope, join.block).second) ++block_counts_[join.scope];
+  }
+}
+
+std::int64_t HostCall::block_count(std::string_view scope) const {
+  const auto found = block_counts_.find(scope);
+  return found == block_counts_.end() ? 0 : found->second;
 }
 
 HostCall::~HostCall() {

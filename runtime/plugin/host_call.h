@@ -21,6 +21,7 @@
 #include "ir/tensor.h"
 #include "plugins/sdk/rewire_plugin.h"
 #include "runtime/host_tensor.h"
+#include "runtime/plugin/branch_weights.h"
 #include "runtime/plugin/loaded_plugin.h"
 #include "runtime/plugin/pending_ops.h"
 
@@ -62,6 +63,9 @@ class HostCall {
   std::size_t join_count() const { return joins_.size(); }
   /// Body index of the join's `residual`.
   std::size_t join_position(std::uint32_t join) const;
+  /// Blocks of a scope that have a join.
+  std::int64_t block_count(std::string_view scope) const;
+  const BranchWeights& branch_weights() const { return branch_weights_; }
   ir::Join read_join(std::uint32_t join) const { return ir::read_join(forward().body[join_position(join)]); }
   /// The model's, or one that this call has added; nullptr if there is none.
   const ir::Parameter* find_parameter(std::string_view name) const;
@@ -93,6 +97,8 @@ class HostCall {
   std::vector<std::string> written_names() const { return {written_names_.begin(), written_names_.end()}; }
 
  private:
+  void read_model();
+
   const Plugin& plugin_;
   std::uint64_t seed_;
   const ir::Module& module_;
@@ -100,7 +106,9 @@ class HostCall {
   const TensorMap* state_ = nullptr;
   TensorMap* written_ = nullptr;
   rewire_call token_;
-  std::vector<std::size_t> joins_;                              // body indices of the `residual` ops
+  std::vector<std::size_t> joins_;                                 // body indices of the `residual` ops
+  std::map<std::string, std::int64_t, std::less<>> block_counts_;  // by scope
+  BranchWeights branch_weights_;
   std::optional<PendingOps> pending_;                           // of a rewrite
   std::map<std::string, std::size_t, std::less<>> parameters_;  // by name: the index in the module
   std::set<std::string, std::less<>> texts_;

@@ -1,10 +1,8 @@
 // The host functions that answer questions, in both calls: parameters, seed, messages, joins and weights.
 #include <algorithm>
 #include <cstring>
-#include <set>
 
 #include "runtime/log.h"
-#include "runtime/plugin/branch_weights.h"
 #include "runtime/plugin/host_call.h"
 #include "runtime/plugin/host_types.h"
 
@@ -69,21 +67,10 @@ void copy_known(Struct* out, Struct full) {
   std::memcpy(out, &full, full.size);
 }
 
-std::int64_t block_count(const ir::Function& forward, std::string_view scope) {
-  std::set<std::int64_t> blocks;
-  for (const std::size_t at : ir::find_joins(forward)) {
-    const ir::Join join = ir::read_join(forward.body[at]);
-    if (join.scope == scope) blocks.insert(join.block);
-  }
-  return std::ssize(blocks);
-}
-
 /// A join reads the branch after its drop path.
-double drop_path_rate(const ir::Function& forward, ir::Value branch) {
-  const std::int32_t defined = forward.definitions()[static_cast<std::size_t>(branch.id)];
-  if (defined < 0) return 0;
-  const ir::Op& op = forward.body[static_cast<std::size_t>(defined)];
-  return op.code == ir::Opcode::drop_path ? op.attributes.get_double("probability") : 0;
+double drop_path_rate(const ir::Op* branch) {
+  const bool drops = branch != nullptr && branch->code == ir::Opcode::drop_path;
+  return drops ? branch->attributes.get_double("probability") : 0;
 }
 
 std::uint32_t join_count(rewire_call token) {
@@ -117,10 +104,9 @@ std::int32_t join(rewire_call token, std::uint32_t index, rewire_join* out) {
     full.shortcut = call.to_handle(facts.shortcut);
     full.branch_slot = call.to_handle(facts.branch_slot);
     full.path_count = static_cast<std::uint32_t>(facts.paths.size());
-    full.weight_count =
-        static_cast<std::uint32_t>(branch_weights(call.module(), call.forward(), facts).size());
-    full.block_count = block_count(call.forward(), facts.scope);
-    full.drop_path = drop_path_rate(call.forward(), facts.branch);
+    full.weight_count = static_cast<std::uint32_t>(call.branch_weights().of(facts).size());
+    full.block_count = call.block_count(facts.scope);
+    full.drop_path = drop_path_rate(call.branch_weights().definition(facts.branch));
     full.sum_owner = call.keep(facts.sum_owner);
     copy_known(out, full);
   });
@@ -151,7 +137,7 @@ void write_weight_facts(HostCall& call, const ir::Parameter& parameter, rewire_w
 std::int32_t join_weight(rewire_call token, std::uint32_t index, std::uint32_t weight, rewire_weight* out) {
   return guarded_status(token, [&](HostCall& call) {
     const ir::Join facts = call.read_join(index);
-    const std::vector<const ir::Parameter*> weights = branch_weights(call.module(), call.forward(), facts);
+    const std::vector<const ir::Parameter*> weights = call.branch_weights().of(facts);
     if (weight >= weights.size()) {
       user_error("it asked for weight {} of {} at {}", weight, weights.size(), facts.describe());
     }
