@@ -19,8 +19,11 @@ std::size_t place_of(const Module& module, std::string_view name) {
   std::size_t first = 0;
   if (module.parameter_index.holds(module.parameters)) {
     const auto found = module.parameter_index.places.find(std::string(name));
-    if (found != module.parameter_index.places.end()) return found->second;
-    first = module.parameter_index.places.size();
+    if (found == module.parameter_index.places.end()) {
+      first = module.parameter_index.places.size();
+    } else if (module.parameters[found->second].name == name) {
+      return found->second;
+    }
   }
   const auto begin = module.parameters.begin();
   const auto found = std::find_if(begin + static_cast<std::ptrdiff_t>(first), module.parameters.end(),
