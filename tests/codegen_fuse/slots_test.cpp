@@ -18,7 +18,7 @@ struct Use {
 };
 
 /// The same, from the place of each launch alone.
-struct Reference {
+struct ReferenceSlots {
   std::vector<std::size_t> place;      // by launch
   std::vector<std::vector<Use>> uses;  // by launch
   std::vector<std::int64_t> bytes;     // by buffer
@@ -77,7 +77,7 @@ TEST_CASE("slots hold as many bytes as are counted anew, whichever way they move
   constexpr std::size_t kLaunches = 60, kBuffers = 90;
   constexpr std::int64_t kLarge = 200;
   codegen::Program program;
-  Reference reference;
+  ReferenceSlots reference;
   for (std::size_t i = 0; i < kBuffers; ++i) {
     const bool temporary = draw(4) > 0;
     const auto elements = static_cast<std::int64_t>(1 + draw(100));
@@ -111,7 +111,7 @@ TEST_CASE("slots hold as many bytes as are counted anew, whichever way they move
     const bool passes = slots.passes(a, begin, end);
     REQUIRE(passes == reference.passes(from, begin, end));
     if (!passes) continue;
-    const Reference before = reference;
+    const ReferenceSlots before = reference;
     for (std::size_t& place : reference.place) place = place == from ? to : place;
     std::int64_t bytes = 0;
     bool holds_large = false;
