@@ -58,7 +58,7 @@ ir::Module example() {
   count.type = {DType::i64, {}};
   count.trainable = false;
   module.add_parameter(count);
-  add_step(module, "small", 7);
+  add_step(module, "small", 17);
   add_step(module, "large", 301);
 
   ir::Function& sorted = module.functions.emplace_back();
@@ -101,7 +101,7 @@ std::vector<TensorMap> all_runs(Engine& engine) {
   engine.write_state("weight", testing::noise({20}, 99));
   std::vector<TensorMap> results;
   for (std::uint64_t run = 0; run < 3; ++run) {
-    results.push_back(engine.run("small", inputs_of(7, run, run != 1)));
+    results.push_back(engine.run("small", inputs_of(17, run, run != 1)));
     results.push_back(engine.run("large", inputs_of(301, run)));  // the arena grows
     results.push_back(engine.run("sorted", {}));
   }
@@ -150,7 +150,7 @@ TEST_CASE("runs that nobody has waited for give what they would have given one b
     std::vector<TensorMap> expected;
     std::vector<Engine::Ticket> tickets;
     for (std::uint64_t run = 0; run < 6; ++run) {
-      TensorMap inputs = inputs_of(7, run, run != 3);
+      TensorMap inputs = inputs_of(17, run, run != 3);
       expected.push_back(evaluator->run("small", inputs));
       tickets.push_back(engine->submit("small", inputs));
       std::ranges::fill(inputs.at("x").bytes(), std::byte{0xFF});  // they are the caller's again
@@ -160,7 +160,7 @@ TEST_CASE("runs that nobody has waited for give what they would have given one b
     }
     CHECK_THROWS_AS(engine->results(tickets[0]), InternalError);
     // And with results that are never read.
-    engine->submit("small", inputs_of(7, 1));
+    engine->submit("small", inputs_of(17, 1));
   }
 }
 
@@ -172,14 +172,14 @@ TEST_CASE("a function is captured once, and each run replays its launches in the
   engine->prepare("small");
   CHECK(fake().calls("cuGraphLaunch") == 0);
   for (std::uint64_t run = 0; run < 3; ++run) {
-    engine->run("small", inputs_of(7, run));
+    engine->run("small", inputs_of(17, run));
     engine->run("large", inputs_of(301, run));
   }
   CHECK(fake().calls("cuStreamBeginCapture_v2") == 2);
   CHECK(fake().calls("cuGraphInstantiateWithFlags") == 2);
   CHECK(fake().calls("cuGraphLaunch") == 6);
   const long launches = fake().calls("cuLaunchKernel");
-  engine->run("small", inputs_of(7, 9));
+  engine->run("small", inputs_of(17, 9));
   CHECK(fake().calls("cuLaunchKernel") == launches);
   // Seven runs of two functions that are alike but for their rows.
   const std::vector<std::string> trace = lines(fake().trace());
@@ -264,7 +264,7 @@ TEST_CASE("a profile names every launch of a function, and moves its state on as
   const ir::Module module = example();
   const auto engine = make_cuda_engine(module), other = make_cuda_engine(module);
   for (const auto& each : {engine.get(), other.get()}) each->write_state("weight", testing::noise({20}, 5));
-  const std::vector<LaunchTime> times = engine->profile("small", inputs_of(7, 1), 2);
+  const std::vector<LaunchTime> times = engine->profile("small", inputs_of(17, 1), 2);
   REQUIRE_FALSE(times.empty());
   for (const LaunchTime& time : times) {
     CAPTURE(time.name);
@@ -274,7 +274,7 @@ TEST_CASE("a profile names every launch of a function, and moves its state on as
     CHECK(time.seconds < 60);
     CHECK(time.bytes > 0);
   }
-  for (int run = 0; run < 2; ++run) other->run("small", inputs_of(7, 1));
+  for (int run = 0; run < 2; ++run) other->run("small", inputs_of(17, 1));
   for (const char* state : {"weight", "count"})
     CHECK(std::ranges::equal(engine->read_state(state).bytes(), other->read_state(state).bytes()));
   CHECK(engine->report().device_bytes >= engine->report().arena_bytes + engine->report().state_bytes);
@@ -320,11 +320,11 @@ bool gives_something_back(const std::string& call) {
 void whole_life(const ir::Module& module, const std::function<void()>& before_end) {
   const auto engine = make_cuda_engine(module);
   engine->write_state("weight", testing::noise({20}, 1));
-  for (std::uint64_t run = 0; run < 3; ++run) engine->run("small", inputs_of(7, run));
+  for (std::uint64_t run = 0; run < 3; ++run) engine->run("small", inputs_of(17, run));
   engine->run("large", inputs_of(301, 1));
   engine->run("sorted", {});
-  engine->run("small", inputs_of(7, 1));
-  const Engine::Ticket ticket = engine->submit("small", inputs_of(7, 1));
+  engine->run("small", inputs_of(17, 1));
+  const Engine::Ticket ticket = engine->submit("small", inputs_of(17, 1));
   engine->finished(ticket);
   engine->results(ticket);
   engine->read_state("weight");
@@ -378,7 +378,7 @@ TEST_CASE("wrong names and types are refused as by the other engines") {
   CHECK_THAT(message_of<UserError>([&] { engine->run("smal", {}); }),
              REWIRE_CATCH_CONTAINS("did you mean 'small'?"));
   CHECK_THAT(message_of<UserError>([&] { engine->run("small", inputs_of(8, 1)); }),
-             REWIRE_CATCH_CONTAINS("input 'x' of function 'small' is f32[7,20], not f32[8,20]"));
+             REWIRE_CATCH_CONTAINS("input 'x' of function 'small' is f32[17,20], not f32[8,20]"));
   CHECK_THAT(message_of<UserError>([&] { engine->write_state("weight", testing::noise({21}, 1)); }),
              REWIRE_CATCH_CONTAINS("parameter 'weight' is f32[20], not f32[21]"));
 }
