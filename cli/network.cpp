@@ -70,8 +70,12 @@ std::vector<std::string> libraries_of(const NetworkRequest& request,
   const runtime::RunFolder folder = runtime::RunFolder::open(request.run);
   const std::vector<runtime::RecordedPlugin> recorded = runtime::recorded_plugins(folder);
   if (recorded.size() != names.size()) return names;  // the recipe was changed since
-  for (std::size_t i = 0; i < names.size(); ++i)
-    names[i] = runtime::library_of_run(folder, recorded[i], names[i], request.plugin_path);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    // Nor is another plugin's copy taken where it names another.
+    const bool is_path = names[i].find('/') != std::string::npos;
+    if (names[i] == (is_path ? recorded[i].path : recorded[i].build.name))
+      names[i] = runtime::library_of_run(folder, recorded[i], names[i], request.plugin_path);
+  }
   return names;
 }
 

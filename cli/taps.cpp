@@ -50,6 +50,8 @@ void take(const std::string& flag, const std::vector<std::string>& joins,
   if (equals != std::string::npos && equals + 1 == flag.size())
     user_error("--tap {}: it names no file: write NAME=FILE.npy, or NAME alone", flag);
   for (const std::string& join : matches) {
+    if (equals == std::string::npos && join.find('/') != std::string::npos)
+      user_error("--tap {}: '{}' is no name for a file: write NAME=FILE.npy", flag, join);
     std::string& file = files[join];
     if (equals != std::string::npos) file = flag.substr(equals + 1);
   }

@@ -20,7 +20,11 @@ std::vector<Join::Change> changes_from_text(std::string_view text) {
   while (!text.empty()) {
     const std::string_view change = text.substr(0, text.find(','));
     const std::size_t colon = change.find(':');
-    if (colon == std::string_view::npos) user_error("changes: '{}' is no place:plugin", change);
+    const std::string_view place = change.substr(0, colon);
+    const bool known = place == "path" || place == "shortcut" || place == "branch" || place == "sum";
+    if (!known || colon == std::string_view::npos || colon + 1 >= change.size()) {
+      user_error("changes: '{}' is no PLACE:PLUGIN, with path, shortcut, branch or sum as the place", change);
+    }
     changes.push_back({std::string(change.substr(0, colon)), std::string(change.substr(colon + 1))});
     text.remove_prefix(std::min(change.size() + 1, text.size()));
   }

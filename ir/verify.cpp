@@ -1,5 +1,6 @@
 #include "ir/verify.h"
 
+#include <algorithm>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -7,6 +8,7 @@
 #include "ir/error.h"
 #include "ir/init.h"
 #include "ir/ops/op_info.h"
+#include "ir/residual.h"
 
 namespace rewire::ir {
 namespace {
@@ -179,14 +181,24 @@ class FunctionVerifier {
     check_same(op, stream, op.operands[1]);
     check_same(op, stream, op.results[0]);
 
-    if (!op.attributes.get_string("sum_owner").empty() || !op.attributes.get_string("changes").empty())
-      return;
+    Join join;
+    try {
+      join = read_join(op);
+    } catch (const UserError& error) {
+      violate(8, "{}: {}", describe(op), error.what());
+    }
+    const auto is_told = [&](const std::string& owner, std::string_view place) {
+      return !owner.empty() || !join.sum_owner.empty() ||
+             std::any_of(join.changes.begin(), join.changes.end(), [&](const Join::Change& change) {
+               return change.place == place || change.place == "sum";
+             });
+    };
     const bool shortcut_changed = !has_shortcut || op.operands[3] != op.operands[0];
-    if (shortcut_changed && op.attributes.get_string("shortcut_owner").empty()) {
+    if (shortcut_changed && !is_told(join.shortcut_owner, "shortcut")) {
       violate(8, "{}: the shortcut slot was changed and names no owner", describe(op));
     }
     const bool branch_changed = op.operands[branch_slot] != op.operands[1];
-    if (branch_changed && op.attributes.get_string("branch_owner").empty()) {
+    if (branch_changed && !is_told(join.branch_owner, "branch")) {
       violate(8, "{}: the branch slot was changed and names no owner", describe(op));
     }
   }

@@ -80,6 +80,9 @@ bool NodeOrder::first_visit(int node) const {
 
 void NodeOrder::add_edge(int from, int to) {
   if (from == to) return;
+  const std::vector<int>& behind = next_[static_cast<std::size_t>(to)];
+  if (std::ranges::any_of(behind, [&](int edge) { return home(edge) == from; }))
+    internal_error("an order of kernels has a cycle of two");
   if (place(from) > place(to)) put_before(from, to);
   next_[static_cast<std::size_t>(from)].push_back(to);
   previous_[static_cast<std::size_t>(to)].push_back(from);

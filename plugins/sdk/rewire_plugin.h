@@ -252,7 +252,7 @@ typedef struct rewire_host {
 
   /* ABI 1.3. [R] */
   /* The join is `value` alone. Claims both slots and the paths: an error where a plugin has set, changed or
-   * added anything, and for whoever does so later. */
+   * added anything, and for whoever does so later, by change_sum excepted. */
   int32_t (*set_sum)(rewire_call, uint32_t join, rewire_value value);
   /* What stands in a slot, or the whole sum as it stands, becomes `value`, which is computed from it. Claims
    * nothing: several plugins may, one after the other, in the order in which the user names them. Setting a

@@ -195,30 +195,34 @@ void claim(std::string& owner, HostCall& call, const ir::Join& facts, std::strin
   owner = call.plugin().name();
 }
 
-std::int32_t set_shortcut(rewire_call token, std::uint32_t join, rewire_value value) {
+/// What `body` does to the facts of the join is written back.
+template <class Body>
+std::int32_t on_join(rewire_call token, std::uint32_t join, Body body) {
   return guarded_status(token, [&](HostCall& call) {
     ir::Join facts = call.read_join(join);
+    body(call, facts);
+    call.write_join(join, facts);
+  });
+}
+
+std::int32_t set_shortcut(rewire_call token, std::uint32_t join, rewire_value value) {
+  return on_join(token, join, [&](HostCall& call, ir::Join& facts) {
     claim(facts.shortcut_owner, call, facts, "shortcut");
     facts.shortcut = to_term(call, join, facts, value, "the shortcut of");
-    call.write_join(join, facts);
   });
 }
 
 std::int32_t clear_shortcut(rewire_call token, std::uint32_t join) {
-  return guarded_status(token, [&](HostCall& call) {
-    ir::Join facts = call.read_join(join);
+  return on_join(token, join, [](HostCall& call, ir::Join& facts) {
     claim(facts.shortcut_owner, call, facts, "shortcut");
     facts.shortcut = {};
-    call.write_join(join, facts);
   });
 }
 
 std::int32_t set_branch(rewire_call token, std::uint32_t join, rewire_value value) {
-  return guarded_status(token, [&](HostCall& call) {
-    ir::Join facts = call.read_join(join);
+  return on_join(token, join, [&](HostCall& call, ir::Join& facts) {
     claim(facts.branch_owner, call, facts, "branch");
     facts.branch_slot = to_term(call, join, facts, value, "the branch of");
-    call.write_join(join, facts);
   });
 }
 
@@ -228,12 +232,10 @@ void note_change(HostCall& call, ir::Join& facts, std::string_view place) {
 }
 
 std::int32_t add_path(rewire_call token, std::uint32_t join, rewire_value value) {
-  return guarded_status(token, [&](HostCall& call) {
-    ir::Join facts = call.read_join(join);
+  return on_join(token, join, [&](HostCall& call, ir::Join& facts) {
     require_open_sum(call, facts);
     facts.paths.push_back(to_term(call, join, facts, value, "a path of"));
     note_change(call, facts, "path");
-    call.write_join(join, facts);
   });
 }
 
@@ -245,8 +247,7 @@ void become(ir::Join& facts, ir::Value value) {
 }
 
 std::int32_t set_sum(rewire_call token, std::uint32_t join, rewire_value value) {
-  return guarded_status(token, [&](HostCall& call) {
-    ir::Join facts = call.read_join(join);
+  return on_join(token, join, [&](HostCall& call, ir::Join& facts) {
     require_open_sum(call, facts);
     const std::string_view own = call.plugin().name();
     for (const std::string& owner : {facts.shortcut_owner, facts.branch_owner,
@@ -259,37 +260,30 @@ std::int32_t set_sum(rewire_call token, std::uint32_t join, rewire_value value) 
     }
     become(facts, to_term(call, join, facts, value, "the sum of"));
     facts.sum_owner = own;
-    call.write_join(join, facts);
   });
 }
 
 std::int32_t change_shortcut(rewire_call token, std::uint32_t join, rewire_value value) {
-  return guarded_status(token, [&](HostCall& call) {
-    ir::Join facts = call.read_join(join);
+  return on_join(token, join, [&](HostCall& call, ir::Join& facts) {
     require_open_sum(call, facts);
     if (!facts.shortcut) user_error("it changed the shortcut of {}, which has none", facts.describe());
     facts.shortcut = to_term(call, join, facts, value, "the shortcut of");
     note_change(call, facts, "shortcut");
-    call.write_join(join, facts);
   });
 }
 
 std::int32_t change_branch(rewire_call token, std::uint32_t join, rewire_value value) {
-  return guarded_status(token, [&](HostCall& call) {
-    ir::Join facts = call.read_join(join);
+  return on_join(token, join, [&](HostCall& call, ir::Join& facts) {
     require_open_sum(call, facts);
     facts.branch_slot = to_term(call, join, facts, value, "the branch of");
     note_change(call, facts, "branch");
-    call.write_join(join, facts);
   });
 }
 
 std::int32_t change_sum(rewire_call token, std::uint32_t join, rewire_value value) {
-  return guarded_status(token, [&](HostCall& call) {
-    ir::Join facts = call.read_join(join);
+  return on_join(token, join, [&](HostCall& call, ir::Join& facts) {
     become(facts, to_term(call, join, facts, value, "the sum of"));
     note_change(call, facts, "sum");
-    call.write_join(join, facts);
   });
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <type_traits>
 
 #include "ir/error.h"
@@ -303,6 +304,10 @@ void apply_setting(Recipe& recipe, const std::string& setting, const std::string
 
 Recipe read_recipe(const std::string& path, const std::vector<std::string>& overrides, RecipeOf of) {
   const std::vector<std::byte> bytes = read_file(path, kLargestToml);
+  // Whoever names a run folder's recipe as a file.
+  std::error_code ignored;
+  if (std::filesystem::exists(std::filesystem::path(path).parent_path() / "choices.json", ignored))
+    of = RecipeOf::run;
   return parse_recipe({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, overrides, of);
 }
 

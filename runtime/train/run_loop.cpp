@@ -139,7 +139,9 @@ class RunLoop::Run {
     if (at.step_in_epoch == 0 && plan_.evaluates_after(last_epoch(at))) return 0;
     accuracy_ = evaluate();
     if (!accuracy_) return stop(request_.stop_signal());
-    persist([&] { metrics_.eval_line(at, *accuracy_); });
+    TrainPosition trained = at;
+    trained.epoch = last_epoch(at);
+    persist([&] { metrics_.eval_line(trained, *accuracy_); });
     return 0;
   }
 

@@ -108,7 +108,9 @@ void keep_plugins(const RunFolder& folder, const std::vector<PluginHandle>& plug
     const PluginBuild build{info.name, info.version, info.sha256};
     const auto known = std::ranges::find(earlier, build, &RecordedPlugin::build);
     // The copy itself may be what was loaded: then the record knows where the library was.
-    if (known != earlier.end() && is_there(folder.file(known->copy))) {
+    const bool is_kept = known != earlier.end() && is_there(folder.file(known->copy)) &&
+                         hash_of(folder.file(known->copy)) == info.sha256;
+    if (is_kept) {
       kept.push_back(*known);
     } else {
       kept.push_back({build, info.path, keep_copy(folder, info)});

@@ -177,8 +177,8 @@ TrainResult resume_training(const TrainRequest& request, const std::string& path
   request.stop_signal();  // from here on one is noted
   const std::int64_t total_steps = plan.total_steps();
   RunLoop run(request, plan, folder, observer, std::move(engine), std::move(start));
+  keep_plugins(folder, request.network.plugins);  // first, so that no recipe names what there is no copy of
   write_recipe(request, folder);
-  keep_plugins(folder, request.network.plugins);
   record_choices(folder, request.engine, choices, kernels, at.step);
   if (at.step < total_steps) {  // what lies there is of a shorter run
     std::error_code ignored;

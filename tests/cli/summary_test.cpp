@@ -39,7 +39,6 @@ TEST_CASE("dump --summary counts what the stages show, and what plugins and join
   }
   CHECK(plain.at("plugins").empty());
   CHECK(plain.at("joins").empty());
-  // Weights and two moments of each, and the state of a step beside them.
   REQUIRE(with.at("plugins").size() == 1);
   CHECK(with.at("plugins").at(0).at("name") == "gain");
   REQUIRE(with.at("joins").size() == 2);
