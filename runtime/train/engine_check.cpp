@@ -129,7 +129,8 @@ class Comparison {
       return;
     }
     tensor.elements += row->elements;
-    const bool is_worse = !(tensor.error / tensor.tolerance <= row->error / row->tolerance);  // so is a NaN
+    const double worst = row->error / row->tolerance;
+    const bool is_worse = !std::isnan(worst) && !(tensor.error / tensor.tolerance <= worst);
     if (is_worse) {
       *row = tensor;
     } else {

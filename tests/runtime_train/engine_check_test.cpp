@@ -152,5 +152,21 @@ TEST_CASE("A gradient whose terms nearly cancel is held to what rounding leaves 
   CHECK_FALSE(check_engine(same, *evaluator, module, {}, kSeed).passed());
 }
 
+TEST_CASE("Noise that leads out of an op's domain allows nothing") {
+  // d/db of sqrt(sum x^2 - x x): 0 in exact arithmetic, and below 0 where anything is rounded.
+  ir::Module module = linear_model(3, 5, 4);
+  ir::Function& forward = module.function("forward");
+  ir::Builder b(module, forward);
+  const ir::Value logits = forward.result("logits");
+  const ir::Value square = b.mul(logits, logits);
+  const ir::Value nothing = b.unary(ir::Opcode::sqrt, b.sub(b.sum(square, {0, 1}), b.sum(square, {1, 0})));
+  forward.results.front().value = b.add(logits, b.mul(nothing, 0.0));
+  for (ir::Parameter& parameter : module.parameters) parameter.role = "head";
+  add_grad_program(module, {});
+  const std::unique_ptr<Engine> evaluator = make_evaluator_engine(module);
+  Wrong wrong(module, "forward", "logits", 1e-3F);
+  CHECK_FALSE(check_engine(wrong, *evaluator, module, {}, kSeed).rows[0].passed());
+}
+
 }  // namespace
 }  // namespace rewire::runtime
