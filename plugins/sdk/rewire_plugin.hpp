@@ -14,7 +14,6 @@
 #include <exception>
 #include <initializer_list>
 #include <optional>
-#include <source_location>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -398,8 +397,16 @@ struct Weight {
   }
 };
 
-/// A line of the plugin's source.
-using Place = std::source_location;
+/// A line of the plugin's source. (std::source_location, which clang 14 has not.)
+struct Place {
+  const char* file;
+  int line;
+  /// Of the call whose default argument this is.
+  static constexpr Place current(const char* file_name = __builtin_FILE(),
+                                 int line_number = __builtin_LINE()) {
+    return {file_name, line_number};
+  }
+};
 
 /// A residual join: facts as fields, slots as functions. During initialise its values are none.
 class Join {
@@ -585,9 +592,9 @@ class Join {
   void set(const char* what, std::int32_t (*slot)(rewire_call, std::uint32_t, rewire_value), const Value& v,
            const Place& place) const {
     const auto at = [&] {
-      std::string file = place.file_name();
+      std::string file = place.file;
       file = file.substr(file.rfind('/') + 1);
-      return " (" + std::string(what) + ", " + file + ":" + std::to_string(place.line()) + ")";
+      return " (" + std::string(what) + ", " + file + ":" + std::to_string(place.line) + ")";
     };
     if (!v) throw std::logic_error("a term of " + name + " is a value that is none" + at());
     if (v.join() > index_) {
