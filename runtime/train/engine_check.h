@@ -7,7 +7,8 @@
 //   is small by chance: 2^-9 of bf16; 2^-10 of TF32, its last place, for a device may cut off.
 // - Cancellation. Terms of a gradient that nearly cancel leave a small sum with the rounding errors of large
 //   terms. The evaluator with errors of that size (ir/rounding_noise.h) scatters by s, the root mean square
-//   of kNoiseRuns runs; the engine may be off by 4 s:
+//   of kNoiseRuns runs; the engine may be off by 4 s. Where noise leads out of an op's domain s is not
+//   finite, and allows nothing:
 //
 //   error <= f32's bound (+ 2 e + one rounding)  or  error <= f32's bound (+ …) + 4 s
 #pragma once
