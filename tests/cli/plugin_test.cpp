@@ -1,5 +1,7 @@
 // rewire plugin new and rewire plugin test, as the author of a strategy meets them. That the new project
 // builds and passes its tests is out_of_tree.cmake's.
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -207,7 +209,7 @@ TEST_CASE("plugin test refuses what is no plugin, or values that it does not tak
   CHECK_THAT(plugin_test("gain.so").err, REWIRE_CATCH_CONTAINS("a file is given with a slash, ./gain.so"));
 }
 
-TEST_CASE("plugin new writes a project whose source is at most 60 lines, and never over another") {
+TEST_CASE("plugin new writes a project whose source has the lines that the docs say, and never over another") {
   const InFolder here;
   const Outcome outcome = rewire_command({"plugin", "new", "my_strategy"});
   CHECK(outcome.code == 0);
@@ -218,7 +220,9 @@ TEST_CASE("plugin new writes a project whose source is at most 60 lines, and nev
     CAPTURE(file);
     CHECK_THAT(text, REWIRE_CATCH_CONTAINS("my_strategy") && !REWIRE_CATCH_CONTAINS("@"));
   }
-  CHECK(std::ranges::count(read_text("my_strategy/my_strategy.cpp"), '\n') <= 60);
+  const auto lines = std::ranges::count(read_text("my_strategy/my_strategy.cpp"), '\n');
+  CHECK_THAT(read_text(REWIRE_GUIDE), REWIRE_CATCH_CONTAINS(fmt::format("The source is {} lines", lines)));
+  CHECK_THAT(read_text(REWIRE_README), REWIRE_CATCH_CONTAINS(fmt::format("a project: {} lines of C++", lines)));
   CHECK(here.folder.entries() == 1);  // nothing half-written beside it
 
   write_text("my_strategy/README.md", "mine");

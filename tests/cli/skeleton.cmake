@@ -1,5 +1,5 @@
 # A new strategy as its author begins it, from nothing but an installed prefix: `plugin new`, configure, build, and
-# the project's own tests (`plugin test`, a few steps of training).
+# the project's own tests (`plugin test`, a few steps of training); what the guide shows of them is held to what they print.
 #
 #   cmake -DBUILD=<build tree> -DWORK=<scratch folder> -DCOMPILER=<of that tree> -DFLAGS=<compiler flags> -P skeleton.cmake
 cmake_minimum_required(VERSION 3.25)
@@ -33,5 +33,25 @@ foreach(path "${WORK}/mine/build" "start")
     message(FATAL_ERROR "plugins info does not say ${path}: ${output}")
   endif()
 endforeach()
+
+# What docs/write-a-plugin.md shows of `plugin test`, but for the rows of rounding errors, which are a processor's own.
+run(rewire plugin test ./mine/build/mine.so)
+file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/../../docs/write-a-plugin.md" shown REGEX "^    ok ")
+set(held 0)
+foreach(line IN LISTS shown)
+  if(line MATCHES "worst error")
+    continue()
+  endif()
+  string(STRIP "${line}" line)
+  string(REPLACE "my_strategy" "mine" line "${line}")
+  string(FIND "${output}" "${line}" place)
+  if(place EQUAL -1)
+    message(FATAL_ERROR "write-a-plugin.md shows '${line}', plugin test prints: ${output}")
+  endif()
+  math(EXPR held "${held} + 1")
+endforeach()
+if(held LESS 5)
+  message(FATAL_ERROR "write-a-plugin.md shows ${held} lines of plugin test that could be held against it")
+endif()
 run("${CMAKE_COMMAND}" "-DREADELF=${READELF}" "-DFOLDERS=${WORK}/mine/build" -P "${CMAKE_CURRENT_LIST_DIR}/../floors/library_paths.cmake")
 file(REMOVE_RECURSE "${WORK}")

@@ -109,16 +109,47 @@ std::string table() {
   return text;
 }
 
+std::string text_of(const std::filesystem::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+/// "KERNELS in LAUNCHES", as the docs say it, of one row of the committed table.
+std::string said(const std::string& pool, const std::string& plugins) {
+  std::istringstream table(text_of(REWIRE_KERNEL_COUNTS));
+  for (std::string line; std::getline(table, line);) {
+    std::istringstream row(line);
+    std::string in_pool, name;
+    std::size_t launches = 0, kernels = 0;
+    if (row >> in_pool >> name >> launches >> kernels && in_pool == pool && name == plugins) {
+      return fmt::format("{} in {}", kernels, launches);
+    }
+  }
+  FAIL("no row " << pool << " " << plugins);
+  return {};
+}
+
+TEST_CASE("docs/strategies.md says what the table of kernels holds") {
+  const std::string docs = text_of(REWIRE_STRATEGIES);
+  const std::string plain = said("token", "none"), pooled = said("avg", "none");
+  for (const char* same : {"decay", "skipless"}) {
+    CHECK(said("token", same) == plain);
+    CHECK(said("avg", same) == pooled);
+  }
+  CHECK(said("avg", "orthogonal") == pooled);
+  CHECK_THAT(docs, REWIRE_CATCH_CONTAINS("as many kernels as the plain network, " + plain + " launches"));
+  CHECK_THAT(docs, REWIRE_CATCH_CONTAINS("`model.pool=avg`, " + pooled));
+}
+
 TEST_CASE("A step has as many launches, kernels and codes as the table says") {
   const std::filesystem::path golden = REWIRE_KERNEL_COUNTS;
-  std::ostringstream want;
-  want << std::ifstream(golden).rdbuf();
-  const std::string got = table();
+  const std::string want = text_of(golden), got = table();
   const std::string fresh = std::filesystem::absolute(golden.filename()).string();
-  if (got != want.str()) std::ofstream(fresh) << got;
+  if (got != want) std::ofstream(fresh) << got;
   INFO("the table is now\n"
        << got << "and stands in " << fresh << "; where that is meant, copy it to " << golden.string());
-  const bool same = got == want.str();
+  const bool same = got == want;
   CHECK(same);
 }
 
