@@ -176,7 +176,9 @@ class Planner {
     return true;
   }
 
-  int recompute_cost(TileValue value) const {
+  /// What it costs to compute a value again; kNever too where it is more than `limit`, so that no more of its
+  /// operands' operands are looked at than could matter.
+  int recompute_cost(TileValue value, int limit) const {
     const std::int32_t node = program_.plan(value).node;
     if (node < 0) return kNever;
     const Node& n = at(node);
@@ -184,20 +186,24 @@ class Planner {
     if (const auto* load = std::get_if<tile::Load>(&n)) {
       const bool readable = program_.kernel.arguments[static_cast<std::size_t>(load->access.argument)].use ==
                             tile::ArgumentUse::read;
-      return !readable ? kNever : node_cost(program_, n) + (load->index ? operand_cost(load->index) : 0);
+      return !readable ? kNever
+                       : node_cost(program_, n) + (load->index ? operand_cost(load->index, limit) : 0);
     }
     if (!std::holds_alternative<tile::Pointwise>(n)) return kNever;
     int cost = node_cost(program_, n);
-    for (TileValue operand : tile::operands_of(n)) cost += operand_cost(operand);
+    for (TileValue operand : tile::operands_of(n)) {
+      if (cost > limit) return kNever;
+      cost += operand_cost(operand, limit - cost);
+    }
     return std::min(cost, kNever);
   }
 
   /// What it costs to have a value where it is not in scope.
-  int operand_cost(TileValue value) const {
+  int operand_cost(TileValue value, int limit) const {
     const ValuePlan& known = program_.plan(value);
     if (known.node < 0) return kNever;
     if (program_.info(value).lanes.empty()) return 0;
-    return known.home == Home::slot ? 1 : recompute_cost(value);
+    return known.home == Home::slot ? 1 : recompute_cost(value, limit);
   }
 
   bool all_in_scope(std::int32_t node, const std::vector<Site>& readers) const {
@@ -216,7 +222,7 @@ class Planner {
       const bool prologue = static_cast<std::size_t>(node) < program_.kernel.prologue.size();
       const bool chain = std::holds_alternative<tile::Pointwise>(at(node));
       const int limit = prologue && chain && !program_.kernel.body.empty() ? 0 : kRecomputeLimit;
-      own.home = recompute_cost(value) <= limit ? Home::recompute : Home::slot;
+      own.home = recompute_cost(value, limit) <= limit ? Home::recompute : Home::slot;
     }
     if (own.home == Home::recompute) read_again(node);
   }

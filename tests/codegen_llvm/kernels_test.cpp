@@ -127,6 +127,19 @@ TEST_CASE("reductions over leading, middle, last and several lane axes") {
   }
 }
 
+TEST_CASE("a value whose operands meet again and again is planned in no time") {
+  TileBuilder t("diamonds");
+  const auto r = t.row("r", 3);
+  const auto c = t.lane("c", 37);
+  t.body();
+  const auto x = t.load(t.input("x"), {{r, 37}, {c, 1}});
+  auto y = x;
+  for (int i = 0; i < 48; ++i)  // both operands are the one before: 2^48 ways to the load
+    y = t.op(Opcode::mul, {t.op(Opcode::add, {y, y}), t.constant(0.5)});
+  t.store(t.output("y"), t.op(Opcode::mul, {y, t.sum(y, {c})}), {{r, 37}, {c, 1}});
+  require_agreement(t.finish());
+}
+
 TEST_CASE("sums over a middle axis are kept for a later loop over the axes around it") {
   for (std::int64_t size : {5, 16, 37}) {
     TileBuilder t("middle_sums");
