@@ -209,7 +209,8 @@ TEST_CASE("plugin test refuses what is no plugin, or values that it does not tak
   CHECK_THAT(plugin_test("gain.so").err, REWIRE_CATCH_CONTAINS("a file is given with a slash, ./gain.so"));
 }
 
-TEST_CASE("plugin new writes a project whose source has the lines that the docs say, and never over another") {
+TEST_CASE(
+    "plugin new writes a project whose source has the lines that the docs say, and never over another") {
   const InFolder here;
   const Outcome outcome = rewire_command({"plugin", "new", "my_strategy"});
   CHECK(outcome.code == 0);
@@ -222,7 +223,8 @@ TEST_CASE("plugin new writes a project whose source has the lines that the docs 
   }
   const auto lines = std::ranges::count(read_text("my_strategy/my_strategy.cpp"), '\n');
   CHECK_THAT(read_text(REWIRE_GUIDE), REWIRE_CATCH_CONTAINS(fmt::format("The source is {} lines", lines)));
-  CHECK_THAT(read_text(REWIRE_README), REWIRE_CATCH_CONTAINS(fmt::format("a project: {} lines of C++", lines)));
+  CHECK_THAT(read_text(REWIRE_README),
+             REWIRE_CATCH_CONTAINS(fmt::format("a project: {} lines of C++", lines)));
   CHECK(here.folder.entries() == 1);  // nothing half-written beside it
 
   write_text("my_strategy/README.md", "mine");
