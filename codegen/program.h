@@ -161,6 +161,11 @@ struct WorkGrain {
   // A sum over rows and so many lanes adds each row first, and sums along rows have the rows as lanes; 0: not
   // so.
   std::int64_t row_sum_lanes = 64;
+  // A kernel that sums columns and no lanes may be cut into blocks of so many lanes side by side, which count
+  // as instances like its parts; 0: it is not.
+  std::int64_t lanes_side_by_side = 0;
+  // Rows of a part that sums columns are a multiple of this: what a block walks at once.
+  std::int64_t rows_at_once = 1;
   // Ops that a kernel computes. A join of four lanes with dynamic weights takes 450 backward, and in two
   // kernels would read and write all lanes once more; beyond this, compilation dominates.
   std::int64_t group_ops = 600;

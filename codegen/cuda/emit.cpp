@@ -41,8 +41,19 @@ DeviceTarget device_target(int arch) {
 WorkGrain work_grain(const DeviceTarget& target) {
   const std::int64_t share = target.shared_bytes_per_block >= kRoomyBlock ? 1 : 2;
   const std::int64_t parts = kPartsOfMultiprocessor * std::int64_t{target.multiprocessors};
-  constexpr std::int64_t kGroupOps = 200;  // more would spill registers
-  return {4096, parts, 8192, 4608 / share, true, true, 16384 / share, 4 << 20, 0, kGroupOps};
+  WorkGrain grain;
+  grain.elements_per_instance = 4096;
+  grain.max_instances = parts;
+  grain.lane_elements = 8192;
+  grain.attention_elements = 4608 / share;
+  grain.bias_like_result = grain.any_float_product = true;
+  grain.narrow_attention_elements = 16384 / share;
+  grain.table_bytes = 4 << 20;
+  grain.row_sum_lanes = 0;
+  grain.lanes_side_by_side = 128;  // 8 threads of 16 elements, what rows_plan.h makes of most
+  grain.rows_at_once = 32;         // the most groups of a block
+  grain.group_ops = 200;           // more would spill registers
+  return grain;
 }
 
 namespace {

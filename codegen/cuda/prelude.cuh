@@ -291,21 +291,25 @@ REWIRE_DEVICE T over_block(T x, unsigned char* scratch) {
 }
 
 // Over the kGroups groups of a block, each of kThreads neighbouring threads: x of the same place in every
-// group, in the groups' order. `scratch` holds an x of every thread.
+// group, in the groups' order. `scratch` holds an x of every thread. The block's threads share the sums.
 template <class Op, int kThreads, int kGroups, class T, int kElements>
 REWIRE_DEVICE void over_groups(T (&x)[kElements], unsigned char* scratch) {
+  constexpr int kPlaces = kElements * kThreads;
   T* all = reinterpret_cast<T*>(scratch);
   const int thread = int(threadIdx.x) % kThreads, group = int(threadIdx.x) / kThreads;
   __syncthreads();  // the scratch may still be read
 #pragma unroll
-  for (int e = 0; e < kElements; ++e) all[(group * kElements + e) * kThreads + thread] = x[e];
+  for (int e = 0; e < kElements; ++e) all[group * kPlaces + e * kThreads + thread] = x[e];
+  __syncthreads();
+  for (int place = int(threadIdx.x); place < kPlaces; place += kThreads * kGroups) {
+    T total = all[place];
+#pragma unroll 8
+    for (int g = 1; g < kGroups; ++g) total = Op::of(total, all[g * kPlaces + place]);
+    all[place] = total;  // which no other thread reads before the next barrier
+  }
   __syncthreads();
 #pragma unroll
-  for (int e = 0; e < kElements; ++e) {
-    x[e] = all[e * kThreads + thread];
-#pragma unroll 4
-    for (int g = 1; g < kGroups; ++g) x[e] = Op::of(x[e], all[(g * kElements + e) * kThreads + thread]);
-  }
+  for (int e = 0; e < kElements; ++e) x[e] = all[e * kThreads + thread];
 }
 template <class Op, int kThreads, int kGroups, class T>
 REWIRE_DEVICE T over_groups(T x, unsigned char* scratch) {

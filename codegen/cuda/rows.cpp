@@ -16,6 +16,8 @@ using tile::AxisUse;
 using tile::Node;
 using tile::TileValue;
 
+constexpr std::int64_t kMostUnrolled = 4;  // rows of a part whose loads are under way at once
+
 class RowsWriter {
  public:
   RowsWriter(const tile::Kernel& kernel, const EntryPoint& entry, const RowsPlan& plan)
@@ -132,8 +134,8 @@ class RowsWriter {
   /// Rows that do not divide: the last ones are done twice, and written once.
   bool uneven() const {
     if (plan_.by_partition) {
-      return merges() && (kernel_.row_count() % kernel_.partitions != 0 ||
-                          kernel_.rows_per_partition() % plan_.groups != 0);
+      return merges() && (kernel_.row_count() % plan_.groups != 0 ||
+                          (kernel_.partitions > 1 && kernel_.rows_per_partition() % plan_.groups != 0));
     }
     return plan_.rows % (std::int64_t{plan_.groups} * plan_.repeats) != 0;
   }
@@ -237,7 +239,8 @@ class RowsWriter {
                                 : fmt::format("first + {}", part_rows);
     lines_.line("const int first = {}, end = {};", first, end);
     const std::string name = row_name();
-    if (!reduces(plan_.body)) lines_.directive("#pragma unroll 4");
+    const std::int64_t unroll = std::min<std::int64_t>((part_rows + step - 1) / step, kMostUnrolled);
+    if (!reduces(plan_.body) && unroll > 1) lines_.directive(fmt::format("#pragma unroll {}", unroll));
     if (step == 1) {
       lines_.open("for (int {0} = first; {0} < end; ++{0})", name);
     } else {

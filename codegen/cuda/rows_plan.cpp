@@ -28,7 +28,9 @@ constexpr int kMostChunks = 4;                          // of lanes that are cut
 constexpr int kMostElements = 256;                      // of a thread, in any schedule but the model's
 constexpr int kMostRepeats = 64;
 constexpr int kRegistersPerBlock = 65536;
-constexpr int kWantedElements = 12;          // of a thread: enough loads in flight, few registers
+constexpr int kMostPartBlocks = 4;   // of a multiprocessor, that walk parts and wait for memory in turn
+constexpr int kBesideArrays = 48;    // registers of such a thread that hold no array
+constexpr int kWantedElements = 12;  // of a thread: enough loads in flight, few registers
 constexpr std::int64_t kMergeBytes = 49152;  // shared memory for the groups' carried values
 
 class RowPlanner {
@@ -70,6 +72,9 @@ class RowPlanner {
       next.*number = value;
       add(next);
     };
+    if (walks_alone()) {
+      for (const int resident : {2, kMostPartBlocks}) add_with(&RowsSchedule::resident_blocks, resident);
+    }
     add_cuts(1);
     if (shares_prologue() && std::int64_t{model.repeats} * model.groups < plan_.rows)
       add_with(&RowsSchedule::repeats, 2 * model.repeats);
@@ -446,12 +451,13 @@ class RowPlanner {
     schedule.groups = groups_of(schedule, block_threads);
     schedule.repeats = repeats_of(schedule);
     const int arrays = live_ * schedule.elements();
-    const int resident = arrays <= kFewRegisters ? 1024 : arrays <= kSomeRegisters ? 512 : 1;
+    const int threads = arrays <= kFewRegisters ? 1024 : arrays <= kSomeRegisters ? 512 : 1;
+    const int resident = std::max(threads / schedule.block_threads(), walks_alone() ? 2 : 1);
     // No more than there are to run: a few blocks may have all registers.
     const std::int64_t blocks = plan_.outer * row_blocks_of(schedule) * lane_blocks_of(schedule);
     const std::int64_t share = (blocks + target_.multiprocessors - 1) / target_.multiprocessors;
-    schedule.resident_blocks =
-        static_cast<int>(std::clamp<std::int64_t>(resident / schedule.block_threads(), 1, share));
+    schedule.resident_blocks = static_cast<int>(std::clamp<std::int64_t>(resident, 1, share));
+    if (!has_room(schedule)) schedule.resident_blocks = 1;
     return schedule;
   }
 
@@ -503,8 +509,15 @@ class RowPlanner {
   }
 
   /// Whether registers suffice for the threads of a multiprocessor by the same measure as the model's.
+  /// Whether blocks walk parts without a sum along a row, so that loads of the next rows are under way.
+  bool walks_alone() const { return plan_.by_partition && !has_reduction(); }
+
   bool has_room(const RowsSchedule& schedule) const {
     const int arrays = live_ * schedule.elements();
+    // Rows that are walked one after another need few registers beside their arrays.
+    if (walks_alone() && schedule.resident_blocks <= kMostPartBlocks &&
+        (arrays + kBesideArrays) * schedule.resident_blocks * schedule.block_threads() <= kRegistersPerBlock)
+      return true;
     const int most = arrays <= kLeastRegisters  ? kMostResident
                      : arrays <= kFewRegisters  ? 1024
                      : arrays <= kSomeRegisters ? 512

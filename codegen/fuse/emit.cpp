@@ -80,6 +80,16 @@ GroupReport report_of(const tile::Kernel& kernel, std::int64_t flops) {
   return report;
 }
 
+bool sums_lanes(const Grouping& grouping, const Group& group) {
+  const AxisPlan plan = axes_of(grouping, group);
+  return std::ranges::any_of(group.reduce_maps, [&](const auto& reduction) {
+    const Op& op = grouping.function().body[static_cast<std::size_t>(reduction.first)];
+    if (!is_reduction(op)) return false;
+    const std::set<int> reduced = group.reduced_axes(reduction.first, op);
+    return std::ranges::any_of(plan.lanes, [&](int axis) { return reduced.contains(axis); });
+  });
+}
+
 class Emitter {
  public:
   Emitter(const Grouping& grouping, Storage& storage, const GroupNode& node, const Program& program,
@@ -88,7 +98,7 @@ class Emitter {
         storage_(storage),
         program_(program),
         group_(cut_long_axis(grouping, node.group)),
-        builder_(program, axes_of(grouping, group_), group_.extents, grain),
+        builder_(program, axes_of(grouping, group_), group_.extents, sums_lanes(grouping, group_), grain),
         row_sum_lanes_(grain.row_sum_lanes) {}
 
   EmittedGroup emit() {

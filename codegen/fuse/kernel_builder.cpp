@@ -26,7 +26,7 @@ std::string kernel_identifier(const std::string& location) {
   return name.empty() ? "kernel" : name;
 }
 
-KernelBuilder::KernelBuilder(const Program& program, AxisPlan plan, const Extents& extents,
+KernelBuilder::KernelBuilder(const Program& program, AxisPlan plan, const Extents& extents, bool sums_lanes,
                              const WorkGrain& grain)
     : program_(program), plan_(std::move(plan)) {
   const auto add = [&](const std::vector<int>& axes, tile::AxisUse use, char letter) {
@@ -44,12 +44,17 @@ KernelBuilder::KernelBuilder(const Program& program, AxisPlan plan, const Extent
   for (int axis : plan_.outer) outer *= extents[static_cast<std::size_t>(axis)];
   for (int axis : plan_.rows) rows *= extents[static_cast<std::size_t>(axis)];
   for (int axis : plan_.lanes) lanes *= extents[static_cast<std::size_t>(axis)];
-  const std::int64_t wanted = std::min(grain.max_instances / std::min(outer, grain.max_instances),
-                                       rows * lanes / grain.elements_per_instance);
+  const auto parts_of = [](std::int64_t whole, std::int64_t part) { return (whole + part - 1) / part; };
+  const std::int64_t side_by_side =
+      sums_lanes || grain.lanes_side_by_side == 0 ? 1 : parts_of(lanes, grain.lanes_side_by_side);
+  const std::int64_t wanted =
+      std::min(grain.max_instances / std::min(outer * side_by_side, grain.max_instances),
+               rows * lanes / grain.elements_per_instance);
   kernel.partitions = std::clamp<std::int64_t>(wanted, 1, rows);
   // The last partition may be short but never empty.
-  const std::int64_t per_part = (rows + kernel.partitions - 1) / kernel.partitions;
-  kernel.partitions = (rows + per_part - 1) / per_part;
+  std::int64_t per_part = parts_of(rows, kernel.partitions);
+  if (per_part > grain.rows_at_once) per_part = parts_of(per_part, grain.rows_at_once) * grain.rows_at_once;
+  kernel.partitions = parts_of(rows, per_part);
 }
 
 std::int32_t KernelBuilder::axis(int group_axis) const {

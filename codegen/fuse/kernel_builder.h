@@ -27,8 +27,9 @@ class KernelBuilder {
     Level level = Level::prologue;
   };
 
-  /// `program` names the buffers.
-  KernelBuilder(const Program& program, AxisPlan plan, const Extents& extents, const WorkGrain& grain);
+  /// `program` names the buffers. `sums_lanes`: a reduction runs along lanes, so that they stay together.
+  KernelBuilder(const Program& program, AxisPlan plan, const Extents& extents, bool sums_lanes,
+                const WorkGrain& grain);
 
   tile::Kernel kernel;
   std::vector<std::int32_t> buffers;  // by argument of the kernel
