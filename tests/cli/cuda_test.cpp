@@ -172,6 +172,15 @@ TEST_CASE("bench runs on a GPU, and doctor names what is there") {
              REWIRE_CATCH_CONTAINS("cuFFT      REWIRE_CUFFT is '/nowhere/libcufft.so'"));
 }
 
+TEST_CASE("bench --resident also times steps whose inputs stay on the device") {
+  const Words bench = Words{"bench", "--quiet", "--steps", "3", "--batch", "2"} + kModel + kUntimed + kCuda;
+  CHECK_FALSE(Json::parse(on_fake(bench + Words{"--json"}).out).contains("resident_step_ms"));
+  const Json both = Json::parse(on_fake(bench + Words{"--json", "--resident"}).out);
+  CHECK(both.at("resident_step_ms") >= both.at("fastest_resident_step_ms"));
+  CHECK(both.at("step_ms") >= both.at("fastest_step_ms"));
+  CHECK_THAT(on_fake(bench + Words{"--resident"}).out, REWIRE_CATCH_CONTAINS("\nresident  "));
+}
+
 TEST_CASE("train.tf32 is a GPU's: recorded and shown there, refused on a CPU before anything is written") {
   const TemporaryFolder folder;
   const Words tf32 = {"--set", "train.tf32=true"};
