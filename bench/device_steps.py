@@ -16,7 +16,8 @@ import subprocess
 import sys
 import tempfile
 
-RESIDUALS = ("none", "decay", "orthogonal", "augment", "skipless")
+RESIDUALS = ("none", "decay", "orthogonal", "augment", "skipless", "layerscale", "denseformer", "value_residual", "postnorm",
+             "attnres", "hyper")
 STEPS, BATCH, IMAGE, CLASSES, LIMIT = 3, 5, 28, 10, 1e-3
 MODEL = ["vit_tiny_28", "--set", "model.dim=48", "--set", "model.depth=2"]
 
@@ -98,7 +99,7 @@ def main():
             except RuntimeError as failure:
                 faults, said = [str(failure)], ""
             failed += bool(faults)
-            print(f"{residual:<11} {said}" + (f"  FAILED: {'; '.join(faults)}" if faults else "  ok"), flush=True)
+            print(f"{residual:<14} {said}" + (f"  FAILED: {'; '.join(faults)}" if faults else "  ok"), flush=True)
     print(f"{STEPS} steps of {len(residuals)} strategies, {failed} failed")
     sys.exit(1 if failed else 0)
 
