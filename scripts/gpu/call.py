@@ -79,6 +79,9 @@ class Plan:
     def verify(self, name, networks):
         return Step(name, 90, [(key, [self.rewire, "verify", *self.small, "--device", "cuda", *words]) for key, *words in networks])
 
+    def steps_on(self, strategy, *words):
+        return self.script("device_steps.py", "--rewire", self.rewire, "--residual", strategy, *self.settings, *words)
+
     def profiled(self, name, seconds, *words):
         return Step(name, seconds, [("", [self.rewire, "bench", self.model, "--batch", self.batch, "--set", "train.dtype=bf16",
                                           *self.settings, "--device", "cuda", "--steps", str(self.options.steps), "--resident", "--json",
@@ -99,17 +102,16 @@ class Plan:
                                     for first in shards], why_not or ("" if count else "0 seeds"))
 
     def first(self):
-        attention = Step("attention", 60, [("", [self.device_check, "attention", "0", str(self.options.attention)])],
-                         self.missing["cuDNN"])
         bf16 = ("--set", "train.dtype=bf16")
         return [Step("doctor", 30, [("", [self.rewire, "doctor", "--quiet"])]),
                 self.verify("verify_plain", [("f32", "--plugin", "none"), ("bf16", "--plugin", "none", *bf16),
                                              ("tf32", "--plugin", "none", "--set", "train.tf32=true"),
                                              ("gelu_f32", "--plugin", "none", "--set", "model.act_layer=gelu_tanh"),
                                              ("gelu_bf16", "--plugin", "none", "--set", "model.act_layer=gelu_tanh", *bf16)]),
-                attention,
+                self.seeds("attention", 90, self.options.attention, self.missing["cuDNN"]),
                 self.profiled("step_untuned", 120, "--profile", "--no-autotune"),
                 self.profiled("step_tuned", 200, "--kernels"),
+                Step("tuned", 60, [("", self.steps_on("none", "--autotune"))]),
                 self.verify("verify", [(f"{name}_{dtype}", "--plugin", name, "--set", f"train.dtype={dtype}")
                                        for name in self.strategies for dtype in ("f32", "bf16")]),
                 self.parity("parity_small", 90, ("vit_tiny_28:5",), ("plain", *self.strategies))]
@@ -118,7 +120,7 @@ class Plan:
         options = self.options
         sanitized = [self.rewire, "bench", *self.small, "--batch", "3", "--steps", "2", "--no-autotune", "--device", "cuda"]
         kinds = {"": ("--plugin", "orthogonal"), "_bf16": ("--plugin", "augment", "--set", "train.dtype=bf16")}
-        return [Step("determinism", 60, [(name, self.script("device_steps.py", "--rewire", self.rewire, "--residual", name))
+        return [Step("determinism", 90, [(name, self.steps_on(name))
                                          for name in ("none", *self.strategies)]),
                 self.parity("parity", 150, ("vit_s_cifar:3",), ("plain", *self.strategies)),
                 self.parity("parity_large", 90, ("vit_s16_224:2", "vit_b16_224:1"), ("plain",), "--dtype", "bf16"),
@@ -139,7 +141,7 @@ class Plan:
             words += ["--mode", mode]
         if not self.missing["torch"]:
             words += ["--python", sys.executable]
-        return [self.profiled("ceilings", 90, "--kernels"),
+        return [self.profiled("ceilings", 200, "--kernels"),
                 Step("beside_pytorch", options.limit, [("", self.script("run.py", *words, "--budget", "{budget}"))],
                      unfinished=str(self.work / f"bench_{options.number}" / "unfinished"))]
 
@@ -370,7 +372,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=8, help="processes at a time where nothing is timed (8)")
     parser.add_argument("--steps", type=int, default=20, help="that are timed (20)")
     parser.add_argument("--rounds", type=int, default=3, help="beside PyTorch (3)")
-    for name, count in (("attention", 16), ("seeds", 4), ("programs", 160), ("transforms", 48)):
+    for name, count in (("attention", 8), ("seeds", 4), ("programs", 160), ("transforms", 48)):
         parser.add_argument(f"--{name}", type=int, default=count, help=f"cases of device_check ({count})")
     options = parser.parse_args()
     call = Call(options)

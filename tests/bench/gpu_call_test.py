@@ -100,7 +100,8 @@ class Calls(unittest.TestCase):
         self.assertIn("next: call.py 2, is it right everywhere", said)
         first = self.results()
         self.assertEqual(self.statuses(first), {"doctor": "ok", "verify_plain": "ok", "attention": "ok", "step_untuned": "ok",
-                                                "step_tuned": "ok", "verify": "ok", "parity_small": "left out"})
+                                                "step_tuned": "ok", "tuned": "ok", "verify": "ok",
+                                                "parity_small": "left out"})
         for suffix in (".kernel", ".choice", ".log"):
             self.assertTrue(any(name.endswith(suffix) for name in self.names), suffix)
         tuned = first["figures"]["1_step_tuned"]
