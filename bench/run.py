@@ -212,13 +212,18 @@ class OwnProcess:
     def __init__(self, options):
         self.options, self.piped, self.holds = options, None, None
 
-    def ask(self, contender, words):
-        if self.piped is None:
-            self.piped = Piped(self.options, [str(self.options.rewire), "bench", "--pipe", "--log-level", "warning"])
-        elif self.holds is not contender:
+    def forget_others(self, contender):
+        """A peer wants the device's memory as well."""
+        if self.piped is not None and self.holds not in (None, contender):
             self.piped.ask("[]")
-        self.holds = contender
+            self.holds = None
+
+    def ask(self, contender, words):
         try:
+            self.forget_others(contender)
+            self.holds = contender
+            if self.piped is None:
+                self.piped = Piped(self.options, [str(self.options.rewire), "bench", "--pipe", "--log-level", "warning"])
             answer = self.piped.ask(json.dumps(words))
             if "error" in answer:
                 raise RuntimeError(answer["error"])
@@ -230,7 +235,7 @@ class OwnProcess:
     def close(self):
         if self.piped is not None:
             self.piped.close()
-            self.piped = None
+            self.piped = self.holds = None
 
 
 class Rewire(Contender):
@@ -390,6 +395,8 @@ class Case:
     def take_turns(self, own, peers):
         """Interleaved rounds. Who fails is out; peers are ended in any case."""
         options = self.options
+        if options.device == "cuda":
+            own[0].attempt(options.own_process.forget_others, own[0])
         try:
             for peer in peers:
                 peer.attempt(peer.start)

@@ -4,7 +4,7 @@
     call.py NUMBER [--out FOLDER] [--from results.tar.gz] [--limit SECONDS]
 
 Writes results.tar.gz, results.json and summary.txt into FOLDER (default: results) after each step, so that a call that is
-killed leaves what it has. A later call takes up the results that it finds there, or those of --from: steps that were done are
+killed leaves what it has. A later call takes up the results that it finds there, else those of --from: steps that were done are
 not done again, and kernels and choices come from the cache. Exit 1 if a step failed, 2 if nothing can run, 3 if something was
 left out.
 """
@@ -158,11 +158,13 @@ class Call:
 
     def take_up(self):
         """What an earlier call left: its steps only if they are of this commit and device, its cache in any case."""
-        source = self.options.source or self.options.out / "results.tar.gz"
-        if not source.exists():
-            if self.options.source:
-                sys.exit(f"call: --from {source}: there is no such file")
+        if self.options.source and not self.options.source.exists():
+            print(f"call: --from {self.options.source}: there is no such file", file=sys.stderr)
+            sys.exit(2)
+        known = [path for path in (self.options.out / "results.tar.gz", self.options.source) if path and path.exists()]
+        if not known:
             return
+        source = known[0]
         with tarfile.open(source) as tar:
             tar.extractall(self.work, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
         before = json.loads((self.work / "state.json").read_text())
@@ -248,6 +250,8 @@ class Call:
             status, text = "failed", f"{len(faults)} of {len(step.commands)}: {faults[0]}" if len(step.commands) > 1 else faults[0]
         else:
             status, text = "ok", f"{len(step.commands)} done" if len(step.commands) > 1 else last_line(log)
+            if step.prints_json:
+                text = f"a step {json.loads((self.work / log.with_suffix('.json').name).read_text())['resident_step_ms']:.2f} ms"
         say(f"{step.name}: {status}, {seconds:.0f} s, {text}")
         self.tell(step.name, status, seconds, text)
 
@@ -362,7 +366,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("number", type=int, choices=tuple(TITLES))
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("results"), metavar="FOLDER")
-    parser.add_argument("--from", dest="source", type=pathlib.Path, metavar="FILE", help="an earlier call's; default: FOLDER/results.tar.gz")
+    parser.add_argument("--from", dest="source", type=pathlib.Path, metavar="FILE", help="an earlier call's, where FOLDER has none")
     parser.add_argument("--limit", type=float, default=540, metavar="SECONDS", help="of the whole call (540)")
     parser.add_argument("--only", action="append", default=[], metavar="STEP")
     parser.add_argument("--again", action="append", default=[], metavar="STEP", help="although it was done before")

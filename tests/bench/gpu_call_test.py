@@ -241,10 +241,27 @@ class Calls(unittest.TestCase):
         figures = result["figures"]["1_step_untuned"]
         self.assertEqual(figures["cache_hits"], figures["unique_kernels"])
 
+    def test_a_cache_that_grows_too_large_loses_its_kernels_and_keeps_its_choices(self):
+        before = self.root.parent / "before"
+        (before / "cache" / "rewire").mkdir(parents=True)
+        (before / "cache" / "rewire").chmod(0o700)
+        (before / "cache" / "rewire" / "large.kernel").write_bytes(os.urandom(LARGEST))
+        (before / "cache" / "rewire" / "small.choice").write_text("{}")
+        (before / "state.json").write_text(json.dumps({"commit": "", "device": "", "steps": {}}))
+        with tarfile.open(self.root.parent / "before.tar.gz", "w:gz") as tar:
+            for path in before.iterdir():
+                tar.add(path, path.name)
+        self.call(1, "--only", "doctor", "--from", str(self.root.parent / "before.tar.gz"), expected=0)
+        self.results()
+        self.assertIn("cache/rewire/small.choice", self.names)
+        self.assertNotIn("cache/rewire/large.kernel", self.names)
+
     def test_what_nothing_runs_without(self):
         for variable, name in (("REWIRE_CUDA_DRIVER", "a GPU"), ("REWIRE_CUBLASLT", "cuBLASLt")):
             said = self.call(1, expected=2, **{variable: "/nowhere/lib.so"})
             self.assertRegex(said, rf"(?m)^libraries: nothing can run: missing {name} \(.*{variable} is '/nowhere/lib.so'.*\)$")
+        said = self.call(1, "--from", "/nowhere/results.tar.gz", expected=2)
+        self.assertIn("call: --from /nowhere/results.tar.gz: there is no such file", said)
         said = self.call(1, "--only", "attention", expected=3, REWIRE_CUDNN="/nowhere/libcudnn.so.9")
         self.assertIn("call: attention: not run, without cuDNN: REWIRE_CUDNN is '/nowhere/libcudnn.so.9'", said)
 
