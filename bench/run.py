@@ -34,9 +34,9 @@ MODES = ("eager", "compile", "max-autotune")
 DEFAULT_MODES = ("eager", "compile")
 # What every contender trains with.
 LABEL_SMOOTHING, CLIP_NORM, WEIGHT_DECAY = 0.1, 1.0, 0.05
-# On a GPU: the share of the budget after which peers come before what is left of our own steps, and how long after the budget
-# what still runs is ended.
-OWN_SHARE, GRACE_S = 0.6, 30
+# On a GPU: the share of the time left that a peer may take to compile and warm up, and how long after the budget what still runs
+# is ended.
+WARM_UP_SHARE, GRACE_S = 0.6, 30
 TIME_IS_UP = "it was not done when time was up"
 
 
@@ -147,11 +147,14 @@ class Piped:
                     self.lines.put(line)
         self.lines.put("")
 
-    def answer(self):
+    def answer(self, share=1.0):
+        """Waits for it as long as there is time, or a share of that."""
+        left = seconds_left(self.options)
+        most = None if left is None else share * left
         try:
-            line = self.lines.get(timeout=seconds_left(self.options))
+            line = self.lines.get(timeout=most)
         except queue.Empty:
-            raise RuntimeError(TIME_IS_UP) from None
+            raise RuntimeError(TIME_IS_UP if share == 1 else f"it was not ready after {most:.0f} s") from None
         if not line:
             status = self.process.wait()
             raise RuntimeError(last_words(self.errors) or f"it ended with status {status}")
@@ -326,7 +329,7 @@ class PyTorch(Contender):
     def start(self):
         say(f"  warming up {self.name}, {self.residual}")
         self.piped = Piped(self.options, self.command, dict(os.environ, OMP_NUM_THREADS=str(self.options.threads)))
-        self.about = self.piped.answer()
+        self.about = self.piped.answer(WARM_UP_SHARE)
 
     def measure(self, steps):
         self.rounds.append(self.piped.ask(steps))
@@ -495,8 +498,9 @@ def on_cpu(options, case):
 
 
 def gpu_work(options, cases):
-    """The pieces of work on a GPU, each what it is and a function: our own steps with their launches and floors; plain joins
-    beside the strongest mode of PyTorch; start-up, the other modes and the other joins. No two peers are on the card at a time."""
+    """The pieces of work on a GPU, each what it is and a function, the most wanted first: our own steps with their launches and
+    floors, and the same joins beside the strongest mode of PyTorch; our steps with the other joins; start-up; the other modes and
+    joins beside PyTorch. No two peers are on the card at a time."""
     def own_steps(own):
         own.attempt(own.measure_with_launches, options.steps)
         if own.launches:
@@ -509,27 +513,24 @@ def gpu_work(options, cases):
         own.attempt(own.start_up, out=False)
 
     modes = sorted((options.mode or DEFAULT_MODES) if options.python else (), key=MODES.index, reverse=True)
+    own = [[(f"{case} {residual}", functools.partial(own_steps, case.own(residual))) for case in cases]
+           for residual in options.residual]
     peers = [[(f"{case} {residual} beside pytorch {mode}", functools.partial(beside, case, residual, mode)) for case in cases]
              for residual in options.residual for mode in modes]
-    return ([(f"{case} {residual}", functools.partial(own_steps, case.own(residual)))
-             for residual in options.residual for case in cases],
-            [work for each in peers[:1] for work in each],
-            [(f"start-up of {case} {options.residual[0]}", functools.partial(start_up, case.own(options.residual[0])))
-             for case in cases] + [work for each in peers[1:] for work in each])
+    started = [(f"start-up of {case} {options.residual[0]}", functools.partial(start_up, case.own(options.residual[0])))
+               for case in cases]
+    return [piece for each in (own[:1], peers[:1], own[1:], [started], peers[1:]) for pieces in each for piece in pieces]
 
 
 def on_gpu(options, cases, write):
-    """The most wanted first, until the budget is spent; of our own steps, as many as leave some of it for the first peers."""
-    own, strongest, rest = gpu_work(options, cases)
-    turn = time.monotonic() + OWN_SHARE * options.budget if strongest else options.deadline
-
-    def do(what, work):
+    """Until the budget is spent."""
+    for what, work in gpu_work(options, cases):
         if what in options.done:
-            return
+            continue
         if time.monotonic() > options.deadline:
             say(f"left out for lack of time: {what}")
             options.left_out.append(what)
-            return
+            continue
         say(what)
         start = time.monotonic()
         work()
@@ -537,11 +538,6 @@ def on_gpu(options, cases, write):
         if time.monotonic() < options.end:
             options.done.append(what)
         write()
-
-    while own and time.monotonic() < turn:
-        do(*own.pop(0))
-    for piece in strongest + own + rest:
-        do(*piece)
     write()
 
 

@@ -131,9 +131,10 @@ class Work(unittest.TestCase):
         def beside(model, residual):
             return [f"max-autotune {residual}", *2 * [f"rewire {model} {'none' if residual == 'plain' else residual}"]]
 
-        own = [f"rewire {model} {residual} --profile" for residual in ("none", "decay") for model in ("one", "two")]
+        own = {residual: [f"rewire {model} {residual} --profile" for model in ("one", "two")] for residual in ("none", "decay")}
         start_up = [f"rewire {model} none" for model in ("one", "two") for _ in range(2)]
-        return [*own, *beside("one", "plain"), *beside("two", "plain"), *start_up, *beside("one", "decay"), *beside("two", "decay")]
+        return [*own["none"], *beside("one", "plain"), *beside("two", "plain"), *own["decay"], *start_up, *beside("one", "decay"),
+                *beside("two", "decay")]
 
     def test_all_take_turns_on_a_cpu(self):
         result, log = self.bench("--residual", "plain", "--residual", "decay", "--python", str(self.peer), "--mode", "max-autotune",
@@ -218,6 +219,16 @@ class Work(unittest.TestCase):
         self.assertIsNone(peer.attempt(peer.measure, 1))
         self.assertEqual(peer.failed, "it was not done when time was up")
         self.assert_ended((self.place / "log").read_text().splitlines())
+
+    def test_peer_that_compiles_for_too_long(self):
+        silent = bundle.write_program(self.place / "silent", f"#!{sys.executable}\nimport time\ntime.sleep(600)\n")
+        options = run.argparse.Namespace(python=str(silent), threads=1, device="cuda", dtype="bf16", end=time.monotonic() + 4)
+        peer = run.PyTorch(options, {}, 1, "plain", "compile")
+        start = time.monotonic()
+        peer.attempt(peer.start)
+        self.assertEqual(peer.failed, "it was not ready after 2 s")
+        self.assertLess(time.monotonic() - start, 4)
+        self.assertIsNone(peer.piped)
 
     def test_product_without_sizes(self):
         with self.assertRaisesRegex(ValueError, "no sizes of 'gemm 8x8x8'"):
