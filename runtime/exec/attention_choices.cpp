@@ -185,7 +185,7 @@ void choose_attention(DevicePrograms& device, const CompileOptions& compiling, T
     choice.key = codegen::full_name(shape);
     choice.candidates = {std::string(kOwnKernels)};
     choice.labels = {std::string(kOwnKernels)};
-    // Asked once: cuDNN's heuristic answers in milliseconds, a plan takes seconds to be made.
+    // cuDNN's list, asked for once. It builds no plan, which takes seconds: that is left to whoever runs one.
     std::optional<std::vector<std::string>> known;
     const auto engines = [&]() -> const std::vector<std::string>& {
       if (!known) {
