@@ -7,7 +7,7 @@
 SPEC is one of pytorch_strategies.py, as the plugin's: attnres:block=3. bf16 is autocast; on a GPU `compile` and `max-autotune` run in CUDA graphs, and eager matrices of f32 are not rounded to TF32.
 Warms up (and compiles), prints one line of JSON about itself, then reads numbers of steps from stdin, one a line; for
 each it does that many training steps and prints a line of JSON: the median step in ms and the process's peak memory (on a GPU
-what PyTorch took of the card, and the mean step: it waits for the card once, at the end).
+what PyTorch took of the card; a step is what lies between two events, and it waits for the card once, at the end).
 bench/run.py keeps several of these alive and asks them in turn.
 
 The network is timm's ViT written plainly: scaled_dot_product_attention, exact GELU, LayerNorm with eps 1e-6. A step is
@@ -210,14 +210,17 @@ class Trainer:
         return loss if self.device == "cuda" else loss.item()
 
     def step_seconds(self, steps):
-        """A step on the CPU: the median. On a card the mean of steps that nobody waits for."""
+        """The median. On a card of steps that nobody waits for, from the event behind one to that behind the next."""
         if self.device == "cuda":
             for _ in range(2):  # the card wakes up
                 self.step()
-            start = self.now()
-            for _ in range(steps):
+            events = [torch.cuda.Event(enable_timing=True) for _ in range(steps + 1)]
+            events[0].record()
+            for event in events[1:]:
                 self.step()
-            return (self.now() - start) / steps
+                event.record()
+            torch.cuda.synchronize()
+            return statistics.median(a.elapsed_time(b) for a, b in zip(events, events[1:])) * 1e-3
         times = []
         for _ in range(steps):
             start = time.perf_counter()

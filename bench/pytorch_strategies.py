@@ -1,6 +1,6 @@
 """The strategies that reach over several joins, in PyTorch as a user would write them: each runs the blocks of the vision
 transformer of pytorch_step.py. Names and values are those of the plugins' specs, "attnres:block=3"; docs/strategies.md has
-the equations."""
+the equations. plugin_weights() of each says where a plugin's own weights stand: (its name, the parameter, the index in it)."""
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -15,6 +15,10 @@ def layers(blocks):
     return [pair for block in blocks for pair in ((block.norm1, block.attn), (block.norm2, block.mlp))]
 
 
+def site(join):
+    return f"blocks.{join // 2}.join_{'mlp' if join % 2 else 'attn'}"
+
+
 class LayerScale(nn.Module):
     def __init__(self, dim, depth, kind="layerscale", init="0.1"):
         super().__init__()
@@ -22,6 +26,10 @@ class LayerScale(nn.Module):
         weights = [weight(*shape, start=start) for _ in range(depth if kind == "rezero" else 2 * depth)]
         self.gamma = nn.ParameterList(weights)
         self.shared = 2 if kind == "rezero" else 1
+        self.weight_name = "gamma" if kind == "layerscale" else "alpha"
+
+    def plugin_weights(self):
+        return [(f"{site(index * self.shared)}.{self.weight_name}", p, ...) for index, p in enumerate(self.gamma)]
 
     def forward(self, blocks, x):
         for join, (norm, layer) in enumerate(layers(blocks)):
@@ -37,6 +45,10 @@ class DenseFormer(nn.Module):
         for row in rows:
             row[-1] = 1
         self.alpha = nn.ParameterList([nn.Parameter(row) for row in rows])
+
+    def plugin_weights(self):
+        return [(f"blocks.{i - 1}.join_mlp.alpha_{i % self.dilation + k * self.dilation}", row, k)
+                for i, row in enumerate(self.alpha, 1) if i % self.period == 0 for k in range(len(row))]
 
     def forward(self, blocks, x):
         outputs = [x]
@@ -54,6 +66,10 @@ class ValueResidual(nn.Module):
         self.kind, self.first, self.own = kind, float(first), float(own)
         if kind == "learnable":
             self.lambdas = nn.Parameter(torch.tensor([[self.first, self.own]] * (depth - 1)))
+
+    def plugin_weights(self):
+        learned = range(len(self.lambdas)) if self.kind == "learnable" else ()
+        return [(f"{site(2 * i + 2)}.{name}", self.lambdas, (i, k)) for i in learned for k, name in enumerate(("first", "own"))]
 
     def forward(self, blocks, x):
         values = None
@@ -79,6 +95,9 @@ class PostNorm(nn.Module):
         self.factor = {"postln": 1, "deepnorm": (2 * depth) ** 0.25, "keel": 2 * depth}[kind]
         self.norms = nn.ModuleList([nn.LayerNorm(dim, eps=1e-6) for _ in range(2 * depth if self.keel else 0)])
 
+    def plugin_weights(self):
+        return [(f"{site(join)}.norm_{name}", p, ...) for join, norm in enumerate(self.norms) for name, p in norm.named_parameters()]
+
     def forward(self, blocks, x):
         for join, (norm, layer) in enumerate(layers(blocks)):
             x = self.norms[join](self.factor * x + layer(norm(x))) if self.keel else norm(self.factor * x + layer(x))
@@ -90,6 +109,11 @@ class AttentionResiduals(nn.Module):
         super().__init__()
         self.block = int(block)
         self.queries = nn.ParameterList([weight(dim) for _ in range(2 * depth)])
+
+    def plugin_weights(self):
+        *queries, output = self.queries
+        return [*((f"{site(join)}.query", query, ...) for join, query in enumerate(queries, 1)),
+                (f"{site(len(queries))}.output_query", output, ...)]
 
     def mix(self, sources, query):
         v = torch.stack(sources)
@@ -129,13 +153,16 @@ class HyperConnections(nn.Module):
             self.alpha_scale = nn.ParameterList([weight(1, start=0.01) for _ in range(joins)])
             self.beta_scale = nn.ParameterList([weight(1, start=0.01) for _ in range(joins)])
 
+    def plugin_weights(self):
+        return [(f"{site(join)}.{name}", p, ...) for name, each in self.named_children() for join, p in enumerate(each)]
+
     def numbers(self, join, h):
         """m and r together, [.., from, 1 + to], and b [.., lane]."""
         n = self.lanes
         if self.kind == "mhc":
             flat = F.rms_norm(h.flatten(-2), (h.shape[-1] * n,), eps=1e-6)
             scale, bias = self.scale[join], self.bias[join]
-            m, b, r = ((flat @ self.phi[join]) * scale.repeat_interleave(torch.tensor([n, n, n * n])) + bias).split(
+            m, b, r = ((flat @ self.phi[join]) * scale.repeat_interleave(torch.tensor([n, n, n * n], device=h.device)) + bias).split(
                 [n, n, n * n], -1)
             r = r.exp().unflatten(-1, (n, n))
             for _ in range(self.iterations):

@@ -2,10 +2,10 @@
 """Training steps of `rewire` beside PyTorch's, in interleaved rounds, and beside the machine's ceilings.
 
     bench/run.py [--python PYTHON_WITH_TORCH] [--case MODEL:BATCH]… [--residual NAME]… [--rounds N] [--steps N] [--threads N]
-                 [--device cpu|cuda] [--dtype f32|bf16] [--budget SECONDS]
+                 [--device cpu|cuda] [--dtype f32|bf16] [--budget SECONDS] [--resume]
 
 Writes bench/results/DATE-DEVICE.json and the same as a table in .md, after each piece of work. What fails is in them with its
-reason, and the rest goes on. bench/README.md says how it is measured.
+reason, and the rest goes on; --resume goes on where an earlier run on a GPU was ended. bench/README.md says how it is measured.
 """
 import argparse
 import datetime
@@ -27,15 +27,17 @@ import gpu_ceilings
 
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = HERE.parent / "build" / "release" / "bin"
-RESIDUALS = ("plain", "decay", "orthogonal", "augment", "skipless")
+RESIDUALS = ("plain", "decay", "orthogonal", "augment", "skipless", "layerscale", "denseformer", "value_residual", "postnorm",
+             "attnres", "hyper")
 DEFAULT_RESIDUALS = ("plain", "orthogonal")
 MODES = ("eager", "compile", "max-autotune")
 DEFAULT_MODES = ("eager", "compile")
 # What every contender trains with.
 LABEL_SMOOTHING, CLIP_NORM, WEIGHT_DECAY = 0.1, 1.0, 0.05
-# On a GPU: the share of the budget after which peers come before what is left of our own steps, and how long after the budget
-# what still runs is ended.
-OWN_SHARE, GRACE_S = 0.6, 30
+# On a GPU: the share of the time left that a peer may take to compile and warm up, and how long after the budget what still runs
+# is ended.
+WARM_UP_SHARE, GRACE_S = 0.6, 30
+TIME_IS_UP = "it was not done when time was up"
 
 
 def say(text):
@@ -115,11 +117,11 @@ def output_of(command, options, given=None, environment=None):
     """What a program prints; where it fails or is not done in time, a RuntimeError with its last words."""
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
         process = subprocess.Popen(command, stdin=subprocess.PIPE if given is not None else subprocess.DEVNULL,
-                                   stdout=subprocess.PIPE, stderr=errors, text=True, env=environment, start_new_session=True)
+                                   stdout=subprocess.PIPE, stderr=errors, text=True, env=environment, process_group=0)
         try:
             printed, _ = process.communicate(given, timeout=seconds_left(options))
         except subprocess.TimeoutExpired:
-            raise RuntimeError(f"`{command[1]}` was not done when time was up") from None
+            raise RuntimeError(TIME_IS_UP) from None
         finally:
             end(process)
         said = last_words(errors)
@@ -128,10 +130,61 @@ def output_of(command, options, given=None, environment=None):
         return printed
 
 
+class Piped:
+    """A program that answers each line with a line of JSON."""
+
+    def __init__(self, options, command, environment=None):
+        self.options, self.lines = options, queue.Queue()
+        self.errors = tempfile.TemporaryFile("w+", errors="replace")
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
+                                        env=environment, process_group=0)
+        threading.Thread(target=self.listen, daemon=True).start()
+
+    def listen(self):
+        with self.process.stdout as lines:
+            for line in lines:
+                if line.startswith("{"):
+                    self.lines.put(line)
+        self.lines.put("")
+
+    def answer(self, share=1.0):
+        """Waits for it as long as there is time, or a share of that."""
+        left = seconds_left(self.options)
+        most = None if left is None else share * left
+        try:
+            line = self.lines.get(timeout=most)
+        except queue.Empty:
+            raise RuntimeError(TIME_IS_UP if share == 1 else f"it was not ready after {most:.0f} s") from None
+        if not line:
+            status = self.process.wait()
+            raise RuntimeError(last_words(self.errors) or f"it ended with status {status}")
+        return json.loads(line)
+
+    def ask(self, line):
+        self.process.stdin.write(f"{line}\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def close(self):
+        """It has nothing to save."""
+        end(self.process)
+        try:
+            self.process.stdin.close()
+        except OSError:  # it never read the last line
+            pass
+        self.errors.close()
+
+
 class Contender:
     def __init__(self, options, name, residual):
         self.options, self.name, self.residual = options, name, residual
         self.about, self.rounds, self.failed = {}, [], ""
+
+    # What is written down of one that another run goes on with.
+    KEPT = ("name", "residual", "about", "rounds", "failed")
+
+    def kept(self):
+        return {key: getattr(self, key) for key in self.KEPT}
 
     def start(self):
         pass
@@ -156,39 +209,82 @@ class Contender:
             return None
 
 
+class OwnProcess:
+    """`rewire bench --pipe`, started when it is first asked. What it compiled for one contender it forgets for the next."""
+
+    def __init__(self, options):
+        self.options, self.piped, self.holds = options, None, None
+
+    def forget_others(self, contender):
+        """A peer wants the device's memory as well."""
+        if self.piped is not None and self.holds not in (None, contender):
+            self.piped.ask("[]")
+            self.holds = None
+
+    def ask(self, contender, words):
+        try:
+            self.forget_others(contender)
+            self.holds = contender
+            if self.piped is None:
+                self.piped = Piped(self.options, [str(self.options.rewire), "bench", "--pipe", "--log-level", "warning"])
+            answer = self.piped.ask(json.dumps(words))
+            if "error" in answer:
+                raise RuntimeError(answer["error"])
+            return answer
+        except (OSError, RuntimeError, ValueError):
+            self.close()  # after a fault of the device nothing works in the process
+            raise
+
+    def close(self):
+        if self.piped is not None:
+            self.piped.close()
+            self.piped = self.holds = None
+
+
 class Rewire(Contender):
-    """`rewire bench`, a fresh process each round: its kernels come from the cache."""
+    """`rewire bench`: on a GPU one process for all of these, which has its libraries open; on a CPU one each, so that it has a
+    peak of memory of its own."""
+    KEPT = (*Contender.KEPT, "floors", "launches", "profiled_step_ms")
 
     def __init__(self, options, model, batch, residual):
         super().__init__(options, "rewire", residual)
         self.dump, self.floors, self.launches, self.profiled_step_ms = None, [], None, None
+        self.process = getattr(options, "own_process", None) or OwnProcess(options)
         self.network = [model, "--plugin", "none" if residual == "plain" else residual,
                         "--set", f"train.batch={batch}", "--set", f"train.label_smoothing={LABEL_SMOOTHING}",
                         "--set", f"train.clip_norm={CLIP_NORM}", "--set", f"optimizer.weight_decay={WEIGHT_DECAY}",
                         "--set", f"train.dtype={options.dtype}", *(word for text in options.set for word in ("--set", text))]
 
-    def command(self, verb, *rest):
-        return [str(self.options.rewire), verb, *self.network, *rest, "--log-level", "warning"]
-
-    def bench(self, steps, *rest, cache=None):
+    def words(self, steps, *rest):
         where = ["--threads", str(self.options.threads)] if self.options.device == "cpu" else ["--device", "cuda"]
-        command = self.command("bench", *where, "--steps", str(steps), *rest, "--json")
-        environment = dict(os.environ, XDG_CACHE_HOME=cache) if cache else None
-        return json.loads(output_of(command, self.options, environment=environment))
+        return [*self.network, *where, "--steps", str(steps), *rest]
+
+    def bench(self, steps, *rest):
+        return self.process.ask(self, self.words(steps, *rest))
+
+    def close(self):
+        if self.process is not getattr(self.options, "own_process", None):
+            self.process.close()
 
     def start_up(self):
         """Without timing any choice: what compiling takes with no cache and with all of it, and the process with two steps."""
         with tempfile.TemporaryDirectory() as cache:
             for state in ("cold", "warm"):
                 start = time.perf_counter()
-                result = self.bench(1, "--no-autotune", cache=cache)
+                command = [str(self.options.rewire), "bench", *self.words(1, "--no-autotune", "--json", "--log-level", "warning")]
+                result = json.loads(output_of(command, self.options, environment=dict(os.environ, XDG_CACHE_HOME=cache)))
                 self.about[f"{state}_process_s"] = time.perf_counter() - start
                 self.about[f"{state}_compile_s"] = result["compile_s"]
 
     def measure(self, steps, *rest):
-        result = self.bench(steps, *rest)
-        peak = "peak_mb" if self.options.device == "cpu" else "device_mb"
-        self.rounds.append({"step_ms": result["step_ms"], "peak_mb": result[peak]})
+        """On a GPU steps whose inputs stay there, as the peer's do, and beside them those that a host feeds."""
+        if self.options.device == "cpu":
+            result = self.bench(steps, *rest)
+            self.rounds.append({"step_ms": result["step_ms"], "peak_mb": result["peak_mb"]})
+        else:
+            result = self.bench(steps, "--resident", *rest)
+            self.rounds.append({"step_ms": result["resident_step_ms"], "fed_step_ms": result["step_ms"],
+                                "peak_mb": result["device_mb"]})
         return result
 
     def measure_floor(self):
@@ -199,7 +295,8 @@ class Rewire(Contender):
             floor = gpu_ceilings.floor(self.options.gpu, self.launches)
         else:
             if self.dump is None:
-                self.dump = output_of(self.command("dump", "--stage", "step"), self.options)
+                self.dump = output_of([str(self.options.rewire), "dump", *self.network, "--stage", "step", "--log-level", "warning"],
+                                      self.options)
             command = [str(self.options.ceilings), str(self.options.threads)]
             floor = json.loads(output_of(command, self.options, given=self.dump))
         self.floors.append(floor)
@@ -212,16 +309,17 @@ class Rewire(Contender):
     def measure_with_launches(self, steps):
         """A round and a profile in one process, whose figures can be compared."""
         result = self.measure(steps, "--profile")
-        self.launches, self.profiled_step_ms = result["profile"], result["step_ms"]
+        self.launches, self.profiled_step_ms = result["profile"], self.rounds[-1]["step_ms"]
 
 
 class PyTorch(Contender):
     """bench/pytorch_step.py, one process for all rounds: it compiles once."""
+    KEPT = (*Contender.KEPT, "mode", "beside")
 
     def __init__(self, options, shape, batch, residual, mode):
         super().__init__(options, f"pytorch {mode}", residual)
         self.beside = []  # what rewire measured in the same rounds
-        self.process, self.lines, self.errors = None, queue.Queue(), None
+        self.mode, self.piped = mode, None
         self.command = [options.python, str(HERE / "pytorch_step.py"), "--model", json.dumps(shape), "--batch", str(batch),
                         "--residual", residual, "--mode", mode, "--threads", str(options.threads),
                         "--device", options.device, "--dtype", options.dtype,
@@ -230,47 +328,17 @@ class PyTorch(Contender):
 
     def start(self):
         say(f"  warming up {self.name}, {self.residual}")
-        self.errors = tempfile.TemporaryFile("w+", errors="replace")
-        environment = dict(os.environ, OMP_NUM_THREADS=str(self.options.threads))
-        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
-                                        text=True, env=environment, start_new_session=True)
-        threading.Thread(target=self.listen, daemon=True).start()
-        self.about = self.answer()
-
-    def listen(self):
-        with self.process.stdout as lines:
-            for line in lines:
-                if line.startswith("{"):
-                    self.lines.put(line)
-        self.lines.put("")
-
-    def answer(self):
-        try:
-            line = self.lines.get(timeout=seconds_left(self.options))
-        except queue.Empty:
-            raise RuntimeError("it was not done when time was up") from None
-        if not line:
-            status = self.process.wait()
-            raise RuntimeError(last_words(self.errors) or f"it ended with status {status}")
-        return json.loads(line)
+        self.piped = Piped(self.options, self.command, dict(os.environ, OMP_NUM_THREADS=str(self.options.threads)))
+        self.about = self.piped.answer(WARM_UP_SHARE)
 
     def measure(self, steps):
-        self.process.stdin.write(f"{steps}\n")
-        self.process.stdin.flush()
-        self.rounds.append(self.answer())
+        self.rounds.append(self.piped.ask(steps))
         return self.rounds[-1]
 
     def close(self):
-        """It has nothing to save."""
-        if self.process is None:
-            return
-        process, self.process = self.process, None
-        end(process)
-        try:
-            process.stdin.close()
-        except OSError:  # it never read the last line
-            pass
-        self.errors.close()
+        if self.piped is not None:
+            self.piped.close()
+            self.piped = None
 
 
 def summary(contender, batch):
@@ -281,7 +349,8 @@ def summary(contender, batch):
         return named
     rounds = contender.rounds
     step_ms = statistics.median(r["step_ms"] for r in rounds)
-    return {**named, "step_ms": step_ms,
+    fed = [r["fed_step_ms"] for r in rounds if "fed_step_ms" in r]
+    return {**named, "step_ms": step_ms, **({"fed_step_ms": statistics.median(fed)} if fed else {}),
             "images_per_s": batch / step_ms * 1e3, "fastest_round_ms": min(r["step_ms"] for r in rounds),
             "slowest_round_ms": max(r["step_ms"] for r in rounds), "peak_mb": max(r["peak_mb"] for r in rounds),
             "about": contender.about, "rounds": rounds}
@@ -315,9 +384,22 @@ class Case:
         self.contenders.append(PyTorch(self.options, self.shape, self.batch, residual, mode))
         return self.contenders[-1]
 
+    def kept(self):
+        return [c.kept() for c in self.contenders if c.rounds or c.failed]
+
+    def restore(self, rows):
+        """Contenders of an earlier run; one that time ran out for may try again."""
+        for row in rows:
+            known = self.own(row["residual"]) if row["name"] == "rewire" else self.peer(row["residual"], row["mode"])
+            vars(known).update(row)
+            if known.failed == TIME_IS_UP:
+                known.failed = ""
+
     def take_turns(self, own, peers):
         """Interleaved rounds. Who fails is out; peers are ended in any case."""
         options = self.options
+        if options.device == "cuda":
+            own[0].attempt(options.own_process.forget_others, own[0])
         try:
             for peer in peers:
                 peer.attempt(peer.start)
@@ -411,12 +493,14 @@ def on_cpu(options, case):
     case.take_turns(own, [case.peer(residual, mode) for mode in modes for residual in options.residual])
     for contender in own:
         contender.attempt(contender.profile, options.steps, out=False)
+        contender.close()
         contender.attempt(contender.start_up, out=False)
 
 
 def gpu_work(options, cases):
-    """The pieces of work on a GPU, each what it is and a function: our own steps with their launches and floors; plain joins
-    beside the strongest mode of PyTorch; start-up, the other modes and the other joins. No two peers are on the card at a time."""
+    """The pieces of work on a GPU, each what it is and a function, the most wanted first: our own steps with their launches and
+    floors, and the same joins beside the strongest mode of PyTorch; our steps with the other joins; start-up; the other modes and
+    joins beside PyTorch. No two peers are on the card at a time."""
     def own_steps(own):
         own.attempt(own.measure_with_launches, options.steps)
         if own.launches:
@@ -429,35 +513,31 @@ def gpu_work(options, cases):
         own.attempt(own.start_up, out=False)
 
     modes = sorted((options.mode or DEFAULT_MODES) if options.python else (), key=MODES.index, reverse=True)
+    own = [[(f"{case} {residual}", functools.partial(own_steps, case.own(residual))) for case in cases]
+           for residual in options.residual]
     peers = [[(f"{case} {residual} beside pytorch {mode}", functools.partial(beside, case, residual, mode)) for case in cases]
              for residual in options.residual for mode in modes]
-    return ([(f"{case} {residual}", functools.partial(own_steps, case.own(residual)))
-             for residual in options.residual for case in cases],
-            [work for each in peers[:1] for work in each],
-            [(f"start-up of {case} {options.residual[0]}", functools.partial(start_up, case.own(options.residual[0])))
-             for case in cases] + [work for each in peers[1:] for work in each])
+    started = [(f"start-up of {case} {options.residual[0]}", functools.partial(start_up, case.own(options.residual[0])))
+               for case in cases]
+    return [piece for each in (own[:1], peers[:1], own[1:], [started], peers[1:]) for pieces in each for piece in pieces]
 
 
 def on_gpu(options, cases, write):
-    """The most wanted first, until the budget is spent; of our own steps, as many as leave some of it for the first peers."""
-    own, strongest, rest = gpu_work(options, cases)
-    turn = time.monotonic() + OWN_SHARE * options.budget if strongest else options.deadline
-
-    def do(what, work):
+    """Until the budget is spent."""
+    for what, work in gpu_work(options, cases):
+        if what in options.done:
+            continue
         if time.monotonic() > options.deadline:
             say(f"left out for lack of time: {what}")
             options.left_out.append(what)
-            return
+            continue
         say(what)
         start = time.monotonic()
         work()
         say(f"  {time.monotonic() - start:.1f} s")
+        if time.monotonic() < options.end:
+            options.done.append(what)
         write()
-
-    while own and time.monotonic() < turn:
-        do(*own.pop(0))
-    for piece in strongest + own + rest:
-        do(*piece)
     write()
 
 
@@ -514,15 +594,18 @@ def markdown(result):
     where = result["device"] if "device" in result else f"{result['cpu']}, {result['threads']} threads"
     lines = [f"# {where}, {result['date']}" + (f", commit {result['commit']}" if result["commit"] else ""), ""]
     for case in result["cases"]:
+        fed = any("fed_step_ms" in c for c in case["contenders"])
         lines += [f"## {case['model']}, batch {case['batch']}, {result['dtype']}", "",
-                  "| | residual | step ms | rounds ms | images/s | peak MB |", "|---|---|---|---|---|---|"]
+                  "| | residual | step ms | rounds ms | images/s | peak MB |" + (" fed by the host, ms |" if fed else ""),
+                  "|---|---|---|---|---|---|" + ("---|" if fed else "")]
         for c in case["contenders"]:
             if "failed" in c:
                 lines.append(f"| {c['name']} | {c['residual']} | failed: {c['failed'].replace('|', '/')} | | | |")
             if "step_ms" not in c:
                 continue
             lines.append(f"| {c['name']} | {c['residual']} | {c['step_ms']:.1f} | {c['fastest_round_ms']:.1f}–"
-                         f"{c['slowest_round_ms']:.1f} | {c['images_per_s']:.0f} | {c['peak_mb']:.0f} |")
+                         f"{c['slowest_round_ms']:.1f} | {c['images_per_s']:.0f} | {c['peak_mb']:.0f} |"
+                         + (f" {c['fed_step_ms']:.1f} |" if "fed_step_ms" in c else ""))
         for residual, floor in case["floors"].items():
             lines.append(f"| floor | {residual} | {floor['floor_ms']:.1f} | GEMM {floor['gemm']['ms']:.1f}, "
                          f"{floor['kernels']['mb']:.0f} MB {floor['kernels']['ms']:.1f} | "
@@ -547,6 +630,13 @@ def markdown(result):
         lines += [f"| {name} | {value:.3f} |" for name, value in case["ratios"].items()]
         lines.append("")
     return "\n".join(lines)
+
+
+def replace(path, text):
+    """Whoever is ended here leaves the file as it was."""
+    fresh = path.with_name(path.name + ".new")
+    fresh.write_text(text)
+    fresh.replace(path)
 
 
 def parse_case(text):
@@ -574,6 +664,8 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--budget", type=float, default=float("inf"), metavar="SECONDS",
                         help=f"on a GPU: begin nothing new after so long, and end what still runs {GRACE_S} s later")
+    parser.add_argument("--resume", action="store_true",
+                        help="on a GPU: go on where an earlier run into the same folder was ended, if one was")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
                         help="of rewire's recipe, for trying this program out: no peer follows")
     parser.add_argument("--out", type=pathlib.Path, default=HERE / "results", help="a folder")
@@ -583,12 +675,13 @@ def main():
     options.residual = options.residual or DEFAULT_RESIDUALS
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that contenders are ended
 
-    options.deadline, options.end, options.left_out = time.monotonic() + options.budget, float("inf"), []
+    options.deadline, options.end = time.monotonic() + options.budget, float("inf")
+    options.left_out, options.done = [], []
     date = datetime.date.today().isoformat()
     result = {"date": date, "commit": commit(), "cpu": cpu_name(), "threads": options.threads, "rounds": options.rounds,
               "steps": options.steps, "dtype": options.dtype, "cases": []}
     if options.device == "cuda":
-        options.end, options.busy = options.deadline + GRACE_S, []
+        options.end, options.busy, options.own_process = options.deadline + GRACE_S, [], OwnProcess(options)
         result["device"], options.gpu = device_name(options), find_ceilings(options)
         result["ceilings"] = options.gpu.facts() if options.gpu else {}
     else:
@@ -600,15 +693,30 @@ def main():
     path = options.out / f"{date}-{slug}.json"
     cases = [Case(options, model, batch) for model, batch in options.case or [("vit_tiny_28", 64), ("vit_s_cifar", 32)]]
 
+    unfinished = options.out / "unfinished"  # what --resume goes on from
+    if options.device == "cuda" and options.resume and unfinished.is_file():
+        before = json.loads(unfinished.read_text())
+        options.done = before["done"]
+        for case in cases:
+            case.restore(before["cases"].get(str(case), []))
+        say(f"going on behind {', '.join(options.done) or 'nothing'}")
+
     def write():
         result["cases"] = [case.result() for case in cases if any(c.rounds or c.failed for c in case.contenders)]
         result["busy_cores"] = [round(cores, 2) for cores in options.busy]
         result["left_out"] = options.left_out
-        path.write_text(json.dumps(result, indent=1) + "\n")
-        path.with_suffix(".md").write_text(markdown(result))
+        replace(path, json.dumps(result, indent=1) + "\n")
+        replace(path.with_suffix(".md"), markdown(result))
+        if options.device == "cuda":
+            replace(unfinished, json.dumps({"done": options.done, "cases": {str(case): case.kept() for case in cases}}))
 
     if options.device == "cuda":
-        on_gpu(options, cases, write)
+        try:
+            on_gpu(options, cases, write)
+        finally:
+            options.own_process.close()
+        if not options.left_out and time.monotonic() < options.end:
+            unfinished.unlink()
     else:
         for case in cases:
             say(f"{case.model}, batch {case.batch}")

@@ -51,8 +51,8 @@ class Row:
                 for contender in (self.plain, self.own, *self.peers):
                     contender.attempt(contender.measure, self.options.steps)
         finally:
-            for peer in self.peers:
-                peer.close()
+            for contender in (self.plain, self.own, *self.peers):
+                contender.close()
 
     def __str__(self):
         def step(contender):

@@ -39,7 +39,9 @@ def main():
     for number in range(options.rounds):
         run.say(f"round {number + 1} of {options.rounds}")
         for residual in residuals:
-            profile = run.Rewire(network, model, batch, residual).bench(options.steps, "--profile")["profile"]
+            contender = run.Rewire(network, model, batch, residual)
+            profile = contender.bench(options.steps, "--profile")["profile"]
+            contender.close()
             for launch in profile:
                 each = launch["ms"] / launch["launches"]
                 best[key(residual, launch)] = min(best.get(key(residual, launch), each), each)

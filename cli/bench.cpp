@@ -1,15 +1,23 @@
-// rewire bench: how fast a network trains or infers, and where the time goes.
+// rewire bench: how fast a network trains or infers, and where the time goes. With --pipe it answers several
+// networks in turn, each compiled once: the kernels, libraries and contexts of a process are made once, and
+// another program's steps may stand between.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iostream>
+#include <map>
 #include <optional>
 
 #include "cli/choices.h"
+#include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/engine.h"
 #include "cli/json.h"
+#include "cli/memory.h"
 #include "cli/network.h"
 #include "cli/streams.h"
+#include "ir/error.h"
+#include "runtime/device/cuda/device.h"
 #include "runtime/device/process.h"
 #include "runtime/exec/benchmark.h"
 #include "runtime/exec/ceilings.h"
@@ -27,13 +35,13 @@ struct Request {
   ChoiceRequest choices;
   std::string mode = "train";
   std::int64_t batch = 0, steps = 20, threads = 0;
-  bool profile = false, kernels = false, json = false;
+  bool profile = false, kernels = false, resident = false, json = false, pipe = false;
   EngineRequest engine;
   std::vector<std::string> overrides;
 };
 
 void declare(Request& request, Options& options) {
-  declare_network(request.network, options);
+  declare_network(request.network, options, Options::Need::optional);
   options.choice("--mode", request.mode, {"train", "infer"},
                  "train: optimizer steps; infer: the forward program");
   options.integer("--batch", request.batch, 1,
@@ -51,13 +59,21 @@ void declare(Request& request, Options& options) {
       "--kernels", request.kernels,
       "the same, and what share each reaches of a large copy and of a large product, both timed here; "
       "with --device cuda also registers, spills and shared memory");
+  options.flag(
+      "--resident", request.resident,
+      "also steps whose inputs stay in the device's memory; the others copy a batch from the host each");
   options.flag("--json", request.json, "the result as JSON");
+  options.flag(
+      "--pipe", request.pipe,
+      "reads lines from stdin, each a JSON array of the arguments of one bench, and answers each with a "
+      "line of JSON; what was compiled stays for the next line like it, until the line []");
 }
 
 struct Result {
   std::int64_t images = 0;  // a step
   bool tf32 = false;
-  double median_seconds = 0, fastest_seconds = 0;
+  runtime::RoundTimes fed;
+  std::optional<runtime::RoundTimes> resident;
   std::int64_t peak_bytes = 0;
   runtime::EngineReport engine;
   std::vector<runtime::LaunchTime> profile;
@@ -105,37 +121,52 @@ std::vector<std::string> names_of(const std::vector<runtime::TimedProgram>& prog
   return names;
 }
 
-Result measure(const Request& request, const Network& network) {
+/// A network that is compiled, with its weights.
+struct Prepared {
+  Network network;
+  Bench bench;
+  std::string engine_name;
+  int threads = 0;
+  runtime::ChoiceRecord choices;
+  std::unique_ptr<runtime::JitEngine> engine;
+};
+
+Prepared prepare(const Request& request) {
+  Network network = resolve(request.network);
   Bench bench = make_bench(request, network);
   const std::string name = engine_of(request.engine);
   runtime::require_precision(name, bench.module);
   runtime::Tuner tuner = runtime::make_tuner(name, choice_options(request.choices));
   runtime::make_choices(bench.module, names_of(bench.programs), tuner);
+  runtime::cuda::forget_device_memory_peak();  // what candidates took is no step's
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
   const auto threads = static_cast<int>(request.threads > 0 ? request.threads : network.recipe.train.threads);
   std::unique_ptr<runtime::JitEngine> engine = runtime::make_compiling_engine(
       name, bench.module, threads, tuner.record(), runtime::read_kernel_overrides(request.overrides));
   runtime::start_state(*engine, bench.module, runtime::fresh_weights(bench.module, network.plugins, seed),
                        seed);
-  std::vector<double> seconds = runtime::time_rounds(*engine, bench.programs, kWarmUp, request.steps);
-  std::ranges::sort(seconds);
-  Result result{bench.images,
-                network.recipe.train.tf32,
-                seconds[seconds.size() / 2],
-                seconds[0],
-                runtime::peak_memory_bytes(),
-                engine->report(),
-                {},
-                {},
-                tuner.record()};
+  return {std::move(network), std::move(bench), name, threads, tuner.record(), std::move(engine)};
+}
+
+/// With request.kernels the engine is gone afterwards: its memory is wanted.
+Result measure(const Request& request, Prepared& prepared) {
+  const Bench& bench = prepared.bench;
+  const runtime::RecipeTrain& train = prepared.network.recipe.train;
+  runtime::JitEngine& engine = *prepared.engine;
+  const auto time = [&](runtime::Feed feed) {
+    return runtime::time_rounds(engine, bench.programs, kWarmUp, request.steps, feed);
+  };
+  Result result{bench.images, train.tf32, time(runtime::Feed::host), {}, 0, {}, {}, {}, prepared.choices};
+  if (request.resident) result.resident = time(runtime::Feed::resident);
+  result.peak_bytes = runtime::peak_memory_bytes();
+  result.engine = engine.report();
   if (request.profile || request.kernels)
-    result.profile = engine->profile(bench.programs[0].function, bench.programs[0].inputs,
-                                     static_cast<int>(request.steps));
+    result.profile =
+        engine.profile(bench.programs[0].function, bench.programs[0].inputs, static_cast<int>(request.steps));
   if (request.kernels) {
-    engine.reset();  // its memory is wanted
-    const bool narrow = network.recipe.train.dtype == "bf16";
-    result.ceilings =
-        runtime::measure_ceilings(name, narrow ? ir::DType::bf16 : ir::DType::f32, result.tf32, threads);
+    prepared.engine.reset();
+    const ir::DType dtype = train.dtype == "bf16" ? ir::DType::bf16 : ir::DType::f32;
+    result.ceilings = runtime::measure_ceilings(prepared.engine_name, dtype, result.tf32, prepared.threads);
   }
   return result;
 }
@@ -194,9 +225,13 @@ void print_kernels(const std::vector<runtime::LaunchTime>& profile, const runtim
 }
 
 void print_text(const Request& request, const Result& result) {
-  print("{:<9} {:.1f}\n", "images/s", static_cast<double>(result.images) / result.median_seconds);
-  print("{:<9} {:.2f} ms, median of {}; the fastest {:.2f} ms\n", "step", result.median_seconds * 1e3,
-        request.steps, result.fastest_seconds * 1e3);
+  print("{:<9} {:.1f}\n", "images/s", static_cast<double>(result.images) / result.fed.median);
+  const auto print_times = [&](const char* what, const runtime::RoundTimes& times) {
+    print("{:<9} {:.2f} ms, median of {}; the fastest {:.2f} ms\n", what, times.median * 1e3, request.steps,
+          times.fastest * 1e3);
+  };
+  print_times("step", result.fed);
+  if (result.resident) print_times("resident", *result.resident);
   print("{:<9} {:.1f} MB at the peak of the process; tensors {:.1f} MB, state {:.1f} MB\n", "memory",
         megabytes(result.peak_bytes), megabytes(result.engine.arena_bytes),
         megabytes(result.engine.state_bytes));
@@ -231,9 +266,9 @@ nlohmann::ordered_json to_json(const runtime::LaunchProducts& products) {
 }
 
 nlohmann::ordered_json to_json(const Request& request, const Result& result) {
-  nlohmann::ordered_json json = {{"images_per_s", static_cast<double>(result.images) / result.median_seconds},
-                                 {"step_ms", result.median_seconds * 1e3},
-                                 {"fastest_step_ms", result.fastest_seconds * 1e3},
+  nlohmann::ordered_json json = {{"images_per_s", static_cast<double>(result.images) / result.fed.median},
+                                 {"step_ms", result.fed.median * 1e3},
+                                 {"fastest_step_ms", result.fed.fastest * 1e3},
                                  {"tf32", result.tf32},
                                  {"peak_mb", megabytes(result.peak_bytes)},
                                  {"arena_mb", megabytes(result.engine.arena_bytes)},
@@ -243,6 +278,10 @@ nlohmann::ordered_json to_json(const Request& request, const Result& result) {
                                  {"kernels", result.engine.kernels},
                                  {"unique_kernels", result.engine.unique_kernels},
                                  {"cache_hits", result.engine.cache_hits}};
+  if (result.resident) {
+    json["resident_step_ms"] = result.resident->median * 1e3;
+    json["fastest_resident_step_ms"] = result.resident->fastest * 1e3;
+  }
   if (!result.choices.made().empty()) json["choices"] = runtime::to_json(result.choices);
   if (result.ceilings) {
     json["ceilings"] = {{"copy_gb_s", result.ceilings->bytes_per_second * 1e-9},
@@ -265,9 +304,78 @@ nlohmann::ordered_json to_json(const Request& request, const Result& result) {
   return json;
 }
 
+void require_model(const Request& request, std::string_view otherwise) {
+  if (request.network.model.empty())
+    user_error("bench: MODEL is required{}; see rewire bench --help", otherwise);
+}
+
+/// All that a compiled network depends on.
+std::string key_of(const Request& request) {
+  const NetworkRequest& network = request.network;
+  return nlohmann::ordered_json{network.model,
+                                network.settings,
+                                network.plugins,
+                                network.plugin_path,
+                                network.trust,
+                                request.mode,
+                                request.batch,
+                                request.threads,
+                                request.engine.device,
+                                request.choices.file,
+                                request.choices.no_autotune,
+                                request.overrides}
+      .dump();
+}
+
+/// Networks that lines asked for before.
+using Held = std::map<std::string, Prepared>;
+
+nlohmann::ordered_json answer(const std::string& line, Held& held) {
+  const nlohmann::json words = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!words.is_array() || !std::ranges::all_of(words, [](const auto& word) { return word.is_string(); }))
+    user_error("bench --pipe: a line is a JSON array of strings, the arguments of one bench");
+  if (words.empty()) {
+    held.clear();
+    return nlohmann::ordered_json::object();
+  }
+  Request request;
+  parse_options(
+      "bench", [&](Options& options) { declare(request, options); }, words.get<std::vector<std::string>>());
+  require_model(request, "");
+  if (request.pipe) user_error("bench --pipe: a line of it cannot have --pipe");
+  const std::string key = key_of(request);
+  auto found = held.find(key);
+  if (found == held.end()) found = held.emplace(key, prepare(request)).first;
+  const Result result = measure(request, found->second);
+  if (found->second.engine == nullptr) held.erase(found);
+  return to_json(request, result);
+}
+
+/// What cannot be answered is an error in its line, and the next is read.
+void answer_lines() {
+  Held held;
+  for (std::string line; std::getline(std::cin, line);) {
+    nlohmann::ordered_json answered;
+    try {
+      answered = answer(line, held);
+    } catch (const std::bad_alloc&) {
+      answered["error"] = exhausted_memory();
+    } catch (const std::exception& error) {
+      answered["error"] = error.what();
+    }
+    print_json_line(answered);
+    flush_stdout();
+  }
+}
+
 void run(const Request& request) {
-  const Network network = resolve(request.network);
-  const Result result = measure(request, network);
+  if (request.pipe) {
+    if (!request.network.model.empty()) user_error("bench --pipe: MODEL stands in the lines, not beside it");
+    return answer_lines();
+  }
+  require_model(request, " (or --pipe)");
+  Prepared prepared = prepare(request);
+  const Result result = measure(request, prepared);
   if (request.json) {
     print_json(to_json(request, result));
   } else {

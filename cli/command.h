@@ -54,6 +54,11 @@ Command make_command(std::string name, std::string doc, void (*declare)(Request&
           [request, run] { run(*request); }, std::move(less)};
 }
 
+/// Parses `arguments` as the options that `declare` has, as if they stood behind the command `name`; it is
+/// not run. UserError on anything it does not know, and on --help.
+void parse_options(const std::string& name, const std::function<void(Options&)>& declare,
+                   std::vector<std::string> arguments);
+
 /// All commands, in the order of `rewire --help`: cli/commands.cpp.
 std::vector<Command> commands();
 

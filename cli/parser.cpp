@@ -213,6 +213,13 @@ class Parser {
   Options::Impl impl_;
 };
 
+void parse_options(const std::string& name, const std::function<void(Options&)>& declare,
+                   std::vector<std::string> arguments) {
+  if (std::ranges::any_of(arguments, asks_for_help)) user_error("{}: no place for --help", name);
+  const Command command{name, "", declare, {}, ""};
+  Parser(command, {}).parse(std::move(arguments));
+}
+
 void parse_and_run(const std::vector<Command>& commands, std::vector<std::string> arguments) {
   if (arguments.empty() || asks_for_help(arguments.front()) || arguments.front() == "help") {
     print_help(commands);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -184,16 +185,21 @@ void choose_attention(DevicePrograms& device, const CompileOptions& compiling, T
     choice.key = codegen::full_name(shape);
     choice.candidates = {std::string(kOwnKernels)};
     choice.labels = {std::string(kOwnKernels)};
+    // cuDNN's list, asked for once. It builds no plan, which takes seconds: that is left to whoever runs one.
+    std::optional<std::vector<std::string>> known;
+    const auto engines = [&]() -> const std::vector<std::string>& {
+      if (!known) {
+        const std::optional<CudnnAttention> attention = engines_of(shape, libraries);
+        known = attention ? attention->engines() : std::vector<std::string>();
+      }
+      return *known;
+    };
     choice.accepts = [&](const std::string& answer) {
-      if (answer == kOwnKernels) return true;
-      std::optional<CudnnAttention> attention = engines_of(shape, libraries);
-      return attention && attention->choose(answer);
+      return answer == kOwnKernels || std::ranges::find(engines(), answer) != engines().end();
     };
     std::vector<std::string> texts;
     choice.more = [&](std::vector<std::string>& candidates, std::vector<std::string>& labels) {
-      const std::optional<CudnnAttention> attention = engines_of(shape, libraries);
-      if (!attention) return;
-      for (const std::string& text : attention->engines()) {
+      for (const std::string& text : engines()) {
         if (texts.size() == kTimedEngines) break;
         texts.push_back(text);
         candidates.push_back(text);

@@ -14,8 +14,9 @@ namespace rewire::runtime {
 /// in the log.
 inline constexpr double kAttentionSeconds = 4;
 
-/// On the device of the current context. Where cuDNN is missing, refuses or fails, ours is taken. Ours are
-/// compiled as `compiling` says.
+/// On the device of the current context. Where cuDNN is missing, refuses or fails, ours is taken. A recorded
+/// engine is taken if cuDNN's heuristic names it; its plan is the engine's to make, who takes ours should
+/// cuDNN refuse it after all. Ours are compiled as `compiling` says.
 void choose_attention(DevicePrograms& device, const CompileOptions& compiling, Tuner& tuner);
 
 }  // namespace rewire::runtime

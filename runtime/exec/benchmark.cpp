@@ -1,6 +1,7 @@
 // Inputs from Philox streams, one an argument; wall time by the steady clock.
 #include "runtime/exec/benchmark.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -24,8 +25,8 @@ TensorMap random_inputs(const ir::Function& function, std::int64_t integer_limit
   return inputs;
 }
 
-std::vector<double> time_rounds(Engine& engine, const std::vector<TimedProgram>& programs,
-                                std::int64_t warm_up, std::int64_t rounds) {
+RoundTimes time_rounds(Engine& engine, const std::vector<TimedProgram>& programs, std::int64_t warm_up,
+                       std::int64_t rounds, Feed feed) {
   std::vector<double> seconds;
   std::vector<Engine::Ticket> before;  // a round's results are read while a device computes the next
   const auto wait = [&] {
@@ -37,7 +38,8 @@ std::vector<double> time_rounds(Engine& engine, const std::vector<TimedProgram>&
     std::vector<Engine::Ticket> tickets;
     for (const TimedProgram& program : programs) {
       for (std::int64_t i = 0; i < program.times; ++i)
-        tickets.push_back(engine.submit(program.function, program.inputs));
+        tickets.push_back(feed == Feed::resident ? engine.submit_again(program.function, program.inputs)
+                                                 : engine.submit(program.function, program.inputs));
     }
     wait();
     before = std::move(tickets);
@@ -45,7 +47,9 @@ std::vector<double> time_rounds(Engine& engine, const std::vector<TimedProgram>&
     if (round >= warm_up) seconds.push_back(taken.count());
   }
   wait();
-  return seconds;
+  std::ranges::sort(seconds);
+  const std::size_t count = seconds.size();
+  return {(seconds[(count - 1) / 2] + seconds[count / 2]) / 2, seconds.front()};
 }
 
 }  // namespace rewire::runtime

@@ -21,9 +21,18 @@ struct TimedProgram {
   std::int64_t times = 1;
 };
 
-/// The seconds of each of `rounds` rounds through the programs, after `warm_up` rounds that are not counted.
-/// A device is given a round before it has finished the one before, as in training.
-std::vector<double> time_rounds(Engine& engine, const std::vector<TimedProgram>& programs,
-                                std::int64_t warm_up, std::int64_t rounds);
+/// From where a device takes the inputs of each run: from the host, as in training, or from its own memory,
+/// where they stay. A CPU has one memory.
+enum class Feed : std::uint8_t { host, resident };
+
+/// Seconds.
+struct RoundTimes {
+  double median = 0, fastest = 0;
+};
+
+/// Of `rounds` rounds through the programs, after `warm_up` rounds that are not counted. A device is given a
+/// round before it has finished the one before, as in training.
+RoundTimes time_rounds(Engine& engine, const std::vector<TimedProgram>& programs, std::int64_t warm_up,
+                       std::int64_t rounds, Feed feed = Feed::host);
 
 }  // namespace rewire::runtime

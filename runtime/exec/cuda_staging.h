@@ -4,11 +4,14 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "ir/module.h"
 #include "runtime/device/cuda/device.h"
 #include "runtime/exec/cuda_program.h"
+#include "runtime/exec/thread_pool.h"
 #include "runtime/host_tensor.h"
 
 namespace rewire::runtime {
@@ -25,8 +28,12 @@ class InputRing {
   /// Puts the inputs on their way to the program's arguments; what the compute stream is given next finds
   /// them there. Waits for the slot, used two runs ago.
   void send(const std::vector<const HostTensor*>& inputs, const CudaStreams& streams);
+  /// Whether inputs were sent before.
+  bool sent() const { return sent_; }
 
  private:
+  void copy(std::span<const std::byte> from, std::byte* to);
+
   struct Slot {
     cuda::PinnedMemory host;
     cuda::DeviceMemory staging;
@@ -38,6 +45,8 @@ class InputRing {
   bool poison_;
   std::vector<Slot> slots_;  // none for a program without inputs
   std::size_t next_ = 0;
+  bool sent_ = false;
+  std::optional<ThreadPool> copiers_;  // started by the first large input
 };
 
 /// Results on the host: as many slots as runs whose results nobody has read.

@@ -10,6 +10,10 @@ Engine::Ticket Engine::submit(std::string_view function, const TensorMap& inputs
   return last_ticket_;
 }
 
+Engine::Ticket Engine::submit_again(std::string_view function, const TensorMap& inputs) {
+  return submit(function, inputs);
+}
+
 std::unique_ptr<Engine> Engine::alike(const ir::Module& /*module*/) const {
   return nullptr;
 }

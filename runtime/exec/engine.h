@@ -35,6 +35,9 @@ class Engine {
   /// submitted; when submit returns, the inputs may change. Errors of the run come from either half. Here the
   /// run happens in submit.
   virtual Ticket submit(std::string_view function, const TensorMap& inputs);
+  /// submit() for the inputs that this function was given last: a device takes them from its own memory, and
+  /// nothing is copied to it.
+  virtual Ticket submit_again(std::string_view function, const TensorMap& inputs);
   /// Whether results() would return at once.
   virtual bool finished(Ticket ticket) const;
   /// Waits for the run. Once a ticket, in any order; state that is read meanwhile is that after all runs

@@ -1,27 +1,26 @@
 #!/usr/bin/env bash
-# Makes the bundle that scripts/gpu/check.sh and bench.sh run from on a machine with an NVIDIA GPU and the CUDA toolkit,
-# without a compiler, without this project's dependencies and without a network: the binary with LLVM inside, the
-# strategies, the test that takes a device, the libraries they need and the benchmarks.
+# Makes the bundle that runs on a machine with an NVIDIA GPU and the CUDA toolkit, without a compiler, without this
+# project's dependencies and without a network: the binary with LLVM inside, the strategies, the test that takes a device,
+# the libraries that they are linked to or open at run time, and the benchmarks.
 #
 #   scripts/gpu/pack.sh [FILE]        default: build/gpu/rewire-gpu.tar.xz
 #
-# There: tar xf rewire-gpu.tar.xz, then rewire-gpu/check.sh results quick, rewire-gpu/bench.sh results and rewire-gpu/check.sh
-# results sanitizers: 8 minutes at most.
-#
-# What it is built on bounds where it runs: nothing older than this machine's C library (Debian 12: 2.36, Ubuntu 24.04
-# has 2.39).
+# scripts/gpu/README.md says how it is used. What it is built on bounds where it runs: nothing older than this machine's C
+# library (Debian 12: 2.36, Ubuntu 24.04 has 2.39).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 file=${1:-build/gpu/rewire-gpu.tar.xz}
 jobs=${JOBS:-$(nproc)}
-limit=$((60 * 1024 * 1024))
+limit=$((50 * 1024 * 1024))
 export CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1
 say() { printf 'pack: %s\n' "$*"; }
 
 # Found in every system that runs the bundle, or older than that system's own: the C and C++ libraries.
 system='^(linux-vdso|ld-linux-x86-64|libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s)\.so'
 tests=(device_check)
+# Opened by name at run time, so that ldd does not show them. CUDA's own libraries are the other machine's.
+opened=(liblapack.so.3)  # runtime/linalg/lapack.cpp
 
 say "building bundle into build/bundle"
 mkdir -p build
@@ -37,12 +36,17 @@ for program in rewire "${tests[@]}"; do
 done
 strip -o "$root/libexec/rewire/nvrtc-worker" build/bundle/libexec/rewire/nvrtc-worker
 for plugin in build/bundle/lib/rewire/plugins/*.so; do strip -o "$root/lib/rewire/plugins/$(basename "$plugin")" "$plugin"; done
-for program in "$root"/bin/* "$root"/libexec/rewire/*; do ldd "$program"; done | awk '$2 == "=>" {print $1, $3}' | sort -u |
-  while read -r name path; do
-    [[ $name =~ $system ]] || cp --dereference "$path" "$root/lib/$name"
+for name in "${opened[@]}"; do
+  path=$(ldconfig -p | awk -v name="$name" '$1 == name {print $NF; exit}')
+  [ -n "$path" ] || { say "$name is not installed here: run scripts/setup.sh" >&2; exit 1; }
+  cp --dereference "$path" "$root/lib/$name"
+done
+for program in "$root"/bin/* "$root"/libexec/rewire/* "$root"/lib/rewire/plugins/*.so "$root"/lib/*.so*; do ldd "$program"; done |
+  awk '$2 == "=>" {print $1, $3}' | sort -u | while read -r name path; do
+    [[ $name =~ $system ]] || [ -e "$root/lib/$name" ] || cp --dereference "$path" "$root/lib/$name"
   done
 cp bench/*.py "$root/bench/"
-cp scripts/gpu/check.sh scripts/gpu/bench.sh "$root/"
+cp scripts/gpu/call.py scripts/gpu/README.md "$root/"
 git describe --always --dirty >"$root/commit"
 
 mkdir -p "$(dirname "$file")"

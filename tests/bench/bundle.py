@@ -14,7 +14,7 @@ def make(programs, place):
     (place / "bundle" / "bin").symlink_to(pathlib.Path(programs).resolve())
     (place / "bundle" / "commit").write_text("abc1234-dirty\n")
     shutil.copytree(SOURCE / "bench", place / "bundle" / "bench", ignore=shutil.ignore_patterns("results", "__pycache__"))
-    for script in (SOURCE / "scripts" / "gpu").glob("*.sh"):
+    for script in (SOURCE / "scripts" / "gpu").glob("call.py"):
         shutil.copy(script, place / "bundle")
     os.environ["XDG_CACHE_HOME"] = str(place.resolve() / "cache")
     return place / "bundle"

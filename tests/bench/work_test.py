@@ -21,20 +21,31 @@ GEMM = {"name": "gemm 64x32x16 bf16>f32 a=16,1@64 b=1,16@64 c=32,1@64, 2 calls, 
 PROFILE = [GEMM, {"name": "attention forward 2x2x50x50x8 bf16, cuDNN", "launches": 1, "ms": 0.4, "bytes": 500000, "flops": 5},
            {"name": "blocks_0_attn_qkv_rows_2x50x16", "launches": 2, "ms": 0.2, "bytes": 500000, "flops": 5}]
 
-# Each adds a line to $LOG. `orthogonal` has no steps.
+# Each bench adds a line to $LOG, a process of several one for itself. `orthogonal` has no steps.
 REWIRE = """#!{python}
 import json, os, sys
 words = sys.argv[1:]
+def log(*words):
+    with open(os.environ["LOG"], "a") as file:
+        print(*words, file=file)
+def bench(words):
+    log("rewire", words[0], words[2], *(word for word in ("--profile", "--kernels") if word in words))
+    if words[2] == "orthogonal":
+        return dict(error="rewire: no such thing")
+    return dict(step_ms=3.0 if "--resident" in words else 2.0, resident_step_ms=2.0, device_mb=5.0, peak_mb=5.0, compile_s=1.0,
+                ceilings=dict(copy_gb_s=1.0, gemm_gflop_s=2.0), profile={profile})
 if words[0] == "models":
     print(json.dumps([dict(name=name, image=28, channels=1, classes=10, patch=4, dim=16, depth=1, heads=2) for name in ("one", "two")]))
 elif words[0] == "doctor":
     print(json.dumps(dict(cuda=dict(devices=["Stub"]))))
+elif "--pipe" in words:
+    log("pipe", "of", os.getpid())
+    for line in sys.stdin:
+        given = json.loads(line)
+        log("forget") if not given else None
+        print(json.dumps(bench(given) if given else dict()), flush=True)
 else:
-    with open(os.environ["LOG"], "a") as log:
-        print("rewire", words[1], words[3], *(word for word in ("--profile", "--kernels") if word in words), file=log)
-    if words[3] == "orthogonal":
-        sys.exit("rewire: no such thing")
-    print(json.dumps(dict(step_ms=2.0, device_mb=5.0, peak_mb=5.0, compile_s=1.0, ceilings=dict(copy_gb_s=1.0, gemm_gflop_s=2.0), profile={profile})))
+    print(json.dumps(bench(words[1:])))
 """
 # `eager` fails as it starts, `compile` never answers a round and leaves a child behind, `max-autotune` is a peer.
 PEER = """#!{python}
@@ -83,7 +94,7 @@ class Work(unittest.TestCase):
         return json.loads(written.read_text()), log.read_text().splitlines()
 
     def assert_ended(self, log):
-        pids = [int(line.split()[2]) for line in log if not line.startswith("rewire")]
+        pids = [int(line.split()[2]) for line in log if not line.startswith(("rewire", "forget"))]
         self.assertTrue(pids)
         for pid in pids:
             patience = time.monotonic() + 10  # a process that was killed may take a moment
@@ -99,11 +110,14 @@ class Work(unittest.TestCase):
 
     def test_most_wanted_first(self):
         result, log = self.bench("--residual", "plain", "--residual", "decay", "--python", str(self.peer), "--mode", "max-autotune")
-        self.assertEqual([" ".join(line.split()[:2] if line[0] == "m" else line.split()) for line in log if "--kernels" not in line],
-                         self.expected_order())
+        self.assertEqual(sum(line.startswith("pipe") for line in log), 1)  # one process of ours, which forgets what is no longer needed
+        self.assertIn("forget", log)
+        self.assertEqual([" ".join(line.split()[:2] if line[0] == "m" else line.split()) for line in log
+                          if "--kernels" not in line and not line.startswith(("pipe", "forget"))], self.expected_order())
         one = result["cases"][0]
         self.assertEqual(one["ratios"]["pytorch max-autotune / rewire, plain"], 2)
         self.assertEqual(one["ratios"]["peak memory: rewire / pytorch max-autotune, decay"], 0.5)
+        self.assertEqual([(c["step_ms"], c.get("fed_step_ms")) for c in one["contenders"] if c["residual"] == "plain"], [(2, 3), (4, None)])
         # 1.2 ms of launches in a step of 2; the shortest of the six takes 0.1 ms.
         self.assertAlmostEqual(one["ratios"]["between launches, share of the step, at least, plain"], 0.4)
         self.assertAlmostEqual(one["ratios"]["between launches, share of the step, at most, plain"], 0.7)
@@ -117,14 +131,16 @@ class Work(unittest.TestCase):
         def beside(model, residual):
             return [f"max-autotune {residual}", *2 * [f"rewire {model} {'none' if residual == 'plain' else residual}"]]
 
-        own = [f"rewire {model} {residual} --profile" for residual in ("none", "decay") for model in ("one", "two")]
+        own = {residual: [f"rewire {model} {residual} --profile" for model in ("one", "two")] for residual in ("none", "decay")}
         start_up = [f"rewire {model} none" for model in ("one", "two") for _ in range(2)]
-        return [*own, *beside("one", "plain"), *beside("two", "plain"), *start_up, *beside("one", "decay"), *beside("two", "decay")]
+        return [*own["none"], *beside("one", "plain"), *beside("two", "plain"), *own["decay"], *start_up, *beside("one", "decay"),
+                *beside("two", "decay")]
 
     def test_all_take_turns_on_a_cpu(self):
         result, log = self.bench("--residual", "plain", "--residual", "decay", "--python", str(self.peer), "--mode", "max-autotune",
                                  "--ceilings", str(self.place / "none"), device="cpu")
         turns = [line.split()[1:] for line in log if line.startswith("rewire")]
+        self.assertEqual(sum(line.startswith("pipe") for line in log), 4)  # a process for each, which has its own peak of memory
         for model in ("one", "two"):
             self.assertEqual([turn[1:] for turn in turns if turn[0] == model][:4], [["none"], ["decay"], ["none"], ["decay"]])
         for case in result["cases"]:
@@ -141,12 +157,12 @@ class Work(unittest.TestCase):
         peer = run.PyTorch(options, {}, 1, "plain", "max-autotune")
         peer.attempt(peer.start)
         self.assertEqual(peer.attempt(peer.measure, 1)["step_ms"], 4)
-        process = peer.process
+        process = peer.piped.process
         process.kill()
         process.wait()
         self.assertIsNone(peer.attempt(peer.measure, 1))
         self.assertTrue(peer.failed)
-        self.assertIsNone(peer.process)
+        self.assertIsNone(peer.piped)
         peer.close()
 
     def test_who_fails_is_out_alone(self):
@@ -162,6 +178,26 @@ class Work(unittest.TestCase):
         self.assertIn("| rewire | orthogonal | failed: rewire: no such thing |", written.read_text())
         self.assert_ended(log)
         self.assertLess(time.monotonic() - start, 60)
+
+    def test_goes_on_where_it_was_ended(self):
+        given = ("--residual", "plain", "--residual", "decay", "--python", str(self.peer), "--mode", "compile", "--mode", "max-autotune")
+        before, log = self.bench(*given, signal_after="child")  # max-autotune was measured, compile does not answer
+        self.assert_ended(log)
+        done = sum(line.startswith("rewire") and "--kernels" not in line for line in log)
+        self.peer.write_text(self.peer.read_text().replace('if mode == "compile"', "if False"))
+        result, log = self.bench(*given, "--resume")
+        again = [line for line in log if line.startswith("rewire") and "--kernels" not in line]
+        self.assertFalse([line for line in again if "--profile" in line])
+        self.assertEqual(result["left_out"], [])
+        for case, earlier in zip(result["cases"], before["cases"]):
+            self.assertEqual(case["floors"], earlier["floors"])
+            self.assertEqual({(c["name"], c["residual"]): (len(c["rounds"]), c.get("failed")) for c in case["contenders"]},
+                             {**{("rewire", residual): (5, None) for residual in ("plain", "decay")},
+                              **{(f"pytorch {mode}", residual): (2, None) for mode in ("compile", "max-autotune")
+                                 for residual in ("plain", "decay")}})
+            self.assertEqual(case["ratios"]["pytorch compile / rewire, decay"], 2)
+        whole, log = self.bench(*given)  # nothing is left to go on with
+        self.assertEqual(done + len(again), sum(line.startswith("rewire") and "--kernels" not in line for line in log) + 1)
 
     def test_budget(self):
         result, log = self.bench("--residual", "plain", "--python", str(self.peer), "--mode", "max-autotune", "--budget", "0")
@@ -183,6 +219,16 @@ class Work(unittest.TestCase):
         self.assertIsNone(peer.attempt(peer.measure, 1))
         self.assertEqual(peer.failed, "it was not done when time was up")
         self.assert_ended((self.place / "log").read_text().splitlines())
+
+    def test_peer_that_compiles_for_too_long(self):
+        silent = bundle.write_program(self.place / "silent", f"#!{sys.executable}\nimport time\ntime.sleep(600)\n")
+        options = run.argparse.Namespace(python=str(silent), threads=1, device="cuda", dtype="bf16", end=time.monotonic() + 4)
+        peer = run.PyTorch(options, {}, 1, "plain", "compile")
+        start = time.monotonic()
+        peer.attempt(peer.start)
+        self.assertEqual(peer.failed, "it was not ready after 2 s")
+        self.assertLess(time.monotonic() - start, 4)
+        self.assertIsNone(peer.piped)
 
     def test_product_without_sizes(self):
         with self.assertRaisesRegex(ValueError, "no sizes of 'gemm 8x8x8'"):

@@ -1,11 +1,16 @@
 // The commands on good input: what they print and what they write.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "runtime/io/npy.h"
 #include "runtime/io/safetensors.h"
 #include "tests/cli/fixture.h"
+#include "tests/cli/started.h"
 #include "tests/support/catch.h"
 
 namespace rewire::test {
@@ -254,6 +259,65 @@ TEST_CASE("dump shows the training step after all passes, and on request each pa
   CHECK(traced.out == outcome.out);
   CHECK_THAT(traced.err,
              REWIRE_CATCH_CONTAINS("// after decompose\nmodule @") && REWIRE_CATCH_CONTAINS(" ms\n"));
+}
+
+/// What `rewire bench --pipe` answers to these lines.
+std::vector<json> piped(const std::vector<std::string>& lines, const Workplace& work) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  const std::string file = work.file("lines");
+  write_text(file, text);
+  StartedCommand command({"bench", "--pipe", "--quiet"}, [&] {
+    const int input = ::open(file.c_str(), O_RDONLY);
+    ::dup2(input, STDIN_FILENO);
+  });
+  const Outcome outcome = command.wait();
+  CHECK(outcome.code == 0);
+  CHECK(outcome.err.empty());
+  std::vector<json> answers;
+  std::istringstream out(outcome.out);
+  for (std::string line; std::getline(out, line);) answers.push_back(json::parse(line));
+  return answers;
+}
+
+TEST_CASE("bench --pipe answers a line with a line, and compiles a network once until it is told to forget") {
+  const Workplace work;
+  const auto line = [](const Words& more) { return json(kModel + Words{"--batch", "3"} + more).dump(); };
+  const std::string plain = line({"--steps", "1"}), other = line({"--steps", "1", "--mode", "infer"});
+  const std::vector<json> answers =
+      piped({plain, other, line({"--steps", "3", "--profile"}), "[]", plain}, work);
+  REQUIRE(answers.size() == 5);
+  const auto compiled = [&](std::size_t i) { return answers[i].at("compile_s").get<double>(); };
+  CHECK(compiled(0) == compiled(2));  // the same engine says so to the last digit
+  CHECK(answers[2].at("profile").size() > 10);
+  CHECK_FALSE(answers[0].contains("profile"));
+  CHECK(answers[1].at("kernels") < answers[0].at("kernels"));
+  CHECK(answers[3].empty());
+  CHECK(compiled(4) != compiled(0));
+  CHECK(answers[4].at("step_ms") > 0);
+}
+
+TEST_CASE("bench --pipe says what is wrong with a line, and goes on") {
+  const Workplace work;
+  const std::vector<json> answers = piped(
+      {"vit_tiny_28", "[1]", R"(["--steps", "2"])", R"(["vit_tiny_29"])", R"(["vit_tiny_28", "--pipe"])",
+       R"(["vit_tiny_28", "--help"])", R"(["vit_tiny_28", "--stpes", "2"])",
+       json(kModel + Words{"--steps", "1", "--batch", "2"}).dump()},
+      work);
+  REQUIRE(answers.size() == 8);
+  const std::string no_words = "bench --pipe: a line is a JSON array of strings, the arguments of one bench";
+  CHECK(answers[0].at("error") == no_words);
+  CHECK(answers[1].at("error") == no_words);
+  CHECK(answers[2].at("error") == "bench: MODEL is required; see rewire bench --help");
+  CHECK_THAT(answers[3].at("error").get<std::string>(), REWIRE_CATCH_CONTAINS("did you mean 'vit_tiny_28'?"));
+  CHECK(answers[4].at("error") == "bench --pipe: a line of it cannot have --pipe");
+  CHECK(answers[5].at("error") == "bench: no place for --help");
+  CHECK_THAT(answers[6].at("error").get<std::string>(), REWIRE_CATCH_CONTAINS("unknown option --stpes"));
+  CHECK(answers[7].at("step_ms") > 0);
+  CHECK_THAT(rewire_command({"bench", "--quiet"}).err,
+             REWIRE_CATCH_CONTAINS("bench: MODEL is required (or --pipe); see rewire bench --help"));
+  CHECK_THAT(rewire_command({"bench", "vit_tiny_28", "--pipe"}).err,
+             REWIRE_CATCH_CONTAINS("bench --pipe: MODEL stands in the lines, not beside it"));
 }
 
 TEST_CASE("bench prints speed, memory and compile time, and on request each kernel and call") {

@@ -1,16 +1,20 @@
 // --device cuda as a user meets it, on the fake libraries: the same answers as on the CPU, training that
 // resumes to the same bits, and one line where something is missing or fails.
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "runtime/exec/cuda_kernels.h"
 #include "runtime/io/npy.h"
 #include "runtime/io/safetensors.h"
 #include "tests/cli/fixture.h"
+#include "tests/cli/started.h"
 #include "tests/fake_cuda/use.h"
 #include "tests/support/catch.h"
 
@@ -170,6 +174,41 @@ TEST_CASE("bench runs on a GPU, and doctor names what is there") {
   CHECK(lacks.at("toolkit").at("cuDNN").at("fault") == "");
   CHECK_THAT(on_fake({"doctor"}, {"REWIRE_CUFFT=/nowhere/libcufft.so"}).out,
              REWIRE_CATCH_CONTAINS("cuFFT      REWIRE_CUFFT is '/nowhere/libcufft.so'"));
+}
+
+TEST_CASE("bench --resident also times steps whose inputs stay on the device") {
+  const Words bench = Words{"bench", "--quiet", "--steps", "3", "--batch", "2"} + kModel + kUntimed + kCuda;
+  CHECK_FALSE(Json::parse(on_fake(bench + Words{"--json"}).out).contains("resident_step_ms"));
+  const Json both = Json::parse(on_fake(bench + Words{"--json", "--resident"}).out);
+  CHECK(both.at("resident_step_ms") >= both.at("fastest_resident_step_ms"));
+  CHECK(both.at("step_ms") >= both.at("fastest_step_ms"));
+  CHECK_THAT(on_fake(bench + Words{"--resident"}).out, REWIRE_CATCH_CONTAINS("\nresident  "));
+}
+
+TEST_CASE("bench --pipe on a GPU says of each network what it takes of the memory, without those before") {
+  const Workplace place;
+  const auto words = [](const std::string& batch) {
+    return kModel + Words{"--steps", "1", "--batch", batch} + kUntimed + kCuda;
+  };
+  const auto alone = [&](const std::string& batch) {
+    return Json::parse(on_fake(Words{"bench", "--json", "--quiet"} + words(batch)).out).at("device_mb");
+  };
+  const std::string file = place.file("lines");
+  write_text(file, Json(words("5")).dump() + "\n[]\n" + Json(words("2")).dump() + "\n");
+  Words environment;
+  for (const auto& [name, value] : fake_cuda::environment()) environment.push_back(name + "=" + value);
+  StartedCommand command(
+      {"bench", "--pipe", "--quiet"}, [&] { ::dup2(::open(file.c_str(), O_RDONLY), STDIN_FILENO); },
+      environment);
+  const Outcome outcome = command.wait();
+  CHECK(outcome.err.empty());
+  std::istringstream out(outcome.out);
+  std::vector<Json> answers;
+  for (std::string line; std::getline(out, line);) answers.push_back(Json::parse(line));
+  REQUIRE(answers.size() == 3);
+  CHECK(answers[0].at("device_mb") == alone("5"));
+  CHECK(answers[2].at("device_mb") == alone("2"));
+  CHECK(answers[2].at("device_mb") < answers[0].at("device_mb"));
 }
 
 TEST_CASE("train.tf32 is a GPU's: recorded and shown there, refused on a CPU before anything is written") {

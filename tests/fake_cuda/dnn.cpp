@@ -304,6 +304,8 @@ int complete(Descriptor& d) {
       return kGood;
     case kPlan: {
       const Descriptor* const config = descriptors.find(d.one<void*>(401));
+      if (const int status = enter("cudnnBackendFinalize of a plan"); status != kGood)
+        return unsupported(status, "a test wants it so");
       if (refuses("attention_plan")) return unsupported(kUnsupported, "a test wants no plan");
       d.graph = config->graph, d.engine = config->engine;
       return kGood;

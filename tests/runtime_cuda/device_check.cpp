@@ -7,7 +7,7 @@
 //   device_check attention FIRST COUNT   heads of the zoo's sizes by each engine of cuDNN's, where cuDNN is
 //   there
 //
-// It runs where the libraries lead it: on a GPU (scripts/gpu/check.sh), or on the fake ones that CTest names.
+// It runs where the libraries lead it: on a GPU (scripts/gpu/call.py), or on the fake ones that CTest names.
 // Failures are printed with their seed; the exit code is 1.
 #include <algorithm>
 #include <array>

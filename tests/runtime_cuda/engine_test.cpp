@@ -164,6 +164,56 @@ TEST_CASE("runs that nobody has waited for give what they would have given one b
   }
 }
 
+TEST_CASE("a run on the inputs of the one before copies none of them, whatever ran in between") {
+  const ir::Module module = example();
+  for (const bool check_memory : {false, true}) {
+    const Clean clean;
+    CudaEngineOptions options;
+    options.check_memory = check_memory;
+    const auto engine = make_cuda_engine(module, options), fed = make_cuda_engine(module, options);
+    const TensorMap inputs = inputs_of(17, 1);
+    for (const auto& each : {engine.get(), fed.get()}) each->write_state("weight", testing::noise({20}, 5));
+    std::vector<TensorMap> expected;
+    for (int run = 0; run < 3; ++run) {
+      expected.push_back(fed->run("small", inputs));
+      fed->run("large", inputs_of(301, 2));
+    }
+    fake().reset();
+    long copied = 0;
+    for (int run = 0; run < 3; ++run) {
+      CHECK(same_bits(
+          expected[static_cast<std::size_t>(run)],
+          engine->results(engine->submit_again("small", inputs))));  // the first time it is given them
+      const long now = fake().calls("cuMemcpyHtoDAsync_v2");
+      if (run > 0) CHECK(now == copied + 1);  // of "large"
+      copied = now;
+      engine->results(engine->submit("large", inputs_of(301, 2)));
+    }
+  }
+}
+
+TEST_CASE("an input of several megabytes, which threads share in copying, arrives whole") {
+  constexpr std::int64_t kElements = (std::int64_t{5} << 18) + 77;  // f32: 5 MiB and a little
+  ir::Module module;
+  ir::Function& function = module.functions.emplace_back();
+  function.name = "main";
+  ir::Builder b(module, function);
+  b.result("y", b.add(b.argument("x", {DType::f32, {kElements}}), 1));
+  ir::verify(module);
+  const Clean clean;
+  const auto engine = make_cuda_engine(module);
+  for (std::uint64_t run = 0; run < 3; ++run) {
+    TensorMap inputs;
+    inputs.emplace("x", testing::noise({kElements}, run));
+    const HostTensor expected = inputs.at("x").clone();
+    const Engine::Ticket ticket = engine->submit("main", inputs);
+    std::ranges::fill(inputs.at("x").bytes(), std::byte{0xFF});
+    const TensorMap results = engine->results(ticket);
+    const auto x = expected.as<float>(), y = results.at("y").as<float>();
+    CHECK(std::ranges::equal(x, y, [](float a, float c) { return a + 1 == c; }));
+  }
+}
+
 TEST_CASE("a function is captured once, and each run replays its launches in their order") {
   const Clean clean;
   const ir::Module module = example();

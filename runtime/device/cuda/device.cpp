@@ -115,6 +115,10 @@ std::int64_t device_memory_peak() {
   return peak_bytes;
 }
 
+void forget_device_memory_peak() {
+  peak_bytes = held_bytes.load();
+}
+
 DeviceMemory::DeviceMemory(std::int64_t bytes, std::string_view what) : bytes_(bytes) {
   if (bytes <= 0) return;
   driver().allocate(fmt::format("of {} for {}", size_text(bytes), what), &address_, size_of(bytes));

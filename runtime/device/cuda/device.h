@@ -66,6 +66,8 @@ class Owned {
 
 /// The most that this process ever held of all devices' memory at once, in DeviceMemory.
 std::int64_t device_memory_peak();
+/// From here on the most is counted anew, from what is held now.
+void forget_device_memory_peak();
 
 class DeviceMemory {
  public:

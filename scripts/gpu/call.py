@@ -1,0 +1,393 @@
+#!/usr/bin/env python3
+"""One of the four calls of README.md beside this file, from the unpacked bundle of scripts/gpu/pack.sh.
+
+    call.py NUMBER [--out FOLDER] [--from results.tar.gz] [--limit SECONDS]
+
+Writes results.tar.gz, results.json and summary.txt into FOLDER (default: results) after each step, so that a call that is
+killed leaves what it has. A later call takes up the results that it finds there, else those of --from: steps that were done are
+not done again, and kernels and choices come from the cache. Exit 1 if a step failed, 2 if nothing can run, 3 if something was
+left out.
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import threading
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "bench"))
+import run  # noqa: E402
+
+MOST_BYTES = 15 << 20  # of results.tar.gz; what caches have beyond it stays behind
+PACKING_S = 8          # the limit's share for what is written after each step and at the end
+LEAST_S = 5            # with less time left no step begins
+STRATEGIES = ("decay", "orthogonal", "augment", "skipless", "layerscale", "denseformer", "value_residual", "postnorm", "attnres", "hyper")
+SMALL = ["vit_tiny_28", "--set", "model.dim=48", "--set", "model.depth=2"]
+MODELS = {1: "vit_s16_224:256", 3: "vit_s16_224:256", 4: "vit_b16_224:256"}
+TITLES = {1: "is it right, and where does a step's time go: attention, one profiled step, small networks",
+          2: "is it right everywhere: parity, every op, the same bits twice, compute-sanitizer",
+          3: "how fast is vit_s16_224, beside PyTorch and its ceilings",
+          4: "how fast is vit_b16_224, beside PyTorch and its ceilings"}
+ENDED = "time is up"
+
+
+def say(text):
+    print(f"call: {text}", flush=True)
+
+
+def last_line(path):
+    """But for what stands behind a fault of Rewire: how it is reported."""
+    lines = [line for line in path.read_text(errors="replace").splitlines() if line.strip()] if path.exists() else []
+    while len(lines) > 1 and lines[-1].startswith("rewire: this is a fault of Rewire"):
+        lines.pop()
+    return lines[-1].strip()[:200] if lines else ""
+
+
+class Step:
+    """Commands with a limit of seconds for all of them together; each has a key, "" if it is the only one. `why_not`: it cannot
+    run here. `prints_json`: what a command prints on stdout is a result, NAME.json. `unfinished`: a file that is there while the
+    work is not all done, though its command ended well."""
+
+    def __init__(self, name, seconds, commands, why_not="", prints_json=False, unfinished=""):
+        self.name, self.seconds, self.commands, self.why_not = name, seconds, commands, why_not
+        self.prints_json, self.unfinished = prints_json, unfinished
+
+
+class Plan:
+    """The steps of a call, in their order: what takes least for what it finds comes first."""
+
+    def __init__(self, options, work, missing):
+        self.options, self.work, self.missing = options, work, missing
+        self.rewire, self.device_check = str(HERE / "bin" / "rewire"), str(HERE / "bin" / "device_check")
+        self.strategies = options.strategy or STRATEGIES
+        self.settings = [word for text in options.set for word in ("--set", text)]
+        self.small = SMALL + self.settings
+        self.model, self.batch = (options.case or MODELS.get(options.number, "")).split(":") if options.number != 2 else ("", "")
+
+    def steps(self):
+        return {1: self.first, 2: self.second, 3: self.bench, 4: self.bench}[self.options.number]()
+
+    def script(self, name, *words):
+        return [sys.executable, str(HERE / "bench" / name), *words]
+
+    def verify(self, name, networks):
+        return Step(name, 90, [(key, [self.rewire, "verify", *self.small, "--device", "cuda", *words]) for key, *words in networks])
+
+    def steps_on(self, strategy, *words):
+        return self.script("device_steps.py", "--rewire", self.rewire, "--residual", strategy, *self.settings, *words)
+
+    def profiled(self, name, seconds, *words):
+        return Step(name, seconds, [("", [self.rewire, "bench", self.model, "--batch", self.batch, "--set", "train.dtype=bf16",
+                                          *self.settings, "--device", "cuda", "--steps", str(self.options.steps), "--resident", "--json",
+                                          "--log-level", "warning", *words])], prints_json=True)
+
+    def parity(self, name, seconds, cases, strategies, *words):
+        return Step(name, seconds, [
+            (f"{case.partition(':')[0]}_{strategy}", self.script(
+                "parity.py", "--rewire", self.rewire, "--device", "cuda", "--case", case, "--residual", strategy,
+                "--out", str(self.work / f"{name}_{case.partition(':')[0]}_{strategy}.json"), *words))
+            for case in cases for strategy in strategies], self.missing["torch"])
+
+    def seeds(self, kind, seconds, count, why_not=""):
+        """So many seeds of device_check, shared by the processes."""
+        each = max(1, -(-count // self.options.jobs))
+        shards = range(1, count + 1, each)
+        return Step(kind, seconds, [(str(first), [self.device_check, kind, str(first), str(min(each, count + 1 - first))])
+                                    for first in shards], why_not or ("" if count else "0 seeds"))
+
+    def first(self):
+        bf16 = ("--set", "train.dtype=bf16")
+        return [Step("doctor", 30, [("", [self.rewire, "doctor", "--quiet"])]),
+                self.verify("verify_plain", [("f32", "--plugin", "none"), ("bf16", "--plugin", "none", *bf16),
+                                             ("tf32", "--plugin", "none", "--set", "train.tf32=true"),
+                                             ("gelu_f32", "--plugin", "none", "--set", "model.act_layer=gelu_tanh"),
+                                             ("gelu_bf16", "--plugin", "none", "--set", "model.act_layer=gelu_tanh", *bf16)]),
+                self.seeds("attention", 90, self.options.attention, self.missing["cuDNN"]),
+                self.profiled("step_untuned", 120, "--profile", "--no-autotune"),
+                self.profiled("step_tuned", 200, "--kernels"),
+                Step("tuned", 60, [("", self.steps_on("none", "--autotune"))]),
+                self.verify("verify", [(f"{name}_{dtype}", "--plugin", name, "--set", f"train.dtype={dtype}")
+                                       for name in self.strategies for dtype in ("f32", "bf16")]),
+                self.parity("parity_small", 90, ("vit_tiny_28:5",), ("plain", *self.strategies))]
+
+    def second(self):
+        options = self.options
+        sanitized = [self.rewire, "bench", *self.small, "--batch", "3", "--steps", "2", "--no-autotune", "--device", "cuda"]
+        kinds = {"": ("--plugin", "orthogonal"), "_bf16": ("--plugin", "augment", "--set", "train.dtype=bf16")}
+        return [Step("determinism", 90, [(name, self.steps_on(name))
+                                         for name in ("none", *self.strategies)]),
+                self.parity("parity", 150, ("vit_s_cifar:3",), ("plain", *self.strategies)),
+                self.parity("parity_large", 90, ("vit_s16_224:2", "vit_b16_224:1"), ("plain",), "--dtype", "bf16"),
+                self.seeds("programs", 90, options.programs), self.seeds("ops", 90, options.seeds),
+                self.seeds("transforms", 60, options.transforms, self.missing["cuFFT"]),
+                *(Step(f"{tool}{kind}", 60, [("", ["compute-sanitizer", "--tool", tool, "--report-api-errors", "no", "--error-exitcode",
+                                                   "9", *sanitized, *words])], self.missing["compute-sanitizer"])
+                  for tool in ("memcheck", "racecheck", "synccheck", "initcheck") for kind, words in kinds.items())]
+
+    def bench(self):
+        options = self.options
+        words = ["--rewire", self.rewire, "--device", "cuda", "--dtype", "bf16", "--out", str(self.work / f"bench_{options.number}"),
+                 "--case", f"{self.model}:{self.batch}", "--rounds", str(options.rounds), "--steps", str(options.steps), "--resume",
+                 *self.settings]
+        for strategy in ("plain", *self.strategies):
+            words += ["--residual", strategy]
+        for mode in ("max-autotune", "compile", "eager"):
+            words += ["--mode", mode]
+        if not self.missing["torch"]:
+            words += ["--python", sys.executable]
+        return [self.profiled("ceilings", 200, "--kernels"),
+                Step("beside_pytorch", options.limit, [("", self.script("run.py", *words, "--budget", "{budget}"))],
+                     unfinished=str(self.work / f"bench_{options.number}" / "unfinished"))]
+
+
+class Call:
+    def __init__(self, options):
+        self.options, self.start = options, time.monotonic()
+        self.work = pathlib.Path(tempfile.mkdtemp(prefix="rewire-gpu-"))
+        self.running, self.lock = set(), threading.Lock()
+        self.state = {"commit": "", "device": "", "steps": {}}
+
+    def left(self):
+        return self.options.limit - PACKING_S - (time.monotonic() - self.start)
+
+    def take_up(self):
+        """What an earlier call left: its steps only if they are of this commit and device, its cache in any case."""
+        if self.options.source and not self.options.source.exists():
+            print(f"call: --from {self.options.source}: there is no such file", file=sys.stderr)
+            sys.exit(2)
+        known = [path for path in (self.options.out / "results.tar.gz", self.options.source) if path and path.exists()]
+        if not known:
+            return
+        source = known[0]
+        with tarfile.open(source) as tar:
+            tar.extractall(self.work, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+        before = json.loads((self.work / "state.json").read_text())
+        if (before["commit"], before["device"]) == (self.state["commit"], self.state["device"]):
+            self.state = before
+            say(f"taking up {source}: {len(before['steps'])} steps")
+        else:
+            for path in self.work.iterdir():
+                if path.name != "cache":
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+            say(f"taking the cache of {source}, of commit {before['commit']} on {before['device']}")
+
+    def libraries(self):
+        """Sets what leads to CUDA's libraries; what is missing, by name. Ends the call if nothing can run."""
+        done = subprocess.run([sys.executable, str(HERE / "bench" / "gpu_libraries.py"), "--rewire", str(HERE / "bin" / "rewire")],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        sys.stdout.write(done.stderr)
+        if done.returncode:
+            sys.exit(2)  # it has said what is missing
+        for line in done.stdout.splitlines():
+            name, _, value = shlex.split(line)[1].partition("=")
+            os.environ[name] = value
+        missing = {name: next((line.removeprefix("libraries: ") for line in done.stderr.splitlines()
+                               if line.startswith(f"libraries: without {name}: ")), "") for name in ("cuDNN", "cuFFT")}
+        torch = subprocess.run([sys.executable, "-c", "import torch, safetensors"], stderr=subprocess.DEVNULL).returncode
+        missing["torch"] = "python3 has no torch, or no safetensors" if torch else ""
+        missing["compute-sanitizer"] = "" if shutil.which("compute-sanitizer") else "there is no compute-sanitizer"
+        return missing
+
+    def device(self):
+        doctor = subprocess.run([str(HERE / "bin" / "rewire"), "doctor", "--json", "--quiet"], stdout=subprocess.PIPE, text=True)
+        return (json.loads(doctor.stdout)["cuda"]["devices"] or ["none"])[0] if doctor.returncode == 0 else "none"
+
+    def run(self):
+        options = self.options
+        signal.signal(signal.SIGTERM, lambda *_: self.stop())
+        missing = self.libraries()
+        self.state["commit"], self.state["device"] = (HERE / "commit").read_text().strip(), self.device()
+        self.take_up()
+        os.environ["XDG_CACHE_HOME"] = str(self.work / "cache")
+        say(f"{options.number}: {TITLES[options.number]}; commit {self.state['commit']}, {self.state['device']}")
+        options.out.mkdir(parents=True, exist_ok=True)
+        steps = [step for step in Plan(options, self.work, missing).steps() if not options.only or step.name in options.only]
+        # What was cut short the last time may be so again: it comes behind what has not been tried.
+        steps.sort(key=lambda step: self.told(step.name).get("status") in ("running", "cut"))
+        for index, step in enumerate(steps):
+            if self.told(step.name).get("status") in ("ok", "failed") and step.name not in options.again:
+                say(f"{step.name}: {self.told(step.name)['status']} in an earlier call")
+                continue
+            self.do(step)
+            if index + 1 < len(steps):
+                say(f"next: {steps[index + 1].name}, at most {min(steps[index + 1].seconds, max(int(self.left()), 0))} s")
+        statuses = {self.told(step.name)["status"] for step in steps}
+        self.publish()
+        print((options.out / "summary.txt").read_text(), end="")
+        say(f"{options.number}: {time.monotonic() - self.start:.0f} s" + (
+            f"; next: call.py {options.number + 1}, {TITLES[options.number + 1]}" if options.number + 1 in TITLES else ""))
+        return 1 if "failed" in statuses else 3 if statuses - {"ok"} else 0
+
+    def told(self, name):
+        return self.state["steps"].get(f"{self.options.number}.{name}", {})
+
+    def tell(self, name, status, seconds=0.0, text=""):
+        self.state["steps"][f"{self.options.number}.{name}"] = {"status": status, "seconds": round(seconds, 1), "text": text}
+        self.publish()
+
+    def do(self, step):
+        limit = min(step.seconds, self.left())
+        if step.why_not or limit < LEAST_S:
+            self.tell(step.name, "left out" if step.why_not else "cut", text=step.why_not or ENDED)
+            say(f"{step.name}: not run, {step.why_not or ENDED}")
+            return
+        say(f"{step.name}: at most {limit:.0f} s")
+        self.tell(step.name, "running")
+        start = time.monotonic()
+        with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
+            faults = [fault for fault in pool.map(lambda command: self.command(step, *command, start + limit), step.commands) if fault]
+        seconds, log = time.monotonic() - start, self.log(step, step.commands[-1][0])
+        if (ENDED in faults and limit < step.seconds) or (step.unfinished and pathlib.Path(step.unfinished).exists()):
+            status, text = "cut", ENDED
+        elif faults:
+            faults = [f"not done in {step.seconds} s" if fault == ENDED else fault for fault in faults]
+            status, text = "failed", f"{len(faults)} of {len(step.commands)}: {faults[0]}" if len(step.commands) > 1 else faults[0]
+        else:
+            status, text = "ok", f"{len(step.commands)} done" if len(step.commands) > 1 else last_line(log)
+            if step.prints_json:
+                text = f"a step {json.loads((self.work / log.with_suffix('.json').name).read_text())['resident_step_ms']:.2f} ms"
+        say(f"{step.name}: {status}, {seconds:.0f} s, {text}")
+        self.tell(step.name, status, seconds, text)
+
+    def log(self, step, key):
+        return self.work / "logs" / f"{self.options.number}_{step.name}{'_' if key else ''}{key}.log"
+
+    def command(self, step, key, words, end):
+        """What is wrong with it; None: nothing."""
+        log = self.log(step, key)
+        log.parent.mkdir(exist_ok=True)
+        # Also where this program is killed: what it left would compute beside the next call's.
+        leash = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
+        words = [word.replace("{budget}", str(max(int(end - time.monotonic()) - 35, 1))) for word in words]  # run.py's grace is 30 s
+        name = f"{step.name} {key}".strip()
+        if end - time.monotonic() <= 0:
+            return ENDED
+        with open(log, "w") as said, open(self.work / f"{log.stem}.json.new", "w") as printed:
+            process = subprocess.Popen([*leash, *words], stdin=subprocess.DEVNULL, stdout=printed if step.prints_json else said,
+                                       stderr=said, process_group=0)
+            with self.lock:
+                self.running.add(process)
+            try:
+                status = process.wait(timeout=max(end - time.monotonic(), 0.1))
+            except subprocess.TimeoutExpired:
+                status = None
+            finally:
+                self.kill(process)
+                with self.lock:
+                    self.running.discard(process)
+        new = pathlib.Path(printed.name)
+        if step.prints_json and status == 0:
+            new.replace(new.with_suffix(""))
+        else:
+            new.unlink()
+        if status is None:
+            return ENDED
+        return None if status == 0 else f"{name}: status {status}, {last_line(log)}"
+
+    def kill(self, process):
+        """With all that it started."""
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
+
+    def stop(self):
+        """Asked to end: what is done has been written."""
+        with self.lock:
+            for process in list(self.running):
+                self.kill(process)
+        shutil.rmtree(self.work, ignore_errors=True)
+        os._exit(143)
+
+    def figures(self):
+        """The numbers that are asked for first."""
+        found = {}
+        for path in sorted(self.work.glob("[1-4]_*.json")):
+            result = json.loads(path.read_text())
+            row = {key: result[key] for key in ("step_ms", "resident_step_ms", "device_mb", "compile_s", "cache_hits", "unique_kernels")}
+            row["classes_ms"] = {name: round(ms, 3) for name, _, ms, *_ in run.by_class(result["profile"])}
+            row["attention"] = [choice for choice in result.get("choices", []) if choice.get("key", "").startswith("attention")]
+            found[path.stem] = {**row, **({"ceilings": result["ceilings"]} if "ceilings" in result else {})}
+        for path in sorted(self.work.glob("bench_[34]/*.json")):
+            result = json.loads(path.read_text())
+            for case in result["cases"]:
+                found[f"{path.parent.name} {case['model']}:{case['batch']}"] = {
+                    "contenders": [{key: c[key] for key in ("name", "residual", "step_ms", "fed_step_ms", "peak_mb", "failed") if key in c}
+                                   for c in case["contenders"]], "ratios": case["ratios"], "left_out": result["left_out"]}
+        return found
+
+    def summary(self, figures):
+        lines = [f"Rewire {self.state['commit']} on {self.state['device']}", ""]
+        for name, told in self.state["steps"].items():
+            lines.append(f"{name:<18} {told['status']:<9} {told['seconds']:>6} s  {told['text'][:90]}")
+        for name, row in figures.items():
+            if "contenders" not in row:
+                lines += ["", f"{name}: a step {row['resident_step_ms']:.2f} ms, fed by the host {row['step_ms']:.2f} ms, "
+                              f"{row['device_mb']:.0f} MB, compiled in {row['compile_s']:.1f} s",
+                          "  launches alone, ms: " + ", ".join(f"{what} {ms:.2f}" for what, ms in row["classes_ms"].items())]
+                lines += [f"  {choice['key'].partition(' bf16')[0]}: {choice['taken']} {choice.get('ms', '')}" for choice in row["attention"]]
+                continue
+            lines += ["", name]
+            lines += [f"  {c['name']:<22} {c['residual']:<15} " + (f"{c['step_ms']:.2f} ms" if "step_ms" in c else f"failed: {c['failed'][:60]}")
+                      for c in row["contenders"]]
+            lines += [f"  {key}: {value:.3f}" for key, value in row["ratios"].items() if "plain" in key]
+        return "\n".join(lines) + "\n"
+
+    def publish(self):
+        """Each file whole or as it was, whenever this ends."""
+        out, figures = self.options.out, self.figures()
+        self.replace(self.work / "state.json", json.dumps(self.state, indent=1) + "\n")
+        self.replace(out / "summary.txt", self.summary(figures))
+        self.replace(out / "results.json", json.dumps({**self.state, "figures": figures}, indent=1) + "\n")
+        fresh = out / "results.tar.gz.new"
+        for left_behind in ((), (".cu", ".tile"), (".cu", ".tile", ".kernel")):  # choices, which take longest, stay
+            with tarfile.open(fresh, "w:gz", compresslevel=1) as tar:
+                for path in sorted(self.work.iterdir()):
+                    tar.add(path, path.name, filter=lambda info: None if info.name.endswith((".new", *left_behind)) else info)
+            if fresh.stat().st_size <= MOST_BYTES:
+                break
+        fresh.replace(out / "results.tar.gz")
+
+    @staticmethod
+    def replace(path, text):
+        fresh = path.with_name(path.name + ".new")
+        fresh.write_text(text)
+        fresh.replace(path)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("number", type=int, choices=tuple(TITLES))
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("results"), metavar="FOLDER")
+    parser.add_argument("--from", dest="source", type=pathlib.Path, metavar="FILE", help="an earlier call's, where FOLDER has none")
+    parser.add_argument("--limit", type=float, default=540, metavar="SECONDS", help="of the whole call (540)")
+    parser.add_argument("--only", action="append", default=[], metavar="STEP")
+    parser.add_argument("--again", action="append", default=[], metavar="STEP", help="although it was done before")
+    parser.add_argument("--case", metavar="MODEL:BATCH", help="in place of the call's own network")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="of every network that rewire alone computes")
+    parser.add_argument("--strategy", action="append", choices=STRATEGIES, help="default: all")
+    parser.add_argument("--jobs", type=int, default=8, help="processes at a time where nothing is timed (8)")
+    parser.add_argument("--steps", type=int, default=20, help="that are timed (20)")
+    parser.add_argument("--rounds", type=int, default=3, help="beside PyTorch (3)")
+    for name, count in (("attention", 8), ("seeds", 4), ("programs", 160), ("transforms", 48)):
+        parser.add_argument(f"--{name}", type=int, default=count, help=f"cases of device_check ({count})")
+    options = parser.parse_args()
+    call = Call(options)
+    try:
+        sys.exit(call.run())
+    finally:
+        shutil.rmtree(call.work, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
