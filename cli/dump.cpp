@@ -209,9 +209,9 @@ void print_kernels(const codegen::Program& program, const Request& request) {
 }
 
 codegen::Program lower(const ir::Module& module, const Request& request) {
-  codegen::FuseOptions options;
-  if (is_for_gpu(request)) options.grain = codegen::cuda::work_grain(gpu(request));
-  return codegen::lower(module, module.functions.front(), options);
+  const ir::Function& function = module.functions.front();
+  return is_for_gpu(request) ? codegen::cuda::lower(module, function, gpu(request))
+                             : codegen::lower(module, function);
 }
 
 /// How long this machine's compiler takes, as it does for `rewire bench`.

@@ -3,6 +3,9 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "codegen/cuda/blocks.h"
 #include "codegen/cuda/rows.h"
 #include "codegen/cuda/transposes.h"
@@ -58,13 +61,18 @@ WorkGrain work_grain(const DeviceTarget& target) {
 
 namespace {
 
-/// Whether a kernel that does not transpose takes the form of rows (rows_plan.h); else it takes that of
-/// blocks.
-bool takes_rows(const tile::Kernel& kernel, const DeviceTarget& target) {
+/// Whether a kernel that does not transpose takes the form of rows (rows_plan.h); false: that of blocks;
+/// nullopt: a block of the target has too little shared memory for it.
+std::optional<bool> form_of(const tile::Kernel& kernel, const DeviceTarget& target) {
   const auto rows = plan_rows(kernel, target);
   if (rows && !rows->crowded) return true;
   if (plan_block(kernel, target)) return false;
   if (rows) return true;
+  return std::nullopt;
+}
+
+bool takes_rows(const tile::Kernel& kernel, const DeviceTarget& target) {
+  if (const std::optional<bool> rows = form_of(kernel, target)) return *rows;
   internal_error("tile kernel {}: what it keeps on chip is more than the {} bytes of shared memory of sm_{}",
                  kernel.name, target.shared_bytes_per_block, target.arch);
 }
@@ -91,6 +99,19 @@ KernelSource write(const tile::Kernel& kernel, const EntryPoint& entry, const De
                  schedule_text(*schedule), target.arch);
 }
 
+/// Whether a block has room for what the kernel keeps on chip. Most kernels have not half of it in all
+/// values.
+bool fits_on_chip(const tile::Kernel& kernel, const DeviceTarget& target) {
+  std::int64_t bytes = 0;
+  for (const tile::ValueInfo& value : kernel.values) {
+    std::int64_t elements = 1;
+    for (const std::int32_t lane : value.lanes)
+      elements *= kernel.axes[static_cast<std::size_t>(lane)].extent;
+    bytes += elements * arithmetic_bytes(value.dtype);
+  }
+  return bytes <= target.shared_bytes_per_block || form_of(kernel, target).has_value();
+}
+
 template <class One>
 std::vector<Schedule> as_schedules(const std::vector<One>& list) {
   return {list.begin(), list.end()};
@@ -105,6 +126,18 @@ std::vector<Schedule> with_rows(std::vector<Schedule> list, const std::vector<Ro
 }
 
 }  // namespace
+
+Program lower(const ir::Module& module, const ir::Function& function, const DeviceTarget& target,
+              FuseOptions options) {
+  for (options.grain = work_grain(target);; options.grain.lane_elements /= 2) {
+    Program program = codegen::lower(module, function, options);
+    const bool fits = std::ranges::all_of(program.launches, [&](const Launch& launch) {
+      const auto* kernel = std::get_if<KernelLaunch>(&launch);
+      return kernel == nullptr || fits_on_chip(kernel->kernel, target);
+    });
+    if (fits || options.grain.lane_elements == 1) return program;
+  }
+}
 
 std::vector<Schedule> schedules(const tile::Kernel& kernel, const DeviceTarget& target, std::size_t most) {
   const std::vector<Schedule> transposes = as_schedules(transpose_schedules(kernel, target, most));

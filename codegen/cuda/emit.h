@@ -33,6 +33,11 @@ DeviceTarget device_target(int arch);
 /// blocks, attention's tiles small enough for shared memory; a launch is worth what memory moves meanwhile.
 WorkGrain work_grain(const DeviceTarget& target);
 
+/// codegen::lower() by that grain, whatever options.grain is; cut finer where a kernel would otherwise keep
+/// more on chip than a block of the target has.
+Program lower(const ir::Module& module, const ir::Function& function, const DeviceTarget& target,
+              FuseOptions options = {});
+
 /// One dimension of blocks, one of threads (a multiple of 32), dynamic shared memory.
 struct LaunchShape {
   std::int64_t blocks = 1;

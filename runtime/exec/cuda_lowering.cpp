@@ -46,7 +46,7 @@ Program lower_with_epilogues(const ir::Module& module, const DeviceLowering& low
     return !refused.contains(epilogue) && libraries.computes(epilogue);
   };
   while (true) {
-    Program program = codegen::lower(module, module.functions.front(), options);
+    Program program = codegen::cuda::lower(module, module.functions.front(), lowering.target, options);
     const Epilogues found = epilogues_of(program, libraries);
     if (found.refused.empty()) {
       if (!lowering.on_epilogue) return program;
@@ -70,8 +70,7 @@ codegen::Program lower_for_device(const ir::Module& module, const ir::Function& 
   context.training = lowering.training;
   context.fourier = [&](const ir::FourierRows& rows) { return libraries.fourier(rows); };
   ir::run_pipeline(single, context);
-  const codegen::WorkGrain grain = codegen::cuda::work_grain(lowering.target);
-  codegen::FuseOptions options{lowering.fuse, grain};
+  codegen::FuseOptions options{lowering.fuse};
   options.attention = [&](const codegen::Program& program, const codegen::AttentionLaunch& launch) {
     const auto shape = codegen::device_attention(program, launch);
     if (shape && lowering.on_attention) lowering.on_attention(*shape);
@@ -80,7 +79,7 @@ codegen::Program lower_for_device(const ir::Module& module, const ir::Function& 
   codegen::Program program = lower_with_epilogues(single, lowering, options, libraries);
   codegen::fit_gemms(
       program, [&](const codegen::DeviceGemmShape& shape) { return libraries.answer(shape); },
-      libraries.tf32(), grain);
+      libraries.tf32(), codegen::cuda::work_grain(lowering.target));
   return program;
 }
 

@@ -173,26 +173,25 @@ TEST_CASE("a kernel has at most as many ops as suit the device, however they com
 
 TEST_CASE(
     "blocks side by side count as instances, and a part has a multiple of the rows that are walked at once") {
-  // The parts of a kernel that writes exp(x) of [rows, lanes] and sums its columns, and x's rows too.
+  // The parts of a kernel that sums the columns of exp(x), less each row's sum if `along_lanes`.
   const auto parts = [](int rows, int lanes, bool along_lanes, std::int64_t side_by_side,
                         std::int64_t at_once) {
     codegen::FuseOptions options;
     options.grain.elements_per_instance = 64;
     options.grain.max_instances = 60;
-    options.grain.row_sum_lanes = 0;
     options.grain.lanes_side_by_side = side_by_side;
     options.grain.rows_at_once = at_once;
-    std::string body = R"(
-    func @main(%x: f32[{0},{1}]) -> (y: f32[{0},{1}], c: f32[1,{1}], r: f32[{0},1]) {{
-      %y = exp %x : f32[{0},{1}]
-      %c = sum %y {{axes = [0]}} : f32[1,{1}]
-      %r = {2} : f32[{0},1]
-      return y = %y, c = %c, r = %r
-    }})";
-    const std::string row = along_lanes
-                                ? "sum %y {axes = [1]}"
-                                : "slice %y {starts = [0, 0], limits = [" + std::to_string(rows) + ", 1]}";
-    const Program program = fuse(module(fmt::format(fmt::runtime(body), rows, lanes, row)), false, options);
+    const std::string shape = fmt::format("f32[{},{}]", rows, lanes), row = fmt::format("f32[{},1]", rows);
+    std::string body =
+        fmt::format("    func @main(%x: {0}) -> (c: f32[1,{1}]) {{\n      %y = exp %x : {0}\n", shape, lanes);
+    if (along_lanes)
+      body += fmt::format(
+          "      %s = sum %y {{axes = [1]}} : {1}\n      %b = broadcast %s : {0}\n"
+          "      %z = sub %y, %b : {0}\n",
+          shape, row);
+    body += fmt::format("      %c = sum {} {{axes = [0]}} : f32[1,{}]\n      return c = %c\n    }}\n",
+                        along_lanes ? "%z" : "%y", lanes);
+    const Program program = fuse(module(body), false, options);
     return std::get<codegen::KernelLaunch>(program.launches.at(0)).kernel.partitions;
   };
   CHECK(parts(600, 100, false, 0, 1) == 60);
@@ -200,9 +199,9 @@ TEST_CASE(
   CHECK(parts(600, 100, false, 49, 1) == 20);   // 49, 49 and 2 lanes
   CHECK(parts(600, 100, true, 50, 1) == 60);    // a sum along the lanes keeps them together
   CHECK(parts(600, 6001, false, 1, 1) == 1);    // more blocks side by side than instances are wanted
-  CHECK(parts(600, 100, false, 0, 16) == 38);   // 10 rows become 16
+  CHECK(parts(600, 100, false, 0, 4) == 50);    // 10 rows become 12
   CHECK(parts(600, 100, false, 50, 16) == 19);  // 20 become 32
-  CHECK(parts(60, 100, false, 0, 16) == 60);    // a part of fewer stays as it is
+  CHECK(parts(600, 100, false, 0, 16) == 60);   // a part of fewer stays as it is
 }
 
 TEST_CASE("a row that a kernel reads twice must fit what it holds on chip") {

@@ -143,9 +143,9 @@ codegen::Program program_of(const Case& of, const std::string& strategy, const s
   ir::PassContext context;
   context.training = name != "forward" && name != "eval";
   ir::run_pipeline(module, context);
-  codegen::FuseOptions options{true, cuda::work_grain(target)};
+  codegen::FuseOptions options;
   if (of.epilogues) options.epilogue = [](const codegen::ProductEpilogue&) { return true; };
-  return codegen::lower(module, module.functions.front(), options);
+  return cuda::lower(module, module.functions.front(), target, options);
 }
 
 class Matrix {

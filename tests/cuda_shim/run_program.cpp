@@ -168,8 +168,7 @@ Program lower(const ir::Module& module, std::string_view function, bool training
   context.training = training;
   context.left_out = left_out;
   ir::run_pipeline(single, context);
-  return codegen::lower(single, single.functions[0],
-                        {fuse, codegen::cuda::work_grain(target), true, left_out});
+  return codegen::cuda::lower(single, single.functions[0], target, {fuse, {}, true, left_out});
 }
 
 bool read_only(BufferKind kind) {
