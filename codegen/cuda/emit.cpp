@@ -54,7 +54,7 @@ WorkGrain work_grain(const DeviceTarget& target) {
   grain.table_bytes = 4 << 20;
   grain.row_sum_lanes = 0;
   grain.lanes_side_by_side = 128;  // 8 threads of 16 elements, what rows_plan.h makes of most
-  grain.rows_at_once = 32;         // the most groups of a block
+  grain.rows_at_once = 32;         // groups of 8 threads in a block of 256
   grain.group_ops = 200;           // more would spill registers
   return grain;
 }
@@ -99,8 +99,8 @@ KernelSource write(const tile::Kernel& kernel, const EntryPoint& entry, const De
                  schedule_text(*schedule), target.arch);
 }
 
-/// Whether a block has room for what the kernel keeps on chip. Most kernels have not half of it in all
-/// values.
+/// Whether a block has room for what the kernel keeps on chip. Where all values
+/// together are no more, no plan is asked for.
 bool fits_on_chip(const tile::Kernel& kernel, const DeviceTarget& target) {
   std::int64_t bytes = 0;
   for (const tile::ValueInfo& value : kernel.values) {

@@ -49,7 +49,7 @@ class RowPlanner {
     return std::move(plan_);
   }
 
-  /// The cost model's first. Others keep to as many registers as it does.
+  /// The cost model's first. Others keep to registers that there is room for.
   std::vector<RowsSchedule> schedules(std::size_t most) {
     if (!prepare()) return {};
     const RowsSchedule model = modelled();

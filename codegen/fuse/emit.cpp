@@ -80,14 +80,19 @@ GroupReport report_of(const tile::Kernel& kernel, std::int64_t flops) {
   return report;
 }
 
-bool sums_lanes(const Grouping& grouping, const Group& group) {
-  const AxisPlan plan = axes_of(grouping, group);
+bool sums_lanes(const Grouping& grouping, const Group& group, const AxisPlan& plan) {
   return std::ranges::any_of(group.reduce_maps, [&](const auto& reduction) {
     const Op& op = grouping.function().body[static_cast<std::size_t>(reduction.first)];
     if (!is_reduction(op)) return false;
     const std::set<int> reduced = group.reduced_axes(reduction.first, op);
     return std::ranges::any_of(plan.lanes, [&](int axis) { return reduced.contains(axis); });
   });
+}
+
+KernelBuilder builder_of(const Program& program, const Grouping& grouping, const Group& group,
+                         const WorkGrain& grain) {
+  const AxisPlan plan = axes_of(grouping, group);
+  return {program, plan, group.extents, sums_lanes(grouping, group, plan), grain};
 }
 
 class Emitter {
@@ -98,7 +103,7 @@ class Emitter {
         storage_(storage),
         program_(program),
         group_(cut_long_axis(grouping, node.group)),
-        builder_(program, axes_of(grouping, group_), group_.extents, sums_lanes(grouping, group_), grain),
+        builder_(builder_of(program, grouping, group_, grain)),
         row_sum_lanes_(grain.row_sum_lanes) {}
 
   EmittedGroup emit() {
