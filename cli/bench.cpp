@@ -17,12 +17,12 @@
 #include "cli/network.h"
 #include "cli/streams.h"
 #include "ir/error.h"
+#include "programs/programs.h"
 #include "runtime/device/cuda/device.h"
 #include "runtime/device/process.h"
 #include "runtime/exec/benchmark.h"
 #include "runtime/exec/ceilings.h"
 #include "runtime/exec/make_engine.h"
-#include "runtime/train/program.h"
 #include "runtime/train/weights.h"
 
 namespace rewire::cli {
@@ -89,9 +89,8 @@ struct Bench {
 
 runtime::TimedProgram timed(const ir::Module& module, const std::string& name, std::int64_t times) {
   const ir::Function& function = module.function(name);
-  const ir::Function& forward = module.function("forward");
-  const ir::Value logits = forward.result("logits");
-  return {name, runtime::random_inputs(function, logits ? forward.type(logits).shape.back() : 1), times};
+  const auto categories = [&](std::string_view input) { return programs::categories(module, input); };
+  return {name, runtime::random_inputs(function, categories), times};
 }
 
 Bench make_bench(const Request& request, const Network& network) {
@@ -104,7 +103,7 @@ Bench make_bench(const Request& request, const Network& network) {
     bench.programs.push_back(timed(bench.module, "forward", 1));
     return bench;
   }
-  runtime::add_step_program(bench.module, runtime::train_options(network.recipe, 1));
+  programs::add_step_program(bench.module, runtime::train_options(network.recipe, 1));
   bench.images *= train.accumulate;
   if (train.accumulate == 1) {
     bench.programs.push_back(timed(bench.module, "step", 1));

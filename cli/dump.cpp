@@ -18,11 +18,11 @@
 #include "ir/error.h"
 #include "ir/passes/pass.h"
 #include "ir/text.h"
+#include "programs/programs.h"
 #include "runtime/exec/fourier_choices.h"
 #include "runtime/exec/kernel_override.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/exec/memory_plan.h"
-#include "runtime/train/program.h"
 
 namespace rewire::cli {
 namespace {
@@ -97,7 +97,7 @@ runtime::ChoiceOptions choices_of(const Request& request) {
 
 /// Of a `forward` as it is computed, before any pass.
 ir::Module program_module(const Network& network, ir::Module module) {
-  runtime::add_step_program(module, runtime::train_options(network.recipe, 1));
+  programs::add_step_program(module, runtime::train_options(network.recipe, 1));
   return alone(std::move(module), program_of(network));
 }
 

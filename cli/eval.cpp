@@ -15,7 +15,6 @@
 #include "ir/error.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/log.h"
-#include "runtime/train/accuracy.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/data_feed.h"
 #include "runtime/train/run_folder.h"
@@ -92,8 +91,11 @@ void run(const Request& request) {
   if (request.epoch >= 0) epoch = request.epoch;
   if (epoch < 0) epoch = is_run ? recipe.train.epochs - 1 : 0;
   const runtime::NetworkSource source = network_source(network);
-  const runtime::DataFeed data(recipe, runtime::Split::test, runtime::network_face(source.forward(1)));
-  ir::Module module = runtime::make_eval_module(source, data.batch(), epoch, recipe.train.epochs);
+  const runtime::DataFeed data(recipe, runtime::Split::test,
+                               runtime::network_face(source.forward(1), recipe.objective));
+  runtime::EvalModule evaluated =
+      runtime::make_eval_module(source, recipe.objective, data.batch(), epoch, recipe.train.epochs);
+  ir::Module& module = evaluated.module;
   runtime::require_precision(engine_name, module);
   runtime::Tuner tuner = runtime::make_tuner(engine_name, choices);
   runtime::make_choices(module, {"eval"}, tuner);
@@ -104,24 +106,21 @@ void run(const Request& request) {
   const std::unique_ptr<runtime::Engine> engine =
       runtime::make_engine(engine_name, module, static_cast<int>(recipe.train.threads), tuner.record());
   runtime::start_state(*engine, module, weights, static_cast<std::uint64_t>(recipe.seed));
-  const runtime::Accuracy accuracy =
-      *runtime::measure_accuracy(*engine, "eval", *loader, [](std::int64_t) { return true; });
+  const runtime::Evaluation evaluation = *runtime::evaluate(
+      *engine, module.function("eval"), evaluated.metrics, *loader, [](std::int64_t) { return true; });
 
-  if (!std::isfinite(accuracy.loss)) {
+  if (!std::isfinite(evaluation.loss())) {
     user_error(
         "eval: {}: the loss on the {} images is {}: the network has diverged, or a weight is not finite",
-        weights_file, accuracy.images, accuracy.loss);
+        weights_file, evaluation.images, evaluation.loss());
   }
   if (request.json) {
-    print_json({{"weights", weights_file},
-                {"images", accuracy.images},
-                {"loss", accuracy.loss},
-                {"top1", accuracy.top1},
-                {"top5", accuracy.top5},
-                {"seconds", accuracy.seconds}});
+    nlohmann::ordered_json object = {{"weights", weights_file}, {"images", evaluation.images}};
+    for (const runtime::MetricValue& metric : evaluation.metrics) object[metric.name] = metric.value;
+    object["seconds"] = evaluation.seconds;
+    print_json(object);
   } else {
-    print("loss {:.4f}, top-1 {:.2f} %, top-5 {:.2f} % on {} images\n", accuracy.loss, 100 * accuracy.top1,
-          100 * accuracy.top5, accuracy.images);
+    print("{} on {} images\n", runtime::metrics_text(evaluation.metrics), evaluation.images);
   }
 }
 

@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/network.h"
+#include "cli/parameters.h"
 #include "cli/streams.h"
 #include "runtime/plugin/plugin.h"
 
@@ -57,22 +58,13 @@ void info(const Request& request) {
   if (request.json) {
     nlohmann::ordered_json object = describe(facts);
     object["parameters"] = nlohmann::ordered_json::array();
-    for (const runtime::PluginParameterInfo& parameter : facts.parameters) {
-      object["parameters"].push_back({{"name", parameter.name},
-                                      {"type", parameter.type},
-                                      {"default", parameter.default_value},
-                                      {"range", parameter.range},
-                                      {"doc", parameter.doc}});
-    }
+    for (const ir::ParameterInfo& parameter : facts.parameters)
+      object["parameters"].push_back(to_json(parameter));
     print_json(object);
     return;
   }
   print("{} {}: {}\n{}\nSHA-256 {}\n\n", facts.name, facts.version, facts.doc, facts.path, facts.sha256);
-  for (const runtime::PluginParameterInfo& parameter : facts.parameters) {
-    print("  {:<12} {} = {}{}{}\n      {}\n", parameter.name, parameter.type,
-          parameter.default_value.empty() ? "\"\"" : parameter.default_value,
-          parameter.range.empty() ? "" : "   ", parameter.range, parameter.doc);
-  }
+  for (const ir::ParameterInfo& parameter : facts.parameters) print_parameter(parameter);
 }
 
 }  // namespace

@@ -1,8 +1,13 @@
 #include "cli/program.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <filesystem>
 
 #include "ir/error.h"
+#include "ir/schema.h"
+#include "programs/objective.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/io/files.h"
 #include "runtime/train/weights.h"
@@ -12,9 +17,43 @@ namespace rewire::cli {
 void declare_program(ProgramRequest& request, Options& options, const std::string& input_doc) {
   options.text("--weights", request.weights, "safetensors with every weight of the model and no other",
                Options::Need::required);
-  options.text("--input", request.input, ".npy: " + input_doc, Options::Need::required);
+  options.list("--input", request.inputs,
+               ".npy: " + input_doc + "; NAME=FILE for a network with other inputs, repeatable");
   declare_engine(request.engine, options);
   declare_overrides(request.overrides, options);
+}
+
+runtime::GivenInputs read_inputs(const ProgramRequest& request, const std::vector<std::string>& names) {
+  runtime::GivenInputs given;
+  const auto take = [&](const std::string& name, const std::string& file, const std::string& option) {
+    if (std::ranges::find(names, name) == names.end()) {
+      user_error("{}: nothing here takes '{}'{}; there is {}", option, name, did_you_mean(name, names),
+                 fmt::join(names, ", "));
+    }
+    if (given.contains(name)) user_error("{}: '{}' has a file already", option, name);
+    given.emplace(name, runtime::read_given(file));
+  };
+  for (const std::string& input : request.inputs) {
+    const std::size_t equals = input.find('=');
+    const std::string name = input.substr(0, equals);
+    const bool named = equals != std::string::npos && ir::is_identifier(name);
+    take(named ? name : names.at(0), named ? input.substr(equals + 1) : input, "--input " + input);
+  }
+  if (!request.labels.empty()) take("label", request.labels, "--labels " + request.labels);
+  for (const std::string& name : names) {
+    if (!given.contains(name))
+      user_error("there is no file for '{}': give --input {}=FILE{}", name, name,
+                 name == "label" ? " or --labels FILE" : "");
+  }
+  return given;
+}
+
+std::vector<std::string> input_names(const Network& network) {
+  std::vector<std::string> names;
+  const ir::Module module = original_module(network, 1);
+  for (const programs::Input& input : make_objective(network.recipe.objective)->inputs(module))
+    names.push_back(input.name);
+  return names;
 }
 
 void check_output(const std::string& output, const std::vector<std::string>& read,
@@ -28,7 +67,11 @@ void check_output(const std::string& output, const std::vector<std::string>& rea
 }
 
 std::vector<std::string> files_of(const NetworkRequest& network, const ProgramRequest& program) {
-  std::vector<std::string> files = {network.model, program.weights, program.input};
+  std::vector<std::string> files = {network.model, program.weights, program.labels};
+  for (const std::string& given : program.inputs) {
+    files.push_back(given);
+    files.push_back(given.substr(given.find('=') + 1));
+  }
   for (const std::string& given : program.overrides) files.push_back(given.substr(given.find('=') + 1));
   return files;
 }

@@ -11,16 +11,25 @@
 #include "ir/module.h"
 #include "runtime/exec/choice_record.h"
 #include "runtime/exec/engine.h"
+#include "runtime/train/given.h"
 
 namespace rewire::cli {
 
 struct ProgramRequest {
-  std::string weights, input;
+  std::string weights, labels;
+  std::vector<std::string> inputs;
   EngineRequest engine;
   std::vector<std::string> overrides;
 };
-/// --weights, --input, --device, --engine and --override-kernel; `input_doc` says what --input holds.
+/// --weights, --input, --device, --engine and --override-kernel; `input_doc` says what the first --input
+/// holds.
 void declare_program(ProgramRequest& request, Options& options, const std::string& input_doc);
+
+/// The files of --input, each NAME=FILE or FILE, which is the first of `names`, and that of --labels.
+/// UserError where one of the names has no file or two, and where a file is for none of them.
+runtime::GivenInputs read_inputs(const ProgramRequest& request, const std::vector<std::string>& names);
+/// What the recipe's objective is fed, by name.
+std::vector<std::string> input_names(const Network& network);
 
 /// Before any work: UserError where nothing can be written to `output`, and where it is one of the files that
 /// are read. What names no file, such as a model of the zoo, may be among them. `option` asked for it.

@@ -25,9 +25,9 @@ std::size_t terminal_width() {
 }
 
 std::string step_text(const runtime::TrainView& view) {
-  return fmt::format("epoch {}/{}{}{}/{}  loss {:.4f}  top-1 {:.1f} %  {:.0f} images/s  {} left",
-                     view.position.epoch + 1, view.epochs, kStep, view.position.step_in_epoch,
-                     view.steps_per_epoch, view.loss, 100 * view.top1, view.images_per_second,
+  return fmt::format("epoch {}/{}{}{}/{}  {}  {:.0f} images/s  {} left", view.position.epoch + 1, view.epochs,
+                     kStep, view.position.step_in_epoch, view.steps_per_epoch,
+                     runtime::metrics_text(view.metrics, 1, "  "), view.images_per_second,
                      clock_text(view.seconds_left));
 }
 
@@ -100,12 +100,10 @@ void Progress::evaluating(std::int64_t done, std::int64_t batches) {
 }
 
 void Progress::epoch_done(const runtime::EpochReport& report) {
-  std::string text = fmt::format("epoch {}/{}  loss {:.4f}  top-1 {:.2f} %", report.epoch + 1, report.epochs,
-                                 report.loss, 100 * report.top1);
-  if (report.accuracy) {
-    text += fmt::format("  |  test loss {:.4f}  top-1 {:.2f} %  top-5 {:.2f} %", report.accuracy->loss,
-                        100 * report.accuracy->top1, 100 * report.accuracy->top5);
-  }
+  std::string text = fmt::format("epoch {}/{}  {}", report.epoch + 1, report.epochs,
+                                 runtime::metrics_text(report.metrics, 2, "  "));
+  if (report.evaluation)
+    text += fmt::format("  |  test {}", runtime::metrics_text(report.evaluation->metrics, 2, "  "));
   line_.line(text + "  |  " + clock_text(report.seconds));
 }
 

@@ -30,18 +30,22 @@ void run(const Request& request) {
   const std::vector<std::string> read = files_of(request.network, request.program);
   check_output(request.output, read);
   const Network network = resolve(request.network);
-  const runtime::GivenTensor image = runtime::read_given(request.program.input);
-  ir::Module module = rewritten_module(network, runtime::batch_extent(image, image_rank(network), false));
+  std::vector<std::string> names;
+  for (const ir::Argument& argument : original_module(network, 1).function("forward").arguments)
+    names.push_back(argument.name);
+  const runtime::GivenInputs given = read_inputs(request.program, names);
+  ir::Module module =
+      rewritten_module(network, runtime::batch_extent(given.at(names.front()), image_rank(network), false));
   ir::Function& forward = *module.find_function("forward");
   const std::vector<Tap> taps = find_taps(forward, request.taps, request.output);
   for (const Tap& tap : taps) check_output(tap.file, read, "--tap");
   add_taps(forward, taps);
   runtime::set_precision(module, network_source(network));
-  runtime::check_batch(module, forward, forward.arguments.at(0).name, image);
+  for (const auto& [name, tensor] : given) runtime::check_batch(module, forward, name, tensor);
   const std::unique_ptr<runtime::Engine> engine = start_engine(network, module, request.program);
 
   runtime::TensorMap inputs;
-  inputs.emplace(forward.arguments.at(0).name, image.tensor.clone());
+  for (const auto& [name, tensor] : given) inputs.emplace(name, tensor.tensor.clone());
   const runtime::TensorMap results = engine->run("forward", inputs);
   runtime::write_npy(request.output, results.at(forward.results.at(0).name));
   for (const Tap& tap : taps) runtime::write_npy(tap.file, results.at(tap.join));

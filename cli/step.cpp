@@ -6,9 +6,9 @@
 #include "cli/json.h"
 #include "cli/network.h"
 #include "cli/program.h"
+#include "programs/programs.h"
 #include "runtime/io/safetensors.h"
 #include "runtime/train/given.h"
-#include "runtime/train/program.h"
 #include "runtime/train/weights.h"
 
 namespace rewire::cli {
@@ -18,7 +18,7 @@ struct Request {
   NetworkRequest network;
   ProgramRequest program;
   ChoiceRequest choices;
-  std::string labels, output;
+  std::string output;
   std::int64_t steps = 1;
 };
 
@@ -27,7 +27,8 @@ void declare(Request& request, Options& options) {
   declare_program(request.program, options,
                   "f32 [steps, batch, channels, height, width], or one batch that is used every step; with "
                   "train.accumulate=A the first axis is steps*A");
-  options.text("--labels", request.labels, ".npy: i64 [steps, batch], or [batch]", Options::Need::required);
+  options.text("--labels", request.program.labels,
+               ".npy: i64 [steps, batch], or [batch]; --input label=FILE");
   options.integer(
       "--steps", request.steps, 1,
       "optimizer steps; the recipe's schedule is stretched so that its train.epochs end with them");
@@ -38,25 +39,27 @@ void declare(Request& request, Options& options) {
 
 void run(const Request& request) {
   std::vector<std::string> read = files_of(request.network, request.program);
-  read.insert(read.end(), {request.labels, request.choices.file});
+  read.push_back(request.choices.file);
   check_output(request.output, read);
   const Network network = resolve(request.network);
   const runtime::Recipe& recipe = network.recipe;
-  const runtime::GivenTensor images = runtime::read_given(request.program.input);
-  const runtime::GivenTensor labels = runtime::read_given(request.labels);
-  ir::Module module = computed_module(network, runtime::batch_extent(images, image_rank(network), true));
+  const std::vector<std::string> names = input_names(network);
+  const runtime::GivenInputs given = read_inputs(request.program, names);
+  ir::Module module =
+      computed_module(network, runtime::batch_extent(given.at(names.front()), image_rank(network), true));
   const double steps_per_epoch =
       static_cast<double>(request.steps) / static_cast<double>(recipe.train.epochs);
-  runtime::add_step_program(module, runtime::train_options(recipe, steps_per_epoch));
+  programs::add_step_program(module, runtime::train_options(recipe, steps_per_epoch));
   const std::string engine_name = engine_of(request.program.engine);
   runtime::require_precision(engine_name, module);
   runtime::Tuner tuner = runtime::make_tuner(engine_name, choice_options(request.choices));
-  runtime::make_choices(module, {"step", "accumulate", "apply"}, tuner);
+  runtime::make_choices(module, {"step", "accumulate", "apply", "refresh"}, tuner);
   const std::unique_ptr<runtime::Engine> engine =
       start_engine(network, module, request.program, tuner.record());
 
   const std::vector<double> losses =
-      runtime::run_given_steps(*engine, module, images, labels, request.steps, recipe.train.accumulate);
+      runtime::run_given_steps(*engine, module, given, request.steps, recipe.train.accumulate,
+                               programs::refresh_period(recipe.optimizer));
   runtime::write_safetensors(request.output, runtime::weights_of(*engine, module));
   print_json_line(nlohmann::ordered_json{{"losses", losses}});
 }

@@ -106,7 +106,8 @@ class Report final : public runtime::SweepObserver {
     if (record.status == runtime::RunRecord::Status::failed) {
       line_.line(fmt::format("{} failed: {}", job.run.name, record.error));
     } else {
-      line_.line(fmt::format("{}: top-1 {:.2f} %, {}", job.run.name, 100 * record.top1,
+      const std::string metrics = runtime::metrics_text(record.metrics);
+      line_.line(fmt::format("{}: {}{}{}", job.run.name, metrics, metrics.empty() ? "" : ", ",
                              clock_text(record.wall_seconds)));
     }
   }
@@ -125,18 +126,18 @@ nlohmann::ordered_json to_json(const runtime::Statistic& statistic) {
 void print_object(const std::string& folder, const runtime::SweepResult& result) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const runtime::SweepRow& row : result.rows) {
-    rows.push_back({{"plugins", row.label},
-                    {"settings", row.varied},
-                    {"finished", row.finished},
-                    {"failed", row.failed},
-                    {"left", row.left},
-                    {"top1", to_json(row.top1)},
-                    {"top5", to_json(row.top5)},
-                    {"test_loss", to_json(row.test_loss)},
-                    {"train_loss", to_json(row.train_loss)},
-                    {"images_per_s", to_json(row.images_per_s)},
-                    {"peak_mb", to_json(row.peak_mb)},
-                    {"wall_seconds", to_json(row.wall_seconds)}});
+    nlohmann::ordered_json object = {{"plugins", row.label},
+                                     {"settings", row.varied},
+                                     {"finished", row.finished},
+                                     {"failed", row.failed},
+                                     {"left", row.left}};
+    for (const auto& [name, statistic] : row.metrics) object[name] = to_json(statistic);
+    object["test_loss"] = to_json(row.test_loss);
+    object["train_loss"] = to_json(row.train_loss);
+    object["images_per_s"] = to_json(row.images_per_s);
+    object["peak_mb"] = to_json(row.peak_mb);
+    object["wall_seconds"] = to_json(row.wall_seconds);
+    rows.push_back(std::move(object));
   }
   print_json({{"sweep", folder}, {"complete", result.stopped_by == 0}, {"rows", std::move(rows)}});
 }

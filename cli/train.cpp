@@ -76,10 +76,9 @@ void print_object(const runtime::TrainResult& result) {
                                    {"complete", result.stopped_by == 0},
                                    {"steps", result.position.step},
                                    {"train_loss", result.train_loss}};
-  if (result.accuracy) {
-    object["test_loss"] = result.accuracy->loss;
-    object["top1"] = result.accuracy->top1;
-    object["top5"] = result.accuracy->top5;
+  if (result.evaluation) {
+    for (const runtime::MetricValue& metric : result.evaluation->metrics)
+      object[metric.name == "loss" ? "test_loss" : metric.name] = metric.value;
   }
   object["images_per_s"] = result.images_per_second;
   object["train_seconds"] = result.train_seconds;
@@ -88,9 +87,9 @@ void print_object(const runtime::TrainResult& result) {
 }
 
 void print_text(const runtime::TrainResult& result) {
-  if (result.accuracy) {
-    print("test loss {:.4f}, top-1 {:.2f} %, top-5 {:.2f} % on {} images\n", result.accuracy->loss,
-          100 * result.accuracy->top1, 100 * result.accuracy->top5, result.accuracy->images);
+  if (result.evaluation) {
+    print("test {} on {} images\n", runtime::metrics_text(result.evaluation->metrics),
+          result.evaluation->images);
   }
   print("{} steps in {}, {:.0f} images/s, peak memory {:.0f} MB\nrun folder: {}\n", result.position.step,
         clock_text(result.train_seconds), result.images_per_second,

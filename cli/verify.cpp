@@ -11,10 +11,10 @@
 #include "codegen/lowering_steps.h"
 #include "ir/error.h"
 #include "ir/passes/pass.h"
+#include "programs/programs.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/train/engine_check.h"
 #include "runtime/train/gradient_check.h"
-#include "runtime/train/program.h"
 #include "runtime/train/weights.h"
 
 namespace rewire::cli {
@@ -126,7 +126,7 @@ void run(const Request& request) {
   const Network network = resolve(request.network);
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
   ir::Module module = computed_module(network, request.batch);
-  runtime::add_grad_program(module, runtime::train_options(network.recipe, 1));
+  programs::add_grad_program(module, runtime::train_options(network.recipe, 1));
   const runtime::TensorMap weights = runtime::fresh_weights(module, network.plugins, seed);
   const runtime::GradientCheck gradients =
       runtime::check_gradients(module, weights, seed, request.directions);

@@ -33,6 +33,12 @@ std::size_t place_of(const Module& module, std::string_view name) {
 
 }  // namespace
 
+std::string_view state_kind_name(StateKind kind) {
+  constexpr std::string_view kNames[] = {"weight",  "statistic", "average", "moment",
+                                         "counter", "random",    "flag",    "partial"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
 Value Function::new_value(TensorType type) {
   types.push_back(std::move(type));
   return Value{static_cast<std::int32_t>(types.size() - 1)};
@@ -92,6 +98,16 @@ const Parameter* Module::find_parameter(std::string_view parameter_name) const {
 Parameter* Module::find_parameter(std::string_view parameter_name) {
   const std::size_t place = place_of(*this, parameter_name);
   return place < parameters.size() ? &parameters[place] : nullptr;
+}
+
+Parameter& Module::add_state(std::string_view state_name, TensorType type, StateKind kind, Init init) {
+  Parameter state;
+  state.name = state_name;
+  state.type = std::move(type);
+  state.init = std::move(init);
+  state.kind = kind;
+  state.trainable = state.decay = false;
+  return add_parameter(std::move(state));
 }
 
 Parameter& Module::add_parameter(Parameter parameter) {

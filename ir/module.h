@@ -83,8 +83,21 @@ struct Init {
   bool operator==(const Init&) const = default;
 };
 
-/// A named tensor that lives across programs: a trainable weight, or other state (optimizer moments, the step
-/// counter, the random seed, the `finite` flag). All of them stand in one state arena.
+/// What a parameter is to a run. Files of weights hold those that evaluation may read: weight, statistic and
+/// average; what a step that is not finite leaves behind is cleared in partial.
+enum class StateKind : std::uint8_t {
+  weight,
+  statistic,  // of what forward has seen
+  average,    // of weights
+  moment,     // what the optimizer remembers
+  counter,    // of the run's steps
+  random,     // what random numbers are drawn from
+  flag,       // whether the run is still finite
+  partial     // of a step that is under way
+};
+std::string_view state_kind_name(StateKind kind);
+
+/// A named tensor that lives across programs. All of them stand in one state arena.
 struct Parameter {
   std::string name;
   TensorType type;
@@ -92,10 +105,14 @@ struct Parameter {
   bool trainable = true;
   bool decay =
       true;  // belongs to the weight-decay group (matrices do; norms, biases, cls_token, pos_embed do not)
-  std::string role;         // norm, qkv, proj, fc1, fc2, patch_embed, head, cls_token, pos_embed, join, state
+  std::string role;         // norm, qkv, proj, fc1, fc2, patch_embed, head, cls_token, pos_embed, join
   std::string site;         // attn | mlp | conv, or "" outside a branch
   std::int32_t block = -1;  // block index, -1 outside the blocks
   OptimizerHint hint = {};
+  StateKind kind = StateKind::weight;
+
+  /// Of a file of weights.
+  bool is_weight() const { return kind <= StateKind::average; }
 };
 
 /// Where parameters stand, by name: of the first `places.size()` of a module, as long as the last of them is
@@ -128,6 +145,8 @@ struct Module {
   Parameter* find_parameter(std::string_view parameter_name);
   /// Adds a parameter; throws UserError if the name is taken by one of another type. Its name then stays.
   Parameter& add_parameter(Parameter parameter);
+  /// The same of one that neither trains nor decays.
+  Parameter& add_state(std::string_view state_name, TensorType type, StateKind kind, Init init = {});
   /// Drops the parameters that no function reads or updates.
   void drop_unused_parameters();
 };

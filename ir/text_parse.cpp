@@ -143,8 +143,8 @@ class Parser {
 
   void set_parameter_attribute(const Token& at, Parameter& parameter, const std::string& key,
                                const Attribute& value) const {
-    static const std::vector<std::string> kKeys = {"beta1",    "beta2", "block", "decay",       "init",
-                                                   "lr_scale", "role",  "site",  "weight_decay"};
+    static const std::vector<std::string> kKeys = {"beta1", "beta2",    "block", "decay", "init",
+                                                   "kind",  "lr_scale", "role",  "site",  "weight_decay"};
     if (key == "block") {
       const auto block = attribute_as<std::int64_t>(at, key, value, "an integer");
       if (block < -1 || block > std::numeric_limits<std::int32_t>::max()) {
@@ -159,8 +159,14 @@ class Parser {
       } catch (const UserError& error) {
         source_.fail(at.offset, error.what());
       }
+    } else if (key == "kind") {
+      parameter.kind = parse_state_kind(at, attribute_as<std::string>(at, key, value, "a string"));
     } else if (key == "role") {
       parameter.role = attribute_as<std::string>(at, key, value, "a string");
+      if (parameter.role == "state") {  // as an earlier Rewire had it
+        parameter.role.clear();
+        parameter.kind = parameter.name == "rng.seed" ? StateKind::random : StateKind::counter;
+      }
     } else if (key == "site") {
       parameter.site = attribute_as<std::string>(at, key, value, "a string");
     } else if (const auto field = std::ranges::find(kOptimizerHintFields, key, &OptimizerHintField::name);
@@ -172,6 +178,16 @@ class Parser {
       fail(at, "a parameter has no attribute '{}'{}; it takes {}", key, did_you_mean(key, kKeys),
            join_names(kKeys));
     }
+  }
+
+  StateKind parse_state_kind(const Token& at, const std::string& name) const {
+    std::vector<std::string> names;
+    for (int kind = 0; kind <= static_cast<int>(StateKind::partial); ++kind) {
+      names.emplace_back(state_kind_name(static_cast<StateKind>(kind)));
+      if (names.back() == name) return static_cast<StateKind>(kind);
+    }
+    fail(at, "kind = '{}' is unknown{}; it is {}", name.substr(0, 60), did_you_mean(name, names),
+         join_names(names));
   }
 
   template <class T>

@@ -111,6 +111,8 @@ class Printer {
       if (const std::optional<double>& value = parameter.hint.*field.value)
         attributes.set(std::string(field.name), *value);
     }
+    if (parameter.kind != StateKind::weight)
+      attributes.set("kind", std::string(state_kind_name(parameter.kind)));
     if (!parameter.role.empty()) attributes.set("role", parameter.role);
     if (!parameter.site.empty()) attributes.set("site", parameter.site);
     write("  {} @{} : {}{}\n", parameter.trainable ? "param" : "state", spell_name(parameter.name),

@@ -73,20 +73,15 @@ class VitBuilder {
   Value drop(Opcode code, std::string_view name, Value x, double rate) {
     if (rate == 0) return x;
     Builder::Scope scope(b_, name);
-    Value seed = state("rng.seed");
-    Value step = state("train.step");
+    Value seed = state("rng.seed", ir::StateKind::random);
+    Value step = state("train.step", ir::StateKind::counter);
     Value training = b_.emit(Opcode::is_training, {}, {}, ir::TensorType{ir::DType::i1, {}});
     return b_.emit(code, {x, seed, step, training}, {{"probability", rate}, {"stream", b_.location()}});
   }
   Value dropout(std::string_view name, Value x) { return drop(Opcode::dropout, name, x, options_.dropout); }
 
-  Value state(std::string_view name) {
-    ir::Parameter p;
-    p.name = name;
-    p.type = {ir::DType::i64, {}};
-    p.trainable = p.decay = false;
-    p.role = "state";
-    return b_.param(b_.module().add_parameter(std::move(p)).name);
+  Value state(std::string_view name, ir::StateKind kind) {
+    return b_.param(b_.module().add_state(name, {ir::DType::i64, {}}, kind).name);
   }
 
   /// [B, C, S, S] -> [B, (S/p)^2, C p p]: each patch as one row, in the order of a convolution's weight.

@@ -14,5 +14,5 @@ case "${1:-}" in
     ;;
 esac
 command -v clang-format-19 >/dev/null || { echo 'format: there is no clang-format-19; scripts/setup.sh installs it' >&2; exit 1; }
-find bench cli codegen examples ir models plugins runtime tests \( -name '*.cpp' -o -name '*.h' -o -name '*.hpp' \) -print0 |
+find bench cli codegen examples ir models plugins programs runtime tests \( -name '*.cpp' -o -name '*.h' -o -name '*.hpp' \) -print0 |
   xargs -0 -n 64 -P 2 clang-format-19 "${options[@]}"

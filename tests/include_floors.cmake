@@ -7,10 +7,11 @@ cmake_minimum_required(VERSION 3.25)
 # Each floor, and what it may include beside itself:
 set(FLOOR_ir "")
 set(FLOOR_codegen ir)
-set(FLOOR_runtime codegen ir plugins/sdk)
+set(FLOOR_programs ir)
+set(FLOOR_runtime codegen programs ir plugins/sdk)
 set(FLOOR_models ir)
 set(FLOOR_plugins/sdk "")
-set(FLOOR_cli runtime codegen ir models plugins/sdk)
+set(FLOOR_cli runtime codegen programs ir models plugins/sdk)
 set(FLOOR_plugin plugins/sdk)  # each plugins/NAME: itself and the SDK
 # Of the SDK the runtime sees the C boundary alone.
 set(RUNTIME_SDK_HEADER plugins/sdk/rewire_plugin.h)
@@ -58,7 +59,7 @@ function(may_include includer included result)
 endfunction()
 
 set(files "")
-foreach(folder ir codegen runtime models plugins cli)
+foreach(folder ir codegen programs runtime models plugins cli)
   file(GLOB_RECURSE found RELATIVE "${ROOT}" "${ROOT}/${folder}/*.h" "${ROOT}/${folder}/*.cpp" "${ROOT}/${folder}/*.def")
   list(APPEND files ${found})
 endforeach()

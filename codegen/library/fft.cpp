@@ -4,7 +4,10 @@
 
 #include <fftw3.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include "codegen/library_call.h"
@@ -63,3 +66,13 @@ void Fft::run(const float* input, float* output) const {
 }
 
 }  // namespace rewire::codegen
+
+/// FFTW's planner ends the process here, in a way of its own, where malloc fails. Its calls find this one
+/// first: the program's symbols come before a library's.
+extern "C" __attribute__((visibility("default"))) void fftwf_assertion_failed(const char* text, int line,
+                                                                              const char* file) {
+  const std::new_handler exhausted = std::get_new_handler();
+  if (rewire::codegen::LibraryCall::under_way() && exhausted != nullptr) exhausted();
+  std::fprintf(stderr, "fftw: %s:%d: assertion failed: %s\n", file, line, text);
+  std::abort();
+}

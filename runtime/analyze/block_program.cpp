@@ -7,7 +7,7 @@
 
 #include "ir/autodiff/autodiff.h"
 #include "ir/builder.h"
-#include "runtime/train/loss.h"
+#include "programs/sums.h"
 
 namespace rewire::runtime {
 namespace {
@@ -136,7 +136,7 @@ bool add_jacobian_program(ir::Module& module, const Section& section) {
     function.body.push_back(std::move(op));
   }
   b.set_position(function.body.size());
-  const Value loss = sum_all(b, b.mul(renaming(section.to), cotangent));
+  const Value loss = programs::sum_all(b, b.mul(renaming(section.to), cotangent));
   const Value wrt[] = {begin};
   b.result("row", ir::differentiate(b, loss, wrt).at(0));
   module.functions.push_back(std::move(function));

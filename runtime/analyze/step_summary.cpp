@@ -9,8 +9,8 @@
 #include "codegen/tile/tile.h"
 #include "ir/passes/dce.h"
 #include "ir/residual.h"
+#include "programs/programs.h"
 #include "runtime/exec/memory_plan.h"
-#include "runtime/train/program.h"
 
 namespace rewire::runtime {
 namespace {
@@ -89,7 +89,7 @@ StepSummary summarise_step(const ir::Module& plain, const std::vector<PluginHand
 }
 
 codegen::Program lower_for_cpu(ir::Module forward) {
-  add_step_program(forward, {});
+  programs::add_step_program(forward, {});
   std::erase_if(forward.functions, [](const ir::Function& function) { return function.name != "step"; });
   forward.drop_unused_parameters();
   ir::PassContext context;

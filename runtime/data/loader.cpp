@@ -131,11 +131,17 @@ void Loader::work(const std::stop_token& stop) {
 void Loader::prepare(std::int64_t number, Batch& batch, const std::stop_token& stop) {
   batch.epoch = number / batches_per_epoch_;
   batch.index = number % batches_per_epoch_;
-  reshape_tensor(batch.image, image_type_);
-  reshape_tensor(batch.label, {ir::DType::i64, {options_.batch}});
-  reshape_tensor(batch.weight, {ir::DType::f32, {options_.batch}});
+  const auto of_type = [&](const char* name, const ir::TensorType& type) -> HostTensor& {
+    HostTensor& tensor = batch.tensors[name];
+    reshape_tensor(tensor, type);
+    return tensor;
+  };
+  HostTensor& image_tensor = of_type("image", image_type_);
+  const std::span<std::int64_t> labels =
+      of_type("label", {ir::DType::i64, {options_.batch}}).as<std::int64_t>();
+  const std::span<float> weights = of_type("weight", {ir::DType::f32, {options_.batch}}).as<float>();
   const Order order = options_.training ? order_of(batch.epoch) : nullptr;
-  const std::span<float> images = batch.image.as<float>();
+  const std::span<float> images = image_tensor.as<float>();
   const std::size_t image_size = images.size() / static_cast<std::size_t>(options_.batch);
   for (std::int64_t i = 0; i < options_.batch && !stop.stop_requested(); ++i) {
     const auto row = static_cast<std::size_t>(i);
@@ -144,12 +150,12 @@ void Loader::prepare(std::int64_t number, Batch& batch, const std::stop_token& s
     const bool padding = place >= count_;
     if (padding) {
       std::ranges::fill(image, 0.0F);
-      batch.label.as<std::int64_t>()[row] = 0;
+      labels[row] = 0;
     } else {
       const std::int64_t sample = order ? (*order)[static_cast<std::size_t>(place)] : place;
-      batch.label.as<std::int64_t>()[row] = sample_(sample, batch.epoch, image);
+      labels[row] = sample_(sample, batch.epoch, image);
     }
-    batch.weight.as<float>()[row] = padding ? 0.0F : 1.0F;
+    weights[row] = padding ? 0.0F : 1.0F;
   }
 }
 

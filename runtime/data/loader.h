@@ -23,10 +23,9 @@
 
 namespace rewire::runtime {
 
+/// Tensors by name: image f32 [B, C, H, W], label i64 [B], weight f32 [B], which is 1, or 0 for padding.
 struct Batch {
-  HostTensor image;   // f32 [B, C, H, W]
-  HostTensor label;   // i64 [B]
-  HostTensor weight;  // f32 [B]: 1, or 0 for padding
+  TensorMap tensors;
   std::int64_t epoch = 0;
   std::int64_t index = 0;  // in its epoch
 };

@@ -9,16 +9,16 @@
 
 namespace rewire::runtime {
 
-TensorMap random_inputs(const ir::Function& function, std::int64_t integer_limit) {
+TensorMap random_inputs(const ir::Function& function,
+                        const std::function<std::int64_t(std::string_view)>& categories) {
   TensorMap inputs;
   for (const ir::Argument& argument : function.arguments) {
     ir::Tensor tensor(function.type(argument.value));
+    const auto limit = static_cast<double>(std::max<std::int64_t>(1, categories(argument.name)));
     const ir::PhiloxStream stream{0, 0, ir::stream_hash(argument.name)};
     for (std::size_t i = 0; i < tensor.data.size(); ++i) {
       const double uniform = stream.uniform(i);
-      tensor.data[i] = ir::is_float(tensor.type.dtype)
-                           ? 2 * uniform - 1
-                           : std::floor(uniform * static_cast<double>(integer_limit));
+      tensor.data[i] = ir::is_float(tensor.type.dtype) ? 2 * uniform - 1 : std::floor(uniform * limit);
     }
     inputs.emplace(argument.name, to_host(tensor));
   }

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/module.h"
@@ -11,8 +13,9 @@
 
 namespace rewire::runtime {
 
-/// An argument each: floats uniform in [-1, 1), integers in [0, integer_limit), the same every time.
-TensorMap random_inputs(const ir::Function& function, std::int64_t integer_limit);
+/// An argument each: floats uniform in [-1, 1), integers in [0, categories(its name)), the same every time.
+TensorMap random_inputs(const ir::Function& function,
+                        const std::function<std::int64_t(std::string_view)>& categories);
 
 /// A function of the module, run `times` times in a row with the same inputs.
 struct TimedProgram {

@@ -35,7 +35,7 @@ bool Filters::is_filter(std::string_view name) {
   return std::ranges::any_of(infos(), [&](const auto& info) { return info.name == name; });
 }
 
-std::vector<PluginParameterInfo> Filters::infos() {
+std::vector<ir::ParameterInfo> Filters::infos() {
   return {
       {"sites", "list", "all", "attn+mlp+conv", "only joins of these sites"},
       {"layers", "list", "all", "0+1+4-5", "only joins of these blocks, counted from 0"},
@@ -57,13 +57,14 @@ void Filters::set(std::string_view name, std::string_view text) {
   } else if (name == "layers") {
     set_layers(text);
   } else if (name == "scope") {
-    if (!is_identifier(text)) user_error("scope={} is no name of a part of a model, such as encoder", text);
+    if (!ir::is_identifier(text))
+      user_error("scope={} is no name of a part of a model, such as encoder", text);
     scope_ = text;
   } else if (name == "from_epoch") {
-    from_epoch_ = parse_int(text).value_or(-1);
+    from_epoch_ = ir::parse_int(text).value_or(-1);
     if (from_epoch_ < 0) user_error("from_epoch={} is refused: it takes an int >= 0", text);
   } else if (name == "to_epoch") {
-    to_epoch_ = text == "end" ? kEnd : parse_int(text).value_or(-1);
+    to_epoch_ = text == "end" ? kEnd : ir::parse_int(text).value_or(-1);
     if (to_epoch_ < 0) user_error("to_epoch={} is refused: it takes an int > from_epoch, or end", text);
   } else {
     internal_error("'{}' is no filter", name);
@@ -78,7 +79,7 @@ void Filters::set_layers(std::string_view text) {
     const std::size_t dash = item.find('-', 1);
     const std::string first = item.substr(0, dash);
     const std::string last = dash == std::string::npos ? first : item.substr(dash + 1);
-    const Range range{parse_int(first).value_or(-1), parse_int(last).value_or(-1)};
+    const Range range{ir::parse_int(first).value_or(-1), ir::parse_int(last).value_or(-1)};
     if (range.first < 0 || range.last < range.first) {
       user_error("layers={}: '{}' is no block or range of blocks, such as 3 or 4-5", text, item);
     }

@@ -16,7 +16,7 @@ namespace rewire::runtime {
 class Filters {
  public:
   static bool is_filter(std::string_view name);
-  static std::vector<PluginParameterInfo> infos();
+  static std::vector<ir::ParameterInfo> infos();
 
   /// UserError on a value that is none for any model.
   void set(std::string_view name, std::string_view text);

@@ -66,7 +66,7 @@ void judge_descriptor(const rewire_plugin* descriptor) {
     user_error("its descriptor has {} bytes, ABI 1.0's has {}: rebuild it against this rewire's SDK",
                descriptor->size, kAbi10PluginSize);
   }
-  if (descriptor->name == nullptr || !is_identifier(descriptor->name)) {
+  if (descriptor->name == nullptr || !ir::is_identifier(descriptor->name)) {
     user_error("its name '{}' is none: a plugin's name is [a-z][a-z0-9_]*",
                descriptor->name == nullptr ? "" : descriptor->name);
   }

@@ -11,7 +11,7 @@ namespace {
 
 template <class T>
 const T& parameter(const HostCall& call, const char* name, std::string_view kind) {
-  const ParameterValue* value = call.plugin().find_value(required(name, "parameter's name"));
+  const ir::Attribute* value = call.plugin().find_value(required(name, "parameter's name"));
   if (value == nullptr) user_error("it asked for '{}', which is not in its schema", name);
   if (!std::holds_alternative<T>(*value)) user_error("it asked for '{}' as {}, which it is not", name, kind);
   return std::get<T>(*value);
@@ -33,7 +33,7 @@ double get_float(rewire_call token, const char* name) {
 
 const char* get_text(rewire_call token, const char* name) {
   return guarded(token, "",
-                 [&](HostCall& call) { return parameter<ParameterText>(call, name, "text").c_str(); });
+                 [&](HostCall& call) { return parameter<std::string>(call, name, "text").c_str(); });
 }
 
 std::uint64_t seed(rewire_call token) {

@@ -18,7 +18,7 @@ ir::Parameter& hooked_weight(HostCall& call, std::uint32_t join, const char* nam
   const ir::Parameter* found =
       call.find_parameter(fmt::format("{}.{}", join_prefix(call.read_join(join)), text));
   if (found == nullptr) found = call.find_parameter(text);
-  if (found == nullptr || found->role == "state" || found->role == ir::kProgressRole)
+  if (found == nullptr || !found->is_weight() || found->role == ir::kProgressRole)
     user_error("the model has no weight '{}'", text);
   return module.parameters[static_cast<std::size_t>(found - module.parameters.data())];
 }
@@ -103,7 +103,7 @@ std::int32_t weight_hint(rewire_call token, std::uint32_t join, const char* name
 std::int32_t report(rewire_call token, std::uint32_t join, const char* name, rewire_value scalar) {
   return guarded_status(token, [&](HostCall& call) {
     const std::string_view own = required(name, "name of its report");
-    if (!is_identifier(own)) user_error("it reported something as '{}': a name is [a-z][a-z0-9_]*", own);
+    if (!ir::is_identifier(own)) user_error("it reported something as '{}': a name is [a-z][a-z0-9_]*", own);
     const std::string full = report_name(call, join, own);
     ir::Value value = to_scalar(call, join, scalar, fmt::format("its report '{}'", own));
     value = call.builder_at(join, {value}).cast(value, ir::DType::f32);

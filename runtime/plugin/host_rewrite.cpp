@@ -12,7 +12,7 @@ namespace {
 
 std::string_view local_name(const char* name) {
   const std::string_view text = required(name, "name");
-  if (!is_identifier(text)) user_error("it named something '{}': a name is [a-z][a-z0-9_]*", text);
+  if (!ir::is_identifier(text)) user_error("it named something '{}': a name is [a-z][a-z0-9_]*", text);
   return text;
 }
 
@@ -72,12 +72,12 @@ rewire_value is_training(rewire_call token, std::uint32_t join) {
 }
 
 /// Reads the program's state of this name, which the step program shares.
-ir::Value program_state(HostCall& call, std::uint32_t join, std::string_view name) {
+ir::Value program_state(HostCall& call, std::uint32_t join, std::string_view name, ir::StateKind kind) {
   ir::Parameter state;
   state.name = name;
   state.type = {ir::DType::i64, {}};
   state.trainable = state.decay = false;
-  state.role = "state";
+  state.kind = kind;
   const ir::Parameter* found = call.find_parameter(name);
   if (found == nullptr) return call.add_parameter(join, std::move(state));
   if (found->type != state.type) {
@@ -91,8 +91,8 @@ rewire_value rng_stream(rewire_call token, std::uint32_t join, const char* name,
   return guarded(token, rewire_value{}, [&](HostCall& call) {
     const std::string stream =
         fmt::format("{}.{}.{}", join_prefix(call.read_join(join)), call.plugin().name(), local_name(name));
-    const ir::Value seed = program_state(call, join, "rng.seed");
-    const ir::Value step = program_state(call, join, "train.step");
+    const ir::Value seed = program_state(call, join, "rng.seed", ir::StateKind::random);
+    const ir::Value step = program_state(call, join, "train.step", ir::StateKind::counter);
     return call.to_handle(call.builder_at(join).emit(ir::Opcode::random_uniform, {seed, step},
                                                      {{"stream", stream}}, from_c_type(type)));
   });

@@ -141,15 +141,15 @@ std::shared_ptr<Library> read_library(const Judged& judged, boost::dll::shared_l
           judged.opened.path,
           judged.sha256,
           {}};
-  for (const ParameterSpec& parameter : library->schema) info.parameters.push_back(parameter.info());
-  for (PluginParameterInfo& filter : Filters::infos()) info.parameters.push_back(std::move(filter));
+  for (const ir::ParameterSpec& parameter : library->schema) info.parameters.push_back(parameter.info());
+  for (ir::ParameterInfo& filter : Filters::infos()) info.parameters.push_back(std::move(filter));
   return library;
 }
 
 /// The texts of an info, one after the other.
 Fields to_fields(const PluginInfo& info) {
   Fields fields = {info.name, info.version, info.doc, info.path, info.sha256};
-  for (const PluginParameterInfo& p : info.parameters)
+  for (const ir::ParameterInfo& p : info.parameters)
     fields.insert(fields.end(), {p.name, p.type, p.default_value, p.range, p.doc});
   return fields;
 }

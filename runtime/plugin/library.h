@@ -14,7 +14,7 @@ namespace rewire::runtime {
 
 struct Library {
   const rewire_plugin* descriptor = nullptr;
-  std::vector<ParameterSpec> schema;
+  ir::Schema schema;
   PluginInfo info;
 };
 

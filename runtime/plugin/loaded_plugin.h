@@ -24,7 +24,7 @@ class Plugin {
   /// Parameters, then filters, as text.
   std::vector<std::pair<std::string, std::string>> values() const;
   /// nullptr if the schema has no such parameter.
-  const ParameterValue* find_value(std::string_view parameter) const;
+  const ir::Attribute* find_value(std::string_view parameter) const;
 
  private:
   /// `plugin`: as the user named it, for messages.
@@ -32,7 +32,7 @@ class Plugin {
 
   std::shared_ptr<const Library> library_;
   Filters filters_;
-  std::map<std::string, std::pair<ParameterValue, std::string>, std::less<>> values_;  // parsed, and as text
+  std::map<std::string, std::pair<ir::Attribute, std::string>, std::less<>> values_;  // parsed, and as text
 };
 
 }  // namespace rewire::runtime

@@ -46,34 +46,33 @@ Consent consent_to(const std::string& name, const std::vector<std::string>& extr
 
 Plugin::Plugin(std::shared_ptr<const Library> library, const PluginSpec& spec)
     : library_(std::move(library)) {
-  for (const ParameterSpec& parameter : library_->schema)
-    set(parameter.name, parameter.default_value, spec.name);
+  for (const ir::ParameterSpec& parameter : library_->schema)
+    set(parameter.name, parameter.default_text, spec.name);
   for (const auto& [parameter, text] : spec.values) set(parameter, text, spec.name);
   filters_.check();
 }
 
 void Plugin::set(const std::string& parameter, const std::string& text, const std::string& plugin) {
   if (Filters::is_filter(parameter)) return filters_.set(parameter, text);
-  for (const ParameterSpec& candidate : library_->schema) {
-    if (candidate.name != parameter) continue;
-    const ParameterValue value = parse_value(candidate, text);
+  if (const ir::ParameterSpec* known = ir::find_parameter(library_->schema, parameter)) {
+    const ir::Attribute value = known->parse(text);
     values_[parameter] = {value, canonical_text(value, text)};
     return;
   }
   std::vector<std::string> known;
-  for (const PluginParameterInfo& info : library_->info.parameters) known.push_back(info.name);
+  for (const ir::ParameterInfo& info : library_->info.parameters) known.push_back(info.name);
   user_error("it has no parameter '{}'{}; `rewire plugins info {}` lists them", parameter,
              did_you_mean(parameter, known), plugin);
 }
 
-const ParameterValue* Plugin::find_value(std::string_view parameter) const {
+const ir::Attribute* Plugin::find_value(std::string_view parameter) const {
   const auto found = values_.find(parameter);
   return found == values_.end() ? nullptr : &found->second.first;
 }
 
 std::vector<std::pair<std::string, std::string>> Plugin::values() const {
   std::vector<std::pair<std::string, std::string>> result;
-  for (const ParameterSpec& parameter : library_->schema) {
+  for (const ir::ParameterSpec& parameter : library_->schema) {
     result.emplace_back(parameter.name, values_.at(parameter.name).second);
   }
   for (auto& filter : filters_.values()) result.push_back(std::move(filter));

@@ -13,6 +13,7 @@
 
 #include "ir/error.h"
 #include "ir/module.h"
+#include "ir/schema.h"
 #include "runtime/host_tensor.h"
 
 namespace rewire::runtime {
@@ -26,20 +27,13 @@ struct PluginSpec {
 /// UserError on text that is no spec. "none" is for the caller to handle.
 PluginSpec parse_plugin_spec(std::string_view text);
 
-struct PluginParameterInfo {
-  std::string name, type, default_value, range, doc;  // as `rewire plugins info` prints them
-  /// The values that a test should try: all of a bool or enum, a number's bounds, or what is next to a bound
-  /// that is itself refused.
-  std::vector<std::string> edges = {};
-};
-
 class Plugin;  // a loaded library with parsed parameters; opaque here
 using PluginHandle = std::shared_ptr<const Plugin>;
 
 struct PluginInfo {
   std::string name, version, doc, path, sha256;
   /// The plugin's own, then the host's (sites, layers, scope, from_epoch, to_epoch).
-  std::vector<PluginParameterInfo> parameters;
+  std::vector<ir::ParameterInfo> parameters;
 };
 
 /// Where plugins are looked for, first match wins: `extra` (--plugin-path), REWIRE_PLUGIN_PATH,

@@ -1,5 +1,4 @@
-// SHA-256 (FIPS 180-4), to name the exact library that a run was made with. For identification only: nothing
-// here is written to resist timing attacks.
+// SHA-256 (FIPS 180-4), by LLVM, to name the exact library that a run was made with.
 #pragma once
 
 #include <cstddef>

@@ -123,7 +123,7 @@ struct Begun {
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> plugin_skeleton(std::string_view name) {
-  if (!is_identifier(name)) {
+  if (!ir::is_identifier(name)) {
     user_error("'{}' is no name for a plugin: it takes a lower-case letter, then letters, digits and _",
                printable(name));
   }

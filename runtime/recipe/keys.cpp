@@ -2,123 +2,189 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
 #include <cstddef>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "programs/optimizer.h"
 
 namespace rewire::runtime {
 namespace {
 
-constexpr double kLargest = std::numeric_limits<double>::max();
-constexpr RecipeRange kNotNegative{0, kLargest};
-constexpr RecipeRange kAtLeastOne{1, kLargest};
-constexpr RecipeRange kUnit{0, 1};
-constexpr RecipeRange kSeed{0, 9007199254740992};  // 2^53: the evaluator holds integers as doubles
-constexpr RecipeRange kPositive{std::numeric_limits<double>::min(), kLargest};
-// What counts or lasts: its product with any other such number is far from overflow.
-constexpr RecipeRange kCount{1, 1e9};
-constexpr RecipeRange kEpochs{0, 1e9};
-constexpr RecipeRange kBatch{1, 1e6};  // as the models have it
+using ir::Bounds;
+using ir::ParameterKind;
+using ir::ParameterSpec;
 
-constexpr RecipeCondition kZoo{[](const Recipe& r) { return !r.model.name.ends_with(".rir"); },
-                               "a model of the zoo: a module's shapes are fixed in its file"};
-constexpr RecipeCondition kIdx{[](const Recipe& r) { return r.data.format == "idx"; }, "data.format=idx"};
-constexpr RecipeCondition kSynthetic{[](const Recipe& r) { return r.data.format == "synthetic"; },
-                                     "data.format=synthetic"};
-constexpr RecipeCondition kAdamW{[](const Recipe& r) { return r.optimizer.name == "adamw"; },
-                                 "optimizer.name=adamw"};
-constexpr RecipeCondition kSgd{[](const Recipe& r) { return r.optimizer.name == "sgd"; },
-                               "optimizer.name=sgd"};
-constexpr RecipeCondition kCosine{[](const Recipe& r) { return r.schedule.name == "cosine"; },
-                                  "schedule.name=cosine"};
-constexpr RecipeCondition kMultistep{[](const Recipe& r) { return r.schedule.name == "multistep"; },
-                                     "schedule.name=multistep"};
+constexpr Bounds kNotNegative{0};
+constexpr Bounds kAtLeastOne{1};
+constexpr Bounds kSeed{0, 9007199254740992};  // 2^53: the evaluator holds integers as doubles
+constexpr Bounds kPositive{.min = 0, .min_excluded = true};
+// What counts or lasts: its product with any other such number is far from overflow.
+constexpr Bounds kCount{1, 1e9};
+constexpr Bounds kBatch{1, 1e6};  // as the models have it
+
+const RecipeCondition kZoo{[](const Recipe& r) { return !r.model.name.ends_with(".rir"); },
+                           "a model of the zoo: a module's shapes are fixed in its file"};
+const RecipeCondition kIdx{[](const Recipe& r) { return r.data.format == "idx"; }, "data.format=idx"};
+const RecipeCondition kSynthetic{[](const Recipe& r) { return r.data.format == "synthetic"; },
+                                 "data.format=synthetic"};
+
+ParameterKind kind_of(const RecipeTarget& target, bool is_choice) {
+  if (is_choice) return ParameterKind::choice;
+  constexpr ParameterKind kKinds[] = {ParameterKind::boolean, ParameterKind::integer, ParameterKind::number,
+                                      ParameterKind::text,    ParameterKind::numbers, ParameterKind::integer,
+                                      ParameterKind::number,  ParameterKind::text};
+  return kKinds[target.index()];
+}
+
+RecipeKey row(std::string_view section, std::string_view name, RecipeTarget target, Bounds bounds = {},
+              std::vector<std::string> choices = {}, RecipeCondition only = {}) {
+  RecipeKey key;
+  key.section = section;
+  key.spec.name = name;
+  key.spec.kind = kind_of(target, !choices.empty());
+  key.spec.bounds = bounds;
+  key.spec.values = std::move(choices);
+  key.target = target;
+  key.only = std::move(only);
+  return key;
+}
+
+/// A section whose `name` selects one of `residents`: the parameters of all of them, each with an effect
+/// where one is selected that has it. Two that share a name share its kind and bounds.
+template <class Row>
+void add_section(std::vector<RecipeKey>& keys, const std::string& section,
+                 programs::Selection Recipe::* selection, Recipe& recipe,
+                 std::span<const Row* const> residents) {
+  programs::Selection& selected = recipe.*selection;
+  keys.push_back(row(section, "name", &selected.name, {}, programs::row_names(residents)));
+  for (const Row* resident : residents) {
+    for (const ParameterSpec& spec : resident->schema) {
+      const bool known = std::ranges::any_of(
+          keys, [&](const RecipeKey& key) { return key.section == section && key.spec.name == spec.name; });
+      if (known) continue;
+      std::vector<std::string> owners;
+      for (const Row* owner : residents) {
+        if (ir::find_parameter(owner->schema, spec.name) != nullptr) owners.emplace_back(owner->name);
+      }
+      const auto has_it = [selection, owners](const Recipe& r) {
+        return std::ranges::find(owners, (r.*selection).name) != owners.end();
+      };
+      RecipeCondition only;  // none where all have it
+      if (owners.size() < residents.size())
+        only = {has_it, fmt::format("{}.name={}", section, fmt::join(owners, "|"))};
+      keys.push_back({section, spec, &selected.values, only});
+    }
+  }
+}
 
 }  // namespace
 
 std::string RecipeKey::path() const {
-  return section.empty() ? std::string(name) : fmt::format("{}.{}", section, name);
+  return section.empty() ? spec.name : fmt::format("{}.{}", section, spec.name);
 }
 
-std::string_view RecipeKey::type_name() const {
-  constexpr std::array<std::string_view, std::variant_size_v<RecipeTarget>> kNames = {
-      "true or false",     "an integer", "a number", "a string",
-      "a list of numbers", "an integer", "a number", "a string"};
-  return kNames[target.index()];
+std::optional<ir::Attribute> RecipeKey::value() const {
+  return std::visit(
+      [&](const auto* held) -> std::optional<ir::Attribute> {
+        using T = std::decay_t<decltype(*held)>;
+        if constexpr (std::is_same_v<T, ir::Attributes>) {
+          const ir::Attribute* given = held->find(spec.name);
+          return given != nullptr ? *given : spec.default_value;
+        } else if constexpr (std::is_same_v<T, std::vector<double>>) {
+          return ir::Doubles(*held);
+        } else if constexpr (requires { held->has_value(); }) {
+          return held->has_value() ? std::optional<ir::Attribute>(**held) : std::nullopt;
+        } else {
+          return *held;
+        }
+      },
+      target);
+}
+
+void RecipeKey::set(ir::Attribute given) const {
+  ir::Attribute accepted = spec.accept(std::move(given), path());
+  std::visit(
+      [&](auto* held) {
+        using T = std::decay_t<decltype(*held)>;
+        if constexpr (std::is_same_v<T, ir::Attributes>) {
+          held->set(spec.name, std::move(accepted));
+        } else if constexpr (std::is_same_v<T, std::vector<double>>) {
+          *held = std::get<ir::Doubles>(std::move(accepted));
+        } else if constexpr (requires { held->has_value(); }) {
+          *held = std::get<typename T::value_type>(std::move(accepted));
+        } else {
+          *held = std::get<T>(std::move(accepted));
+        }
+      },
+      target);
 }
 
 std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
   RecipeModel& model = recipe.model;
   RecipeData& data = recipe.data;
   RecipeTransforms& transforms = recipe.transforms;
-  OptimizerOptions& optimizer = recipe.optimizer;
-  RecipeSchedule& schedule = recipe.schedule;
   RecipeTrain& train = recipe.train;
   RecipeEval& eval = recipe.eval;
-  return {
-      {"", "seed", &recipe.seed, kSeed},
+  std::vector<RecipeKey> keys = {
+      row("", "seed", &recipe.seed, kSeed),
 
-      {"model", "name", &model.name},
-      {"model", "dim", &model.dim, {}, {}, kZoo},
-      {"model", "depth", &model.depth, {}, {}, kZoo},
-      {"model", "heads", &model.heads, {}, {}, kZoo},
-      {"model", "mlp_ratio", &model.mlp_ratio, {}, {}, kZoo},
-      {"model", "patch", &model.patch, {}, {}, kZoo},
-      {"model", "image", &model.image, {}, {}, kZoo},
-      {"model", "channels", &model.channels, {}, {}, kZoo},
-      {"model", "classes", &model.classes, {}, {}, kZoo},
-      {"model", "pool", &model.pool, {}, {}, kZoo},
-      {"model", "act_layer", &model.act_layer, {}, {}, kZoo},
-      {"model", "drop_path", &model.drop_path, {}, {}, kZoo},
-      {"model", "dropout", &model.dropout, {}, {}, kZoo},
+      row("model", "name", &model.name),
+      row("model", "dim", &model.dim, {}, {}, kZoo),
+      row("model", "depth", &model.depth, {}, {}, kZoo),
+      row("model", "heads", &model.heads, {}, {}, kZoo),
+      row("model", "mlp_ratio", &model.mlp_ratio, {}, {}, kZoo),
+      row("model", "patch", &model.patch, {}, {}, kZoo),
+      row("model", "image", &model.image, {}, {}, kZoo),
+      row("model", "channels", &model.channels, {}, {}, kZoo),
+      row("model", "classes", &model.classes, {}, {}, kZoo),
+      row("model", "pool", &model.pool, {}, {}, kZoo),
+      row("model", "act_layer", &model.act_layer, {}, {}, kZoo),
+      row("model", "drop_path", &model.drop_path, {}, {}, kZoo),
+      row("model", "dropout", &model.dropout, {}, {}, kZoo),
 
-      {"data", "format", &data.format, {}, {"idx", "synthetic"}},
-      {"data", "path", &data.path, {}, {}, kIdx},
-      {"data", "count", &data.count, kCount, {}, kSynthetic},
-      {"data", "threads", &data.threads, {1, 256}},
-      {"data", "prefetch", &data.prefetch, {1, 1024}},
+      row("data", "format", &data.format, {}, {"idx", "synthetic"}),
+      row("data", "path", &data.path, {}, {}, kIdx),
+      row("data", "count", &data.count, kCount, {}, kSynthetic),
+      row("data", "threads", &data.threads, {1, 256}),
+      row("data", "prefetch", &data.prefetch, {1, 1024}),
 
-      {"transforms", "crop_padding", &transforms.crop_padding, {0, kMostCropPadding}},
-      {"transforms", "crop_fill", &transforms.crop_fill, {}, {"zero", "reflect"}},
-      {"transforms", "horizontal_flip", &transforms.horizontal_flip},
-      {"transforms", "mean", &transforms.mean},
-      {"transforms", "std", &transforms.std, kPositive},
+      row("transforms", "crop_padding", &transforms.crop_padding, {0, kMostCropPadding}),
+      row("transforms", "crop_fill", &transforms.crop_fill, {}, {"zero", "reflect"}),
+      row("transforms", "horizontal_flip", &transforms.horizontal_flip),
+      row("transforms", "mean", &transforms.mean),
+      row("transforms", "std", &transforms.std, kPositive)};
+  add_section(keys, "objective", &Recipe::objective, recipe, programs::objectives());
+  add_section(keys, "optimizer", &Recipe::optimizer, recipe, programs::optimizers());
+  add_section(keys, "schedule", &Recipe::schedule, recipe, programs::schedules());
+  const std::vector<RecipeKey> run = {row("train", "batch", &train.batch, kBatch),
+                                      row("train", "epochs", &train.epochs, kCount),
+                                      row("train", "max_steps", &train.max_steps, {0, kCount.max}),
+                                      row("train", "dtype", &train.dtype, {}, {"f32", "bf16"}),
+                                      row("train", "stream_dtype", &train.stream_dtype, {}, {"f32", "bf16"}),
+                                      row("train", "tf32", &train.tf32),
+                                      row("train", "weights", &train.weights),
+                                      row("train", "clip_norm", &train.clip_norm, kNotNegative),
+                                      row("train", "accumulate", &train.accumulate, kCount),
+                                      row("train", "on_switch", &train.on_switch, {}, {"keep", "reset"}),
+                                      row("train", "log_every", &train.log_every, kAtLeastOne),
+                                      row("train", "checkpoint_every", &train.checkpoint_every, kPositive),
+                                      row("train", "keep", &train.keep, kAtLeastOne),
+                                      row("train", "threads", &train.threads, {0, 1024}),
 
-      {"optimizer", "name", &optimizer.name, {}, {"adamw", "sgd"}},
-      {"optimizer", "lr", &optimizer.lr, kNotNegative},
-      {"optimizer", "beta1", &optimizer.beta1, kUnit, {}, kAdamW},
-      {"optimizer", "beta2", &optimizer.beta2, kUnit, {}, kAdamW},
-      {"optimizer", "eps", &optimizer.eps, kNotNegative, {}, kAdamW},
-      {"optimizer", "weight_decay", &optimizer.weight_decay, kNotNegative},
-      {"optimizer", "decay", &optimizer.decay, {}, {"matrices", "all"}},
-      {"optimizer", "momentum", &optimizer.momentum, kUnit, {}, kSgd},
-      {"optimizer", "nesterov", &optimizer.nesterov, {}, {}, kSgd},
+                                      row("eval", "batch", &eval.batch, kBatch),
+                                      row("eval", "every", &eval.every, kAtLeastOne)};
+  keys.insert(keys.end(), run.begin(), run.end());
+  return keys;
+}
 
-      {"schedule", "name", &schedule.name, {}, {"constant", "cosine", "multistep"}},
-      {"schedule", "warmup_epochs", &schedule.warmup_epochs, kEpochs},
-      {"schedule", "warmup_lr", &schedule.warmup_lr, kNotNegative},
-      {"schedule", "min_lr", &schedule.min_lr, kNotNegative, {}, kCosine},
-      {"schedule", "milestones", &schedule.milestones, {kPositive.minimum, kEpochs.maximum}, {}, kMultistep},
-      {"schedule", "gamma", &schedule.gamma, kNotNegative, {}, kMultistep},
-
-      {"train", "batch", &train.batch, kBatch},
-      {"train", "epochs", &train.epochs, kCount},
-      {"train", "max_steps", &train.max_steps, {0, kCount.maximum}},
-      {"train", "dtype", &train.dtype, {}, {"f32", "bf16"}},
-      {"train", "stream_dtype", &train.stream_dtype, {}, {"f32", "bf16"}},
-      {"train", "tf32", &train.tf32},
-      {"train", "weights", &train.weights},
-      {"train", "label_smoothing", &train.label_smoothing, kUnit},
-      {"train", "clip_norm", &train.clip_norm, kNotNegative},
-      {"train", "accumulate", &train.accumulate, kCount},
-      {"train", "on_switch", &train.on_switch, {}, {"keep", "reset"}},
-      {"train", "log_every", &train.log_every, kAtLeastOne},
-      {"train", "checkpoint_every", &train.checkpoint_every, kPositive},
-      {"train", "keep", &train.keep, kAtLeastOne},
-      {"train", "threads", &train.threads, {0, 1024}},
-
-      {"eval", "batch", &eval.batch, kBatch},
-      {"eval", "every", &eval.every, kAtLeastOne},
-  };
+std::string current_path(std::string path) {
+  constexpr std::pair<std::string_view, std::string_view> kMoved[] = {
+      {"train.label_smoothing", "objective.label_smoothing"}};
+  const auto moved = std::ranges::find(kMoved, path, &std::pair<std::string_view, std::string_view>::first);
+  return moved == std::end(kMoved) ? path : std::string(moved->second);
 }
 
 }  // namespace rewire::runtime

@@ -1,51 +1,52 @@
-// The table of a recipe's keys: where each value goes, its type and its range. The reader, the writer and the
-// nearest-match hints all read this table; a new key is one row.
+// The table of a recipe's keys: where each value goes, its kind and its bounds. The reader, the writer and
+// the nearest-match hints all read this table. A new key of Rewire's own is one row; those of objectives,
+// optimizers and schedules come from their schemas.
 #pragma once
 
-#include <limits>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
+#include "ir/schema.h"
 #include "runtime/recipe/recipe.h"
 
 namespace rewire::runtime {
 
-/// A pointer to the field of a Recipe that holds the value. An optional one is not written while it is empty.
-using RecipeTarget =
-    std::variant<bool*, std::int64_t*, double*, std::string*, std::vector<double>*,
-                 std::optional<std::int64_t>*, std::optional<double>*, std::optional<std::string>*>;
-
-/// Bounds of a number, or of each number of a list; both ends belong.
-struct RecipeRange {
-  double minimum = -std::numeric_limits<double>::max();
-  double maximum = std::numeric_limits<double>::max();
-};
+/// A pointer to the field of a Recipe that holds the value. An optional one is not written while it is empty;
+/// Attributes hold it by its name.
+using RecipeTarget = std::variant<bool*, std::int64_t*, double*, std::string*, std::vector<double>*,
+                                  std::optional<std::int64_t>*, std::optional<double>*,
+                                  std::optional<std::string>*, ir::Attributes*>;
 
 /// Where a key has an effect, by another key's value.
 struct RecipeCondition {
-  bool (*holds)(const Recipe&) = nullptr;  // null: everywhere
-  std::string_view text = {};              // "optimizer.name=sgd"
+  std::function<bool(const Recipe&)> holds = nullptr;  // null: everywhere
+  std::string text = {};                               // "optimizer.name=sgd"
 };
 
 struct RecipeKey {
-  std::string_view section;  // "" for the keys above the first section
-  std::string_view name;
+  std::string section;     // "" for the keys above the first section
+  ir::ParameterSpec spec;  // its default is that of Attributes only
   RecipeTarget target;
-  RecipeRange range = {};
-  std::vector<std::string> choices = {};  // of a string; empty: any
   RecipeCondition only = {};
 
   bool has_effect(const Recipe& recipe) const { return only.holds == nullptr || only.holds(recipe); }
 
   /// "train.batch", as messages and --set spell it.
   std::string path() const;
-  /// "an integer", "a list of numbers", …
-  std::string_view type_name() const;
+  /// The field's value; nothing where an optional one is empty.
+  std::optional<ir::Attribute> value() const;
+  /// UserError where the value is out of range, or no choice.
+  void set(ir::Attribute value) const;
 };
 
 /// The rows, bound to the fields of `recipe`, in the order that a written recipe has.
 std::vector<RecipeKey> recipe_keys(Recipe& recipe);
+
+/// The path that a key has now, which earlier recipes spell otherwise; the same path for all others.
+std::string current_path(std::string path);
 
 }  // namespace rewire::runtime

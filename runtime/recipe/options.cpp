@@ -7,20 +7,13 @@
 
 namespace rewire::runtime {
 
-TrainOptions train_options(const Recipe& recipe, double steps_per_epoch) {
-  const auto steps = [&](double epochs) {
-    return static_cast<std::int64_t>(std::llround(epochs * steps_per_epoch));
-  };
-  TrainOptions options;
+programs::TrainOptions train_options(const Recipe& recipe, double steps_per_epoch) {
+  programs::TrainOptions options;
+  options.objective = recipe.objective;
   options.optimizer = recipe.optimizer;
-  options.schedule.name = recipe.schedule.name;
-  options.schedule.warmup_steps = steps(recipe.schedule.warmup_epochs);
-  options.schedule.warmup_lr = recipe.schedule.warmup_lr;
-  options.schedule.total_steps = steps(static_cast<double>(recipe.train.epochs));
-  options.schedule.min_lr = recipe.schedule.min_lr;
-  for (const double epoch : recipe.schedule.milestones) options.schedule.milestones.push_back(steps(epoch));
-  options.schedule.gamma = recipe.schedule.gamma;
-  options.label_smoothing = recipe.train.label_smoothing;
+  options.schedule = recipe.schedule;
+  options.timeline.steps_per_epoch = steps_per_epoch;
+  options.timeline.total_steps = options.timeline.steps(static_cast<double>(recipe.train.epochs));
   options.clip_norm = recipe.train.clip_norm;
   options.accumulate = recipe.train.accumulate;
   return options;

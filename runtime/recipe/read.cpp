@@ -2,9 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
-#include <type_traits>
 
 #include "ir/error.h"
 #include "runtime/io/files.h"
@@ -17,73 +15,58 @@ namespace {
 
 constexpr std::string_view kPluginSection = "plugin";
 
+/// A TOML value as one of the key's kind; its bounds are judged by RecipeKey::set.
 class ValueReader {
  public:
   ValueReader(const RecipeKey& key, const Place& place) : key_(key), place_(place) {}
 
   void read(const toml::node& node) const {
-    std::visit([&](auto* target) { assign(*target, node); }, key_.target);
+    const ir::Attribute value = convert(node);
+    try {
+      key_.set(value);
+    } catch (const UserError& error) {
+      user_error("{}: {}", place_.text, error.what());
+    }
   }
 
  private:
-  [[noreturn]] void wrong_type(const toml::node& node) const {
-    user_error("{}: {} takes {}, not {}", place_.text, key_.path(), key_.type_name(), describe(node));
+  [[noreturn]] void wrong_kind(const toml::node& node) const {
+    user_error("{}: {} takes {}, not {}", place_.text, key_.path(), key_.spec.takes(), describe(node));
   }
 
-  /// A long double holds every integer and every double.
-  template <class Number>
-  Number in_range(Number given) const {
-    const auto value = static_cast<long double>(given);
-    // Written so that a NaN fails too.
-    if (!(value >= key_.range.minimum && value <= key_.range.maximum)) {
-      std::string bound = "a finite number";
-      if (std::isfinite(value) && value < key_.range.minimum) {
-        bound = key_.range.minimum > 0 && key_.range.minimum < 1e-300
-                    ? "above 0"
-                    : fmt::format("at least {}", key_.range.minimum);
-      } else if (std::isfinite(value)) {
-        bound = fmt::format("at most {}", key_.range.maximum);
-      }
-      user_error("{}: {} = {} is out of range: it must be {}", place_.text, key_.path(), given, bound);
+  ir::Attribute convert(const toml::node& node) const {
+    switch (key_.spec.kind) {
+      case ir::ParameterKind::boolean:
+        if (!node.is_boolean()) wrong_kind(node);
+        return node.ref<bool>();
+      case ir::ParameterKind::integer:
+        if (!node.is_integer()) wrong_kind(node);
+        return node.ref<std::int64_t>();
+      case ir::ParameterKind::number:
+        if (!node.is_number()) wrong_kind(node);
+        return number(node);
+      case ir::ParameterKind::choice:
+      case ir::ParameterKind::text:
+        if (!node.is_string()) wrong_kind(node);
+        return without_nul(node.ref<std::string>(), place_.text, key_.path());
+      case ir::ParameterKind::numbers:
+        break;
     }
-    return given;
-  }
-
-  void assign(bool& target, const toml::node& node) const {
-    if (!node.is_boolean()) wrong_type(node);
-    target = node.ref<bool>();
-  }
-  void assign(std::int64_t& target, const toml::node& node) const {
-    if (!node.is_integer()) wrong_type(node);
-    target = in_range(node.ref<std::int64_t>());
-  }
-  void assign(double& target, const toml::node& node) const {
-    if (!node.is_number()) wrong_type(node);
-    target = in_range(node.is_integer() ? static_cast<double>(node.ref<std::int64_t>()) : node.ref<double>());
-  }
-  void assign(std::string& target, const toml::node& node) const {
-    if (!node.is_string()) wrong_type(node);
-    target = without_nul(node.ref<std::string>(), place_.text, key_.path());
-    if (!key_.choices.empty() && std::ranges::find(key_.choices, target) == key_.choices.end()) {
-      user_error("{}: {} = '{}' is none of {}{}", place_.text, key_.path(), printable(target),
-                 fmt::join(key_.choices, ", "), did_you_mean(target, key_.choices));
-    }
-  }
-  void assign(std::vector<double>& target, const toml::node& node) const {
     const toml::array* array = node.as_array();
-    if (array == nullptr) wrong_type(node);
-    target.clear();
+    if (array == nullptr) wrong_kind(node);
+    ir::Doubles numbers;
     for (const toml::node& element : *array) {
       if (!element.is_number()) {
-        user_error("{}: {} takes {}; element {} is {}", place_.text, key_.path(), key_.type_name(),
-                   target.size(), describe(element));
+        user_error("{}: {} takes {}; element {} is {}", place_.text, key_.path(), key_.spec.takes(),
+                   numbers.size(), describe(element));
       }
-      assign(target.emplace_back(), element);
+      numbers.push_back(number(element));
     }
+    return numbers;
   }
-  template <class T>
-  void assign(std::optional<T>& target, const toml::node& node) const {
-    assign(target.emplace(), node);
+
+  static double number(const toml::node& node) {
+    return node.is_integer() ? static_cast<double>(node.ref<std::int64_t>()) : node.ref<double>();
   }
 
   const RecipeKey& key_;
@@ -132,7 +115,7 @@ class RecipeReader {
     const std::vector<RecipeKey> unset = recipe_keys(fresh);
     for (const auto& [index, place] : given_) {
       const RecipeKey& key = keys_[index];
-      if (key.has_effect(recipe_) || (defaults && same_value(key, unset[index]))) continue;
+      if (key.has_effect(recipe_) || (defaults && key.value() == unset[index].value())) continue;
       user_error("{}: {} has no effect here, it is of {}: drop it", place.text, key.path(), key.only.text);
     }
     given_.clear();
@@ -159,7 +142,7 @@ class RecipeReader {
     if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
       user_error("{}: it takes the form section.key=value", place.text);
     }
-    const std::string path = text.substr(0, equals);
+    const std::string path = current_path(text.substr(0, equals));
     const std::size_t dot = path.find('.');
     const std::string section = dot == std::string::npos ? "" : path.substr(0, dot);
     const std::string name = dot == std::string::npos ? path : path.substr(dot + 1);
@@ -187,18 +170,6 @@ class RecipeReader {
     given_.emplace_back(static_cast<std::size_t>(&key - keys_.data()), place);
   }
 
-  static bool same_value(const RecipeKey& a, const RecipeKey& b) {
-    return std::visit(
-        [](const auto* one, const auto* other) {
-          if constexpr (std::is_same_v<decltype(one), decltype(other)>) {
-            return *one == *other;
-          } else {
-            return false;
-          }
-        },
-        a.target, b.target);
-  }
-
   void check_section(std::string_view section, const Place& place) const {
     const std::vector<std::string> names = section_names();
     if (std::ranges::find(names, section) == names.end()) {
@@ -206,13 +177,17 @@ class RecipeReader {
     }
   }
 
-  const RecipeKey& find_key(std::string_view section, std::string_view name, const Place& place) const {
+  const RecipeKey& find_key(std::string_view given_section, std::string_view given_name,
+                            const Place& place) const {
+    const std::string path = current_path(fmt::format("{}.{}", given_section, given_name));
+    const std::string section = path.substr(0, path.find('.')), name = path.substr(section.size() + 1);
     std::vector<std::string> names;
     std::string elsewhere;
     for (const RecipeKey& key : keys_) {
-      if (key.section == section && key.name == name) return key;
-      if (key.section == section) names.emplace_back(key.name);
-      if (key.name == name && elsewhere.empty()) elsewhere = fmt::format(" (did you mean '{}'?)", key.path());
+      if (key.section == section && key.spec.name == name) return key;
+      if (key.section == section) names.emplace_back(key.spec.name);
+      if (key.spec.name == name && elsewhere.empty())
+        elsewhere = fmt::format(" (did you mean '{}'?)", key.path());
     }
     const std::vector<std::string> sections = section_names();
     if (section.empty() && std::ranges::find(sections, name) != sections.end()) {
@@ -260,8 +235,8 @@ class RecipeReader {
       return;
     }
     const toml::node* node = parsed.get("value");
-    const bool wants_string = std::holds_alternative<std::string*>(key.target) ||
-                              std::holds_alternative<std::optional<std::string>*>(key.target);
+    const bool wants_string =
+        key.spec.kind == ir::ParameterKind::text || key.spec.kind == ir::ParameterKind::choice;
     const bool usable = node != nullptr && parsed.size() == 1 && (!wants_string || node->is_string());
     reader.read(usable ? *node : static_cast<const toml::node&>(plain));
   }

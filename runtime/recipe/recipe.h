@@ -1,8 +1,8 @@
 // A recipe: everything that says how a network is built, rewritten, fed and trained, read from TOML into
-// typed options. Sections [model] [[plugin]] [data] [transforms] [optimizer] [schedule] [train] [eval] and
-// the key `seed`; runtime/recipe/keys.cpp lists every key. An unknown key, a wrong type and a value out of
-// range are UserErrors with file, line and the way out. A recipe written back by to_toml() reads as the same
-// recipe.
+// typed options. Sections [model] [[plugin]] [data] [transforms] [objective] [optimizer] [schedule] [train]
+// [eval] and the key `seed`; runtime/recipe/keys.cpp lists every key. An unknown key, a wrong type and a
+// value out of range are UserErrors with file, line and the way out. A recipe written back by to_toml() reads
+// as the same recipe.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "ir/passes/mixed_precision.h"
+#include "programs/programs.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/transform.h"
 #include "runtime/plugin/plugin.h"
-#include "runtime/train/program.h"
 
 namespace rewire::runtime {
 
@@ -46,16 +46,6 @@ struct RecipeTransforms {
   std::vector<double> std = {1.0};
 };
 
-/// [schedule], in epochs; runtime::ScheduleOptions is the same in steps.
-struct RecipeSchedule {
-  std::string name = "constant";  // constant | cosine | multistep
-  double warmup_epochs = 0;
-  double warmup_lr = 0;
-  double min_lr = 0;
-  std::vector<double> milestones;  // multistep, in epochs
-  double gamma = 0.1;
-};
-
 /// [train]
 struct RecipeTrain {
   std::int64_t batch = 64;
@@ -65,8 +55,7 @@ struct RecipeTrain {
   std::string stream_dtype = "f32";  // f32 | bf16: of the residual stream, with dtype bf16
   bool tf32 = false;                 // products of f32 round their operands to TF32, on a GPU
   std::string weights;               // safetensors to start from, over the fresh initialisation; "": none
-  double label_smoothing = 0;
-  double clip_norm = 0;  // 0: no clipping
+  double clip_norm = 0;              // 0: no clipping
   std::int64_t accumulate = 1;
   std::string on_switch = "keep";  // keep | reset: the optimizer's state where an epoch switches a plugin
   std::int64_t log_every = 50;     // steps from one line of metrics.jsonl to the next
@@ -87,8 +76,7 @@ struct Recipe {
   std::vector<PluginSpec> plugins;
   RecipeData data;
   RecipeTransforms transforms;
-  OptimizerOptions optimizer;
-  RecipeSchedule schedule;
+  programs::Selection objective{"supervised"}, optimizer{"adamw"}, schedule{"constant"};
   RecipeTrain train;
   RecipeEval eval;
 };
@@ -113,7 +101,7 @@ void apply_setting(Recipe& recipe, const std::string& setting, const std::string
 std::string to_toml(const Recipe& recipe);
 
 /// What the step program is built from; an epoch of the schedule is `steps_per_epoch` optimizer steps.
-TrainOptions train_options(const Recipe& recipe, double steps_per_epoch);
+programs::TrainOptions train_options(const Recipe& recipe, double steps_per_epoch);
 TransformOptions transform_options(const Recipe& recipe);
 /// How train.dtype asks the network to be computed; nothing for f32 throughout.
 std::optional<ir::MixedPrecision> mixed_precision(const Recipe& recipe);

@@ -25,30 +25,15 @@ std::string toml_text(const std::string& text) {
   return quoted + '"';
 }
 
-std::string toml_text(bool value) {
-  return value ? "true" : "false";
-}
-
-std::string toml_text(std::int64_t value) {
-  return fmt::format("{}", value);
-}
-
-using runtime::toml_text;  // of a number
-
-std::string toml_text(const std::vector<double>& values) {
-  std::vector<std::string> texts;
-  for (const double value : values) texts.push_back(toml_text(value));
-  return fmt::format("[{}]", fmt::join(texts, ", "));
-}
-
-/// "" for an empty optional.
-template <class T>
-std::string target_text(const T& value) {
-  return toml_text(value);
-}
-template <class T>
-std::string target_text(const std::optional<T>& value) {
-  return value ? toml_text(*value) : std::string();
+std::string toml_text(const ir::Attribute& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return toml_text(*text);
+  if (const auto* number = std::get_if<double>(&value)) return runtime::toml_text(*number);
+  if (const auto* numbers = std::get_if<ir::Doubles>(&value)) {
+    std::vector<std::string> texts;
+    for (const double element : *numbers) texts.push_back(runtime::toml_text(element));
+    return fmt::format("[{}]", fmt::join(texts, ", "));
+  }
+  return ir::value_text(value);
 }
 
 void write_plugins(const std::vector<PluginSpec>& plugins, std::string& out) {
@@ -65,16 +50,16 @@ void write_plugins(const std::vector<PluginSpec>& plugins, std::string& out) {
 std::string to_toml(const Recipe& recipe) {
   Recipe copy = recipe;
   std::string out;
-  std::string_view section;
+  std::string section;
   for (const RecipeKey& key : recipe_keys(copy)) {
-    const std::string value = std::visit([](const auto* target) { return target_text(*target); }, key.target);
+    const std::optional<ir::Attribute> value = key.value();
     if (key.section != section) {
       if (section == "model") write_plugins(recipe.plugins, out);
       section = key.section;
       fmt::format_to(std::back_inserter(out), "\n[{}]\n", section);
     }
-    if (!value.empty() && key.has_effect(recipe))
-      fmt::format_to(std::back_inserter(out), "{} = {}\n", key.name, value);
+    if (value && key.has_effect(recipe))
+      fmt::format_to(std::back_inserter(out), "{} = {}\n", key.spec.name, toml_text(*value));
   }
   return out;
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -18,11 +19,13 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::array<const char*, 3> kStatus = {"begun", "finished", "failed"};
 
-/// The numbers of a finished run, under the names that `rewire train --json` prints.
+/// What is no number of a run, in its own JSON and in a record.
+constexpr std::array<std::string_view, 8> kOthers = {"run",    "complete",     "steps", "status",
+                                                     "recipe", "wall_seconds", "error", "plugins"};
+
+/// The numbers of every finished run, under the names that `rewire train --json` prints.
 template <class Record, class Visit>
 void for_each_number(Record& record, Visit visit) {
-  visit("top1", record.top1);
-  visit("top5", record.top5);
   visit("test_loss", record.test_loss);
   visit("train_loss", record.train_loss);
   visit("images_per_s", record.images_per_s);
@@ -31,7 +34,14 @@ void for_each_number(Record& record, Visit visit) {
 }
 
 void read_numbers(RunRecord& record, const JsonView& view) {
-  for_each_number(record, [&](const char* name, double& number) { number = view.at(name).number(); });
+  std::set<std::string_view> others(kOthers.begin(), kOthers.end());
+  for_each_number(record, [&](const char* name, double& number) {
+    number = view.at(name).number();
+    others.insert(name);
+  });
+  for (const auto& [name, value] : view.members()) {
+    if (!others.contains(name)) record.metrics.push_back({name, value.number()});
+  }
 }
 
 }  // namespace
@@ -64,6 +74,8 @@ void write_record(const std::string& path, const RunRecord& record) {
   Json json = {{"status", kStatus[static_cast<std::size_t>(record.status)]},
                {"wall_seconds", record.wall_seconds}};
   if (record.status == RunRecord::Status::failed) json["error"] = record.error;
+  if (record.status == RunRecord::Status::finished)
+    for (const auto& [name, value] : record.metrics) json[name] = value;
   if (record.status == RunRecord::Status::finished)
     for_each_number(record, [&](const char* name, double number) { json[name] = number; });
   if (record.plugins) json["plugins"] = to_json(*record.plugins);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/plugin/builds.h"
+#include "runtime/train/metrics.h"
 
 namespace rewire::runtime {
 
@@ -16,8 +17,10 @@ struct RunRecord {
   enum class Status { begun, finished, failed } status = Status::begun;
   std::string error;        // of a failed run
   double wall_seconds = 0;  // of all processes that worked on it, compiling and evaluations included
-  // Of a finished run. Accuracies are fractions.
-  double top1 = 0, top5 = 0, test_loss = 0, train_loss = 0, images_per_s = 0, train_seconds = 0, peak_mb = 0;
+  // Of a finished run; `metrics` are those of its last evaluation but the loss, parts of a whole as
+  // fractions.
+  MetricValues metrics;
+  double test_loss = 0, train_loss = 0, images_per_s = 0, train_seconds = 0, peak_mb = 0;
 };
 
 /// Nothing if there is no file. UserError if it is no record.

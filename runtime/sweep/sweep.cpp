@@ -191,8 +191,9 @@ class SweepReader {
   static bool takes_list(const std::string& path) {
     Recipe recipe;
     const std::vector<RecipeKey> keys = recipe_keys(recipe);
-    const auto key = std::ranges::find_if(keys, [&](const RecipeKey& k) { return k.path() == path; });
-    return key != keys.end() && std::holds_alternative<std::vector<double>*>(key->target);
+    const auto key =
+        std::ranges::find_if(keys, [&](const RecipeKey& k) { return k.path() == current_path(path); });
+    return key != keys.end() && key->spec.kind == ir::ParameterKind::numbers;
   }
 
   Sweep& sweep_;

@@ -3,32 +3,52 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <functional>
 #include <iterator>
 #include <string_view>
+
+#include "programs/objective.h"
 
 namespace rewire::runtime {
 namespace {
 
 using Cells = std::vector<std::string>;
 
-/// A column of numbers: its head, the row's statistic, the factor that people read it with, and the digits.
+/// A column of numbers: its head, its name in files, the factor that people read it with, and the digits.
 struct Column {
-  std::string_view head, name;
-  Statistic SweepRow::* statistic;
+  std::string head, name;
+  std::function<Statistic(const SweepRow&)> statistic;
   double factor;
   int digits;
 };
-constexpr std::array kColumns = {
-    Column{"top-1 %", "top1", &SweepRow::top1, 100, 2},
-    Column{"top-5 %", "top5", &SweepRow::top5, 100, 2},
-    Column{"test loss", "test_loss", &SweepRow::test_loss, 1, 4},
-    Column{"train loss", "train_loss", &SweepRow::train_loss, 1, 4},
-    Column{"images/s", "images_per_s", &SweepRow::images_per_s, 1, 0},
-    Column{"peak MB", "peak_mb", &SweepRow::peak_mb, 1, 0},
-    Column{"wall s", "wall_seconds", &SweepRow::wall_seconds, 1, 0},
-};
+
+/// What the runs were judged by, then what all runs have.
+std::vector<Column> columns_of(const std::vector<SweepRow>& rows) {
+  std::vector<Column> columns;
+  for (const SweepRow& row : rows) {
+    for (const auto& [metric, unused] : row.metrics) {
+      if (std::ranges::find(columns, metric, &Column::name) != columns.end()) continue;
+      const programs::MetricInfo info = programs::metric_info(metric);
+      const bool percent = info.shown == programs::Shown::percent;
+      const auto statistic = [name = metric](const SweepRow& of) {
+        const auto found = std::ranges::find(of.metrics, name, &std::pair<std::string, Statistic>::first);
+        return found == of.metrics.end() ? Statistic{} : found->second;
+      };
+      columns.push_back(
+          {info.title + (percent ? " %" : ""), metric, statistic, percent ? 100.0 : 1.0, percent ? 2 : 4});
+    }
+  }
+  const auto add = [&](const char* head, const char* name, Statistic SweepRow::* member, int digits) {
+    columns.push_back({head, name, [member](const SweepRow& row) { return row.*member; }, 1, digits});
+  };
+  add("test loss", "test_loss", &SweepRow::test_loss, 4);
+  add("train loss", "train_loss", &SweepRow::train_loss, 4);
+  add("images/s", "images_per_s", &SweepRow::images_per_s, 0);
+  add("peak MB", "peak_mb", &SweepRow::peak_mb, 0);
+  add("wall s", "wall_seconds", &SweepRow::wall_seconds, 0);
+  return columns;
+}
 
 std::string cell(const Statistic& statistic, const Column& column) {
   if (statistic.count == 0) return "–";
@@ -47,15 +67,16 @@ std::string run_count(const SweepRow& row) {
 
 std::vector<Cells> cells_of(const std::vector<SweepRow>& rows) {
   const bool has_settings = std::ranges::any_of(rows, [](const SweepRow& r) { return !r.varied.empty(); });
+  const std::vector<Column> columns = columns_of(rows);
   std::vector<Cells> table = {{"plugins"}};
   if (has_settings) table[0].emplace_back("settings");
   table[0].emplace_back("runs");
-  for (const Column& column : kColumns) table[0].emplace_back(column.head);
+  for (const Column& column : columns) table[0].emplace_back(column.head);
   for (const SweepRow& row : rows) {
     Cells line = {row.label};
     if (has_settings) line.push_back(fmt::format("{}", fmt::join(row.varied, " ")));
     line.push_back(run_count(row));
-    for (const Column& column : kColumns) line.push_back(cell(row.*column.statistic, column));
+    for (const Column& column : columns) line.push_back(cell(column.statistic(row), column));
     table.push_back(std::move(line));
   }
   return table;
@@ -73,6 +94,20 @@ std::string csv_field(const std::string& text) {
   std::string quoted = "\"";
   for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
   return quoted + '"';
+}
+
+/// By the metrics' names, in the order of the first record that has them.
+std::vector<std::pair<std::string, std::vector<double>>> metric_numbers(
+    const std::vector<RunRecord>& records) {
+  std::vector<std::pair<std::string, std::vector<double>>> numbers;
+  for (const RunRecord& record : records) {
+    for (const auto& [name, value] : record.metrics) {
+      auto found = std::ranges::find(numbers, name, &std::pair<std::string, std::vector<double>>::first);
+      if (found == numbers.end()) found = numbers.insert(numbers.end(), {name, {}});
+      found->second.push_back(value);
+    }
+  }
+  return numbers;
 }
 
 std::string label_of(const SweepPlugins& plugins) {
@@ -101,7 +136,9 @@ std::vector<SweepRow> sweep_rows(const std::vector<SweepRun>& runs,
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const SweepRun& run = runs[i];
     if (run.row == rows.size()) {
-      rows.push_back({label_of(*run.plugins), run.varied, 0, 0, 0, {}, {}, {}, {}, {}, {}, {}});
+      SweepRow& row = rows.emplace_back();
+      row.label = label_of(*run.plugins);
+      row.varied = run.varied;
       finished.emplace_back();
     }
     const std::optional<RunRecord>& record = records[i];
@@ -119,8 +156,8 @@ std::vector<SweepRow> sweep_rows(const std::vector<SweepRun>& runs,
       for (const RunRecord& record : finished[i]) values.push_back(record.*number);
       return statistic_of(values);
     };
-    rows[i].top1 = of(&RunRecord::top1);
-    rows[i].top5 = of(&RunRecord::top5);
+    for (const auto& [name, numbers] : metric_numbers(finished[i]))
+      rows[i].metrics.emplace_back(name, statistic_of(numbers));
     rows[i].test_loss = of(&RunRecord::test_loss);
     rows[i].train_loss = of(&RunRecord::train_loss);
     rows[i].images_per_s = of(&RunRecord::images_per_s);
@@ -165,16 +202,17 @@ std::string markdown_table(const std::vector<SweepRow>& rows) {
 }
 
 std::string csv_table(const std::vector<SweepRow>& rows) {
+  const std::vector<Column> columns = columns_of(rows);
   std::string text = "plugins,settings,finished,failed,left";
-  for (const Column& column : kColumns)
+  for (const Column& column : columns)
     fmt::format_to(std::back_inserter(text), ",{0}_mean,{0}_std", column.name);
   text += '\n';
   for (const SweepRow& row : rows) {
     text += fmt::format("{},{},{},{},{}", csv_field(row.label),
                         csv_field(fmt::format("{}", fmt::join(row.varied, " "))), row.finished, row.failed,
                         row.left);
-    for (const Column& column : kColumns) {
-      const Statistic& statistic = row.*column.statistic;
+    for (const Column& column : columns) {
+      const Statistic statistic = column.statistic(row);
       text += statistic.count > 0 ? fmt::format(",{}", statistic.mean) : ",";
       text += statistic.count > 1 ? fmt::format(",{}", statistic.deviation) : ",";
     }
@@ -185,9 +223,14 @@ std::string csv_table(const std::vector<SweepRow>& rows) {
 
 std::string csv_runs(const std::vector<SweepRun>& runs,
                      const std::vector<std::optional<RunRecord>>& records) {
-  std::string text =
-      "run,plugins,settings,seed,status,top1,top5,test_loss,train_loss,images_per_s,train_seconds,peak_mb,"
-      "wall_seconds,error\n";
+  std::vector<RunRecord> known;
+  for (const std::optional<RunRecord>& record : records) {
+    if (record) known.push_back(*record);
+  }
+  const auto metrics = metric_numbers(known);
+  std::string text = "run,plugins,settings,seed,status";
+  for (const auto& [name, numbers] : metrics) text += "," + name;
+  text += ",test_loss,train_loss,images_per_s,train_seconds,peak_mb,wall_seconds,error\n";
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const SweepRun& run = runs[i];
     const RunRecord record = records[i].value_or(RunRecord{});
@@ -197,12 +240,15 @@ std::string csv_runs(const std::vector<SweepRun>& runs,
                         csv_field(fmt::format("{}", fmt::join(run.varied, " "))),
                         run.seed ? fmt::format("{}", *run.seed) : "",
                         finished ? "finished" : (failed ? "failed" : "left"));
+    for (const auto& [name, numbers] : metrics) {
+      const auto metric = std::ranges::find(record.metrics, name, &MetricValue::name);
+      text += metric == record.metrics.end() ? "," : fmt::format(",{}", metric->value);
+    }
     if (finished) {
-      text += fmt::format(",{},{},{},{},{},{},{},{},\n", record.top1, record.top5, record.test_loss,
-                          record.train_loss, record.images_per_s, record.train_seconds, record.peak_mb,
-                          record.wall_seconds);
+      text += fmt::format(",{},{},{},{},{},{},\n", record.test_loss, record.train_loss, record.images_per_s,
+                          record.train_seconds, record.peak_mb, record.wall_seconds);
     } else {
-      text += fmt::format(",,,,,,,,,{}\n", csv_field(record.error));
+      text += fmt::format(",,,,,,,{}\n", csv_field(record.error));
     }
   }
   return text;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/sweep/record.h"
@@ -22,7 +23,8 @@ struct SweepRow {
   std::string label;                // "gain:factor=0.5", "none", "the recipe's plugins"
   std::vector<std::string> varied;  // "optimizer.lr=0.001"
   std::int64_t finished = 0, failed = 0, left = 0;
-  Statistic top1, top5, test_loss, train_loss, images_per_s, peak_mb, wall_seconds;
+  std::vector<std::pair<std::string, Statistic>> metrics;  // by name, as RunRecord has them
+  Statistic test_loss, train_loss, images_per_s, peak_mb, wall_seconds;
 };
 
 /// `records` as `runs`; a run without one is left to do.

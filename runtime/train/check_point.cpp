@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ir/philox.h"
+#include "programs/programs.h"
 #include "runtime/train/initialise.h"
 
 namespace rewire::runtime {
@@ -40,11 +41,9 @@ ir::Tensor random_argument(const ir::Module& module, const ir::Function& program
                            const ir::Argument& argument, std::uint64_t seed) {
   ir::Tensor tensor(program.type(argument.value));
   const ir::PhiloxStream philox{seed, 0, ir::stream_hash("argument/" + argument.name)};
-  const ir::Function& forward = module.function("forward");
-  const auto classes = static_cast<double>(forward.type(forward.result("logits")).shape.back());
-  for (std::size_t i = 0; i < tensor.data.size(); ++i) {
-    tensor.data[i] = argument.name == "label" ? std::floor(philox.uniform(i) * classes) : philox.normal(i);
-  }
+  const auto categories = static_cast<double>(programs::categories(module, argument.name));
+  for (std::size_t i = 0; i < tensor.data.size(); ++i)
+    tensor.data[i] = categories > 0 ? std::floor(philox.uniform(i) * categories) : philox.normal(i);
   return tensor;
 }
 

@@ -21,8 +21,7 @@ std::vector<double> normal_numbers(std::uint64_t seed, const std::string& stream
 std::map<std::string, ir::Tensor, std::less<>> perturbed_state(const ir::Module& module,
                                                                const TensorMap& given, std::uint64_t seed);
 
-/// An argument of a training program: labels uniform over the classes of forward's result "logits", all else
-/// normal.
+/// An argument of a program: uniform over its categories (programs::categories), all else normal.
 ir::Tensor random_argument(const ir::Module& module, const ir::Function& program,
                            const ir::Argument& argument, std::uint64_t seed);
 

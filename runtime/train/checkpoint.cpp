@@ -22,8 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-/// 1 had no checksums.
-constexpr int kFormat = 2;
+/// 1 had no checksums, 2 no metrics but the loss, the correct images and what plugins report.
+constexpr int kFormat = 3, kFirstWithChecksums = 2;
 constexpr std::string_view kWeightsFile = "weights.safetensors";
 constexpr std::string_view kStateFile = "state.safetensors";
 constexpr std::string_view kProgressFile = "checkpoint.json";
@@ -35,21 +35,31 @@ constexpr std::int64_t kMostEpochs = (std::int64_t{1} << 32) - 1, kMostSteps = s
 using Digests = std::map<std::string, std::string, std::less<>>;
 
 Json to_json(const TrainSums& sums) {
-  Json json = {
-      {"steps", sums.steps}, {"loss", sums.loss}, {"correct", sums.correct}, {"grad_norm", sums.grad_norm}};
+  Json metrics = Json::object();
   // A report may be no number, which JSON has as null.
-  if (!sums.named.empty()) json["named"] = sums.named;
-  return json;
+  for (const auto& [name, sum] : sums.metrics) metrics[name] = {sum.numerator, sum.denominator};
+  return {{"steps", sums.steps}, {"grad_norm", sums.grad_norm}, {"metrics", std::move(metrics)}};
 }
 
-TrainSums sums_from(const JsonView& json) {
+double number_or_nan(const JsonView& json) {
+  return json.raw().is_null() ? std::numeric_limits<double>::quiet_NaN() : json.number();
+}
+
+TrainSums sums_from(const JsonView& json, std::int64_t format) {
+  TrainSums sums{json.at("steps").count(kMostSteps), json.at("grad_norm").number()};
+  if (format == kFormat) {
+    json.only({"steps", "grad_norm", "metrics"});
+    for (const auto& [name, sum] : json.at("metrics").members()) {
+      const std::vector<JsonView> parts = sum.items();
+      if (parts.size() != 2) sum.refuse("is no sum: [numerator, denominator]");
+      sums.metrics.emplace(name, MetricSum{number_or_nan(parts[0]), parts[1].number()});
+    }
+    return sums;
+  }
   json.only({"steps", "loss", "correct", "grad_norm", "named"});
-  TrainSums sums{json.at("steps").count(kMostSteps), json.at("loss").number(), json.at("correct").number(),
-                 json.at("grad_norm").number()};
+  for (const char* name : {"loss", kCorrectOfOld}) sums.metrics[name].numerator = json.at(name).number();
   if (const auto named = json.find("named")) {
-    for (const auto& [name, value] : named->members())
-      sums.named.emplace(name,
-                         value.raw().is_null() ? std::numeric_limits<double>::quiet_NaN() : value.number());
+    for (const auto& [name, value] : named->members()) sums.metrics[name].numerator = number_or_nan(value);
   }
   return sums;
 }
@@ -93,14 +103,14 @@ struct ProgressFile {
   std::vector<PluginBuild> plugins;
 };
 
-RunProgress progress_from(const JsonView& json) {
+RunProgress progress_from(const JsonView& json, std::int64_t format) {
   RunProgress progress;
   progress.position = {json.at("epoch").count(kMostEpochs), json.at("step_in_epoch").count(kMostSteps),
                        json.at("step").count(kMostSteps)};
   const JsonView sums = json.at("sums");
   sums.only({"line", "epoch"});
-  progress.line = sums_from(sums.at("line"));
-  progress.epoch = sums_from(sums.at("epoch"));
+  progress.line = sums_from(sums.at("line"), format);
+  progress.epoch = sums_from(sums.at("epoch"), format);
   progress.metrics_bytes = json.at("metrics_bytes").count();
   progress.images = json.at("images").count(kMostSteps);
   if (const auto lr = json.find("lr")) progress.lr = lr->number();
@@ -123,7 +133,8 @@ ProgressFile parse_progress(const std::string& folder, const std::string& file) 
   const std::int64_t format = json.at("format").count();
   if (format > kFormat) throw NewerFormat(fmt::format("{} is of a newer Rewire than this one", file));
   ProgressFile content;
-  if (format == kFormat) {
+  const bool has_checksums = format >= kFirstWithChecksums;
+  if (has_checksums) {
     if (json.at(kChecksum).text() != checksum(document) || text != text_of(document))
       json.refuse("is not what was written");
     for (const auto& [name, digest] : json.at("files").members()) content.files.emplace(name, digest.text());
@@ -134,9 +145,9 @@ ProgressFile parse_progress(const std::string& folder, const std::string& file) 
   }
   // In an old one no "files" either: then a flipped bit has made it one.
   json.only({"format", "rewire", "epoch", "step_in_epoch", "step", "sums", "metrics_bytes", "images", "lr",
-             "last_epoch_loss", "train_seconds", "choices", "plugins", format == kFormat ? "files" : "format",
-             format == kFormat ? kChecksum : "format"});
-  content.progress = progress_from(json);
+             "last_epoch_loss", "train_seconds", "choices", "plugins", has_checksums ? "files" : "format",
+             has_checksums ? kChecksum : "format"});
+  content.progress = progress_from(json, format);
   content.plugins = builds_from_json(json.at("plugins"));
   const TrainPosition& at = content.progress.position;
   const std::string name = RunFolder::checkpoint_name(at.epoch, at.step);
@@ -231,7 +242,7 @@ void take_tensors(SafetensorsFile content, const std::string& file, const ir::Mo
                                          : "the optimizer or train.accumulate is not that of the run";
   std::vector<std::string> counters;
   for (const ir::Parameter& parameter : module.parameters) {
-    if (is_weight(parameter) != weights) continue;
+    if (parameter.is_weight() != weights) continue;
     const auto found = content.tensors.find(parameter.name);
     if (found == content.tensors.end() && is_late_counter(parameter.name)) {
       counters.push_back(parameter.name);
@@ -290,7 +301,7 @@ class FolderInProgress {
 TensorMap part_of_state(const Engine& engine, const ir::Module& module, bool weights) {
   TensorMap part;
   for (const ir::Parameter& parameter : module.parameters) {
-    if (is_weight(parameter) == weights) part.emplace(parameter.name, engine.read_state(parameter.name));
+    if (parameter.is_weight() == weights) part.emplace(parameter.name, engine.read_state(parameter.name));
   }
   return part;
 }

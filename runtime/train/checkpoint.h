@@ -16,6 +16,7 @@
 #include "runtime/io/safetensors.h"
 #include "runtime/plugin/builds.h"
 #include "runtime/plugin/plugin.h"
+#include "runtime/train/metrics.h"
 #include "runtime/train/run_folder.h"
 
 namespace rewire::runtime {
@@ -33,17 +34,16 @@ inline std::int64_t last_epoch(const TrainPosition& at) {
   return at.step_in_epoch > 0 || at.epoch == 0 ? at.epoch : at.epoch - 1;
 }
 
-/// By the names that the metrics have for them: "plain_loss", "report.…".
-using NamedSums = std::map<std::string, double, std::less<>>;
-
 /// Sums over steps, for a mean.
 struct TrainSums {
   std::int64_t steps = 0;
-  double loss = 0;     // of the steps' means
-  double correct = 0;  // images
   double grad_norm = 0;
-  NamedSums named = {};  // what else the step program gives; none in the sums of an epoch
+  MetricSums metrics = {};
 };
+
+/// What checkpoints before format 3 summed under fixed names: `loss`, `correct` (images), and what plugins
+/// report, all but `correct` as means over a step. The denominators of these sums are 0 until they are known.
+inline constexpr const char* kCorrectOfOld = "correct";
 
 /// What a checkpoint holds beside the tensors.
 struct RunProgress {

@@ -7,16 +7,31 @@
 namespace rewire::runtime {
 namespace {
 
+constexpr std::int64_t kAnyClasses = 10;  // of synthetic images that nobody asks the label of
+
+const programs::Input* find_input(const NetworkFace& face, std::string_view name) {
+  const auto found = std::ranges::find(face.inputs, name, &programs::Input::name);
+  return found == face.inputs.end() ? nullptr : &*found;
+}
+
+/// [channels, height, width]
+ir::Shape image_shape(const NetworkFace& face) {
+  const ir::Shape& batch = find_input(face, "image")->type.shape;
+  return {batch.begin() + 1, batch.end()};
+}
+
 Dataset read_dataset(const Recipe& recipe, Split split, const NetworkFace& face) {
   if (recipe.data.format == "idx" && recipe.data.path.empty())
     user_error("data.path is empty: set it to the folder that holds the IDX files, or data.format=synthetic");
   if (recipe.data.format == "idx") return load_idx_dataset(recipe.data.path, split);
+  const ir::Shape image = image_shape(face);
+  const programs::Input* label = find_input(face, "label");
   SyntheticOptions options;
   options.count = recipe.data.count;
-  options.classes = face.classes;
-  options.channels = face.image[0];
-  options.height = face.image[1];
-  options.width = face.image[2];
+  options.classes = label == nullptr ? kAnyClasses : label->categories;
+  options.channels = image[0];
+  options.height = image[1];
+  options.width = image[2];
   options.seed = static_cast<std::uint64_t>(recipe.seed);
   return make_synthetic_dataset(options, split);
 }
@@ -24,14 +39,14 @@ Dataset read_dataset(const Recipe& recipe, Split split, const NetworkFace& face)
 Dataset open_dataset(const Recipe& recipe, Split split, const NetworkFace& face) {
   Dataset dataset = read_dataset(recipe, split, face);
   const ir::Shape shape = {dataset.channels, dataset.height, dataset.width};
-  if (shape != face.image) {
+  if (shape != image_shape(face)) {
     user_error(
         "{}: its images are {} (channels, height, width), the network takes {}: set model.image and "
         "model.channels to the data's",
         recipe.data.format == "idx" ? recipe.data.path : dataset.name, ir::to_string(shape),
-        ir::to_string(face.image));
+        ir::to_string(image_shape(face)));
   }
-  check_labels(dataset, face.classes);
+  if (const programs::Input* label = find_input(face, "label")) check_labels(dataset, label->categories);
   if (split == Split::train && dataset.count < recipe.train.batch) {
     user_error("train.batch is {}, but {} has {} training images only", recipe.train.batch, dataset.name,
                dataset.count);
@@ -53,20 +68,38 @@ LoaderOptions loader_options(const Recipe& recipe, Split split, std::int64_t ima
 
 }  // namespace
 
-NetworkFace network_face(const ir::Module& module) {
-  const ir::Function& forward = module.function("forward");
-  const ir::Value image = forward.argument("image"), logits = forward.result("logits");
-  if (!image || !logits)
-    user_error("training needs a network with the argument 'image' and the result 'logits'");
-  const ir::TensorType& in = forward.type(image);
-  const ir::TensorType& out = forward.type(logits);
-  if (in.dtype != ir::DType::f32 || in.rank() != 4 || out.rank() != 2) {
+NetworkFace network_face(const ir::Module& module, const programs::Selection& objective) {
+  NetworkFace face;
+  face.inputs = make_objective(objective)->inputs(module);
+  for (const auto& [name, type, categories] : face.inputs) {
+    const bool is_image = name == "image" && type.dtype == ir::DType::f32 && type.rank() == 4;
+    const bool is_label = name == "label" && type.dtype == ir::DType::i64 && type.rank() == 1;
+    if (is_image || is_label) continue;
     user_error(
-        "training feeds 'image' f32[batch,channels,height,width] and reads 'logits' [batch,classes]; the "
-        "network has {} and {}",
-        to_string(in), to_string(out));
+        "a data set has 'image' f32[batch,channels,height,width] and 'label' i64[batch]; the network takes "
+        "'{}' {}",
+        name, to_string(type));
   }
-  return {{in.shape[1], in.shape[2], in.shape[3]}, out.shape[1], in.shape[0]};
+  const programs::Input* image = find_input(face, "image");
+  if (image == nullptr)
+    user_error("the objective {} takes no 'image': a data set gives images", objective.name);
+  face.batch = image->type.shape[0];
+  return face;
+}
+
+TensorMap take_inputs(const ir::Function& function, Batch& batch) {
+  TensorMap inputs;
+  for (const ir::Argument& argument : function.arguments) {
+    const auto tensor = batch.tensors.find(argument.name);
+    if (tensor == batch.tensors.end())
+      user_error("{} takes '{}', which a data set does not have", function.name, argument.name);
+    inputs.insert(batch.tensors.extract(tensor));
+  }
+  return inputs;
+}
+
+void put_back(TensorMap inputs, Batch& batch) {
+  batch.tensors.merge(inputs);
 }
 
 DataFeed::DataFeed(const Recipe& recipe, Split split, const NetworkFace& face)

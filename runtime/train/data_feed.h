@@ -4,21 +4,25 @@
 #include <memory>
 
 #include "ir/module.h"
+#include "programs/objective.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/loader.h"
 #include "runtime/recipe/recipe.h"
 
 namespace rewire::runtime {
 
-/// What a network takes and tells apart.
+/// What a network is fed, as its objective has it.
 struct NetworkFace {
-  ir::Shape image;           // [channels, height, width]
-  std::int64_t classes = 0;  // of logits [batch, classes]
-  std::int64_t batch = 1;    // of the network that was asked; 1 where it takes any
+  programs::Inputs inputs;
+  std::int64_t batch = 1;  // of the network that was asked; 1 where it takes any
 };
-/// UserError if forward does not take 'image' [batch, channels, height, width] and give 'logits' [batch,
-/// classes]. `module`: the network for a batch of 1, which a network from a file does not heed.
-NetworkFace network_face(const ir::Module& module);
+/// `module`: the network for a batch of 1, which a network from a file does not heed. UserError where the
+/// objective cannot be had of it, or data sets do not have what it takes.
+NetworkFace network_face(const ir::Module& module, const programs::Selection& objective);
+
+/// The tensors of the batch that the function takes, moved out of it; put_back() moves them back.
+TensorMap take_inputs(const ir::Function& function, Batch& batch);
+void put_back(TensorMap inputs, Batch& batch);
 
 class DataFeed {
  public:

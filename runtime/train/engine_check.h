@@ -43,8 +43,9 @@ struct EngineCheck {
   bool passed() const;
 };
 
-/// `module` has `forward` and the program `grad` (add_grad_program), and both engines run it; their state is
-/// overwritten. `reference` is the evaluator; a test of a device may take another engine that was held to it.
+/// `module` has `forward` and the program `grad` (programs::add_grad_program), and both engines run it; their
+/// state is overwritten. `reference` is the evaluator; a test of a device may take another engine that was
+/// held to it.
 EngineCheck check_engine(Engine& engine, Engine& reference, const ir::Module& module,
                          const TensorMap& weights, std::uint64_t seed);
 /// Whether a program of the module holds a bf16 or f16.

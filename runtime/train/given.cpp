@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ir/error.h"
+#include "programs/programs.h"
 #include "runtime/io/npy.h"
 #include "runtime/train/non_finite.h"
 
@@ -30,15 +31,13 @@ void check_stack(const GivenTensor& given, std::string_view argument, const ir::
              given.file, argument, to_string(actual), batches, to_string(stack), to_string(type));
 }
 
-void check_labels(const ir::Module& module, const GivenTensor& given) {
-  const ir::Function& forward = module.function("forward");
-  const ir::Value logits = forward.result("logits");
-  if (!logits || given.tensor.type().dtype != ir::DType::i64) return;
-  const std::int64_t classes = forward.type(logits).shape.back();
-  for (const std::int64_t label : given.tensor.as<std::int64_t>()) {
-    if (label < 0 || label >= classes) {
-      user_error("{}: the label {} is no class of the model, which has 0 to {}", given.file, label,
-                 classes - 1);
+void check_categories(const ir::Module& module, std::string_view argument, const GivenTensor& given) {
+  const std::int64_t categories = programs::categories(module, argument);
+  if (categories == 0) return;
+  for (const std::int64_t value : given.tensor.as<std::int64_t>()) {
+    if (value < 0 || value >= categories) {
+      user_error("{}: the {} {} is no class of the model, which has 0 to {}", given.file, argument, value,
+                 categories - 1);
     }
   }
 }
@@ -76,37 +75,36 @@ void check_batch(const ir::Module& module, const ir::Function& function, std::st
     user_error("{}: '{}' is {}; the program takes {}{}", given.file, argument, to_string(actual),
                to_string(type), same_shape ? fmt::format("; convert it to {}", dtype_name(type.dtype)) : "");
   }
-  if (argument == "label") check_labels(module, given);
+  check_categories(module, argument, given);
 }
 
-std::vector<double> run_given_steps(Engine& engine, const ir::Module& module, const GivenTensor& images,
-                                    const GivenTensor& labels, std::int64_t steps, std::int64_t accumulate) {
+std::vector<double> run_given_steps(Engine& engine, const ir::Module& module, const GivenInputs& inputs,
+                                    std::int64_t steps, std::int64_t accumulate,
+                                    std::int64_t refresh_period) {
   const std::string program = accumulate == 1 ? "step" : "accumulate";
   const ir::Function& function = module.function(program);
-  const ir::TensorType image_type = argument_type(function, "image");
-  const ir::TensorType label_type = argument_type(function, "label");
-  check_stack(images, "image", image_type, steps * accumulate);
-  check_stack(labels, "label", label_type, steps * accumulate);
-  check_labels(module, labels);
-
+  for (const auto& [name, given] : inputs) {
+    check_stack(given, name, argument_type(function, name), steps * accumulate);
+    check_categories(module, name, given);
+  }
   std::vector<double> losses;
   for (std::int64_t step = 0; step < steps; ++step) {
     double loss = 0;
     for (std::int64_t micro = 0; micro < accumulate; ++micro) {
-      const std::int64_t index = step * accumulate + micro;
-      TensorMap inputs;
-      inputs.emplace("image", batch_of(images.tensor, image_type, index));
-      inputs.emplace("label", batch_of(labels.tensor, label_type, index));
-      const TensorMap results = engine.run(program, inputs);
+      TensorMap batch;
+      for (const auto& [name, given] : inputs)
+        batch.emplace(name, batch_of(given.tensor, argument_type(function, name), step * accumulate + micro));
+      const TensorMap results = engine.run(program, batch);
       if (!flag(results, "finite")) {
         user_error("step {}: the loss or a gradient is not finite: {}", step + 1,
-                   first_non_finite(module, program, engine, inputs));
+                   first_non_finite(module, program, engine, batch));
       }
       loss += to_double(results.find("loss")->second).scalar() / static_cast<double>(accumulate);
     }
     if (accumulate > 1 && !flag(engine.run("apply", {}), "finite")) {
       user_error("step {}: the accumulated gradient is not finite", step + 1);
     }
+    if (refresh_period > 0 && (step + 1) % refresh_period == 0) engine.run("refresh", {});
     losses.push_back(loss);
   }
   return losses;

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,17 +26,21 @@ GivenTensor read_given(const std::string& npy_path);
 /// which has one axis more. UserError if it has another rank.
 std::int64_t batch_extent(const GivenTensor& given, int rank, bool stack);
 
-/// UserError naming both types unless `given` is one batch of this argument; labels must also be classes of
-/// the model: 0 <= label < last extent of forward's result "logits".
+/// UserError naming both types unless `given` is one batch of this argument; integers must also be among its
+/// categories (programs::categories).
 void check_batch(const ir::Module& module, const ir::Function& function, std::string_view argument,
                  const GivenTensor& given);
 
+/// By the names of a program's arguments.
+using GivenInputs = std::map<std::string, GivenTensor, std::less<>>;
+
 /// What `rewire step` does: `steps` optimizer steps of `module`'s program `step` (or of `accumulate` and
-/// `apply`). `images` and `labels` are each one batch, used every time, or a stack of steps x accumulate
-/// batches along a new first axis. Returns each step's loss. UserError where a loss or gradient is not
-/// finite: it names the step and the first non-finite tensor, and the engine's state is that of the step
-/// before.
-std::vector<double> run_given_steps(Engine& engine, const ir::Module& module, const GivenTensor& images,
-                                    const GivenTensor& labels, std::int64_t steps, std::int64_t accumulate);
+/// `apply`), with `refresh` behind every `refresh_period` of them. Each input is one batch, used every time,
+/// or a stack of steps x accumulate batches along a new first axis. Returns each step's loss. UserError where
+/// a loss or gradient is not finite: it names the step and the first non-finite tensor, and the engine's
+/// state is that of the step before.
+std::vector<double> run_given_steps(Engine& engine, const ir::Module& module, const GivenInputs& inputs,
+                                    std::int64_t steps, std::int64_t accumulate,
+                                    std::int64_t refresh_period = 0);
 
 }  // namespace rewire::runtime

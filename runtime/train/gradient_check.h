@@ -39,9 +39,9 @@ struct GradientCheck {
 /// mul at blocks.0.attn.gate", in the order of the program `grad`, which `module` has.
 std::vector<std::string> gradient_cuts(const ir::Module& module);
 
-/// `module` has the program `grad` (add_grad_program). The weights are perturbed by normal noise of deviation
-/// 0.02 first, so that no zero or symmetry of a fresh network hides an error; images are normal, labels
-/// uniform. All of it is drawn from `seed`.
+/// `module` has the program `grad` (programs::add_grad_program). The weights are perturbed by normal noise of
+/// deviation 0.02 first, so that no zero or symmetry of a fresh network hides an error; images are normal,
+/// labels uniform. All of it is drawn from `seed`.
 GradientCheck check_gradients(const ir::Module& module, const TensorMap& weights, std::uint64_t seed,
                               std::int64_t directions);
 

@@ -44,31 +44,22 @@ MetricsLog::~MetricsLog() {
   ::close(descriptor_);
 }
 
-void MetricsLog::train_line(const TrainPosition& position, const TrainSums& sums,
-                            std::int64_t images_per_step, double lr, double images_per_second) {
-  const auto steps = static_cast<double>(sums.steps);
-  Json line = {{"kind", "train"},
-               {"epoch", position.epoch},
-               {"step", position.step},
-               {"loss", sums.loss / steps},
-               {"top1", sums.correct / (steps * static_cast<double>(images_per_step))},
-               {"grad_norm", sums.grad_norm / steps},
-               {"lr", lr},
-               {"images_per_s", images_per_second}};
-  for (const auto& [name, sum] : sums.named) line[name] = sum / steps;
+void MetricsLog::train_line(const TrainPosition& position, const MetricValues& metrics, double grad_norm,
+                            double lr, double images_per_second) {
+  Json line = {{"kind", "train"}, {"epoch", position.epoch}, {"step", position.step}};
+  for (const MetricValue& metric : metrics) line[metric.name] = metric.value;
+  line["grad_norm"] = grad_norm;
+  line["lr"] = lr;
+  line["images_per_s"] = images_per_second;
   append(line.dump());
 }
 
-void MetricsLog::eval_line(const TrainPosition& position, const Accuracy& accuracy) {
-  append(Json{{"kind", "eval"},
-              {"epoch", position.epoch},
-              {"step", position.step},
-              {"loss", accuracy.loss},
-              {"top1", accuracy.top1},
-              {"top5", accuracy.top5},
-              {"images", accuracy.images},
-              {"seconds", accuracy.seconds}}
-             .dump());
+void MetricsLog::eval_line(const TrainPosition& position, const Evaluation& evaluation) {
+  Json line = {{"kind", "eval"}, {"epoch", position.epoch}, {"step", position.step}};
+  for (const MetricValue& metric : evaluation.metrics) line[metric.name] = metric.value;
+  line["images"] = evaluation.images;
+  line["seconds"] = evaluation.seconds;
+  append(line.dump());
 }
 
 void MetricsLog::append(const std::string& line) {

@@ -1,18 +1,17 @@
 // metrics.jsonl: one JSON object a line, appended while the run goes on.
 //
-//   {"kind":"train","epoch":0,"step":50,"loss":…,"top1":…,"grad_norm":…,"lr":…,"images_per_s":…}
-//   {"kind":"eval","epoch":0,"step":937,"loss":…,"top1":…,"top5":…,"images":10000,"seconds":…}
+//   {"kind":"train","epoch":0,"step":50,"loss":…,…,"grad_norm":…,"lr":…,"images_per_s":…}
+//   {"kind":"eval","epoch":0,"step":937,"loss":…,…,"images":10000,"seconds":…}
 //
-// Epochs count from 0, steps from 1. loss, top1 and grad_norm of a training line are means over the steps
-// since the line before. Accuracies are fractions. Where plugins add to the loss, "plain_loss" is the loss
-// without that; what they report follows as "report.<join>.<plugin>.<name>", means likewise, null where such
-// a mean is not finite.
+// Epochs count from 0, steps from 1. Behind the loss stand the objective's other metrics; those and grad_norm
+// of a training line are means over the steps since the line before, parts of a whole as fractions. Where
+// plugins add to the loss, "plain_loss" is the loss without that; what they report is
+// "report.<join>.<plugin>.<name>", null where such a mean is not finite.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
-#include "runtime/train/accuracy.h"
 #include "runtime/train/checkpoint.h"
 
 namespace rewire::runtime {
@@ -27,9 +26,9 @@ class MetricsLog {
   MetricsLog& operator=(const MetricsLog&) = delete;
 
   /// Each writes its line whole, at once. UserError if there is no room.
-  void train_line(const TrainPosition& position, const TrainSums& sums, std::int64_t images_per_step,
-                  double lr, double images_per_second);
-  void eval_line(const TrainPosition& position, const Accuracy& accuracy);
+  void train_line(const TrainPosition& position, const MetricValues& metrics, double grad_norm, double lr,
+                  double images_per_second);
+  void eval_line(const TrainPosition& position, const Evaluation& evaluation);
 
   /// All lines are on disk when it returns; their size in bytes.
   std::int64_t sync();

@@ -15,6 +15,7 @@
 #include "ir/side_results.h"
 #include "ir/text.h"
 #include "ir/verify.h"
+#include "programs/programs.h"
 #include "runtime/analyze/step_summary.h"
 #include "runtime/device/process.h"
 #include "runtime/exec/make_engine.h"
@@ -24,7 +25,6 @@
 #include "runtime/train/engine_check.h"
 #include "runtime/train/gradient_check.h"
 #include "runtime/train/initialise.h"
-#include "runtime/train/program.h"
 #include "runtime/train/rewrite_check.h"
 #include "runtime/train/weights.h"
 
@@ -147,7 +147,7 @@ class Checker {
     if (info.doc.empty()) wrong("the plugin has no doc: one line that `rewire plugins` prints");
     if (info.version.empty()) wrong("the plugin has no version");
     int own = 0;
-    for (const PluginParameterInfo& parameter : info.parameters) {
+    for (const ir::ParameterInfo& parameter : info.parameters) {
       if (Filters::is_filter(parameter.name)) continue;
       ++own;
       if (parameter.doc.empty()) wrong("parameter '{}' has no doc", parameter.name);
@@ -159,7 +159,7 @@ class Checker {
     ir::Module module = rewrite(network.module, plugins_);
     const JoinCounts joins = count_joins(module);
     const auto added = std::ranges::count_if(module.parameters, [&](const ir::Parameter& parameter) {
-      return is_weight(parameter) && parameter.role != ir::kProgressRole &&
+      return parameter.is_weight() && parameter.role != ir::kProgressRole &&
              network.module.find_parameter(parameter.name) == nullptr;
     });
     const std::string hints = hints_of(module);
@@ -194,7 +194,7 @@ class Checker {
   std::string check_values() const {
     const auto start = std::chrono::steady_clock::now();
     int tried = 0, computed = 0;
-    for (const PluginParameterInfo& parameter : plugin_info(*plugins_.front()).parameters) {
+    for (const ir::ParameterInfo& parameter : plugin_info(*plugins_.front()).parameters) {
       if (Filters::is_filter(parameter.name)) continue;
       for (const std::string& value : parameter.edges) {
         ++tried;
@@ -280,7 +280,7 @@ class Checker {
 
   static ir::Module with_gradients(const CheckNetwork& network) {
     ir::Module module = network.module;
-    add_grad_program(module, {});
+    programs::add_grad_program(module, {});
     return module;
   }
 
@@ -424,7 +424,7 @@ class Checker {
 
   std::string check_same_bits(const CheckNetwork& network) const {
     ir::Module module = network.module;
-    add_step_program(module, {});
+    programs::add_step_program(module, {});
     const TensorMap weights = fresh_weights(module, plugins_, kSeed);
     const TensorMap first = train(module, weights, 1);
     if (first.at("train.finite").as<std::uint8_t>()[0] == 0)

@@ -29,7 +29,7 @@ struct PluginCheckRow {
 
 struct CheckNetwork {
   std::string name;
-  ir::Module module;  // forward(image) -> (logits), before any plugin
+  ir::Module module;  // forward, before any plugin
 };
 
 struct PluginCheck {

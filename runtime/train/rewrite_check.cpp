@@ -130,11 +130,11 @@ std::vector<std::string> modes_that_mix_samples(const ir::Module& module, const 
   for (std::size_t i = 0; i < first; ++i) image.data[i] = 1 - image.data[i];
   std::vector<std::string> modes;
   for (const bool training : {true, false}) {
-    const auto logits = [&](const std::vector<ir::Tensor>& arguments) {
+    const auto output = [&](const std::vector<ir::Tensor>& arguments) {
       ir::EvalState state = state_at(module, weights, seed, training);
       return ir::evaluate(module, forward, arguments, state).front();
     };
-    const ir::Tensor before = logits(given), after = logits(changed);
+    const ir::Tensor before = output(given), after = output(changed);
     const std::size_t own = before.data.size() / static_cast<std::size_t>(before.type.shape.front());
     bool mixes = false;
     for (std::size_t i = own; i < before.data.size(); ++i)

@@ -28,8 +28,8 @@ std::vector<std::string> unused_parts(const ir::Module& original, const ir::Modu
 std::vector<std::string> weights_without_gradient(const ir::Module& module, const TensorMap& weights,
                                                   std::uint64_t seed);
 
-/// Where another image of sample 0 changes the logits of another sample: "in training", "in evaluation", both
-/// or neither.
+/// Where another image of sample 0 changes what forward gives of another sample: "in training", "in
+/// evaluation", both or neither.
 std::vector<std::string> modes_that_mix_samples(const ir::Module& module, const TensorMap& weights,
                                                 std::uint64_t seed);
 

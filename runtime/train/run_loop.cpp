@@ -8,12 +8,12 @@
 #include <utility>
 
 #include "ir/error.h"
-#include "ir/side_results.h"
 #include "runtime/device/process.h"
 #include "runtime/io/safetensors.h"
+#include "runtime/train/data_feed.h"
+#include "runtime/train/initialise.h"
 #include "runtime/train/metrics_log.h"
 #include "runtime/train/non_finite.h"
-#include "runtime/train/optimizer.h"
 #include "runtime/train/weights.h"
 
 namespace rewire::runtime {
@@ -36,16 +36,10 @@ bool is_finite(const TensorMap& results) {
   return results.find("finite")->second.as<std::uint8_t>()[0] != 0;
 }
 
-/// What the metrics have beside the numbers of every run.
-bool is_named(std::string_view result) {
-  return result == "plain_loss" || result.starts_with(ir::kReportPrefix);
-}
-
-void add(TrainSums& sums, double loss, double correct, double grad_norm) {
+void add(TrainSums& sums, const MetricSums& step, double grad_norm) {
   ++sums.steps;
-  sums.loss += loss;
-  sums.correct += correct;
   sums.grad_norm += grad_norm;
+  add_sums(sums.metrics, step);
 }
 
 }  // namespace
@@ -69,9 +63,9 @@ class RunLoop::Run {
   TrainResult finish() {
     observer_.started(facts());
     int signal = train_epochs();
-    if (signal == 0 && !accuracy_) {  // it was complete before
-      accuracy_ = evaluate();
-      if (!accuracy_) signal = request_.stop_signal();
+    if (signal == 0 && !evaluation_) {  // it was complete before
+      evaluation_ = evaluate();
+      if (!evaluation_) signal = request_.stop_signal();
     }
     if (signal == 0) {
       persist([&] {
@@ -83,10 +77,9 @@ class RunLoop::Run {
     result.run = folder_.path();
     result.position = progress_.position;
     result.stopped_by = signal;
-    if (signal == 0) result.accuracy = accuracy_;
-    const TrainSums& sums = progress_.epoch;
-    result.train_loss =
-        sums.steps > 0 ? sums.loss / static_cast<double>(sums.steps) : progress_.last_epoch_loss;
+    if (signal == 0) result.evaluation = evaluation_;
+    result.train_loss = progress_.epoch.steps > 0 ? train_means(progress_.epoch.metrics).at(0).value
+                                                  : progress_.last_epoch_loss;
     result.train_seconds = progress_.train_seconds;
     if (progress_.train_seconds > 0)
       result.images_per_second = static_cast<double>(progress_.images) / progress_.train_seconds;
@@ -102,6 +95,11 @@ class RunLoop::Run {
     TensorMap inputs;
     bool ends_step;
   };
+
+  /// As the phase tells them that the run stands in.
+  MetricValues train_means(const MetricSums& sums) const {
+    return means(sums, plan_.programs.phase_of(last_epoch(progress_.position)).train_metrics);
+  }
 
   RunFacts facts() const {
     RunFacts facts;
@@ -124,9 +122,9 @@ class RunLoop::Run {
       if (const int signal = train_epoch()) return stop(signal);
       if (at.step_in_epoch < plan_.steps_per_epoch) break;  // train.max_steps are done
       if (plan_.evaluates_after(at.epoch)) {
-        accuracy_ = evaluate();
-        if (!accuracy_) return stop(request_.stop_signal());
-        persist([&] { metrics_.eval_line(at, *accuracy_); });
+        evaluation_ = evaluate();
+        if (!evaluation_) return stop(request_.stop_signal());
+        persist([&] { metrics_.eval_line(at, *evaluation_); });
       }
       const EpochReport report = close_epoch();
       if (plan_.saves_after(report.epoch)) save();
@@ -143,11 +141,11 @@ class RunLoop::Run {
     close_line();
     // At the end of an epoch that is evaluated there is that line already, counted by the checkpoint.
     if (at.step_in_epoch == 0 && plan_.evaluates_after(last_epoch(at))) return 0;
-    accuracy_ = evaluate();
-    if (!accuracy_) return stop(request_.stop_signal());
+    evaluation_ = evaluate();
+    if (!evaluation_) return stop(request_.stop_signal());
     TrainPosition trained = at;
     trained.epoch = last_epoch(at);
-    persist([&] { metrics_.eval_line(trained, *accuracy_); });
+    persist([&] { metrics_.eval_line(trained, *evaluation_); });
     return 0;
   }
 
@@ -165,7 +163,7 @@ class RunLoop::Run {
         settle(0);
         return signal;
       }
-      step(phase);
+      step(phase, before + begun + 1);
       const bool epoch_ends = ++begun == plan_.steps_per_epoch;
       const bool line_ends = epoch_ends || (before + begun) % recipe_.train.log_every == 0;
       const bool checkpoint_due = begun % plan_.steps_per_checkpoint() == 0 && !epoch_ends;
@@ -179,10 +177,12 @@ class RunLoop::Run {
   /// The optimizer's memory of another network: kept, or begun anew.
   void enter_phase() {
     if (recipe_.train.on_switch == "keep") return;
+    ir::Module memory;
     for (const ir::Parameter& parameter : plan_.programs.module.parameters) {
-      if (is_optimizer_state(parameter.name))
-        engine_->write_state(parameter.name, HostTensor(parameter.type));
+      if (parameter.kind == ir::StateKind::moment) memory.parameters.push_back(parameter);
     }
+    for (const auto& [name, tensor] : initialise(memory, static_cast<std::uint64_t>(recipe_.seed)))
+      engine_->write_state(name, tensor);
   }
 
   /// Batches that do not make up a step at the end of an epoch are passed over.
@@ -194,8 +194,9 @@ class RunLoop::Run {
     while (train_loader_->position() != wanted) train_loader_->next(passed_over);
   }
 
-  /// Submits a step's runs, and reads what has been finished meanwhile.
-  void step(const Phase& phase) {
+  /// Submits the runs of step `number` of the run, counted from 1, and reads what has been finished
+  /// meanwhile.
+  void step(const Phase& phase, std::int64_t number) {
     const std::int64_t accumulate = recipe_.train.accumulate;
     const std::string program = phase.program(accumulate == 1 ? "step" : "accumulate");
     if (pending_.empty()) step_began_ = seconds_now();
@@ -206,12 +207,12 @@ class RunLoop::Run {
         spare_.pop_back();
       }
       train_loader_->next(batch);
-      TensorMap inputs;
-      inputs.emplace("image", std::move(batch.image));
-      inputs.emplace("label", std::move(batch.label));
+      TensorMap inputs = take_inputs(plan_.programs.module.function(program), batch);
       submit(program, std::move(inputs), accumulate == 1);
     }
     if (accumulate > 1) submit(phase.program("apply"), {}, true);
+    const std::int64_t period = plan_.programs.refresh_period;
+    if (period > 0 && number % period == 0) submit(phase.program("refresh"), {}, false);
   }
 
   void submit(const std::string& program, TensorMap inputs, bool ends_step) {
@@ -233,24 +234,17 @@ class RunLoop::Run {
     const TensorMap results = engine_->results(run.ticket);
     if (!is_finite(results)) fail_step(run.program, run.inputs);
     if (!run.inputs.empty()) {
-      loss_ += scalar(results, "loss") / static_cast<double>(recipe_.train.accumulate);
-      correct_ += scalar(results, "correct1");
-      for (const auto& [name, tensor] : results) {
-        if (is_named(name))
-          named_[name] += scalar(results, name) / static_cast<double>(recipe_.train.accumulate);
-      }
-      Batch& spare = spare_.emplace_back();
-      spare.image = std::move(run.inputs.at("image"));
-      spare.label = std::move(run.inputs.at("label"));
+      add_results(step_, plan_.programs.phase_of(progress_.position.epoch).train_metrics, results);
+      put_back(std::move(run.inputs), spare_.emplace_back());
     }
     if (run.ends_step) finish_step(results);
   }
 
   void finish_step(const TensorMap& results) {
     progress_.lr = scalar(results, "lr");
-    add(progress_.line, loss_, correct_, scalar(results, "grad_norm"));
-    add(progress_.epoch, loss_, correct_, scalar(results, "grad_norm"));
-    for (const auto& [name, value] : std::exchange(named_, {})) progress_.line.named[name] += value;
+    const MetricSums step = std::exchange(step_, {});
+    add(progress_.line, step, scalar(results, "grad_norm"));
+    add(progress_.epoch, step, scalar(results, "grad_norm"));
     ++progress_.position.step;
     ++progress_.position.step_in_epoch;
     progress_.images += plan_.images_per_step();
@@ -259,22 +253,16 @@ class RunLoop::Run {
     epoch_seconds_ += took;
     progress_.train_seconds += took;
     recent_seconds_ = recent_seconds_ == 0 ? took : 0.9 * recent_seconds_ + 0.1 * took;
-    show(std::exchange(loss_, 0), std::exchange(correct_, 0));
+    observer_.stepped(view_of(step, static_cast<double>(plan_.images_per_step()) / recent_seconds_));
   }
 
-  void show(double loss, double correct) {
-    const auto images = static_cast<double>(plan_.images_per_step());
-    observer_.stepped(view_of(loss, correct / images, images / recent_seconds_));
-  }
-
-  TrainView view_of(double loss, double top1, double images_per_second) const {
+  TrainView view_of(const MetricSums& sums, double images_per_second) const {
     const TrainPosition& at = progress_.position;
     TrainView view;
     view.position = at;
     view.epochs = recipe_.train.epochs;
     view.steps_per_epoch = plan_.steps_per_epoch;
-    view.loss = loss;
-    view.top1 = top1;
+    view.metrics = train_means(sums);
     view.images_per_second = images_per_second;
     const std::int64_t steps_left = plan_.total_steps() - at.step;
     // Those after every so many epochs, and one after the last.
@@ -286,35 +274,36 @@ class RunLoop::Run {
   }
 
   /// Nothing if a signal asks the run to stop meanwhile.
-  std::optional<Accuracy> evaluate() {
+  std::optional<Evaluation> evaluate() {
     const std::int64_t epoch = last_epoch(progress_.position);
-    const std::string program = plan_.programs.phase_of(epoch).program("eval");
+    const Phase& phase = plan_.programs.phase_of(epoch);
+    const ir::Function& program = plan_.programs.module.function(phase.program("eval"));
     const auto go_on = [&](std::int64_t done) {
       observer_.evaluating(done, test_loader_->batches_per_epoch());
       return request_.stop_signal() == 0;
     };
-    const std::optional<Accuracy> accuracy = measure_accuracy(*engine_, program, *test_loader_, go_on);
-    if (accuracy && !std::isfinite(accuracy->loss)) {
+    const std::optional<Evaluation> evaluation =
+        runtime::evaluate(*engine_, program, phase.eval_metrics, *test_loader_, go_on);
+    if (evaluation && !std::isfinite(evaluation->loss())) {
       std::string kept;
       persist([&] { kept = write(); });  // beside the one before, whatever train.keep says
       user_error(
           "step {} (epoch {}): the loss of the evaluation after it is not finite; {} holds the weights: {}",
           progress_.position.step, epoch + 1, kept, kWayOut);
     }
-    if (accuracy) evaluation_seconds_ = accuracy->seconds;
-    return accuracy;
+    if (evaluation) evaluation_seconds_ = evaluation->seconds;
+    return evaluation;
   }
 
   void close_line() {
     if (progress_.line.steps == 0) return;
     const double rate = line_rate();
     persist([&] {
-      metrics_.train_line(progress_.position, progress_.line, plan_.images_per_step(), progress_.lr, rate);
+      metrics_.train_line(progress_.position, train_means(progress_.line.metrics),
+                          progress_.line.grad_norm / static_cast<double>(progress_.line.steps), progress_.lr,
+                          rate);
     });
-    const auto steps = static_cast<double>(progress_.line.steps);
-    observer_.logged(view_of(progress_.line.loss / steps,
-                             progress_.line.correct / (steps * static_cast<double>(plan_.images_per_step())),
-                             rate));
+    observer_.logged(view_of(progress_.line.metrics, rate));
     progress_.line = {};
     line_seconds_ = 0;
     line_began_ = progress_.position.step;
@@ -328,15 +317,13 @@ class RunLoop::Run {
 
   EpochReport close_epoch() {
     TrainPosition& at = progress_.position;
-    const TrainSums& sums = progress_.epoch;
     EpochReport report;
     report.epoch = at.epoch;
     report.epochs = recipe_.train.epochs;
-    report.loss = sums.loss / static_cast<double>(sums.steps);
-    report.top1 = sums.correct / static_cast<double>(sums.steps * plan_.images_per_step());
-    if (plan_.evaluates_after(at.epoch)) report.accuracy = accuracy_;
+    report.metrics = train_means(progress_.epoch.metrics);
+    if (plan_.evaluates_after(at.epoch)) report.evaluation = evaluation_;
     report.seconds = epoch_seconds_;
-    progress_.last_epoch_loss = report.loss;
+    progress_.last_epoch_loss = report.metrics.at(0).value;
     progress_.epoch = {};
     epoch_seconds_ = 0;
     ++at.epoch;
@@ -406,8 +393,8 @@ class RunLoop::Run {
     TensorMap was;
     for (const ir::Parameter& parameter : plan_.programs.module.parameters) {
       const std::string& name = parameter.name;
-      const bool is_flag = name == "train.finite";
-      if (!is_flag && name != "train.micro_step" && !name.starts_with("accumulate.")) continue;
+      const bool is_flag = parameter.kind == ir::StateKind::flag;
+      if (!is_flag && parameter.kind != ir::StateKind::partial) continue;
       was.emplace(name, engine_->read_state(name));
       HostTensor cleared(parameter.type);
       if (is_flag) cleared.as<std::uint8_t>()[0] = 1;
@@ -426,11 +413,10 @@ class RunLoop::Run {
   MetricsLog metrics_;
   std::unique_ptr<Loader> train_loader_, test_loader_;
   std::deque<Pending> pending_;
-  std::vector<Batch> spare_;          // memory of batches that were read
-  double loss_ = 0, correct_ = 0;     // of the step whose results are being read
-  NamedSums named_;                   // likewise
-  std::optional<Accuracy> accuracy_;  // of the last evaluation
-  double step_began_ = 0;             // or the step before it ended
+  std::vector<Batch> spare_;              // memory of batches that were read
+  MetricSums step_;                       // of the step whose results are being read
+  std::optional<Evaluation> evaluation_;  // of the last evaluation
+  double step_began_ = 0;                 // or the step before it ended
   double line_seconds_ = 0, epoch_seconds_ = 0, recent_seconds_ = 0, evaluation_seconds_ = 0;
   std::int64_t line_began_ = progress_.position.step;
 };

@@ -10,7 +10,7 @@ namespace rewire::runtime {
 
 RunPlan::RunPlan(const TrainRequest& request)
     : recipe(request.recipe),
-      face(network_face(request.network.forward(1))),
+      face(network_face(request.network.forward(1), recipe.objective)),
       train_data(recipe, Split::train, face),
       test_data(recipe, Split::test, face),
       steps_per_epoch(train_data.batches() / recipe.train.accumulate) {

@@ -62,12 +62,13 @@ void warn_of_late_hooks(const std::vector<Initialised>& hooks, const Phase& phas
 /// one, named after these epochs: "optimizer.step.2" from epoch 2 on, "optimizer.step.0_3_5" to epoch 3 and
 /// again from 5 on. The last one is not named by where it ends: a run that becomes longer mostly keeps its
 /// names, and checkpoint.cpp takes the counts over where it does not.
-UpdateCounters late_counters(const NetworkSource& source, const std::vector<std::int64_t>& epochs) {
-  UpdateCounters counters;
+programs::UpdateCounters late_counters(const NetworkSource& source, const std::vector<std::int64_t>& epochs) {
+  programs::UpdateCounters counters;
   if (epochs.size() == 1) return counters;
   std::map<std::string, std::vector<std::int64_t>> switches;  // on, off, on, …
   for (const std::int64_t epoch : epochs) {
-    const std::vector<std::string> trained = trained_parameters(rewritten_forward(source, 1, epoch));
+    const std::vector<std::string> trained =
+        programs::trained_parameters(rewritten_forward(source, 1, epoch));
     for (const std::string& weight : trained) {
       std::vector<std::int64_t>& of_weight = switches[weight];
       if (of_weight.size() % 2 == 0) of_weight.push_back(epoch);
@@ -115,39 +116,41 @@ std::vector<std::string> RunPrograms::names() const {
   return names;
 }
 
-RunPrograms make_run_programs(const NetworkSource& source, const TrainOptions& options,
+RunPrograms make_run_programs(const NetworkSource& source, const programs::TrainOptions& options,
                               const RunShape& shape) {
   check_reached(source.plugins, shape.epochs);
   RunPrograms programs;
   ir::allow_tf32(programs.module, source.tf32);
   const std::vector<std::int64_t> epochs = switch_epochs(source.plugins, shape.epochs);
-  const UpdateCounters counters = late_counters(source, epochs);
+  const programs::UpdateCounters counters = late_counters(source, epochs);
   for (const std::int64_t epoch : epochs) {
-    const Phase phase{epoch, epoch == 0 ? "" : fmt::format("_from_{}", epoch)};
+    Phase phase{epoch, epoch == 0 ? "" : fmt::format("_from_{}", epoch), {}, {}};
     ir::Module training = computed_forward(source, shape.batch, epoch);
-    add_step_program(training, options, counters);
+    phase.train_metrics = programs::add_step_program(training, options, counters);
     ir::Module evaluation = computed_forward(source, shape.eval_batch, epoch);
-    add_eval_program(evaluation);
+    phase.eval_metrics = programs::add_eval_program(evaluation, options.objective);
     if (epoch == 0) programs.module.name = training.name;
     merge(programs.module, std::move(training), phase);
     merge(programs.module, std::move(evaluation), phase);
     programs.phases.push_back(phase);
   }
   ir::verify(programs.module);
+  programs.refresh_period = refresh_period(options.optimizer);
   return programs;
 }
 
-ir::Module make_eval_module(const NetworkSource& source, std::int64_t batch, std::int64_t epoch,
-                            std::int64_t epochs) {
-  ir::Module module = computed_forward(source, batch, epoch);
-  add_eval_program(module);
+EvalModule make_eval_module(const NetworkSource& source, const programs::Selection& objective,
+                            std::int64_t batch, std::int64_t epoch, std::int64_t epochs) {
+  EvalModule evaluation{computed_forward(source, batch, epoch), {}};
+  ir::Module& module = evaluation.module;
+  evaluation.metrics = programs::add_eval_program(module, objective);
   for (const std::int64_t start : switch_epochs(source.plugins, epochs)) {
     for (ir::Parameter& parameter : rewritten_forward(source, 1, start).parameters) {
       if (module.find_parameter(parameter.name) == nullptr) module.add_parameter(std::move(parameter));
     }
   }
   ir::verify(module);
-  return module;
+  return evaluation;
 }
 
 TensorMap initial_weights(const NetworkSource& source, const RunPrograms& programs) {

@@ -11,9 +11,9 @@
 
 #include "ir/module.h"
 #include "ir/passes/mixed_precision.h"
+#include "programs/programs.h"
 #include "runtime/host_tensor.h"
 #include "runtime/plugin/plugin.h"
-#include "runtime/train/program.h"
 
 namespace rewire::runtime {
 
@@ -38,6 +38,7 @@ ir::Module computed_forward(const NetworkSource& source, std::int64_t batch, std
 struct Phase {
   std::int64_t first_epoch = 0;
   std::string suffix;
+  programs::Metrics train_metrics, eval_metrics;
   std::string program(const std::string& kind) const { return kind + suffix; }
 };
 
@@ -45,6 +46,7 @@ struct RunPrograms {
   ir::Module module;  // verified
   std::vector<Phase> phases;
   const Phase& phase_of(std::int64_t epoch) const;
+  std::int64_t refresh_period = 0;  // steps between two runs of the program refresh; 0: there is none
   /// Of all programs.
   std::vector<std::string> names() const;
 };
@@ -55,13 +57,17 @@ struct RunShape {
 
 /// Programs step (or accumulate and apply) for `batch` images and eval for `eval_batch`, for each phase.
 /// UserError where two phases disagree about a parameter, or a plugin begins after the last epoch.
-RunPrograms make_run_programs(const NetworkSource& source, const TrainOptions& options,
+RunPrograms make_run_programs(const NetworkSource& source, const programs::TrainOptions& options,
                               const RunShape& shape);
 
 /// The program eval for `batch` images of the network of `epoch`, with the parameters of all phases: what the
 /// weights of a run's checkpoint are read into.
-ir::Module make_eval_module(const NetworkSource& source, std::int64_t batch, std::int64_t epoch,
-                            std::int64_t epochs);
+struct EvalModule {
+  ir::Module module;
+  programs::Metrics metrics;
+};
+EvalModule make_eval_module(const NetworkSource& source, const programs::Selection& objective,
+                            std::int64_t batch, std::int64_t epoch, std::int64_t epochs);
 
 /// The weights that a run begins with: those of epoch 0's network, then what later phases add. Where a plugin
 /// that goes on later would initialise others of them, the log has a line.

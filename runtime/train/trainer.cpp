@@ -56,7 +56,7 @@ void compile(const RunPlan& plan, std::int64_t first, Engine& engine, TrainObser
     const bool is_last = i + 1 == phases.size() || phases[i + 1].first_epoch >= epochs;
     const std::int64_t begin = std::max(first, phases[i].first_epoch);
     const std::int64_t end = is_last ? epochs : phases[i + 1].first_epoch;
-    for (const char* kind : {"step", "accumulate", "apply"}) {
+    for (const char* kind : {"step", "accumulate", "apply", "refresh"}) {
       if (begin < end) prepare(phases[i].program(kind));
     }
     if (is_last || (begin < end && plan.evaluates_within(begin, end)))
@@ -92,6 +92,21 @@ Checkpoint read_last(const std::vector<std::string>& checkpoints, const RunPlan&
     return read_checkpoint(checkpoints.back(), plan.programs.module, request.network.plugins);
   } catch (const DamagedCheckpoint& damage) {
     user_error("{}; {}", damage.what(), way_around_damage(checkpoints));
+  }
+}
+
+/// Sums of a checkpoint before format 3, as they are kept now.
+void settle_sums(const RunPlan& plan, TrainSums& sums) {
+  const auto steps = static_cast<double>(sums.steps);
+  if (auto correct = sums.metrics.extract(kCorrectOfOld)) {
+    correct.mapped().denominator = steps * static_cast<double>(plan.images_per_step());
+    correct.key() = plan.programs.phases.front().train_metrics.at(1).name;
+    sums.metrics.insert(std::move(correct));
+  }
+  for (auto& [name, sum] : sums.metrics) {
+    if (sum.denominator != 0 || sums.steps == 0) continue;
+    const auto runs = static_cast<double>(plan.recipe.train.accumulate);
+    sum = {sum.numerator * runs, steps * runs};
   }
 }
 
@@ -161,6 +176,8 @@ TrainResult resume_training(const TrainRequest& request, const std::string& path
   } else {
     start = read_last(checkpoints, plan, request);
     check_resumed(plan, start, checkpoints.back());
+    settle_sums(plan, start.progress.line);
+    settle_sums(plan, start.progress.epoch);
   }
   const TrainPosition at = start.progress.position;
   ChoiceOptions options = request.choices;

@@ -10,7 +10,6 @@
 
 #include "runtime/exec/make_engine.h"
 #include "runtime/recipe/recipe.h"
-#include "runtime/train/accuracy.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/run_programs.h"
 
@@ -33,16 +32,16 @@ struct TrainRequest {
 struct TrainView {
   TrainPosition position;
   std::int64_t epochs = 0, steps_per_epoch = 0;
-  double loss = 0, top1 = 0;     // means
+  MetricValues metrics;          // means; the first is the loss
   double images_per_second = 0;  // of late, or over the line
   double seconds_left = 0;       // of the whole run, evaluations included
 };
 
 struct EpochReport {
-  std::int64_t epoch = 0, epochs = 0;  // epoch counts from 0
-  double loss = 0, top1 = 0;           // means over the epoch's steps
-  std::optional<Accuracy> accuracy;    // if it was time for an evaluation
-  double seconds = 0;                  // of this epoch's steps in this process
+  std::int64_t epoch = 0, epochs = 0;    // epoch counts from 0
+  MetricValues metrics;                  // means over the epoch's steps
+  std::optional<Evaluation> evaluation;  // if it was time for one
+  double seconds = 0;                    // of this epoch's steps in this process
 };
 
 /// What is known before the first step.
@@ -76,7 +75,7 @@ struct TrainResult {
   /// The signal, or 0: the run is complete. Where `run` is empty, it came before the first step of a new run,
   /// of which nothing is left.
   int stopped_by = 0;
-  std::optional<Accuracy> accuracy;  // of a complete run
+  std::optional<Evaluation> evaluation;  // of a complete run
   double train_loss = 0;  // mean of the last epoch's steps so far, as trained (label smoothing and all)
   double images_per_second = 0;  // over all steps, evaluations and compiling apart
   double train_seconds = 0;      // spent in steps

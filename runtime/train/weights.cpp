@@ -10,7 +10,6 @@
 namespace rewire::runtime {
 namespace {
 
-constexpr std::string_view kStateRole = "state";
 constexpr std::size_t kNamesShown = 3;
 
 /// "'a' f32[2], 'b' f32[3] and 7 more".
@@ -38,17 +37,13 @@ HostTensor fit(HostTensor tensor, const ir::Parameter& parameter, const std::str
 
 }  // namespace
 
-bool is_weight(const ir::Parameter& parameter) {
-  return parameter.role != kStateRole;
-}
-
 TensorMap fresh_weights(const ir::Module& module, const std::vector<PluginHandle>& plugins,
                         std::uint64_t seed, std::int64_t epoch, std::vector<Initialised>* hooks) {
   TensorMap state = initialise(module, seed);
   std::vector<Initialised> wrote = initialise_plugins(module, plugins, seed, state, epoch);
   if (hooks != nullptr) *hooks = std::move(wrote);
   for (const ir::Parameter& parameter : module.parameters) {
-    if (!is_weight(parameter)) state.erase(parameter.name);
+    if (!parameter.is_weight()) state.erase(parameter.name);
   }
   return state;
 }
@@ -63,7 +58,7 @@ TensorMap fit_weights(const ir::Module& module, SafetensorsFile file, const std:
   std::vector<std::string> missing;
   std::vector<std::string> names;
   for (const ir::Parameter& parameter : module.parameters) {
-    if (!is_weight(parameter)) continue;
+    if (!parameter.is_weight()) continue;
     names.push_back(parameter.name);
     const auto found = file.tensors.find(parameter.name);
     if (found == file.tensors.end()) {
@@ -90,7 +85,7 @@ void log_weights_left_fresh(const ir::Module& module, const TensorMap& given, co
   std::vector<std::string> fresh;
   std::size_t count = 0;
   for (const ir::Parameter& parameter : module.parameters) {
-    if (!is_weight(parameter)) continue;
+    if (!parameter.is_weight()) continue;
     ++count;
     if (!given.contains(parameter.name)) fresh.push_back(fmt::format("'{}'", parameter.name));
   }
@@ -116,7 +111,7 @@ void start_state(Engine& engine, const ir::Module& module, const TensorMap& weig
 TensorMap weights_of(const Engine& engine, const ir::Module& module) {
   TensorMap weights;
   for (const ir::Parameter& parameter : module.parameters) {
-    if (is_weight(parameter)) weights.emplace(parameter.name, engine.read_state(parameter.name));
+    if (parameter.is_weight()) weights.emplace(parameter.name, engine.read_state(parameter.name));
   }
   return weights;
 }

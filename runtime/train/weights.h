@@ -1,4 +1,4 @@
-// The weights of a module, as opposed to the rest of its state: every parameter whose role is not "state".
+// The weights of a module, as opposed to the rest of its state: ir::Parameter::is_weight().
 // Files of weights are strict: each weight by its name and shape, and nothing else.
 #pragma once
 
@@ -13,8 +13,6 @@
 #include "runtime/plugin/plugin.h"
 
 namespace rewire::runtime {
-
-bool is_weight(const ir::Parameter& parameter);
 
 /// The model's initialisation, then in their order the hooks of the plugins that are on in the epoch; `hooks`
 /// takes what each of them wrote.

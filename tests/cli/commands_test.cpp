@@ -19,8 +19,10 @@ namespace {
 using nlohmann::json;
 
 const std::vector<std::string> kCommands = {
-    "train", "sweep", "eval",   "init",    "run",          "grad",       "step",        "verify", "analyze",
-    "dump",  "bench", "models", "plugins", "plugins info", "plugin new", "plugin test", "doctor"};
+    "train",      "sweep",           "eval",       "init",           "run",        "grad",
+    "step",       "verify",          "analyze",    "dump",           "bench",      "models",
+    "plugins",    "plugins info",    "plugin new", "plugin test",    "objectives", "objectives info",
+    "optimizers", "optimizers info", "schedules",  "schedules info", "doctor"};
 
 Words words_of(const std::string& command) {
   const std::size_t space = command.find(' ');
@@ -66,6 +68,48 @@ TEST_CASE("Help names every command, and every command explains itself") {
   const Outcome version = rewire_command({"--version"});
   CHECK(version.code == 0);
   CHECK(version.out == "rewire " REWIRE_TEST_VERSION "\n");
+}
+
+TEST_CASE("What recipes choose from is listed, and says its keys") {
+  for (const std::string kind : {"objectives", "optimizers", "schedules"}) {
+    CAPTURE(kind);
+    const json list = json::parse(rewire_command({kind, "--json"}).out);
+    REQUIRE_FALSE(list.empty());
+    for (const json& row : list) {
+      const std::string name = row.at("name");
+      CHECK_THAT(rewire_command({kind}).out, REWIRE_CATCH_CONTAINS(name));
+      const json object = json::parse(rewire_command({kind, "info", name, "--json"}).out);
+      CHECK_FALSE(object.at("parameters").empty());
+      for (const json& parameter : object.at("parameters")) CHECK_FALSE(parameter.at("doc").empty());
+    }
+  }
+  const Outcome unknown = rewire_command({"optimizers", "info", "sdg"});
+  CHECK(unknown.code == 2);
+  CHECK(unknown.err ==
+        "rewire: optimizer.name=sdg is unknown: it takes one of adamw|sgd (did you mean 'sgd'?)\n");
+}
+
+TEST_CASE("Inputs by name are those of --input and --labels") {
+  const Workplace work;
+  const Words weights = {"--weights", work.file("w.safetensors"), "--output"};
+  const auto grad = [&](const Words& inputs, const std::string& output) {
+    return rewire_command(Words{"grad"} + kModel + weights + Words{work.file(output)} + inputs);
+  };
+  const std::string x = work.file("x.npy"), y = work.file("y.npy");
+  CHECK(grad({"--input", x, "--labels", y}, "a").code == 0);
+  CHECK(grad({"--input", "label=" + y, "--input", "image=" + x}, "b").code == 0);
+  CHECK(read_text(work.file("a")) == read_text(work.file("b")));
+  CHECK(grad({"--input", x}, "c").err ==
+        "rewire: there is no file for 'label': give --input label=FILE or --labels FILE\n");
+  CHECK(grad({"--labels", y}, "c").err == "rewire: there is no file for 'image': give --input image=FILE\n");
+  CHECK(grad({"--input", x, "--input", "image=" + x}, "c").err ==
+        "rewire: --input image=" + x + ": 'image' has a file already\n");
+  CHECK(grad({"--input", x, "--input", "lable=" + y}, "c").err ==
+        "rewire: --input lable=" + y +
+            ": nothing here takes 'lable' (did you mean 'label'?); there is image, "
+            "label\n");
+  CHECK(rewire_command(Words{"run"} + kModel + weights + Words{work.file("o.npy"), "--input", "image=" + x})
+            .code == 0);
 }
 
 TEST_CASE("init writes the weights that the seed chooses") {

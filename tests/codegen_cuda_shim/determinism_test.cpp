@@ -4,8 +4,8 @@
 
 #include "codegen/cuda/emit.h"
 #include "models/model.h"
+#include "programs/programs.h"
 #include "runtime/train/initialise.h"
-#include "runtime/train/program.h"
 #include "tests/cuda_shim/device_engine.h"
 #include "tests/support/catch.h"
 
@@ -19,7 +19,7 @@ ir::Module small_vit() {
   options.dim = 20, options.depth = 2, options.heads = 2, options.patch = 14;
   options.dropout = 0.1, options.drop_path = 0.2;
   ir::Module module = models::build(options, kBatch);
-  runtime::add_step_program(module, {});
+  programs::add_step_program(module, {});
   return module;
 }
 

@@ -5,8 +5,8 @@
 #include "ir/verify.h"
 #include "models/model.h"
 #include "models/trial.h"
+#include "programs/programs.h"
 #include "runtime/train/engine_check.h"
-#include "runtime/train/program.h"
 #include "runtime/train/weights.h"
 #include "tests/cuda_shim/device_engine.h"
 #include "tests/support/catch.h"
@@ -34,7 +34,7 @@ TEST_CASE("A ViT in bf16, as CUDA text, computes what the evaluator does, with e
     for (const models::ModelOptions& options : {small_vit("token", 21, 3), small_vit("avg", 32, 1)}) {
       ir::Module module = models::build(options, 3);
       ir::mixed_precision(module, module.function("forward"), {stream});
-      runtime::add_grad_program(module, {});
+      programs::add_grad_program(module, {});
       ir::verify(module);
       const runtime::TensorMap weights = runtime::fresh_weights(module, {}, 5);
       const auto device = cuda_shim::make_device_engine(module, compiler);
@@ -57,7 +57,7 @@ TEST_CASE("Networks with casts at random places, as CUDA text, compute what the 
       CAPTURE(network.name, seed);
       ir::Module module = network.module;
       testing::cast_at_random(module, seed);
-      runtime::add_grad_program(module, {});
+      programs::add_grad_program(module, {});
       const auto device = cuda_shim::make_device_engine(module, compiler);
       const auto evaluator = runtime::make_evaluator_engine(module);
       for (const runtime::EngineCheckRow& row :

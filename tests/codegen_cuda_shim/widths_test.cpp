@@ -2,8 +2,8 @@
 // against the CPU's compiling engine. The smaller models of the other tests never fill a block's threads.
 #include "codegen/cuda/emit.h"
 #include "models/model.h"
+#include "programs/programs.h"
 #include "runtime/train/engine_check.h"
-#include "runtime/train/program.h"
 #include "tests/cuda_shim/device_engine.h"
 #include "tests/support/catch.h"
 
@@ -18,7 +18,7 @@ TEST_CASE("a block of every zoo model as CUDA text agrees with the CPU's engine"
     if (options.dim > 384) options.image = 4 * options.patch;  // products in double precision take their time
     options.dropout = 0.1, options.drop_path = 0.1;
     ir::Module module = models::build(options, options.image > 32 ? 1 : 2);
-    runtime::add_grad_program(module, {});
+    programs::add_grad_program(module, {});
     const auto device = make_device_engine(module, compiler);
     const auto cpu = runtime::make_jit_engine(module);
     for (const runtime::EngineCheckRow& row : runtime::check_engine(*device, *cpu, module, {}, 5).rows) {

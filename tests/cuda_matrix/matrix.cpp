@@ -33,9 +33,9 @@
 #include "ir/passes/mixed_precision.h"
 #include "ir/passes/pass.h"
 #include "models/model.h"
+#include "programs/programs.h"
 #include "runtime/exec/cuda_kernels.h"
 #include "runtime/plugin/plugin.h"
-#include "runtime/train/program.h"
 #include "tests/support/nvrtc_lacks.h"
 
 using namespace rewire;
@@ -131,12 +131,12 @@ codegen::Program program_of(const Case& of, const std::string& strategy, const s
     runtime::apply_plugins(module, {runtime::load_plugin(runtime::parse_plugin_spec(strategy), {})}, 0);
   if (of.narrow) ir::mixed_precision(module, module.function("forward"), of.precision);
   if (name != "forward") {
-    runtime::TrainOptions options;
+    programs::TrainOptions options;
     options.clip_norm = 1;
-    options.label_smoothing = 0.1;
+    options.objective.set("label_smoothing", 0.1);
     if (of.extras) options.optimizer.name = "sgd", options.accumulate = 2;
-    runtime::add_step_program(module, options);
-    runtime::add_eval_program(module);
+    programs::add_step_program(module, options);
+    programs::add_eval_program(module);
   }
   std::erase_if(module.functions, [&](const ir::Function& function) { return function.name != name; });
   module.drop_unused_parameters();

@@ -59,9 +59,9 @@ void read_descriptor(std::string_view text) {
   // Who opens a library makes one line of what is wrong with it.
   try {
     runtime::judge_descriptor(&plugin);
-    for (const runtime::ParameterSpec& parameter : runtime::read_schema(plugin)) {
-      runtime::parse_value(parameter, parameter.default_value);
-      test::require(parameter.info().name == parameter.name);
+    for (const ir::ParameterSpec& parameter : runtime::read_schema(plugin)) {
+      test::require(parameter.parse(parameter.default_text) == parameter.default_value);
+      for (const std::string& edge : parameter.info().edges) parameter.parse(edge);
     }
   } catch (const UserError& error) {
     test::require(one_line(error.what()).find('\n') == std::string::npos);

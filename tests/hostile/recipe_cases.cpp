@@ -11,39 +11,43 @@
 namespace rewire::test {
 namespace {
 
+using ir::ParameterKind;
+
 const std::string kFile = "r.toml";
 
 std::string line(const runtime::RecipeKey& key, const std::string& value) {
-  return fmt::format("{}{} = {}\n", key.section.empty() ? "" : fmt::format("[{}]\n", key.section), key.name,
-                     value);
+  return fmt::format("{}{} = {}\n", key.section.empty() ? "" : fmt::format("[{}]\n", key.section),
+                     key.spec.name, value);
 }
 
 /// Values that no key of this type takes.
 std::vector<std::string> of_other_types(const runtime::RecipeKey& key) {
-  const std::string type(key.type_name());
+  const ParameterKind kind = key.spec.kind;
+  const bool word = kind == ParameterKind::text || kind == ParameterKind::choice;
   std::vector<std::string> values = {"{ a = 1 }", "2024-01-01", "[[1]]", "[\"a\"]"};
-  if (type != "a string") values.emplace_back("\"text\"");
-  if (type != "true or false") values.emplace_back("true");
-  if (type == "an integer") values.emplace_back("1.5");
-  if (type == "a string" || type == "true or false") values.emplace_back("1");
-  if (type != "a list of numbers") values.emplace_back("[]");
+  if (!word) values.emplace_back("\"text\"");
+  if (kind != ParameterKind::boolean) values.emplace_back("true");
+  if (kind == ParameterKind::integer) values.emplace_back("1.5");
+  if (word || kind == ParameterKind::boolean) values.emplace_back("1");
+  if (kind != ParameterKind::numbers) values.emplace_back("[]");
   return values;
 }
 
 /// Numbers just beyond the bounds, and those that are none.
 std::vector<std::string> beyond(const runtime::RecipeKey& key) {
-  const std::string type(key.type_name());
-  const bool list = type == "a list of numbers";
-  if (!list && type != "an integer" && type != "a number") return {};
+  const bool list = key.spec.kind == ParameterKind::numbers, whole = key.spec.kind == ParameterKind::integer;
+  const auto& [min, max, min_excluded, max_excluded] = key.spec.bounds;
+  if (!list && !whole && key.spec.kind != ParameterKind::number) return {};
   std::vector<std::string> values;
   const auto add = [&](const std::string& value) { values.push_back(list ? "[" + value + "]" : value); };
-  if (type != "an integer") {
+  if (!whole) {
     for (const char* value : {"nan", "inf", "-inf"}) add(value);
   }
-  if (std::isfinite(key.range.minimum) && key.range.minimum > -1e300) add("-1");
-  if (key.range.maximum < 1e18)
-    add(fmt::format("{:.0f}", key.range.maximum + (key.range.maximum < 4e15 ? 1 : 4)));
-  if (type == "an integer") add("9223372036854775808");  // beyond 64 bits
+  if (std::isfinite(min)) add("-1");
+  if (min_excluded) add(fmt::format("{}", min));
+  if (max_excluded) add(fmt::format("{}", max));
+  if (max < 1e18) add(fmt::format("{:.0f}", max + (max < 4e15 ? 1 : 4)));
+  if (whole) add("9223372036854775808");  // beyond 64 bits
   return values;
 }
 
@@ -57,7 +61,7 @@ void add_keys(Table& table) {
     };
     for (const std::string& value : of_other_types(key)) refuse(value, path);
     for (const std::string& value : beyond(key)) refuse(value, value == "9223372036854775808" ? "" : path);
-    if (!key.choices.empty()) refuse("\"nothing\"", path);
+    if (!key.spec.values.empty()) refuse("\"nothing\"", path);
   }
 }
 

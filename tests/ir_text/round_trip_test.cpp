@@ -96,6 +96,24 @@ TEST_CASE("Parsing keeps what the text says", "[ir][text]") {
   CHECK(function.results[1].value == function.arguments[0].value);
 }
 
+TEST_CASE("What a state is for is kept, and read of texts that had it as a role", "[ir][text]") {
+  Module module;
+  module.name = "m";
+  for (int kind = 0; kind <= static_cast<int>(StateKind::partial); ++kind)
+    module.add_state("s" + std::to_string(kind), {DType::i64, {}}, static_cast<StateKind>(kind));
+  const Module again = parse(print(module), "m.rir");
+  CHECK(print(again) == print(module));
+  for (std::size_t i = 0; i < module.parameters.size(); ++i)
+    CHECK(again.parameters[i].kind == module.parameters[i].kind);
+  const Module old = parse(
+      "module @m {\n  state @rng.seed : i64[] {role = \"state\"}\n  state @train.step : i64[] {role = "
+      "\"state\"}\n}\n",
+      "old.rir");
+  CHECK(old.parameters.at(0).kind == StateKind::random);
+  CHECK(old.parameters.at(1).kind == StateKind::counter);
+  CHECK(old.parameters.at(1).role.empty());
+}
+
 TEST_CASE("Every double comes back bit for bit", "[ir][text]") {
   const double values[] = {0.0,
                            -0.0,

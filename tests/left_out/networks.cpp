@@ -7,9 +7,9 @@
 #include "ir/builder.h"
 #include "ir/passes/mixed_precision.h"
 #include "models/model.h"
+#include "programs/programs.h"
 #include "runtime/train/check_point.h"
 #include "runtime/train/engine_check.h"
-#include "runtime/train/program.h"
 #include "tests/support/catch.h"
 
 namespace rewire::testing::left_out {
@@ -136,13 +136,12 @@ ir::Module vit(double dropout, const std::string& act_layer, bool narrow) {
 Network trained(const std::string& name, ir::Module module, const std::string& optimizer) {
   Network network;
   network.name = name;
-  TrainOptions options;
-  options.optimizer.name = optimizer;
-  options.optimizer.lr = 0.1;
-  options.optimizer.eps = 0.1;
+  programs::TrainOptions options;
+  options.optimizer = {optimizer};
+  options.optimizer.set("lr", 0.1).set("eps", 0.1);
   options.clip_norm = 1;
-  options.label_smoothing = 0.1;
-  add_step_program(module, options);
+  options.objective.set("label_smoothing", 0.1);
+  programs::add_step_program(module, options);
   for (auto& [parameter, tensor] : perturbed_state(module, {}, 7))
     network.state.emplace(parameter, to_host(tensor));
   const ir::Function& step = module.function("step");

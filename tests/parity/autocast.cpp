@@ -67,7 +67,7 @@ std::unique_ptr<runtime::Engine> engine_of(const Golden& golden, const Backend& 
   ir::Module module = models::build(golden.model, golden.batch);
   if (backend.rewrite) backend.rewrite(module);
   if (narrow) ir::mixed_precision(module, module.function("forward"), {});
-  runtime::add_grad_program(module, {});
+  programs::add_grad_program(module, {});
   ir::verify(module);
   return start_engine(golden, backend, module);
 }

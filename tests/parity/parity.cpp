@@ -33,26 +33,26 @@ models::ModelOptions model_options(const json& j) {
   return o;
 }
 
-runtime::TrainOptions train_options(const json& j) {
-  runtime::TrainOptions o;
+programs::TrainOptions train_options(const json& j) {
+  programs::TrainOptions o;
+  const auto take = [&j](programs::Selection& selection, std::initializer_list<const char*> names) {
+    for (const char* name : names) {
+      const auto value = j.find(name);
+      if (value == j.end()) continue;
+      if (value->is_boolean()) selection.set(name, value->get<bool>());
+      if (value->is_string()) selection.set(name, value->get<std::string>());
+      if (value->is_number()) selection.set(name, value->get<double>());
+      if (value->is_array()) selection.set(name, ir::Doubles(value->get<std::vector<double>>()));
+    }
+  };
   o.optimizer.name = j.at("optimizer");
-  o.optimizer.lr = j.at("lr");
-  o.optimizer.weight_decay = j.at("weight_decay");
-  o.optimizer.decay = j.at("decay");
-  o.optimizer.beta1 = j.value("beta1", o.optimizer.beta1);
-  o.optimizer.beta2 = j.value("beta2", o.optimizer.beta2);
-  o.optimizer.eps = j.value("eps", o.optimizer.eps);
-  o.optimizer.momentum = j.value("momentum", o.optimizer.momentum);
-  o.optimizer.nesterov = j.value("nesterov", o.optimizer.nesterov);
+  take(o.optimizer, {"lr", "weight_decay", "decay", "beta1", "beta2", "eps", "momentum", "nesterov"});
   o.schedule.name = j.at("schedule");
-  o.schedule.warmup_steps = j.value("warmup_steps", o.schedule.warmup_steps);
-  o.schedule.warmup_lr = j.value("warmup_lr", o.schedule.warmup_lr);
-  o.schedule.total_steps = j.value("total_steps", o.schedule.total_steps);
-  o.schedule.min_lr = j.value("min_lr", o.schedule.min_lr);
-  o.schedule.milestones = j.value("milestones", o.schedule.milestones);
-  o.schedule.gamma = j.value("gamma", o.schedule.gamma);
+  take(o.schedule, {"warmup_lr", "min_lr", "milestones", "gamma"});
+  o.schedule.set("warmup_epochs", j.value("warmup_steps", 0.0));  // an epoch is a step
+  o.timeline.total_steps = j.value("total_steps", std::int64_t{0});
+  take(o.objective, {"label_smoothing"});
   o.clip_norm = j.value("clip_norm", o.clip_norm);
-  o.label_smoothing = j.value("label_smoothing", o.label_smoothing);
   return o;
 }
 
@@ -109,11 +109,11 @@ std::vector<std::string> weight_names(const Golden& golden) {
 }
 
 /// The golden's model with its programs, in the backend's dtype.
-ir::Module make_module(const Golden& golden, const Backend& backend, const runtime::TrainOptions& options) {
+ir::Module make_module(const Golden& golden, const Backend& backend, const programs::TrainOptions& options) {
   ir::Module module = models::build(golden.model, golden.batch);
   if (backend.rewrite) backend.rewrite(module);
-  runtime::add_grad_program(module, options);
-  runtime::add_step_program(module, options);
+  programs::add_grad_program(module, options);
+  programs::add_step_program(module, options);
   retype(module, backend.dtype);
   ir::verify(module);
   return module;

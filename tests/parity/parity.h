@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "models/model.h"
+#include "programs/programs.h"
 #include "runtime/exec/engine.h"
-#include "runtime/train/program.h"
 
 namespace rewire::parity {
 
@@ -23,7 +23,7 @@ struct Golden {
   std::vector<std::string> plugins;  // their specs, in order
   std::int64_t batch = 0, steps = 0;
   std::int64_t seed = 0;  // of what is drawn at random
-  std::map<std::string, runtime::TrainOptions> runs;
+  std::map<std::string, programs::TrainOptions> runs;
   runtime::TensorMap tensors;
 };
 /// `name` as "vit_token_plain".

@@ -6,8 +6,8 @@
 #include "ir/side_results.h"
 #include "ir/verify.h"
 #include "models/model.h"
+#include "programs/programs.h"
 #include "runtime/train/check_point.h"
-#include "runtime/train/program.h"
 #include "runtime/train/weights.h"
 #include "tests/support/catch.h"
 
@@ -57,11 +57,11 @@ ir::Module network(const std::string& optimizer, std::int64_t accumulate) {
   options.drop_path = 0.2;
   ir::Module module = models::build(options, 4);
   add_side_results(module);
-  runtime::TrainOptions train;
+  programs::TrainOptions train;
   train.optimizer.name = optimizer;
   train.accumulate = accumulate;
-  train.schedule.total_steps = kSteps + 1;
-  runtime::add_step_program(module, train);
+  train.timeline.total_steps = kSteps + 1;
+  programs::add_step_program(module, train);
   ir::verify(module);
   return module;
 }

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "models/model.h"
+#include "programs/programs.h"
 #include "runtime/exec/engine.h"
-#include "runtime/train/program.h"
 #include "tests/plugins/strategy.h"
 
 namespace rewire::test {
@@ -14,7 +14,7 @@ runtime::TensorMap compiled_gradients(const std::vector<std::string>& specs, std
   options.dim = 20, options.depth = 2, options.heads = 2, options.patch = 14;
   const std::int64_t batch = 3;
   ir::Module module = rewritten(models::build(options, batch), specs);
-  runtime::add_grad_program(module, {});
+  programs::add_grad_program(module, {});
   const auto engine = runtime::make_jit_engine(module);
   runtime::TensorMap state = started(module, specs, 5);
   for (auto& [name, tensor] : state) {

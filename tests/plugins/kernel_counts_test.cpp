@@ -13,7 +13,7 @@
 #include "codegen/tile/tile.h"
 #include "ir/passes/pass.h"
 #include "models/model.h"
-#include "runtime/train/program.h"
+#include "programs/programs.h"
 #include "tests/plugins/strategy.h"
 #include "tests/support/catch.h"
 
@@ -33,7 +33,7 @@ codegen::Program step_of(const std::string& pool, const std::vector<std::string>
   models::ModelOptions options = models::zoo("vit_tiny_28");
   options.pool = pool;
   ir::Module module = rewritten(models::build(options, 64), plugins);
-  runtime::add_step_program(module, {});
+  programs::add_step_program(module, {});
   std::erase_if(module.functions, [](const ir::Function& function) { return function.name != "step"; });
   ir::PassContext context;
   context.training = true;

@@ -3,7 +3,7 @@
 #include "codegen/cuda/emit.h"
 #include "ir/passes/pass.h"
 #include "models/model.h"
-#include "runtime/train/program.h"
+#include "programs/programs.h"
 #include "tests/plugins/strategy.h"
 #include "tests/support/catch.h"
 
@@ -18,7 +18,7 @@ TEST_CASE("Every kernel of a small network's step fits every GPU") {
       options.dim = 48;
       options.depth = 2;
       ir::Module module = rewritten(models::build(options, batch), {plugin});
-      runtime::add_step_program(module, {});
+      programs::add_step_program(module, {});
       std::erase_if(module.functions, [](const ir::Function& function) { return function.name != "step"; });
       ir::PassContext context;
       context.training = true;

@@ -14,10 +14,10 @@
 #include "ir/passes/mixed_precision.h"
 #include "ir/verify.h"
 #include "models/model.h"
+#include "programs/programs.h"
 #include "runtime/exec/cuda_engine.h"
 #include "runtime/exec/device_programs.h"
 #include "runtime/exec/epilogue_choices.h"
-#include "runtime/train/program.h"
 #include "tests/parity/autocast.h"
 #include "tests/parity/parity.h"
 #include "tests/runtime_cuda/fake_run.h"
@@ -191,7 +191,7 @@ ir::Module small_vit(const std::string& act_layer, bool narrow) {
   options.channels = 3, options.act_layer = act_layer;
   ir::Module module = models::build(options, 3);
   if (narrow) ir::mixed_precision(module, module.function("forward"), {});
-  add_grad_program(module, {});
+  programs::add_grad_program(module, {});
   ir::verify(module);
   return module;
 }

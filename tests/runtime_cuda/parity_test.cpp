@@ -4,9 +4,9 @@
 
 #include "ir/philox.h"
 #include "models/model.h"
+#include "programs/programs.h"
 #include "runtime/exec/cuda_engine.h"
 #include "runtime/train/initialise.h"
-#include "runtime/train/program.h"
 #include "tests/runtime_cuda/fake_run.h"
 #include "tests/support/accuracy.h"
 #include "tests/support/catch.h"
@@ -64,11 +64,11 @@ ir::Module small_vit(std::int64_t batch, std::int64_t accumulate) {
   options.channels = 3;
   options.drop_path = 0.2, options.dropout = 0.1;
   ir::Module module = models::build(options, batch);
-  TrainOptions train;
+  programs::TrainOptions train;
   train.clip_norm = 1;
   train.accumulate = accumulate;
-  add_step_program(module, train);
-  add_eval_program(module);
+  programs::add_step_program(module, train);
+  programs::add_eval_program(module);
   return module;
 }
 

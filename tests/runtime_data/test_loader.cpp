@@ -47,7 +47,8 @@ LoaderOptions training(std::int64_t batch, int threads, std::int64_t prefetch = 
 
 std::vector<std::byte> bytes_of(const Batch& batch) {
   std::vector<std::byte> bytes;
-  for (const HostTensor* tensor : {&batch.image, &batch.label, &batch.weight}) {
+  for (const char* name : {"image", "label", "weight"}) {
+    const HostTensor* tensor = &batch.tensors.at(name);
     bytes.insert(bytes.end(), tensor->bytes().begin(), tensor->bytes().end());
   }
   return bytes;
@@ -122,8 +123,8 @@ TEST_CASE("A training epoch visits each sample at most once and drops what is le
   for (int i = 0; i < 10; ++i) {
     loader.next(batch);
     CHECK(batch.epoch == 0);
-    for (const std::int64_t label : batch.label.as<std::int64_t>()) labels.insert(label);
-    for (const float weight : batch.weight.as<float>()) CHECK(weight == 1);
+    for (const std::int64_t label : batch.tensors.at("label").as<std::int64_t>()) labels.insert(label);
+    for (const float weight : batch.tensors.at("weight").as<float>()) CHECK(weight == 1);
   }
   CHECK(labels.size() == 100);  // so no sample came twice
   CHECK(*labels.begin() >= 0);
@@ -146,16 +147,16 @@ TEST_CASE("Evaluation keeps the order, pads the last batch with weight 0, and co
       if (i % 5 == 0) loader.next(batch);
       CAPTURE(pass, i);
       const auto row = static_cast<std::size_t>(i % 5);
-      const std::span<const float> image = batch.image.as<float>().subspan(row * 60, 60);
+      const std::span<const float> image = batch.tensors.at("image").as<float>().subspan(row * 60, 60);
       if (i < 13) {
         data.transform.apply(data.dataset.image(i), expected);  // as stored: nothing is augmented
         CHECK(std::ranges::equal(image, expected));
-        CHECK(batch.label.as<std::int64_t>()[row] == i % 10);
-        CHECK(batch.weight.as<float>()[row] == 1);
+        CHECK(batch.tensors.at("label").as<std::int64_t>()[row] == i % 10);
+        CHECK(batch.tensors.at("weight").as<float>()[row] == 1);
       } else {
         CHECK(std::ranges::all_of(image, [](float value) { return value == 0; }));
-        CHECK(batch.label.as<std::int64_t>()[row] == 0);
-        CHECK(batch.weight.as<float>()[row] == 0);
+        CHECK(batch.tensors.at("label").as<std::int64_t>()[row] == 0);
+        CHECK(batch.tensors.at("weight").as<float>()[row] == 0);
       }
     }
   }
@@ -172,7 +173,7 @@ TEST_CASE("Evaluation pads a set smaller than one batch") {
   Batch batch;
   loader.next(batch);
   CHECK(loader.batches_per_epoch() == 1);
-  CHECK(std::ranges::count(batch.weight.as<float>(), 1.0F) == 1);
+  CHECK(std::ranges::count(batch.tensors.at("weight").as<float>(), 1.0F) == 1);
 }
 
 TEST_CASE("A batch's memory is filled again, also where the consumer kept some of it") {
@@ -186,7 +187,7 @@ TEST_CASE("A batch's memory is filled again, also where the consumer kept some o
   for (std::size_t i = 0; i < 6; ++i) {
     loader.next(batch);
     CHECK(bytes_of(batch) == reference[i]);
-    if (i % 2 == 0) kept.push_back(std::move(batch.image));
+    if (i % 2 == 0) kept.push_back(std::move(batch.tensors.at("image")));
   }
   CHECK(kept[0].type() == ir::TensorType{ir::DType::f32, {8, 2, 6, 5}});
 }

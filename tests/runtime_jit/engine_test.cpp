@@ -9,10 +9,10 @@
 #include "ir/passes/pass.h"
 #include "ir/philox.h"
 #include "models/model.h"
+#include "programs/programs.h"
 #include "runtime/exec/engine.h"
 #include "runtime/exec/memory_plan.h"
 #include "runtime/train/initialise.h"
-#include "runtime/train/program.h"
 #include "tests/support/catch.h"
 #include "tests/support/host_noise.h"
 #include "tests/support/message_of.h"
@@ -29,10 +29,10 @@ ir::Module small_vit(std::int64_t batch, int depth = 2) {
   options.channels = 3;
   options.drop_path = 0.2, options.dropout = 0.1;
   ir::Module module = models::build(options, batch);
-  runtime::TrainOptions train;
+  programs::TrainOptions train;
   train.clip_norm = 1;
-  runtime::add_grad_program(module, train);
-  runtime::add_step_program(module, train);
+  programs::add_grad_program(module, train);
+  programs::add_step_program(module, train);
   module.attributes.set("training", std::string("step"));
   return module;
 }

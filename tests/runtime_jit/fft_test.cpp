@@ -1,11 +1,22 @@
 // A step whose circulant products go through the FFT library, on several threads: the same bits, and nothing
 // for a race detector to find in the plans that its calls share.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <limits>
+#include <new>
+
+#include "codegen/library_call.h"
 #include "ir/autodiff/autodiff.h"
 #include "ir/builder.h"
 #include "ir/philox.h"
+#include "runtime/device/sanitized.h"
 #include "runtime/exec/engine.h"
 #include "tests/support/catch.h"
 #include "tests/support/host_noise.h"
+
+/// FFTW's own way to memory inside its planner.
+extern "C" void* fftwf_malloc_plain(std::size_t bytes);
 
 using namespace rewire;
 using ir::DType;
@@ -74,3 +85,20 @@ TEST_CASE("Products by the FFT library give the same bits on one, two and three 
   CHECK(one == run(module, 2));
   CHECK(one == run(module, 3));
 }
+
+#ifndef REWIRE_SANITIZED
+TEST_CASE("where FFTW's planner gets no memory, the program's new-handler answers") {
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    std::set_new_handler([] { ::_exit(7); });
+    const codegen::LibraryCall call(1);
+    fftwf_malloc_plain(std::numeric_limits<std::size_t>::max() / 2);
+    ::_exit(0);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 7);
+}
+#endif

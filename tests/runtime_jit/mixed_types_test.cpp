@@ -2,9 +2,9 @@
 // what the evaluator computes.
 #include "ir/error.h"
 #include "models/trial.h"
+#include "programs/programs.h"
 #include "runtime/device/sanitized.h"
 #include "runtime/train/engine_check.h"
-#include "runtime/train/program.h"
 #include "tests/support/catch.h"
 #include "tests/support/random_casts.h"
 
@@ -22,7 +22,7 @@ TEST_CASE("Networks with casts at random places, compiled, compute what the eval
       CAPTURE(network.name, seed);
       ir::Module module = network.module;
       testing::cast_at_random(module, seed);
-      add_grad_program(module, {});
+      programs::add_grad_program(module, {});
       JitEngineOptions options;
       options.optimise = false;
       const auto compiled = make_jit_engine(module, options);

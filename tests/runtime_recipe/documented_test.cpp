@@ -66,11 +66,11 @@ TEST_CASE("docs/training.md lists every key of a recipe with its type, default a
     const std::string path = keys[i].path();
     CAPTURE(path);
     CHECK(rows[i].key == "`" + path + "`");
-    CHECK(rows[i].type == keys[i].type_name());
+    CHECK(rows[i].type == keys[i].spec.kind_name());
     const auto value = values.find(path);
     CHECK(rows[i].standard == (value == values.end() ? "the model's" : "`" + value->second + "`"));
     CHECK_FALSE(rows[i].meaning.empty());
-    for (const std::string& choice : keys[i].choices)
+    for (const std::string& choice : keys[i].spec.values)
       CHECK_THAT(rows[i].meaning, REWIRE_CATCH_CONTAINS("`" + choice + "`"));
   }
 }

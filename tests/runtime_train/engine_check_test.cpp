@@ -6,7 +6,7 @@
 
 #include "ir/builder.h"
 #include "ir/passes/mixed_precision.h"
-#include "runtime/train/program.h"
+#include "programs/programs.h"
 #include "tests/runtime_train/linear_model.h"
 #include "tests/support/catch.h"
 
@@ -20,7 +20,7 @@ ir::Module model_with_grad() {
   for (ir::Parameter& parameter : module.parameters) {
     if (parameter.trainable) parameter.role = "head";
   }
-  add_grad_program(module, {});
+  programs::add_grad_program(module, {});
   return module;
 }
 
@@ -94,7 +94,7 @@ TEST_CASE("An engine that is off by more than the tolerance fails, and the worst
 TEST_CASE("In bf16 an engine may be off by twice what rounding costs and one rounding, and by no more") {
   ir::Module module = linear_model(3, 5, 4);
   ir::mixed_precision(module, module.function("forward"), {});
-  add_grad_program(module, {});
+  programs::add_grad_program(module, {});
   CHECK(has_narrow_values(module));
   CHECK_FALSE(has_narrow_values(model_with_grad()));
   const std::unique_ptr<Engine> evaluator = make_evaluator_engine(module);
@@ -129,7 +129,7 @@ ir::Module cancelling_model() {
   const ir::Value normal = b.emit(ir::Opcode::layer_norm, {x}, {{"epsilon", 1e-6}});
   b.result("logits", b.linear(normal, b.param("w"), b.param("b")));
   module.functions.push_back(std::move(forward));
-  add_grad_program(module, {});
+  programs::add_grad_program(module, {});
   return module;
 }
 
@@ -162,7 +162,7 @@ TEST_CASE("Noise that leads out of an op's domain allows nothing") {
   const ir::Value nothing = b.unary(ir::Opcode::sqrt, b.sub(b.sum(square, {0, 1}), b.sum(square, {1, 0})));
   forward.results.front().value = b.add(logits, b.mul(nothing, 0.0));
   for (ir::Parameter& parameter : module.parameters) parameter.role = "head";
-  add_grad_program(module, {});
+  programs::add_grad_program(module, {});
   const std::unique_ptr<Engine> evaluator = make_evaluator_engine(module);
   Wrong wrong(module, "forward", "logits", 1e-3F);
   CHECK_FALSE(check_engine(wrong, *evaluator, module, {}, kSeed).rows[0].passed());

@@ -2,7 +2,7 @@
 #include "runtime/train/gradient_check.h"
 
 #include "ir/builder.h"
-#include "runtime/train/program.h"
+#include "programs/programs.h"
 #include "tests/runtime_train/linear_model.h"
 #include "tests/support/catch.h"
 
@@ -16,9 +16,9 @@ ir::Module model_with_grad(double dropout) {
   for (ir::Parameter& parameter : module.parameters) {
     if (parameter.trainable) parameter.role = parameter.name;
   }
-  TrainOptions options;
-  options.label_smoothing = 0.1;
-  add_grad_program(module, options);
+  programs::TrainOptions options;
+  options.objective.set("label_smoothing", 0.1);
+  programs::add_grad_program(module, options);
   return module;
 }
 
@@ -63,7 +63,7 @@ ir::Module model_with_cut() {
   builder.set_location("gate");
   ir::Value& logits = forward.results.front().value;
   logits = builder.add(logits, builder.mul(builder.unary(ir::Opcode::stop_gradient, logits), 0.5));
-  add_grad_program(module, {});
+  programs::add_grad_program(module, {});
   return module;
 }
 

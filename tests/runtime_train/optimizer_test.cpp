@@ -1,5 +1,5 @@
 // The optimizers against their textbook loops, step by step, with gradients given by hand.
-#include "runtime/train/optimizer.h"
+#include "programs/optimizer.h"
 
 #include <cmath>
 
@@ -8,10 +8,30 @@
 #include "tests/runtime_train/linear_model.h"
 #include "tests/support/catch.h"
 
-namespace rewire::runtime {
+namespace rewire::programs {
 namespace {
 
+using runtime::call;
+using runtime::numbers;
+using runtime::start;
+
 constexpr std::size_t kSize = 5;
+
+/// The parameters of both, as the loops below take them.
+struct OptimizerOptions {
+  std::string name = "adamw";
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.05;
+  std::string decay = "matrices";
+  double momentum = 0.9;
+  bool nesterov = false;
+
+  Selection selection() const {
+    Selection chosen{name};
+    chosen.set("lr", lr).set("weight_decay", weight_decay).set("decay", decay);
+    chosen.set("beta1", beta1).set("beta2", beta2).set("eps", eps);
+    return chosen.set("momentum", momentum).set("nesterov", nesterov);
+  }
+};
 
 /// apply(w.g, b.g, step, finite): one update of "w" (decays) and "b" (does not), at the given rate; "b" has
 /// the hint.
@@ -35,7 +55,8 @@ ir::Module optimizer_module(const OptimizerOptions& options, const ir::Optimizer
   }
   ir::Value step = b.argument("step", {ir::DType::i64, {}});
   ir::Value finite = b.argument("finite", {ir::DType::i1, {}});
-  emit_optimizer(b, trainables, b.constant(options.lr, ir::DType::f64), step, finite, options);
+  emit_updates(b, ChosenOptimizer(options.selection()), trainables, b.constant(options.lr, ir::DType::f64),
+               step, finite);
   module.functions.push_back(std::move(apply));
   ir::verify(module);
   return module;
@@ -160,15 +181,15 @@ TEST_CASE("An optimizer that cannot be is refused by its recipe key") {
   auto refuses = [](auto change, const std::string& message) {
     OptimizerOptions options;
     change(options);
-    CHECK_THROWS_WITH(check_optimizer(options), REWIRE_CATCH_CONTAINS(message));
-    CHECK_THROWS_AS(check_optimizer(options), UserError);
+    CHECK_THROWS_WITH(ChosenOptimizer(options.selection()), REWIRE_CATCH_CONTAINS(message));
+    CHECK_THROWS_AS(ChosenOptimizer(options.selection()), UserError);
   };
   refuses([](auto& o) { o.name = "adam"; }, "did you mean 'adamw'?");
   refuses([](auto& o) { o.decay = "al"; }, "did you mean 'all'?");
-  refuses([](auto& o) { o.lr = -1; }, "optimizer.lr is -1");
-  refuses([](auto& o) { o.weight_decay = std::nan(""); }, "optimizer.weight_decay is nan");
-  refuses([](auto& o) { o.beta1 = 1; }, "optimizer.beta1 is 1; it must lie in [0, 1)");
-  refuses([](auto& o) { o.beta2 = -0.1; }, "optimizer.beta2 is -0.1");
+  refuses([](auto& o) { o.lr = -1; }, "optimizer.lr=-1 is out of range: it takes a float >= 0");
+  refuses([](auto& o) { o.weight_decay = std::nan(""); }, "optimizer.weight_decay=nan is no finite float");
+  refuses([](auto& o) { o.beta1 = 1; }, "optimizer.beta1=1 is out of range: it takes a float >= 0 and < 1");
+  refuses([](auto& o) { o.beta2 = -0.1; }, "optimizer.beta2=-0.1 is out of range");
   refuses(
       [](auto& o) {
         o.name = "sgd";
@@ -179,4 +200,4 @@ TEST_CASE("An optimizer that cannot be is refused by its recipe key") {
 }
 
 }  // namespace
-}  // namespace rewire::runtime
+}  // namespace rewire::programs

@@ -11,8 +11,8 @@
 #include "ir/builder.h"
 #include "ir/error.h"
 #include "models/trial.h"
+#include "programs/programs.h"
 #include "runtime/train/engine_check.h"
-#include "runtime/train/program.h"
 #include "tests/support/catch.h"
 
 namespace rewire::runtime {
@@ -44,7 +44,7 @@ TEST_CASE("An error of one part in a thousand in the gradient of any weight is f
   int planted = 0;
   for (models::TrialNetwork& network : models::trial_networks()) {
     ir::Module module = std::move(network.module);
-    add_grad_program(module, {});
+    programs::add_grad_program(module, {});
     for (const ir::Parameter& parameter : module.parameters) {
       if (!parameter.trainable) continue;
       CAPTURE(network.name, parameter.name);
@@ -69,7 +69,7 @@ TEST_CASE("An error in any op of the gradient program is found where it shows") 
   int planted = 0, found = 0;
   for (models::TrialNetwork& network : models::trial_networks()) {
     ir::Module module = std::move(network.module);
-    add_grad_program(module, {});
+    programs::add_grad_program(module, {});
     const std::size_t ops = module.function("grad").body.size();
     for (std::size_t at = 0; at < ops; ++at) {
       const ir::Function& right = module.function("grad");

@@ -1,5 +1,5 @@
 // The programs on models small enough to follow by hand; tests/parity holds the real ones to PyTorch.
-#include "runtime/train/program.h"
+#include "programs/programs.h"
 
 #include <algorithm>
 #include <cmath>
@@ -17,12 +17,10 @@ namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-TrainOptions plain_sgd(double lr) {
-  TrainOptions options;
-  options.optimizer.name = "sgd";
-  options.optimizer.lr = lr;
-  options.optimizer.momentum = 0;
-  options.optimizer.weight_decay = 0;
+programs::TrainOptions plain_sgd(double lr) {
+  programs::TrainOptions options;
+  options.optimizer = {"sgd"};
+  options.optimizer.set("lr", lr).set("momentum", 0.0).set("weight_decay", 0.0);
   return options;
 }
 
@@ -42,9 +40,9 @@ void check_close(const std::vector<double>& got, const std::vector<double>& want
 
 TEST_CASE("Every program verifies and names its results") {
   ir::Module module = linear_model(3, 4, 2);
-  add_grad_program(module, {});
-  add_step_program(module, {});
-  add_eval_program(module);
+  programs::add_grad_program(module, {});
+  programs::add_step_program(module, {});
+  programs::add_eval_program(module);
   CHECK_NOTHROW(ir::verify(module));
   auto results = [&](const char* name) {
     std::vector<std::string> names;
@@ -62,10 +60,10 @@ TEST_CASE("The gradient of softmax regression is (p - y) x^T / B, smoothed or no
   const std::vector<double> x = numbers(kBatch * kInputs, 1), w = numbers(kClasses * kInputs, 2),
                             b = numbers(kClasses, 3), label = {4, 0, 2};
   for (double smoothing : {0.0, 0.2}) {
-    TrainOptions options;
-    options.label_smoothing = smoothing;
+    programs::TrainOptions options;
+    options.objective.set("label_smoothing", smoothing);
     ir::Module module = linear_model(kBatch, kInputs, kClasses);
-    add_grad_program(module, options);
+    programs::add_grad_program(module, options);
     ir::EvalState state = start(module, {{"w", w}, {"b", b}});
     const auto got = call(module, "grad", {x, label}, state);
 
@@ -103,7 +101,7 @@ TEST_CASE("A weight that the model reads twice gets the sum of both gradients") 
     ir::Value once = b.linear(x, b.param("w"));
     b.result("logits", b.linear(once, b.param("w")));
   }
-  add_grad_program(module, {});
+  programs::add_grad_program(module, {});
   const std::vector<double> x = numbers(6, 1), w = numbers(9, 2), label = {1, 2};
   auto loss_at = [&](const std::vector<double>& weights) {
     ir::EvalState state = start(module, {{"w", weights}});
@@ -123,8 +121,8 @@ TEST_CASE("A weight that the model reads twice gets the sum of both gradients") 
 
 TEST_CASE("A step moves by minus the rate times the gradient, counts hits and advances the step") {
   ir::Module module = linear_model(4, 3, 3);
-  add_grad_program(module, {});
-  add_step_program(module, plain_sgd(0.5));
+  programs::add_grad_program(module, {});
+  programs::add_step_program(module, plain_sgd(0.5));
   const std::vector<double> x = numbers(12, 1), w = numbers(9, 2), b = numbers(3, 3), label = {0, 1, 2, 1};
   ir::EvalState state = start(module, {{"w", w}, {"b", b}});
   const auto gradient = call(module, "grad", {x, label}, state);
@@ -153,10 +151,10 @@ TEST_CASE("A step moves by minus the rate times the gradient, counts hits and ad
 TEST_CASE("Clipping scales the gradient to the limit when it is longer, and leaves it when not") {
   const std::vector<double> x = numbers(12, 1), w = numbers(9, 2), label = {0, 1, 2, 1};
   auto step_length = [&](double limit, double& grad_norm) {
-    TrainOptions options = plain_sgd(1.0);
+    programs::TrainOptions options = plain_sgd(1.0);
     options.clip_norm = limit;
     ir::Module module = linear_model(4, 3, 3);
-    add_step_program(module, options);
+    programs::add_step_program(module, options);
     ir::EvalState state = start(module, {{"w", w}});
     grad_norm = call(module, "step", {x, label}, state).at("grad_norm")[0];
     std::vector<double> delta = state.tensors.at("b").data;
@@ -174,7 +172,7 @@ TEST_CASE("Clipping scales the gradient to the limit when it is longer, and leav
 TEST_CASE("A step that is not finite leaves the state as it was, and so do all after it") {
   for (double poison : {kNaN, kInfinity}) {
     ir::Module module = linear_model(2, 2, 2);
-    add_step_program(module, {});
+    programs::add_step_program(module, {});
     ir::EvalState state = start(module, {{"w", numbers(4, 1)}});
     const std::vector<double> good = numbers(4, 2), label = {0, 1};
     call(module, "step", {good, label}, state);
@@ -194,13 +192,13 @@ TEST_CASE("A step that is not finite leaves the state as it was, and so do all a
 
 TEST_CASE("Two accumulated halves and an apply equal one step on the whole batch") {
   const std::vector<double> x = numbers(16, 1), w = numbers(12, 2), label = {0, 1, 2, 1};
-  TrainOptions options;
+  programs::TrainOptions options;
   options.clip_norm = 0.05;
   ir::Module whole = linear_model(4, 4, 3);
-  add_step_program(whole, options);
+  programs::add_step_program(whole, options);
   options.accumulate = 2;
   ir::Module half = linear_model(2, 4, 3);
-  add_step_program(half, options);
+  programs::add_step_program(half, options);
   CHECK_NOTHROW(ir::verify(half));
   CHECK(half.find_function("step") == nullptr);
   ir::EvalState a = start(whole, {{"w", w}}), b = start(half, {{"w", w}});
@@ -223,10 +221,10 @@ TEST_CASE("Two accumulated halves and an apply equal one step on the whole batch
 }
 
 TEST_CASE("A micro-batch that is not finite spoils neither the sum nor the weights") {
-  TrainOptions options;
+  programs::TrainOptions options;
   options.accumulate = 2;
   ir::Module module = linear_model(2, 2, 2);
-  add_step_program(module, options);
+  programs::add_step_program(module, options);
   ir::EvalState state = start(module, {{"w", numbers(4, 1)}});
   call(module, "accumulate", {numbers(4, 2), {0, 1}}, state);
   const auto before = state.tensors;
@@ -238,10 +236,10 @@ TEST_CASE("A micro-batch that is not finite spoils neither the sum nor the weigh
 }
 
 TEST_CASE("Each micro-batch and each step draws its own dropout, the same for the same place") {
-  TrainOptions options = plain_sgd(0);
+  programs::TrainOptions options = plain_sgd(0);
   options.accumulate = 2;
   ir::Module module = linear_model(8, 8, 3, 0.5);
-  add_step_program(module, options);
+  programs::add_step_program(module, options);
   const std::vector<double> x = numbers(64, 1), label = {0, 1, 2, 0, 1, 2, 0, 1};
   auto losses = [&] {
     ir::EvalState state = start(module, {{"w", numbers(24, 2)}, {"rng.seed", {7}}});
@@ -262,7 +260,7 @@ TEST_CASE("Each micro-batch and each step draws its own dropout, the same for th
 
 TEST_CASE("Evaluation counts hits among the best k, breaks ties by index and skips padding") {
   ir::Module module = identity_model(6, 7);
-  add_eval_program(module);
+  programs::add_eval_program(module);
   CHECK_NOTHROW(ir::verify(module));
   const std::vector<double> logits = {
       1, 2, 3, 4, 5, 6, 7,  // label 6: first
@@ -284,7 +282,7 @@ TEST_CASE("Evaluation counts hits among the best k, breaks ties by index and ski
 
 TEST_CASE("Logits that are not numbers are never hits") {
   ir::Module module = identity_model(2, 6);
-  add_eval_program(module);
+  programs::add_eval_program(module);
   ir::EvalState state;
   const std::vector<double> logits = {kNaN, kNaN, kNaN, kNaN, kNaN, kNaN, 1, 2, 9, kNaN, 5, 6};
   const auto got = call(module, "eval", {logits, {0, 2}, {1, 1}}, state);
@@ -298,7 +296,7 @@ TEST_CASE("A parameter of another phase is neither moved nor given moments") {
   other.name = "other";
   other.type = {ir::DType::f32, {2}};
   module.add_parameter(other);
-  add_step_program(module, {});
+  programs::add_step_program(module, {});
   CHECK(module.find_parameter("adamw.exp_avg.other") == nullptr);
   CHECK(module.find_parameter("adamw.exp_avg.w") != nullptr);
 }
@@ -310,12 +308,12 @@ TEST_CASE("A weight that is trained late counts its own updates, and AdamW's fir
   const std::vector<double> x = numbers(12, 1), label = {0, 1, 2, 1};
   for (const std::int64_t accumulate : {1, 2}) {
     CAPTURE(accumulate);
-    TrainOptions options;
-    options.optimizer.lr = kRate;
-    options.optimizer.weight_decay = options.optimizer.eps = 0;
+    programs::TrainOptions options;
+    options.optimizer.set("lr", kRate).set("weight_decay", 0.0).set("eps", 0.0);
     options.accumulate = accumulate;
     ir::Module module = linear_model(4, 3, 3);
-    add_step_program(module, options, {{"b", "optimizer.step.5"}, {"elsewhere", "optimizer.step.9"}});
+    programs::add_step_program(module, options,
+                               {{"b", "optimizer.step.5"}, {"elsewhere", "optimizer.step.9"}});
     CHECK_NOTHROW(ir::verify(module));
     CHECK(module.find_parameter("optimizer.step.9") == nullptr);
     const double before = 5000;
@@ -347,23 +345,24 @@ TEST_CASE("A weight that is trained late counts its own updates, and AdamW's fir
 TEST_CASE("Training options and models that cannot be trained are refused") {
   auto refuses = [](auto change, const std::string& message) {
     ir::Module module = linear_model(2, 2, 2);
-    TrainOptions options;
+    programs::TrainOptions options;
     change(options);
-    CHECK_THROWS_WITH(add_step_program(module, options), REWIRE_CATCH_CONTAINS(message));
-    CHECK_THROWS_AS(add_step_program(module, options), UserError);
+    CHECK_THROWS_WITH(programs::add_step_program(module, options), REWIRE_CATCH_CONTAINS(message));
+    CHECK_THROWS_AS(programs::add_step_program(module, options), UserError);
   };
   refuses([](auto& o) { o.accumulate = 0; }, "train.accumulate is 0");
   refuses([](auto& o) { o.clip_norm = -1; }, "train.clip_norm is -1");
-  refuses([](auto& o) { o.label_smoothing = 1; }, "train.label_smoothing is 1");
+  refuses([](auto& o) { o.objective.set("label_smoothing", 1.0); },
+          "objective.label_smoothing=1 is out of range: it takes a float >= 0 and < 1");
   refuses([](auto& o) { o.optimizer.name = "sdg"; }, "did you mean 'sgd'?");
   ir::Module wide = linear_model(2, 2, 2);
   for (ir::Parameter& p : wide.parameters) p.type.dtype = ir::DType::f64;
-  CHECK_THROWS_WITH(add_step_program(wide, {}), REWIRE_CATCH_CONTAINS("parameter 'w' is f64[2,2]"));
+  CHECK_THROWS_WITH(programs::add_step_program(wide, {}), REWIRE_CATCH_CONTAINS("parameter 'w' is f64[2,2]"));
   ir::Module module = identity_model(2, 2);
   module.function("forward").results[0].name = "features";
-  CHECK_THROWS_WITH(add_eval_program(module), REWIRE_CATCH_CONTAINS("no result 'logits'"));
+  CHECK_THROWS_WITH(programs::add_eval_program(module), REWIRE_CATCH_CONTAINS("no result 'logits'"));
   module.function("forward").arguments[0].name = "tokens";
-  CHECK_THROWS_WITH(add_eval_program(module), REWIRE_CATCH_CONTAINS("no argument 'image'"));
+  CHECK_THROWS_WITH(programs::add_eval_program(module), REWIRE_CATCH_CONTAINS("no argument 'image'"));
 }
 
 }  // namespace

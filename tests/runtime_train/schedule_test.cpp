@@ -1,5 +1,5 @@
 // Learning rates against their formulas; tests/parity holds them to PyTorch's schedulers.
-#include "runtime/train/schedule.h"
+#include "programs/schedule.h"
 
 #include <cmath>
 #include <numbers>
@@ -8,17 +8,18 @@
 #include "ir/evaluate.h"
 #include "tests/support/catch.h"
 
-namespace rewire::runtime {
+namespace rewire::programs {
 namespace {
 
-/// The schedule's rates at steps 0 … count - 1.
-std::vector<double> rates(double lr, const ScheduleOptions& options, std::int64_t count) {
+/// The schedule's rates at steps 0 … count - 1, an epoch a step.
+std::vector<double> rates(double lr, const Selection& schedule, std::int64_t count,
+                          std::int64_t total_steps = 0) {
   ir::Module module;
   ir::Function function;
   function.name = "rate";
   ir::Builder b(module, function);
   ir::Value step = b.argument("step", {ir::DType::i64, {}});
-  ir::Value rate = learning_rate(b, step, lr, options);
+  ir::Value rate = learning_rate(b, step, lr, schedule, {1, total_steps});
   CHECK(b.type(rate) == ir::TensorType{ir::DType::f64, {}});
   b.result("rate", rate);
   std::vector<double> out;
@@ -31,24 +32,20 @@ std::vector<double> rates(double lr, const ScheduleOptions& options, std::int64_
 }
 
 TEST_CASE("A constant rate is the rate at every step") {
-  CHECK(rates(0.25, {}, 3) == std::vector<double>{0.25, 0.25, 0.25});
+  CHECK(rates(0.25, {"constant"}, 3) == std::vector<double>{0.25, 0.25, 0.25});
 }
 
 TEST_CASE("Warm-up runs linearly from warmup_lr and reaches lr after its last step") {
-  ScheduleOptions options;
-  options.warmup_steps = 4;
-  options.warmup_lr = 0.2;
-  const std::vector<double> got = rates(1.0, options, 6), want = {0.2, 0.4, 0.6, 0.8, 1.0, 1.0};
+  Selection schedule{"constant"};
+  schedule.set("warmup_epochs", 4.0).set("warmup_lr", 0.2);
+  const std::vector<double> got = rates(1.0, schedule, 6), want = {0.2, 0.4, 0.6, 0.8, 1.0, 1.0};
   for (std::size_t i = 0; i < want.size(); ++i) CHECK(got[i] == Approx(want[i]).epsilon(1e-14));
 }
 
 TEST_CASE("Cosine starts at lr after the warm-up, reaches min_lr at total_steps and stays there") {
-  ScheduleOptions options;
-  options.name = "cosine";
-  options.warmup_steps = 2;
-  options.total_steps = 12;
-  options.min_lr = 0.1;
-  const std::vector<double> got = rates(2.0, options, 20);
+  Selection schedule{"cosine"};
+  schedule.set("warmup_epochs", 2.0).set("min_lr", 0.1);
+  const std::vector<double> got = rates(2.0, schedule, 20, 12);
   CHECK(got[0] == 0.0);
   CHECK(got[1] == 1.0);
   CHECK(got[2] == Approx(2.0).epsilon(1e-14));
@@ -60,32 +57,24 @@ TEST_CASE("Cosine starts at lr after the warm-up, reaches min_lr at total_steps 
 }
 
 TEST_CASE("Multistep multiplies by gamma from each milestone on, twice for one named twice") {
-  ScheduleOptions options;
-  options.name = "multistep";
-  options.milestones = {2, 4, 4};
-  options.gamma = 0.5;
-  CHECK(rates(1.0, options, 6) == std::vector<double>{1, 1, 0.5, 0.5, 0.125, 0.125});
+  Selection schedule{"multistep"};
+  schedule.set("milestones", ir::Doubles{2, 4, 4}).set("gamma", 0.5);
+  CHECK(rates(1.0, schedule, 6) == std::vector<double>{1, 1, 0.5, 0.5, 0.125, 0.125});
 }
 
 TEST_CASE("A schedule that cannot be is refused by its recipe key") {
-  ScheduleOptions options;
-  options.name = "cosin";
-  CHECK_THROWS_WITH(check_schedule(options), REWIRE_CATCH_CONTAINS("did you mean 'cosine'?"));
-  CHECK_THROWS_AS(check_schedule(options), UserError);
-  options.name = "cosine";
-  options.warmup_steps = options.total_steps = 5;
-  CHECK_THROWS_WITH(check_schedule(options), REWIRE_CATCH_CONTAINS("5 steps, of which 5 are warm-up"));
-  options = {};
-  options.warmup_steps = -1;
-  CHECK_THROWS_WITH(check_schedule(options), REWIRE_CATCH_CONTAINS("schedule.warmup_steps is -1"));
-  options = {};
-  options.min_lr = std::nan("");
-  CHECK_THROWS_WITH(check_schedule(options), REWIRE_CATCH_CONTAINS("schedule.min_lr is nan"));
-  options = {};
-  options.name = "multistep";
-  options.milestones = {4, 2};
-  CHECK_THROWS_WITH(check_schedule(options), REWIRE_CATCH_CONTAINS("ascending"));
+  const auto refused = [](const Selection& schedule, const std::string& message) {
+    CHECK_THROWS_WITH(rates(1.0, schedule, 1, 5), REWIRE_CATCH_CONTAINS(message));
+    CHECK_THROWS_AS(rates(1.0, schedule, 1, 5), UserError);
+  };
+  refused({"cosin"},
+          "schedule.name=cosin is unknown: it takes one of constant|cosine|multistep (did you mean "
+          "'cosine'?)");
+  refused(Selection{"cosine"}.set("warmup_epochs", 5.0), "5 steps, of which 5 are warm-up");
+  refused(Selection{"constant"}.set("warmup_epochs", -1.0), "schedule.warmup_epochs=-1 is out of range");
+  refused(Selection{"cosine"}.set("min_lr", std::nan("")), "schedule.min_lr=nan is no finite float");
+  refused(Selection{"multistep"}.set("milestones", ir::Doubles{4, 2}), "ascending");
 }
 
 }  // namespace
-}  // namespace rewire::runtime
+}  // namespace rewire::programs

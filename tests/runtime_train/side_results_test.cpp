@@ -10,7 +10,7 @@
 #include "ir/error.h"
 #include "ir/passes/mixed_precision.h"
 #include "ir/verify.h"
-#include "runtime/train/program.h"
+#include "programs/programs.h"
 #include "tests/runtime_train/linear_model.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
@@ -26,12 +26,10 @@ using ir::Value;
 constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 const std::vector<double> kLabel = {0, 1};
 
-TrainOptions sgd_options(double lr, std::int64_t accumulate = 1) {
-  TrainOptions options;
-  options.optimizer.name = "sgd";
-  options.optimizer.lr = lr;
-  options.optimizer.momentum = 0;
-  options.optimizer.weight_decay = 0;
+programs::TrainOptions sgd_options(double lr, std::int64_t accumulate = 1) {
+  programs::TrainOptions options;
+  options.optimizer = {"sgd"};
+  options.optimizer.set("lr", lr).set("momentum", 0.0).set("weight_decay", 0.0);
   options.accumulate = accumulate;
   return options;
 }
@@ -83,9 +81,9 @@ TEST_CASE("A term of the loss is differentiated with it, and told apart from it"
     ir::Module module = model_with([&](Builder& b, Value w, Value) {
       if (term) b.result("loss.t", b.mul(sum_of(b, b.mul(w, w)), 0.5));
     });
-    add_grad_program(module, {});
-    add_step_program(module, sgd_options(0.1));
-    add_eval_program(module);
+    programs::add_grad_program(module, {});
+    programs::add_step_program(module, sgd_options(0.1));
+    programs::add_eval_program(module);
     ir::verify(module);
     return module;
   };
@@ -109,7 +107,7 @@ TEST_CASE("A term of the loss that is not finite stops the step") {
   ir::Module module = model_with([](Builder& b, Value w, Value) {
     b.result("loss.t", b.unary(Opcode::log, b.mul(sum_of(b, b.mul(w, w)), -1)));
   });
-  add_step_program(module, sgd_options(0.1));
+  programs::add_step_program(module, sgd_options(0.1));
   ir::EvalState state = start(module, {{"w", numbers(4, 2)}});
   CHECK(call(module, "step", {numbers(4, 1), kLabel}, state).at("finite")[0] == 0);
   CHECK(state.tensors.at("w").data == numbers(4, 2));
@@ -121,9 +119,9 @@ TEST_CASE("Reports are results of the step and of each batch that is accumulated
   const double sum = w[0] + w[1] + w[2] + w[3];
   for (const std::int64_t accumulate : {1, 2}) {
     ir::Module module = model_with(add);
-    add_step_program(module, sgd_options(0.1, accumulate));
-    add_grad_program(module, {});
-    add_eval_program(module);
+    programs::add_step_program(module, sgd_options(0.1, accumulate));
+    programs::add_grad_program(module, {});
+    programs::add_eval_program(module);
     ir::verify(module);
     ir::EvalState state = start(module, {{"w", w}});
     const char* program = accumulate == 1 ? "step" : "accumulate";
@@ -136,21 +134,21 @@ TEST_CASE("Reports are results of the step and of each batch that is accumulated
 TEST_CASE("A report or a term of the loss that is no float scalar is refused") {
   for (const char* name : {"report.a", "loss.t"}) {
     ir::Module module = model_with([&](Builder& b, Value w, Value) { b.result(name, w); });
-    CHECK(test::message_of<UserError>([&] { add_step_program(module, sgd_options(0.1)); }) ==
+    CHECK(test::message_of<UserError>([&] { programs::add_step_program(module, sgd_options(0.1)); }) ==
           "the model's result '" + std::string(name) + "' is f32[2,2]; it must be a float scalar");
   }
 }
 
 TEST_CASE("The progress is 0 in the first step, 1 behind the last, and evaluation has that of the weights") {
   for (const std::int64_t accumulate : {1, 2}) {
-    TrainOptions options = sgd_options(0.1, accumulate);
-    options.schedule.total_steps = 3;
+    programs::TrainOptions options = sgd_options(0.1, accumulate);
+    options.timeline.total_steps = 3;
     ir::Module module = model_with([](Builder& b, Value, Value logits) {
       b.result("report.p", b.param(ir::kProgress));
       b.result("loss.p", b.mul(sum_of(b, logits), b.param(ir::kProgress)));
     });
-    add_step_program(module, options);
-    add_eval_program(module);
+    programs::add_step_program(module, options);
+    programs::add_eval_program(module);
     ir::verify(module);
     ir::EvalState state = start(module, {{"w", numbers(4, 2)}});
     for (int step = 0; step < 4; ++step) {
@@ -178,7 +176,7 @@ TEST_CASE("The progress is 0 in the first step, 1 behind the last, and evaluatio
 TEST_CASE("A run without an end has the progress of its state") {
   ir::Module module =
       model_with([](Builder& b, Value, Value) { b.result("report.p", b.param(ir::kProgress)); });
-  add_step_program(module, sgd_options(0.1));
+  programs::add_step_program(module, sgd_options(0.1));
   ir::EvalState state = start(module, {{"w", numbers(4, 2)}});
   for (int step = 0; step < 2; ++step)
     CHECK(call(module, "step", {numbers(4, 1), kLabel}, state).at("report.p")[0] == 0);
@@ -187,9 +185,9 @@ TEST_CASE("A run without an end has the progress of its state") {
 TEST_CASE(
     "A weight that forward updates takes its value behind each step, and none of one that is not finite") {
   ir::Module module = model_with_state();
-  add_step_program(module, sgd_options(0.1));
-  add_grad_program(module, {});
-  add_eval_program(module);
+  programs::add_step_program(module, sgd_options(0.1));
+  programs::add_grad_program(module, {});
+  programs::add_eval_program(module);
   ir::verify(module);
   const std::vector<double> x = numbers(4, 1), w = numbers(4, 2);
   const auto sum_of_logits = [&](const ir::EvalState& state) {
@@ -214,7 +212,7 @@ TEST_CASE(
 TEST_CASE(
     "Batches that are accumulated update such a weight one after the other, once all of them are finite") {
   ir::Module module = model_with_state();
-  add_step_program(module, sgd_options(0.1, 2));
+  programs::add_step_program(module, sgd_options(0.1, 2));
   ir::verify(module);
   const std::vector<double> w = numbers(4, 2), zero(4, 0);
   ir::EvalState state = start(module, {{"w", w}, {"b", {1, 2}}, {"m", {8}}});
@@ -239,10 +237,10 @@ TEST_CASE("Behind every update a constrained weight is the function of the optim
   for (const char* optimizer : {"sgd", "adamw"}) {
     for (const std::int64_t accumulate : {1, 2}) {
       CAPTURE(optimizer, accumulate);
-      TrainOptions options = sgd_options(0.1, accumulate);
+      programs::TrainOptions options = sgd_options(0.1, accumulate);
       options.optimizer.name = optimizer;
       const auto after_a_step = [&](ir::Module module) {
-        add_step_program(module, options);
+        programs::add_step_program(module, options);
         ir::verify(module);
         ir::EvalState state = start(module, {{"w", w}});
         for (int micro = 0; micro < accumulate; ++micro)
@@ -262,7 +260,7 @@ TEST_CASE("Behind every update a constrained weight is the function of the optim
 
 TEST_CASE("A step that is not finite leaves a constrained weight as it was") {
   ir::Module module = model_with_constraint();
-  add_step_program(module, sgd_options(0.1));
+  programs::add_step_program(module, sgd_options(0.1));
   ir::EvalState state = start(module, {{"w", numbers(4, 2)}});
   call(module, "step", {{kNoNumber, 1, 1, 1}, kLabel}, state);
   CHECK(state.tensors.at("w").data == numbers(4, 2));
@@ -285,13 +283,13 @@ TEST_CASE("In bf16 a constraint stays in f32") {
     }
   }
   CHECK(narrow_elsewhere);
-  add_step_program(module, sgd_options(0.1));
+  programs::add_step_program(module, sgd_options(0.1));
   ir::verify(module);
 }
 
 TEST_CASE("A constraint of no weight that trains, or of the image, is refused") {
   const auto refused = [](ir::Module module) {
-    return test::message_of<UserError>([&] { add_step_program(module, sgd_options(0.1)); });
+    return test::message_of<UserError>([&] { programs::add_step_program(module, sgd_options(0.1)); });
   };
   CHECK(refused(model_with([](Builder& b, Value, Value) { b.result("after_step.m", b.param("m")); })) ==
         "the model's result 'after_step.m' names no weight that trains");

@@ -20,7 +20,7 @@ class Silent final : public TrainObserver {
   void logged(const TrainView&) override {}
   void evaluating(std::int64_t, std::int64_t) override {}
   void epoch_done(const EpochReport& report) override {
-    evaluated = evaluated || report.accuracy.has_value();
+    evaluated = evaluated || report.evaluation.has_value();
   }
   void replaying(const std::string&) override {}
 

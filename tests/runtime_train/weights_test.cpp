@@ -5,11 +5,11 @@
 #include <limits>
 
 #include "ir/error.h"
+#include "programs/programs.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/io/safetensors.h"
 #include "runtime/train/given.h"
 #include "runtime/train/non_finite.h"
-#include "runtime/train/program.h"
 #include "tests/runtime_train/linear_model.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
@@ -80,11 +80,11 @@ TEST_CASE("A missing, an unexpected and a misshapen weight are refused by name a
 
 struct Session {
   explicit Session(std::int64_t accumulate) : module(linear_model(3, 5, 4)) {
-    TrainOptions options;
-    options.optimizer.name = "sgd";
-    options.optimizer.lr = 0.5;
+    programs::TrainOptions options;
+    options.optimizer = {"sgd"};
+    options.optimizer.set("lr", 0.5);
     options.accumulate = accumulate;
-    add_step_program(module, options);
+    programs::add_step_program(module, options);
     engine = make_engine("evaluator", module);
     start_state(*engine, module, linear_weights(), 9);
   }
@@ -106,6 +106,18 @@ GivenTensor labels(ir::Shape shape) {
   return given;
 }
 
+GivenTensor copy_of(const GivenTensor& given) {
+  return {given.tensor.clone(), given.file};
+}
+
+std::vector<double> run_steps(const Session& session, const GivenTensor& x, const GivenTensor& y,
+                              std::int64_t steps, std::int64_t accumulate) {
+  GivenInputs inputs;
+  inputs.emplace("image", copy_of(x));
+  inputs.emplace("label", copy_of(y));
+  return run_given_steps(*session.engine, session.module, inputs, steps, accumulate);
+}
+
 TEST_CASE("A session starts from the weights, the seed, and every other state as its Init says") {
   const Session session(1);
   CHECK(session.engine->read_state("w").as<float>()[7] == 0.5F);
@@ -123,8 +135,8 @@ TEST_CASE("One batch used every step is the same as a stack of its copies") {
   }
   const Session a(1);
   const Session b(1);
-  const std::vector<double> losses = run_given_steps(*a.engine, a.module, one, labels({3}), 4, 1);
-  CHECK(losses == run_given_steps(*b.engine, b.module, stack, labels({3}), 4, 1));
+  const std::vector<double> losses = run_steps(a, one, labels({3}), 4, 1);
+  CHECK(losses == run_steps(b, stack, labels({3}), 4, 1));
   REQUIRE(losses.size() == 4);
   CHECK(losses[3] < losses[0]);
 }
@@ -132,10 +144,8 @@ TEST_CASE("One batch used every step is the same as a stack of its copies") {
 TEST_CASE("Two accumulated batches that are equal make the step of one") {
   const Session plain(1);
   const Session accumulated(2);
-  const std::vector<double> expected =
-      run_given_steps(*plain.engine, plain.module, images({3, 1, 1, 5}), labels({3}), 3, 1);
-  const std::vector<double> losses =
-      run_given_steps(*accumulated.engine, accumulated.module, images({3, 1, 1, 5}), labels({3}), 3, 2);
+  const std::vector<double> expected = run_steps(plain, images({3, 1, 1, 5}), labels({3}), 3, 1);
+  const std::vector<double> losses = run_steps(accumulated, images({3, 1, 1, 5}), labels({3}), 3, 2);
   REQUIRE(losses.size() == 3);
   for (std::size_t i = 0; i < 3; ++i) CHECK(losses[i] == Approx(expected[i]).epsilon(1e-6));
 }
@@ -143,7 +153,7 @@ TEST_CASE("Two accumulated batches that are equal make the step of one") {
 TEST_CASE("Given batches of the wrong shape, type or class are refused") {
   const Session session(1);
   const auto refusal = [&](const GivenTensor& x, const GivenTensor& y) {
-    return test::message_of<UserError>([&] { run_given_steps(*session.engine, session.module, x, y, 2, 1); });
+    return test::message_of<UserError>([&] { run_steps(session, x, y, 2, 1); });
   };
   CHECK(refusal(images({3, 3, 1, 1, 5}), labels({3})) ==
         "x.npy: 'image' is f32[3,3,1,1,5]; 2 batches of the program are f32[2,3,1,1,5], or f32[3,1,1,5] for "
@@ -176,9 +186,8 @@ TEST_CASE("A NaN stops the steps, names the step and the tensor, and leaves the 
   const Session session(1);
   GivenTensor x = images({3, 3, 1, 1, 5});
   x.tensor.as<float>()[20] = std::numeric_limits<float>::quiet_NaN();  // in the second batch
-  CHECK(test::message_of<UserError>([&] {
-          run_given_steps(*session.engine, session.module, x, labels({3}), 3, 1);
-        }) == "step 2: the loss or a gradient is not finite: input 'image' is not finite");
+  CHECK(test::message_of<UserError>([&] { run_steps(session, x, labels({3}), 3, 1); }) ==
+        "step 2: the loss or a gradient is not finite: input 'image' is not finite");
   CHECK(session.engine->read_state("train.step").as<std::int64_t>()[0] == 1);
 }
 

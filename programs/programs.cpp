@@ -1,6 +1,6 @@
 // Programs from a forward function. Each one inlines a copy of `forward`, so that passes specialise it alone
 // (is_training, dead code) and the runtime launches one straight line.
-#include "runtime/train/program.h"
+#include "programs/programs.h"
 
 #include <algorithm>
 #include <map>
@@ -11,17 +11,18 @@
 #include "ir/builder.h"
 #include "ir/error.h"
 #include "ir/side_results.h"
-#include "runtime/train/loss.h"
-#include "runtime/train/optimizer.h"
-#include "runtime/train/schedule.h"
+#include "programs/optimizer.h"
+#include "programs/sums.h"
 
-namespace rewire::runtime {
+namespace rewire::programs {
 namespace {
 
 using ir::Builder;
 using ir::DType;
 using ir::Opcode;
 using ir::Value;
+
+const std::string kCategories = "categories.";
 
 /// A program under construction. The function joins the module when it is done, for growing
 /// Module::functions moves the others.
@@ -30,7 +31,7 @@ struct Program {
   ir::Function function;
   Builder b;
   std::map<std::string, Value, std::less<>> read;  // the one value that each parameter has here
-  std::vector<ir::Argument> forward_results;       // of the inlined forward, as values of this program
+  std::vector<ir::Argument> network_results;       // of what was inlined, as values of this program
 
   Program(ir::Module& target, std::string name)
       : module(target), function{std::move(name), {}, {}, {}, {}}, b(module, function) {}
@@ -54,20 +55,15 @@ struct Program {
   }
 };
 
-/// Adds state of the run (seed, step, flags); plugins and models may have added the same before.
-void add_state(ir::Module& module, std::string_view name, DType dtype, ir::InitKind init) {
-  ir::Parameter p;
-  p.name = name;
-  p.type = {dtype, {}};
-  p.init.kind = init;
-  p.trainable = p.decay = false;
-  p.role = "state";
-  module.add_parameter(std::move(p));
-}
-
 /// Copies an op of `forward` to the end of the program; `renamed` has the values of its operands by their ids
 /// in forward, and gets those of its results.
 void inline_op(Program& program, const ir::Function& forward, const ir::Op& op, std::vector<Value>& renamed) {
+  if (op.code == Opcode::update) {
+    user_error(
+        "{} updates '{}' itself, whether or not the step is finite; it is to give the next value as its "
+        "result '{}{}'",
+        forward.name, op.attributes.get_string("name"), ir::kUpdatePrefix, op.attributes.get_string("name"));
+  }
   const auto at = [&](Value value) -> Value& { return renamed.at(static_cast<std::size_t>(value.id)); };
   ir::Op copy = op;
   for (Value& operand : copy.operands) operand = at(operand);
@@ -80,37 +76,53 @@ void inline_op(Program& program, const ir::Function& forward, const ir::Op& op, 
   program.b.set_position(program.function.body.size());
 }
 
-/// Copies the body of `forward` to the end of the program and returns its result `logits`; its other results
-/// are in Program::forward_results. `bound` maps the arguments' values, and every `param` reads through
-/// Program::param, so that a weight has one value however often the model reads it.
-Value inline_forward(Program& program, const std::map<std::string, Value, std::less<>>& bound) {
-  const ir::Function& forward = program.module.function("forward");
-  std::vector<Value> renamed(forward.types.size());
-  auto at = [&](Value value) -> Value& { return renamed.at(static_cast<std::size_t>(value.id)); };
-  for (const ir::Argument& argument : forward.arguments) {
-    auto it = bound.find(argument.name);
-    if (it == bound.end()) user_error("the model takes '{}'; training feeds 'image' alone", argument.name);
-    at(argument.value) = it->second;
-  }
-  for (const ir::Op& op : forward.body) {
-    if (op.code == Opcode::param) {
-      program.b.set_location(op.location);
-      at(op.results[0]) = program.param(op.attributes.get_string("name"));
-      continue;
+class InlinedNetwork : public Network {
+ public:
+  explicit InlinedNetwork(Program& program) : program_(program) {}
+
+  /// Every `param` reads through Program::param, so that a weight has one value however often it is read.
+  NamedValues call(std::string_view name, const NamedValues& arguments) override {
+    const ir::Function& function = program_.module.function(name);
+    std::vector<Value> renamed(function.types.size());
+    const auto at = [&](Value value) -> Value& { return renamed.at(static_cast<std::size_t>(value.id)); };
+    for (const ir::Argument& argument : function.arguments) {
+      const auto bound = arguments.find(argument.name);
+      if (bound == arguments.end()) {
+        user_error("the model takes '{}', which the objective does not feed: {}", argument.name,
+                   fmt::join(names_of(arguments), ", "));
+      }
+      at(argument.value) = bound->second;
     }
-    inline_op(program, forward, op, renamed);
+    for (const ir::Op& op : function.body) {
+      if (op.code == Opcode::param) {
+        program_.b.set_location(op.location);
+        at(op.results[0]) = program_.param(op.attributes.get_string("name"));
+        continue;
+      }
+      inline_op(program_, function, op, renamed);
+    }
+    NamedValues results;
+    for (const ir::Argument& result : function.results) {
+      results.emplace(result.name, at(result.value));
+      program_.network_results.push_back({result.name, at(result.value)});
+    }
+    return results;
   }
-  for (const ir::Argument& result : forward.results)
-    program.forward_results.push_back({result.name, at(result.value)});
-  Value logits = forward.result("logits");
-  if (!logits) user_error("the model has no result 'logits'; training needs one of shape [batch, classes]");
-  return at(logits);
-}
+
+ private:
+  static std::vector<std::string> names_of(const NamedValues& values) {
+    std::vector<std::string> names;
+    for (const auto& [name, value] : values) names.push_back(name);
+    return names;
+  }
+
+  Program& program_;
+};
 
 /// The results of the inlined forward whose names begin so; the whole names stay.
 std::vector<ir::Argument> side_values(const Program& program, std::string_view prefix) {
   std::vector<ir::Argument> found;
-  for (const ir::Argument& result : program.forward_results) {
+  for (const ir::Argument& result : program.network_results) {
     if (result.name.starts_with(prefix)) found.push_back(result);
   }
   return found;
@@ -124,40 +136,52 @@ Value side_scalar(Program& program, const ir::Argument& result, DType dtype) {
   return program.b.cast(result.value, dtype);
 }
 
-struct BatchValues {
-  Value image, label, logits;
-};
+/// The objective's inputs as arguments of the program.
+NamedValues feed(Program& program, const Objective& objective) {
+  NamedValues inputs;
+  for (const Input& input : objective.inputs(program.module)) {
+    inputs.emplace(input.name, program.b.argument(input.name, input.type));
+    if (input.categories > 0)
+      program.module.attributes.set(kCategories + input.name, std::int64_t{input.categories});
+  }
+  return inputs;
+}
 
-/// The arguments image and label, and the logits of the inlined forward.
-BatchValues feed(Program& program) {
-  const ir::Function& forward = program.module.function("forward");
-  Value image = forward.argument("image");
-  if (!image) user_error("the model has no argument 'image'; training needs one");
-  BatchValues batch;
-  batch.image = program.b.argument("image", forward.type(image));
-  const ir::TensorType& type = program.b.type(batch.image);
-  batch.label = program.b.argument("label", {DType::i64, {type.shape.at(0)}});
-  batch.logits = inline_forward(program, {{"image", batch.image}});
-  return batch;
+/// Names the results that the metrics need, each once.
+Metrics report(Program& program, const std::vector<Measured>& measured) {
+  Metrics metrics;
+  const auto name = [&](const std::string& result, Value value) {
+    if (value && !program.function.result(result)) program.b.result(result, value);
+  };
+  for (const auto& [metric, numerator, denominator] : measured) {
+    name(metric.numerator, numerator);
+    metrics.push_back(metric);
+  }
+  for (const Measured& one : measured) name(one.metric.denominator, one.denominator);
+  return metrics;
 }
 
 struct Gradients {
   Value loss;
-  Value plain_loss;  // without the terms that the model adds; none where it adds none
-  BatchValues batch;
+  Metrics metrics;
   std::vector<Trainable> trainables;
 };
 
-/// The mean loss of the batch and its gradient by each of trained_parameters(module).
-Gradients differentiate_loss(Program& program, const TrainOptions& options) {
+/// The loss of the batch, its gradient by each of trained_parameters(module), and the results that tell of
+/// the batch.
+Gradients differentiate_loss(Program& program, const TrainOptions& options, bool reports) {
+  const std::unique_ptr<Objective> objective = make_objective(options.objective);
+  const NamedValues inputs = feed(program, *objective);
+  InlinedNetwork network(program);
+  Trained trained = objective->train(program.b, network, inputs);
   Gradients out;
-  out.batch = feed(program);
+  out.loss = trained.loss;
   program.b.set_location("loss");
-  out.loss = mean_loss(program.b,
-                       sample_loss(program.b, out.batch.logits, out.batch.label, options.label_smoothing));
-  for (const ir::Argument& term : side_values(program, ir::kLossPrefix)) {
-    if (!out.plain_loss) out.plain_loss = out.loss;
+  for (const ir::Argument& term : side_values(program, ir::kLossPrefix))
     out.loss = program.b.add(out.loss, side_scalar(program, term, program.b.type(out.loss).dtype));
+  if (out.loss != trained.loss) {
+    trained.metrics.at(0).numerator = out.loss;
+    trained.metrics.push_back({{"plain_loss", "plain_loss"}, trained.loss});
   }
   std::vector<Value> wrt;
   for (const std::string& name : trained_parameters(program.module)) {
@@ -166,27 +190,19 @@ Gradients differentiate_loss(Program& program, const TrainOptions& options) {
   }
   const std::vector<Value> gradients = ir::differentiate(program.b, out.loss, wrt);
   for (std::size_t i = 0; i < wrt.size(); ++i) out.trainables[i].gradient = gradients[i];
+  if (!reports) return out;
+  program.b.set_location("loss");
+  for (const ir::Argument& reported : side_values(program, ir::kReportPrefix)) {
+    trained.metrics.push_back({{reported.name, reported.name}, side_scalar(program, reported, DType::f32)});
+  }
+  out.metrics = report(program, trained.metrics);
   return out;
-}
-
-/// The results that each training batch reports.
-void report_batch(Program& program, const Gradients& gradients) {
-  Builder& b = program.b;
-  b.set_location("loss");
-  b.result("loss", gradients.loss);
-  b.result("correct1", count_hits(b, label_rank(b, gradients.batch.logits, gradients.batch.label), 1));
-  if (gradients.plain_loss) b.result("plain_loss", gradients.plain_loss);
-  for (const ir::Argument& report : side_values(program, ir::kReportPrefix))
-    b.result(report.name, side_scalar(program, report, DType::f32));
 }
 
 void check_training(const ir::Module& module, const TrainOptions& options) {
   if (options.accumulate < 1) user_error("train.accumulate is {}; it must be at least 1", options.accumulate);
   if (!(options.clip_norm >= 0))
     user_error("train.clip_norm is {}; it must not be negative", options.clip_norm);
-  if (!(options.label_smoothing >= 0 && options.label_smoothing < 1)) {
-    user_error("train.label_smoothing is {}; it must lie in [0, 1)", options.label_smoothing);
-  }
   for (const std::string& name : trained_parameters(module)) {
     const ir::TensorType& type = module.find_parameter(name)->type;
     if (type.dtype != DType::f32) {
@@ -222,12 +238,12 @@ void clip(Builder& b, std::vector<Trainable>& trainables, Value norm, double lim
 
 /// Whether forward asks for the share of the run that is done, and the run has an end.
 bool counts_progress(const ir::Module& module, const TrainOptions& options) {
-  return options.schedule.total_steps != 0 && module.find_parameter(ir::kProgress) != nullptr;
+  return options.timeline.total_steps != 0 && module.find_parameter(ir::kProgress) != nullptr;
 }
 
 /// min(steps / total, 1) of `steps` i64[] updates, f32[]; the division is in f64.
 Value share_done(Builder& b, Value steps, const TrainOptions& options) {
-  Value share = b.div(b.cast(steps, DType::f64), static_cast<double>(options.schedule.total_steps));
+  Value share = b.div(b.cast(steps, DType::f64), static_cast<double>(options.timeline.total_steps));
   return b.cast(b.binary(Opcode::minimum, share, b.constant_like(share, 1)), DType::f32);
 }
 
@@ -276,13 +292,14 @@ Value constrained(Program& program, const std::string& weight, Value constraint,
 void optimize(Program& program, std::vector<Trainable> trainables, Value loss, const TrainOptions& options,
               const UpdateCounters& counters) {
   Builder& b = program.b;
+  const ChosenOptimizer optimizer(options.optimizer);
   b.set_location("optimizer");
   Value norm = global_norm(b, trainables);
   Value finite = all_of(b, {program.param("train.finite"), b.unary(Opcode::isfinite, norm)});
   if (loss) finite = all_of(b, {finite, b.unary(Opcode::isfinite, loss)});
   clip(b, trainables, norm, options.clip_norm);
   Value step = program.param("train.step");
-  Value lr = learning_rate(b, step, options.optimizer.lr, options.schedule);
+  Value lr = learning_rate(b, step, optimizer.values.get_double("lr"), options.schedule, options.timeline);
   Value updates = program.param("optimizer.step");
   std::set<std::string_view> counting = {"optimizer.step"};
   for (Trainable& w : trainables) {
@@ -300,7 +317,7 @@ void optimize(Program& program, std::vector<Trainable> trainables, Value loss, c
       return constrained(program, result.name, result.value, updated);
     };
   }
-  emit_optimizer(b, trainables, lr, updates, finite, options.optimizer);
+  emit_updates(b, optimizer, trainables, lr, updates, finite);
   b.set_location("optimizer");
   for (const std::string_view counter : counting)
     program.update(counter, b.add(program.param(counter), 1), finite);
@@ -314,16 +331,16 @@ void optimize(Program& program, std::vector<Trainable> trainables, Value loss, c
   b.result("lr", b.cast(lr, DType::f32));
 }
 
-void add_plain_step(ir::Module& module, const TrainOptions& options, const UpdateCounters& counters) {
+Metrics add_plain_step(ir::Module& module, const TrainOptions& options, const UpdateCounters& counters) {
   Program program(module, "step");
   bind_progress(program, options);
-  Gradients out = differentiate_loss(program, options);
-  report_batch(program, out);
+  Gradients out = differentiate_loss(program, options, true);
   optimize(program, std::move(out.trainables), out.loss, options, counters);
   const Value finite = program.function.result("finite");
   for (const ir::Argument& next : side_values(program, ir::kUpdatePrefix))
     program.update(next.name.substr(ir::kUpdatePrefix.size()), next.value, finite);
   program.finish(true);
+  return out.metrics;
 }
 
 /// What the batches of a step so far have made of a weight that `forward` updates: kept apart from it until
@@ -338,21 +355,25 @@ void bind_pending_updates(Program& program, Value micro) {
   for (const ir::Argument& next : ir::side_results(program.module.function("forward"), ir::kUpdatePrefix)) {
     const ir::Parameter* weight = program.module.find_parameter(next.name);
     if (weight == nullptr) user_error("the model has no weight '{}', which it updates", next.name);
-    ir::Parameter pending;
-    pending.name = pending_update(next.name);
-    pending.type = weight->type;
-    pending.trainable = pending.decay = false;
-    pending.role = "state";
-    program.module.add_parameter(pending);
+    const std::string pending = pending_update(next.name);
+    const ir::TensorType type = weight->type;
+    program.module.add_state(pending, type, ir::StateKind::partial);
     const Value is_first = b.compare("eq", micro, b.constant_like(micro, 0));
-    program.read.emplace(next.name, b.select(is_first, b.param(next.name), b.param(pending.name)));
+    program.read.emplace(next.name, b.select(is_first, b.param(next.name), b.param(pending)));
   }
+}
+
+/// The sum of a weight's gradients since the step began, "accumulate.<weight>".
+Value accumulated(Builder& b, const Trainable& weight) {
+  const std::string name = "accumulate." + weight.name;
+  b.module().add_state(name, b.type(weight.value), ir::StateKind::partial);
+  return b.param(name);
 }
 
 /// accumulate.w += g / k. Each micro-batch draws its own random numbers: to the forward, the step is
 /// train.step * k + train.micro_step.
-void add_accumulate(ir::Module& module, const TrainOptions& options) {
-  add_state(module, "train.micro_step", DType::i64, ir::InitKind::zeros);
+Metrics add_accumulate(ir::Module& module, const TrainOptions& options) {
+  module.add_state("train.micro_step", {DType::i64, {}}, ir::StateKind::partial);
   Program program(module, "accumulate");
   Builder& b = program.b;
   b.set_location("accumulate");
@@ -363,15 +384,14 @@ void add_accumulate(ir::Module& module, const TrainOptions& options) {
   b.set_location("accumulate");
   bind_pending_updates(program, micro);
 
-  Gradients out = differentiate_loss(program, options);
-  report_batch(program, out);
+  Gradients out = differentiate_loss(program, options, true);
   b.set_location("accumulate");
   Value norm = global_norm(b, out.trainables);
   Value finite = all_of(b, {program.param("train.finite"), b.unary(Opcode::isfinite, norm),
                             b.unary(Opcode::isfinite, out.loss)});
   for (const Trainable& w : out.trainables) {
     b.set_location("accumulate." + w.name);
-    Value sum = moment(b, "accumulate", w);
+    Value sum = accumulated(b, w);
     Value share = b.div(w.gradient, static_cast<double>(options.accumulate));
     program.update("accumulate." + w.name, b.add(sum, share), finite);
   }
@@ -382,6 +402,7 @@ void add_accumulate(ir::Module& module, const TrainOptions& options) {
   program.update("train.finite", finite);
   b.result("finite", finite);
   program.finish(true);
+  return out.metrics;
 }
 
 /// The optimizer on what has been accumulated, which it clears.
@@ -392,7 +413,7 @@ void add_apply(ir::Module& module, const TrainOptions& options, const UpdateCoun
   std::vector<Trainable> trainables;
   for (const std::string& name : trained_parameters(module)) {
     Trainable w{name, program.param(name), {}};
-    w.gradient = moment(b, "accumulate", w);
+    w.gradient = accumulated(b, w);
     trainables.push_back(std::move(w));
   }
   optimize(program, trainables, {}, options, counters);
@@ -406,6 +427,19 @@ void add_apply(ir::Module& module, const TrainOptions& options, const UpdateCoun
   }
   program.update("train.micro_step", b.constant(0, DType::i64), finite);
   program.finish(true);
+}
+
+void add_refresh(ir::Module& module, const TrainOptions& options) {
+  const ChosenOptimizer optimizer(options.optimizer);
+  if (optimizer.optimizer->period() == 0) return;
+  Program program(module, "refresh");
+  std::vector<Trainable> trainables;
+  for (const std::string& name : trained_parameters(module))
+    trainables.push_back({name, program.param(name), {}});
+  const Value finite = program.param("train.finite");
+  emit_refresh(program.b, optimizer, trainables, finite);
+  program.b.result("finite", finite);
+  program.finish(false);
 }
 
 }  // namespace
@@ -424,45 +458,53 @@ std::vector<std::string> trained_parameters(const ir::Module& module) {
 
 void add_grad_program(ir::Module& module, const TrainOptions& options) {
   Program program(module, "grad");
-  Gradients out = differentiate_loss(program, options);
+  Gradients out = differentiate_loss(program, options, false);
   program.b.result("loss", out.loss);
   for (const Trainable& w : out.trainables) program.b.result(w.name, w.gradient);
   program.finish(true);
 }
 
-void add_step_program(ir::Module& module, const TrainOptions& options, const UpdateCounters& counters) {
-  check_optimizer(options.optimizer);
-  check_schedule(options.schedule);
+Metrics add_step_program(ir::Module& module, const TrainOptions& options, const UpdateCounters& counters) {
   check_training(module, options);
-  add_state(module, "rng.seed", DType::i64, ir::InitKind::zeros);
-  add_state(module, "train.step", DType::i64, ir::InitKind::zeros);
-  add_state(module, "train.finite", DType::i1, ir::InitKind::ones);
-  add_state(module, "optimizer.step", DType::i64, ir::InitKind::zeros);
+  const ir::TensorType count{DType::i64, {}};
+  module.add_state("rng.seed", count, ir::StateKind::random);
+  module.add_state("train.step", count, ir::StateKind::counter);
+  module.add_state("train.finite", {DType::i1, {}}, ir::StateKind::flag, {ir::InitKind::ones});
+  module.add_state("optimizer.step", count, ir::StateKind::moment);
   for (const std::string& name : trained_parameters(module)) {
     const auto counter = counters.find(name);
-    if (counter != counters.end()) add_state(module, counter->second, DType::i64, ir::InitKind::zeros);
+    if (counter != counters.end()) module.add_state(counter->second, count, ir::StateKind::moment);
   }
+  Metrics metrics;
   if (options.accumulate == 1) {
-    add_plain_step(module, options, counters);
+    metrics = add_plain_step(module, options, counters);
   } else {
-    add_accumulate(module, options);
+    metrics = add_accumulate(module, options);
     add_apply(module, options, counters);
   }
+  add_refresh(module, options);
+  return metrics;
 }
 
-void add_eval_program(ir::Module& module) {
+Metrics add_eval_program(ir::Module& module, const Selection& selection) {
+  const std::unique_ptr<Objective> objective = make_objective(selection);
   Program program(module, "eval");
-  Builder& b = program.b;
-  const BatchValues batch = feed(program);
-  b.set_location("eval");
-  Value weight = b.argument("weight", {DType::f32, {b.shape(batch.logits).at(0)}});
-  Value loss = sample_loss(b, batch.logits, batch.label, 0);
-  Value rank = label_rank(b, batch.logits, batch.label);
-  b.result("loss_sum", sum_all(b, b.mul(b.cast(loss, DType::f32), weight)));
-  b.result("correct1", count_hits(b, rank, 1, weight));
-  b.result("correct5", count_hits(b, rank, 5, weight));
-  b.result("count", sum_all(b, weight));
+  const NamedValues inputs = feed(program, *objective);
+  const std::int64_t batch = program.b.shape(inputs.begin()->second).at(0);
+  const Value weight = program.b.argument("weight", {DType::f32, {batch}});
+  InlinedNetwork network(program);
+  const Metrics metrics = report(program, objective->evaluate(program.b, network, inputs, weight));
   program.finish(false);
+  return metrics;
 }
 
-}  // namespace rewire::runtime
+std::int64_t categories(const ir::Module& module, std::string_view input) {
+  const std::string key = kCategories + std::string(input);
+  return module.attributes.has(key) ? module.attributes.get_int(key) : 0;
+}
+
+std::int64_t refresh_period(const Selection& optimizer) {
+  return ChosenOptimizer(optimizer).optimizer->period();
+}
+
+}  // namespace rewire::programs

@@ -1,0 +1,99 @@
+// rewire objectives, optimizers, schedules: what there is of each, and what each can be told.
+#include <fmt/format.h>
+
+#include <array>
+
+#include "cli/commands.h"
+#include "cli/json.h"
+#include "cli/parameters.h"
+#include "cli/streams.h"
+#include "programs/objective.h"
+#include "programs/optimizer.h"
+#include "programs/schedule.h"
+
+namespace rewire::cli {
+namespace {
+
+/// The three lists that recipes choose from, under the recipe's names of their sections.
+struct Objectives {
+  static constexpr const char* kSection = "objective";
+  static auto rows() { return programs::objectives(); }
+};
+struct Optimizers {
+  static constexpr const char* kSection = "optimizer";
+  static auto rows() { return programs::optimizers(); }
+};
+struct Schedules {
+  static constexpr const char* kSection = "schedule";
+  static auto rows() { return programs::schedules(); }
+};
+
+template <class List>
+struct ListRequest {
+  bool json = false;
+};
+template <class List>
+struct InfoRequest {
+  std::string name;
+  bool json = false;
+};
+
+template <class Row>
+nlohmann::ordered_json describe(const Row& row) {
+  return {{"name", row.name}, {"doc", row.doc}};
+}
+
+template <class List>
+void list(const ListRequest<List>& request) {
+  nlohmann::ordered_json objects = nlohmann::ordered_json::array();
+  for (const auto* row : List::rows()) {
+    objects.push_back(describe(*row));
+    if (!request.json) print("{:<12} {}\n", row->name, row->doc);
+  }
+  if (request.json) print_json(objects);
+}
+
+template <class List>
+void info(const InfoRequest<List>& request) {
+  const auto& row = programs::find_row(List::rows(), List::kSection, request.name);
+  nlohmann::ordered_json object = describe(row);
+  object["parameters"] = nlohmann::ordered_json::array();
+  if (!request.json) print("{}: {}\n\n", row.name, row.doc);
+  for (const ir::ParameterSpec& parameter : row.schema) {
+    object["parameters"].push_back(to_json(parameter.info()));
+    if (!request.json) print_parameter(parameter.info());
+  }
+  if (request.json) print_json(object);
+}
+
+template <class List>
+std::array<Command, 2> commands_of(const char* doc) {
+  const std::string name = fmt::format("{}s", List::kSection);
+  return {make_command<ListRequest<List>>(
+              name, doc,
+              [](ListRequest<List>& request, Options& options) {
+                options.flag("--json", request.json, "print a list of objects");
+              },
+              list<List>),
+          make_command<InfoRequest<List>>(
+              name + " info", fmt::format("the keys of [{}] that one of them has", List::kSection),
+              [](InfoRequest<List>& request, Options& options) {
+                options.text("NAME", request.name, fmt::format("one of `rewire {}s`", List::kSection),
+                             Options::Need::required);
+                options.flag("--json", request.json, "print an object");
+              },
+              info<List>)};
+}
+
+}  // namespace
+
+std::vector<Command> resident_commands() {
+  std::vector<Command> commands;
+  for (const auto& pair : {commands_of<Objectives>("what a network can be trained for"),
+                           commands_of<Optimizers>("how weights can move"),
+                           commands_of<Schedules>("how the learning rate can go")})
+    commands.insert(commands.end(), pair.begin(), pair.end());
+  return commands;
+}
+
+}  // namespace rewire::cli

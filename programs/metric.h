@@ -1,0 +1,30 @@
+// The numbers that programs give of what they run on, by name.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace rewire::programs {
+
+/// How a person reads it: as it is, times 100 with a percent sign, or in the files of a run alone.
+enum class Shown : std::uint8_t { number, percent, in_files };
+
+/// A mean that adds up right whatever it is over: batches, the micro-batches of a step, ranks. It is the sum
+/// of its numerators over the sum of its denominators.
+struct Metric {
+  std::string name;              // "top1"
+  std::string numerator;         // a result of the program, f32[]
+  std::string denominator = {};  // likewise; none: each run counts `count`
+  double count = 1;
+};
+using Metrics = std::vector<Metric>;
+
+/// What a metric of this name is called.
+struct MetricInfo {
+  std::string name;   // "top1": in files
+  std::string title;  // "top-1": for people
+  Shown shown = Shown::in_files;
+};
+
+}  // namespace rewire::programs

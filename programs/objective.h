@@ -1,0 +1,82 @@
+// What a network is trained for. An objective makes of it, in IR, the loss of a batch and the numbers that
+// tell how good it is. Each is one file under objectives/ and one row of objectives.cpp.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/builder.h"
+#include "programs/metric.h"
+#include "programs/registry.h"
+
+namespace rewire::programs {
+
+/// A tensor of a batch, which the data set gives under this name.
+struct Input {
+  std::string name;
+  ir::TensorType type;          // the first axis is the batch
+  std::int64_t categories = 0;  // of integers: each lies in [0, categories); 0: any
+};
+using Inputs = std::vector<Input>;
+
+using NamedValues = std::map<std::string, ir::Value, std::less<>>;
+
+/// The network as a program that is being built may call it.
+class Network {
+ public:
+  virtual ~Network() = default;
+  /// Copies a function of the module to the end of the program, its arguments bound by their names: its
+  /// results by theirs. What the results ask of a training step (ir/side_results.h) is done. UserError where
+  /// it has an argument that is not bound.
+  virtual NamedValues call(std::string_view function, const NamedValues& arguments) = 0;
+};
+
+struct Measured {
+  Metric metric;
+  ir::Value numerator;         // scalar
+  ir::Value denominator = {};  // scalar; none: Metric::count
+};
+
+struct Trained {
+  ir::Value loss;  // scalar: what is differentiated
+  /// The first is the loss.
+  std::vector<Measured> metrics;
+};
+
+class Objective {
+ public:
+  virtual ~Objective() = default;
+  /// What a batch of the module's network holds. UserError where the network is none for this objective.
+  virtual Inputs inputs(const ir::Module& module) const = 0;
+  virtual Trained train(ir::Builder& builder, Network& network, const NamedValues& inputs) const = 0;
+  /// `weight` f32[batch] is 0 for a sample that only fills up the batch, else 1.
+  virtual std::vector<Measured> evaluate(ir::Builder& builder, Network& network, const NamedValues& inputs,
+                                         ir::Value weight) const = 0;
+};
+
+struct ObjectiveRow {
+  std::string_view name, doc;
+  /// Of what its programs tell. Objectives that share a name mean the same by it.
+  std::vector<MetricInfo> metrics;
+  ir::Schema schema;
+  /// Of values that are settled. UserError where they do not go together.
+  std::unique_ptr<Objective> (*make)(const ir::Attributes& values);
+};
+
+std::span<const ObjectiveRow* const> objectives();
+/// For an objective that is no resident, as tests have; the row must outlive the process.
+void add_objective(const ObjectiveRow& row);
+
+/// What some objective calls a metric of this name; its bare name, for files alone, where none has it: what
+/// plugins report.
+MetricInfo metric_info(std::string_view name);
+
+/// UserError naming the key: an unknown name, a value out of range.
+std::unique_ptr<Objective> make_objective(const Selection& selection);
+
+}  // namespace rewire::programs

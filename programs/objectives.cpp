@@ -1,0 +1,40 @@
+// The residents: an objective is its file and a row here.
+#include "programs/objective.h"
+
+namespace rewire::programs {
+
+extern const ObjectiveRow kSupervised;
+
+namespace {
+
+std::vector<const ObjectiveRow*>& objective_rows() {
+  static std::vector<const ObjectiveRow*> rows = {
+      &kSupervised,
+  };
+  return rows;
+}
+
+}  // namespace
+
+std::span<const ObjectiveRow* const> objectives() {
+  return objective_rows();
+}
+
+void add_objective(const ObjectiveRow& row) {
+  objective_rows().push_back(&row);
+}
+
+MetricInfo metric_info(std::string_view name) {
+  for (const ObjectiveRow* row : objective_rows()) {
+    const auto found = std::ranges::find(row->metrics, name, &MetricInfo::name);
+    if (found != row->metrics.end()) return *found;
+  }
+  return {std::string(name), std::string(name), Shown::in_files};
+}
+
+std::unique_ptr<Objective> make_objective(const Selection& selection) {
+  const ObjectiveRow& row = find_row(objectives(), "objective", selection.name);
+  return row.make(ir::settle(row.schema, selection.values, "objective"));
+}
+
+}  // namespace rewire::programs

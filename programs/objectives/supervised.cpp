@@ -1,0 +1,114 @@
+// Classification: forward(image) -> (logits [batch, classes]) against one label a sample, by cross-entropy
+// with label smoothing (Szegedy et al., CVPR 2016), as PyTorch defines both.
+#include "programs/objective.h"
+#include "programs/sums.h"
+
+namespace rewire::programs {
+
+using ir::Builder;
+using ir::DType;
+using ir::Opcode;
+using ir::Value;
+
+namespace {
+
+/// How many classes beat the label, f32 [batch]: those with a greater logit, those with an equal logit and a
+/// lower index (so that rank 0 is argmax), and those whose logit or the label's is NaN. The top-k hit is rank
+/// < k.
+Value label_rank(Builder& builder, Value logits, Value labels) {
+  const std::int64_t batch = builder.shape(logits).at(0), classes = builder.shape(logits).at(1);
+  const DType dtype = builder.type(logits).dtype;
+  Value index = builder.emit(Opcode::iota, {}, {{"axis", std::int64_t{1}}},
+                             ir::TensorType{DType::i64, {batch, classes}});
+  Value label = builder.broadcast(builder.reshape(labels, {batch, 1}), {batch, classes});
+  Value one_hot = builder.compare("eq", index, label);
+  Value zero = builder.constant(0, dtype);
+  Value own = builder.sum(builder.select(one_hot, logits, zero), {1});
+  // "not <=" and not ">": a NaN then counts against the label.
+  Value beats = builder.unary(Opcode::logical_not, builder.compare("le", logits, own));
+  Value ties = builder.binary(Opcode::logical_and, builder.compare("eq", logits, own),
+                              builder.compare("lt", index, label));
+  Value ahead = builder.cast(builder.binary(Opcode::logical_or, beats, ties), DType::f32);
+  return builder.reshape(builder.sum(ahead, {1}), {batch});
+}
+
+/// The samples, times `weight` [batch] where it is valid, whose rank is below k; a scalar.
+Value count_hits(Builder& builder, Value rank, double k, Value weight = {}) {
+  Value hits = builder.cast(builder.compare("lt", rank, builder.constant_like(rank, k)), DType::f32);
+  return sum_all(builder, weight ? builder.mul(hits, weight) : hits);
+}
+
+class Supervised : public Objective {
+ public:
+  explicit Supervised(double label_smoothing) : label_smoothing_(label_smoothing) {}
+
+  Inputs inputs(const ir::Module& module) const override {
+    const ir::Function& forward = module.function("forward");
+    const Value image = forward.argument("image"), logits = forward.result("logits");
+    if (!image) user_error("the model has no argument 'image'; the objective supervised needs one");
+    if (!logits) {
+      user_error(
+          "the model has no result 'logits'; the objective supervised needs one of shape [batch, classes]");
+    }
+    const ir::TensorType& type = forward.type(image);
+    if (type.rank() == 0 || forward.type(logits).rank() != 2) {
+      user_error(
+          "the objective supervised takes 'image' [batch, ...] and gives 'logits' [batch, classes]; "
+          "the network has {} and {}",
+          to_string(type), to_string(forward.type(logits)));
+    }
+    return {{"image", type}, {"label", {DType::i64, {type.shape[0]}}, forward.type(logits).shape[1]}};
+  }
+
+  Trained train(Builder& b, Network& network, const NamedValues& inputs) const override {
+    const Value label = inputs.at("label");
+    const Value logits = logits_of(network, inputs);
+    b.set_location("loss");
+    const Value loss = mean_all(b, cross_entropy(b, logits, label, label_smoothing_));
+    const auto batch = static_cast<double>(b.shape(logits).at(0));
+    return {loss,
+            {{{"loss", "loss"}, loss},
+             {{"top1", "correct1", {}, batch}, count_hits(b, label_rank(b, logits, label), 1)}}};
+  }
+
+  std::vector<Measured> evaluate(Builder& b, Network& network, const NamedValues& inputs,
+                                 Value weight) const override {
+    const Value label = inputs.at("label");
+    const Value logits = logits_of(network, inputs);
+    b.set_location("eval");
+    const Value loss = b.cast(cross_entropy(b, logits, label, 0), DType::f32);
+    const Value rank = label_rank(b, logits, label);
+    const Value loss_sum = sum_all(b, b.mul(loss, weight));
+    const Value correct1 = count_hits(b, rank, 1, weight), correct5 = count_hits(b, rank, 5, weight);
+    const Value count = sum_all(b, weight);
+    return {{{"loss", "loss_sum", "count"}, loss_sum, count},
+            {{"top1", "correct1", "count"}, correct1, count},
+            {{"top5", "correct5", "count"}, correct5, count}};
+  }
+
+ private:
+  static Value logits_of(Network& network, const NamedValues& inputs) {
+    return network.call("forward", {{"image", inputs.at("image")}}).at("logits");
+  }
+  /// [batch] of logits [batch, classes] against labels i64 [batch].
+  static Value cross_entropy(Builder& b, Value logits, Value labels, double label_smoothing) {
+    return b.emit(Opcode::cross_entropy, {logits, labels}, {{"label_smoothing", label_smoothing}});
+  }
+
+  double label_smoothing_;
+};
+
+}  // namespace
+
+extern const ObjectiveRow kSupervised{
+    "supervised",
+    "classification: cross-entropy of 'logits' against one label an image",
+    {{"loss", "loss", Shown::number}, {"top1", "top-1", Shown::percent}, {"top5", "top-5", Shown::percent}},
+    {ir::float_parameter("label_smoothing", 0, "share of the target that all classes have alike")
+         .at_least(0)
+         .below(1)},
+    [](const ir::Attributes& values) -> std::unique_ptr<Objective> {
+      return std::make_unique<Supervised>(values.get_double("label_smoothing"));
+    }};
+
+}  // namespace rewire::programs

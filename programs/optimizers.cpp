@@ -1,0 +1,115 @@
+// The residents: an optimizer is its file and a row here. What they share stands below.
+#include <algorithm>
+
+#include "programs/optimizer.h"
+
+namespace rewire::programs {
+
+using ir::Builder;
+using ir::Value;
+
+extern const OptimizerRow kAdamw, kSgd;
+
+namespace {
+
+std::vector<const OptimizerRow*>& optimizer_rows() {
+  static std::vector<const OptimizerRow*> rows = {
+      &kAdamw,
+      &kSgd,
+  };
+  return rows;
+}
+
+void update(Builder& b, const std::string& name, Value value, Value finite) {
+  b.emit_all(ir::Opcode::update, std::vector<Value>{value, finite}, {{"name", name}});
+}
+
+std::string state_name(const ChosenOptimizer& chosen, const StateSpec& state, const Trainable& weight) {
+  return fmt::format("{}.{}.{}", chosen.name, state.role, weight.name);
+}
+
+/// Adds them to the module, where it has not got them, and reads them.
+std::vector<Value> read_states(Builder& b, const ChosenOptimizer& chosen, const Trainable& weight) {
+  std::vector<Value> values;
+  for (StateSpec& state : chosen.optimizer->states(b.type(weight.value))) {
+    ir::Parameter p;
+    p.name = state_name(chosen, state, weight);
+    p.type = std::move(state.type);
+    p.init = std::move(state.init);
+    p.kind = ir::StateKind::moment;
+    p.trainable = p.decay = false;
+    values.push_back(b.param(b.module().add_parameter(std::move(p)).name));
+  }
+  return values;
+}
+
+void update_states(Builder& b, const ChosenOptimizer& chosen, const Trainable& weight,
+                   const std::vector<Value>& values, Value finite) {
+  const std::vector<StateSpec> states = chosen.optimizer->states(b.type(weight.value));
+  if (values.size() != states.size())
+    internal_error("the optimizer {} gives {} of {} states", chosen.name, values.size(), states.size());
+  for (std::size_t i = 0; i < states.size(); ++i)
+    update(b, state_name(chosen, states[i], weight), values[i], finite);
+}
+
+}  // namespace
+
+std::vector<Value> Optimizer::refresh(Builder&, const Trainable&, const std::vector<Value>& states) {
+  return states;
+}
+
+std::span<const OptimizerRow* const> optimizers() {
+  return optimizer_rows();
+}
+
+void add_optimizer(const OptimizerRow& row) {
+  optimizer_rows().push_back(&row);
+}
+
+ir::Schema with_common_parameters(ir::Schema own) {
+  ir::Schema schema = {ir::float_parameter("lr", 1e-3, "learning rate, before the schedule").at_least(0)};
+  schema.insert(schema.end(), own.begin(), own.end());
+  schema.push_back(
+      ir::float_parameter("weight_decay", 0.05, "of the weights that `decay` names").at_least(0));
+  schema.push_back(ir::enum_parameter("decay", {"matrices", "all"},
+                                      "matrices: not of norms, biases, cls_token and pos_embed"));
+  return schema;
+}
+
+WeightSettings settings_of(const ir::Parameter& weight, const ir::Attributes& values) {
+  const bool decays = values.get_string("decay") == "all" || weight.decay;
+  return {weight.hint.lr_scale.value_or(1),
+          weight.hint.weight_decay.value_or(decays ? values.get_double("weight_decay") : 0)};
+}
+
+Value scaled(Builder& b, Value lr, double scale) {
+  return scale == 1 ? lr : b.mul(lr, scale);
+}
+
+ChosenOptimizer::ChosenOptimizer(const Selection& selection) : name(selection.name) {
+  const OptimizerRow& row = find_row(optimizers(), "optimizer", name);
+  values = ir::settle(row.schema, selection.values, "optimizer");
+  optimizer = row.make(values);
+}
+
+void emit_updates(Builder& b, const ChosenOptimizer& chosen, const std::vector<Trainable>& weights, Value lr,
+                  Value step, Value finite) {
+  chosen.optimizer->begin(b, weights, lr, step);
+  for (const Trainable& weight : weights) {
+    b.set_location("optimizer." + weight.name);
+    const Updated updated = chosen.optimizer->update(b, weight, read_states(b, chosen, weight));
+    update(b, weight.name, weight.after ? weight.after(updated.weight) : updated.weight, finite);
+    update_states(b, chosen, weight, updated.states, finite);
+  }
+}
+
+void emit_refresh(Builder& b, const ChosenOptimizer& chosen, const std::vector<Trainable>& weights,
+                  Value finite) {
+  for (const Trainable& weight : weights) {
+    b.set_location("refresh." + weight.name);
+    const std::vector<Value> states = read_states(b, chosen, weight);
+    update_states(b, chosen, weight, chosen.optimizer->refresh(b, weight, states), finite);
+  }
+}
+
+}  // namespace rewire::programs

@@ -1,0 +1,67 @@
+// From a rewritten forward function to programs: the objective's loss, gradients, optimizer. Everything is
+// IR, so every backend runs it. `inputs` are the objective's, `metrics` the results that its metrics name:
+//
+//   grad(inputs) -> (loss, one result per trainable parameter that forward reads, named by it)
+//   step(inputs) -> (metrics, grad_norm, finite, lr); updates parameters, moments, train.step and
+//                         train.finite
+//   accumulate(inputs) -> (metrics, finite); apply() -> (grad_norm, finite, lr)
+//                         step and accumulate also give plain_loss where forward adds terms to the loss, and
+//                         forward's reports under their names; forward's side results (ir/side_results.h)
+//                         become terms of `loss`, updates, and what weights are behind a step
+//   refresh() -> (finite) the optimizer's, every so many updates, where it has one
+//   eval(inputs, weight) -> (metrics); is_training false, sample weight 0 for padding
+//
+// finite is i1[], lr f32[]: the rate that this step used. grad, step and accumulate are training programs:
+// dropout draws from (rng.seed, train.step). When a loss or a gradient is not finite, train.finite falls and
+// stays down: that step and all after it leave every other state untouched, until the host raises it again.
+// The share of training that is done is a function of train.step and Timeline::total_steps, a constant of the
+// program as the learning rate's schedule is.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ir/module.h"
+#include "programs/metric.h"
+#include "programs/objective.h"
+#include "programs/registry.h"
+#include "programs/schedule.h"
+
+namespace rewire::programs {
+
+struct TrainOptions {
+  Selection objective{"supervised"}, optimizer{"adamw"}, schedule{"constant"};
+  Timeline timeline;     // of the schedule, and of the progress that forward may read
+  double clip_norm = 0;  // 0: none; else gradients scale by min(1, clip_norm / (norm + 1e-6)) as PyTorch
+  std::int64_t accumulate = 1;  // > 1: programs `accumulate` and `apply` instead of one `step`
+};
+
+/// Which state (i64[], zero at the start) counts the updates of a weight that some of a run's programs train
+/// and others do not: by the weight's name. Weights that are not named here count by optimizer.step.
+using UpdateCounters = std::map<std::string, std::string, std::less<>>;
+
+/// The trainable parameters that forward reads, in the module's order: what its programs train.
+std::vector<std::string> trained_parameters(const ir::Module& module);
+
+/// Adds `grad` to a module that has `forward`.
+void add_grad_program(ir::Module& module, const TrainOptions& options);
+/// Adds `step` (or `accumulate` and `apply`), `refresh` where the optimizer has one, and the state they need:
+/// train.step i64[], rng.seed i64[], train.finite i1[], optimizer.step i64[] (the updates that the moments
+/// have seen) and `counters`, the optimizer's own "<optimizer>.<role>.<param>"; with accumulation
+/// "accumulate.<param>" and train.micro_step i64[]. Returns what a run of step or accumulate tells: the loss
+/// first. UserError on options out of range, by their recipe keys, and on a weight that is not f32.
+Metrics add_step_program(ir::Module& module, const TrainOptions& options,
+                         const UpdateCounters& counters = {});
+/// Adds `eval`, and returns what it tells.
+Metrics add_eval_program(ir::Module& module, const Selection& objective = {"supervised"});
+
+/// Input::categories of what the module's programs take under this name: the module keeps it as the attribute
+/// "categories.<name>". 0: none.
+std::int64_t categories(const ir::Module& module, std::string_view input);
+
+/// How many updates lie between two runs of `refresh`; 0: the optimizer has none.
+std::int64_t refresh_period(const Selection& optimizer);
+
+}  // namespace rewire::programs

@@ -1,0 +1,45 @@
+// What can be chosen by a name and told by a schema: objectives, optimizers, schedules. Each is a row of one
+// list; a row's file is all that knows it.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/error.h"
+#include "ir/schema.h"
+
+namespace rewire::programs {
+
+/// A row by its name, with what it is told; what is not told has the schema's default.
+struct Selection {
+  std::string name;
+  ir::Attributes values = {};
+
+  Selection& set(std::string_view parameter, ir::Attribute value) {
+    values.set(parameter, std::move(value));
+    return *this;
+  }
+};
+
+template <class Row>
+std::vector<std::string> row_names(std::span<const Row* const> rows) {
+  std::vector<std::string> names;
+  for (const Row* row : rows) names.emplace_back(row->name);
+  return names;
+}
+
+/// UserError "optimizer.name=sdg is unknown: it takes one of adamw|sgd (did you mean 'sgd'?)".
+template <class Row>
+const Row& find_row(std::span<const Row* const> rows, std::string_view section, std::string_view name) {
+  const auto found = std::ranges::find(rows, name, &Row::name);
+  if (found != rows.end()) return **found;
+  const std::vector<std::string> names = row_names(rows);
+  user_error("{}.name={} is unknown: it takes one of {}{}", section, name, fmt::join(names, "|"),
+             did_you_mean(name, names));
+}
+
+}  // namespace rewire::programs

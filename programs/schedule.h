@@ -1,0 +1,35 @@
+// The learning rate as a function of the step, as IR: it is computed on the device from train.step.
+#pragma once
+
+#include "ir/builder.h"
+#include "programs/registry.h"
+
+namespace rewire::programs {
+
+/// How long a run is, in optimizer steps.
+struct Timeline {
+  double steps_per_epoch = 1;
+  std::int64_t total_steps = 0;  // 0: it has no end
+
+  std::int64_t steps(double epochs) const;  // the nearest; a half rounds away from zero
+};
+
+/// All have warmup_epochs and warmup_lr.
+struct ScheduleRow {
+  std::string_view name, doc;
+  ir::Schema schema;
+  /// f64[] of `s` f64[], the updates done before this one, behind the warm-up. UserError where the values do
+  /// not go together.
+  ir::Value (*rate)(ir::Builder& builder, ir::Value s, double lr, const ir::Attributes& values,
+                    const Timeline& timeline);
+};
+
+std::span<const ScheduleRow* const> schedules();
+
+/// With s = `step` (i64[], updates done before this one) and W = warmup_epochs in steps, as f64[]:
+/// s < W: warmup_lr + (lr - warmup_lr) s / W, else the schedule's own. PyTorch's LinearLR,
+/// CosineAnnealingLR and MultiStepLR, stepped once an update, give the same. UserError naming the key.
+ir::Value learning_rate(ir::Builder& builder, ir::Value step, double lr, const Selection& schedule,
+                        const Timeline& timeline);
+
+}  // namespace rewire::programs

@@ -1,0 +1,14 @@
+// Sums and means over all elements, as objectives and programs need them.
+#pragma once
+
+#include "ir/builder.h"
+
+namespace rewire::programs {
+
+/// The sum of all elements, a scalar.
+ir::Value sum_all(ir::Builder& builder, ir::Value x);
+
+/// Their mean, a scalar.
+ir::Value mean_all(ir::Builder& builder, ir::Value x);
+
+}  // namespace rewire::programs

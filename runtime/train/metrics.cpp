@@ -1,0 +1,83 @@
+#include "runtime/train/metrics.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <deque>
+#include <numeric>
+
+#include "runtime/train/data_feed.h"
+
+namespace rewire::runtime {
+
+constexpr std::size_t kRunsAhead = 2;  // a device computes while the host reads batches
+
+std::string metrics_text(const MetricValues& values, int percent_digits, const char* separator) {
+  std::string text;
+  for (const MetricValue& metric : values) {
+    const programs::MetricInfo info = programs::metric_info(metric.name);
+    if (info.shown == programs::Shown::in_files) continue;
+    text += fmt::format("{}{} ", text.empty() ? "" : separator, info.title);
+    text += info.shown == programs::Shown::percent
+                ? fmt::format("{:.{}f} %", 100 * metric.value, percent_digits)
+                : fmt::format("{:.4f}", metric.value);
+  }
+  return text;
+}
+
+void add_results(MetricSums& sums, const programs::Metrics& metrics, const TensorMap& results) {
+  const auto scalar = [&](const std::string& name) {
+    return static_cast<double>(results.at(name).as<float>()[0]);
+  };
+  for (const programs::Metric& metric : metrics) {
+    MetricSum& sum = sums[metric.name];
+    sum.numerator += scalar(metric.numerator);
+    sum.denominator += metric.denominator.empty() ? metric.count : scalar(metric.denominator);
+  }
+}
+
+void add_sums(MetricSums& sums, const MetricSums& more) {
+  for (const auto& [name, sum] : more) {
+    sums[name].numerator += sum.numerator;
+    sums[name].denominator += sum.denominator;
+  }
+}
+
+MetricValues means(const MetricSums& sums, const programs::Metrics& metrics) {
+  MetricValues values;
+  for (const programs::Metric& metric : metrics) {
+    const auto sum = sums.find(metric.name);
+    if (sum == sums.end()) continue;
+    values.push_back({metric.name, sum->second.numerator / sum->second.denominator});
+  }
+  return values;
+}
+
+std::optional<Evaluation> evaluate(Engine& engine, const ir::Function& program,
+                                   const programs::Metrics& metrics, Loader& loader,
+                                   const std::function<bool(std::int64_t done)>& go_on) {
+  const auto start = std::chrono::steady_clock::now();
+  MetricSums sums;
+  double images = 0;
+  Batch batch;
+  std::deque<Engine::Ticket> pending;
+  const auto read = [&] {
+    add_results(sums, metrics, engine.results(pending.front()));
+    pending.pop_front();
+  };
+  for (std::int64_t done = 0; done < loader.batches_per_epoch(); ++done) {
+    if (!go_on(done)) return std::nullopt;
+    loader.next(batch);
+    const auto weights = batch.tensors.at("weight").as<float>();
+    images = std::accumulate(weights.begin(), weights.end(), images);
+    TensorMap inputs = take_inputs(program, batch);
+    pending.push_back(engine.submit(program.name, inputs));
+    put_back(std::move(inputs), batch);
+    if (pending.size() > kRunsAhead) read();
+  }
+  while (!pending.empty()) read();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  return Evaluation{means(sums, metrics), static_cast<std::int64_t>(images), took.count()};
+}
+
+}  // namespace rewire::runtime
