@@ -10,6 +10,7 @@
 
 #include "codegen/cuda/blocks_dot.h"
 #include "codegen/cuda/blocks_order.h"
+#include "codegen/cuda/blocks_row_sums.h"
 #include "codegen/cuda/blocks_tensor_dot.h"
 #include "codegen/cuda/blocks_values.h"
 #include "codegen/tile/walk.h"
@@ -289,8 +290,10 @@ class BlockWriter {
     order_.before_all();  // its scratch is read until then
   }
 
-  /// One result a warp, or a thread where there is little to add.
+  /// One result a warp, or a thread where there is little to add; or where rows lie in memory as packets, a
+  /// few threads.
   void write_reduction(const BlockStep& step) {
+    if (write_row_sums(step, plan_, text_, lines_, values_)) return;
     const bool warp = points(step.reduced) >= kWarpReduction;
     const std::string suffix = "_sum";
     values_.change_scope();

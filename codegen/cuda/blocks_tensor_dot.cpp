@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <set>
 
 #include "codegen/tile/walk.h"
@@ -15,22 +14,11 @@ using tile::Node;
 using tile::TileValue;
 using Lanes = std::vector<std::int32_t>;
 
-/// How many neighbours along `lane` lie as a packet that is aligned to its size: 8 at most; 0: none.
-std::int64_t packet_of(const tile::Access& access, std::int32_t lane, const KernelText& text) {
-  if (access.strides[static_cast<std::size_t>(lane)] != 1 || text.wide(access)) return 0;
-  std::int64_t packet = std::gcd(std::int64_t{8}, text.axis(lane).extent);
-  packet = std::gcd(packet, std::gcd(access.offset, access.part_stride));
-  for (std::size_t axis = 0; axis < access.strides.size(); ++axis) {
-    if (static_cast<std::int32_t>(axis) != lane) packet = std::gcd(packet, access.strides[axis]);
-  }
-  return packet;
-}
-
 /// How many neighbours of a narrow array a copy moves at once; 0: it is no copy.
 std::int64_t packet_of(const tile::Load& load, const BlockPlan& plan, const KernelText& text) {
   const BlockValue& own = plan.value(load.result);
   if (load.index || own.home != BlockHome::shared || !plan.array_of(load.result).narrow) return 0;
-  return packet_of(load.access, text.info(load.result).lanes[1], text);
+  return text.packet_of(load.access, text.info(load.result).lanes[1]);
 }
 
 class TensorDotWriter {
@@ -217,7 +205,7 @@ class TensorDotWriter {
     if (std::count_if(step_.nodes.begin(), step_.nodes.end(), to_the_same) > 1) return false;
     return !store.predicate && text_.stored_dtype(store.access) == ir::DType::bf16 && step_.width % 4 == 0 &&
            text_.info(store.value).dtype == ir::DType::f32 && stride(step_.column) == 1 &&
-           stride(step_.row) != 0 && packet_of(store.access, step_.column, text_) == 8;
+           stride(step_.row) != 0 && text_.packet_of(store.access, step_.column) == 8;
   }
   void write_tile(const Node& node) {
     const std::string at = step_.width * 8 < text_.axis(step_.column).extent ? "down, right" : "down, 0";

@@ -70,21 +70,23 @@ class AttentionWriter {
     return std::move(kernel_);
   }
 
+  /// dq with the tile's queries, dk and dv with its keys. D is computed with dq; it leaves for memory where
+  /// dk and dv do not follow here, and is read there where dq is not computed.
   Kernel backward(bool queries, bool keys) {
-    for (const char* name : {"q", "k", "v", "output"}) argument(name, ArgumentUse::read);
+    for (const char* name : {"q", "k", "v"}) argument(name, ArgumentUse::read);
     argument("lse", ArgumentUse::read, DType::f32);
     argument("d_output", ArgumentUse::read);
+    const std::int32_t output = queries ? argument("output", ArgumentUse::read) : -1;
     const std::int32_t dq = queries ? argument("dq", ArgumentUse::write) : -1;
     const std::int32_t dk = keys ? argument("dk", ArgumentUse::write) : -1;
     const std::int32_t dv = keys ? argument("dv", ArgumentUse::write) : -1;
     const TileValue q = load(0, shape_.q, m_, {m_, d_});
     const TileValue k = load(1, shape_.k, n_, {n_, d_});
     const TileValue v = load(2, shape_.v, n_, {n_, d_});
-    const TileValue o = load(3, shape_.output, m_, {m_, d_});
-    const TileValue lse = load(4, shape_.lse, m_, {m_});
-    const TileValue go = load(5, shape_.d_output, m_, {m_, d_});
+    const TileValue lse = load(3, shape_.lse, m_, {m_});
+    const TileValue go = load(4, shape_.d_output, m_, {m_, d_});
     const TileValue scale = constant(shape_.scale);
-    const TileValue delta = reduce(ReduceKind::sum, op(Opcode::mul, {go, o}), d_);
+    const TileValue delta = queries ? row_sums(go, output, !keys) : read_row_sums();
     const TileValue p = op(Opcode::exp, {op(Opcode::sub, {op(Opcode::mul, {dot(q, k, d_), scale}), lse})});
     if (keys) store(dv, shape_.dv, n_, dot(narrow(p), go, m_));
     const TileValue dp = op(Opcode::sub, {dot(go, v, d_), delta});
@@ -140,6 +142,19 @@ class AttentionWriter {
   void store(std::int32_t argument, const AttentionView& view, std::int32_t token, TileValue what) {
     kernel_.prologue.push_back(Store{what, access(argument, view, token, lanes(what).size() == 2), {}});
   }
+
+  /// D of the tile's queries.
+  TileValue row_sums(TileValue go, std::int32_t output, bool kept) {
+    const TileValue o = load(output, shape_.output, m_, {m_, d_});
+    const TileValue delta = reduce(ReduceKind::sum, op(Opcode::mul, {go, o}), d_);
+    if (kept) store(argument("delta", ArgumentUse::write, DType::f32), dense_rows(), m_, delta);
+    return delta;
+  }
+  TileValue read_row_sums() {
+    return load(argument("delta", ArgumentUse::read, DType::f32), dense_rows(), m_, {m_});
+  }
+  /// A dense [batch, heads, queries].
+  AttentionView dense_rows() const { return {0, shape_.heads * shape_.queries, shape_.queries, 1, 0}; }
 
   TileValue constant(double number) {
     const TileValue result = value({});

@@ -6,8 +6,9 @@
 //
 // The forward pass cuts the queries into tiles. The gradient recomputes p = exp(s - lse); where all queries
 // times all keys fit the tile it is one program a head, else the queries are cut for dq, and the keys for dk
-// and dv, which computes s and dp twice. Tiles are cut evenly, so their sizes differ by at most one, and each
-// size is a kernel of its own.
+// and dv, which computes s and dp twice. D is computed once: by those that compute dq, which leave it in
+// memory for the others. Tiles are cut evenly, so their sizes differ by at most one, and each size is a kernel
+// of its own.
 //
 // `narrow`: p and ds are rounded to bf16 before they are multiplied, as q, k, v and do are in memory, so that
 // tensor cores can; softmax and sums stay f32. Tiles are then multiples of 16 tokens, and what remains.
@@ -39,8 +40,9 @@ struct AttentionShape {
 
 /// Arguments q, k, v, output, lse.
 std::vector<Kernel> attention_forward(const AttentionShape& shape);
-/// Arguments q, k, v, output, lse, d_output, then those of dq, dk, dv that the kernel writes: bind them by
-/// name.
+/// Arguments q, k, v, lse, d_output; output where dq is written; those of dq, dk, dv that the kernel writes;
+/// and where there are several kernels delta, which is D as a dense f32 [batch, heads, queries]: those that
+/// write dq write it, and stand before those that read it. Bind them by name.
 std::vector<Kernel> attention_backward(const AttentionShape& shape);
 
 }  // namespace rewire::codegen::tile
