@@ -174,7 +174,15 @@ class BlockWriter {
   // --- steps
 
   void write_steps(const std::vector<BlockStep>& steps) {
+    bool copying = false;
+    const auto finish_copies = [&] {
+      if (copying) lines_.line("finish_copies();");
+      copying = false;
+    };
     for (const BlockStep& step : steps) {
+      const bool copies = step.kind == StepKind::loop && is_copies(step, plan_, text_);
+      if (!copies) finish_copies();
+      copying = copying || copies;
       order_.before(step);
       switch (step.kind) {
         case StepKind::scalars:
@@ -194,6 +202,7 @@ class BlockWriter {
           break;
       }
     }
+    finish_copies();
   }
 
   void write_scalars(const BlockStep& step) {
@@ -236,7 +245,7 @@ class BlockWriter {
   }
 
   void write_loop(const BlockStep& step) {
-    if (write_copies(step, plan_, text_, lines_)) return;
+    if (is_copies(step, plan_, text_)) return write_copies(step, plan_, text_, lines_);
     open_points(step.lanes);
     for (const Node* node : step.nodes) {
       if (const auto* store = std::get_if<tile::Store>(node)) {

@@ -250,20 +250,22 @@ class TensorDotWriter {
 
 }  // namespace
 
-bool write_copies(const BlockStep& step, const BlockPlan& plan, const KernelText& text, Lines& lines) {
-  std::vector<std::string> copies;
-  for (const Node* node : step.nodes) {
+bool is_copies(const BlockStep& step, const BlockPlan& plan, const KernelText& text) {
+  return std::ranges::all_of(step.nodes, [&](const Node* node) {
     const auto* load = std::get_if<tile::Load>(node);
-    const std::int64_t packet = load == nullptr ? 0 : packet_of(*load, plan, text);
-    if (packet == 0) return false;
-    const Lanes& lanes = text.info(load->result).lanes;
-    copies.push_back(fmt::format(
-        "copy_rows<{}, {}, {}, {}, {}, {}>({}, {});", text.axis(lanes[0]).extent, text.axis(lanes[1]).extent,
-        load->access.strides[static_cast<std::size_t>(lanes[0])], plan.array_of(load->result).pitch, packet,
-        plan.threads, text.name(load->result), text.pointer(load->access)));
+    return load != nullptr && packet_of(*load, plan, text) > 0;
+  });
+}
+
+void write_copies(const BlockStep& step, const BlockPlan& plan, const KernelText& text, Lines& lines) {
+  for (const Node* node : step.nodes) {
+    const auto& load = std::get<tile::Load>(*node);
+    const Lanes& lanes = text.info(load.result).lanes;
+    lines.line("copy_rows<{}, {}, {}, {}, {}, {}>({}, {});", text.axis(lanes[0]).extent,
+               text.axis(lanes[1]).extent, load.access.strides[static_cast<std::size_t>(lanes[0])],
+               plan.array_of(load.result).pitch, packet_of(load, plan, text), plan.threads,
+               text.name(load.result), text.pointer(load.access));
   }
-  for (const std::string& copy : copies) lines.line("{}", copy);
-  return true;
 }
 
 void write_tensor_dot(const BlockStep& step, const BlockPlan& plan, const KernelText& text, Lines& lines,

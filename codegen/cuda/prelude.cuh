@@ -68,8 +68,7 @@ REWIRE_DEVICE i64 shuffle_xor(i64 x, int mask) {
 // 2 (i % 4) + 1 of row i / 4, in the lower and the upper half of a register; transposed: of column i / 4.
 template <bool kTransposed>
 REWIRE_DEVICE void load_matrices(u32 (&x)[4], const void* row) {
-  u32 address;
-  asm("{ .reg .u64 shared; cvta.to.shared.u64 shared, %1; cvt.u32.u64 %0, shared; }" : "=r"(address) : "l"(row));
+  const u32 address = static_cast<u32>(__cvta_generic_to_shared(row));
   if (kTransposed) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
@@ -81,6 +80,24 @@ REWIRE_DEVICE void load_matrices(u32 (&x)[4], const void* row) {
                  : "r"(address)
                  : "memory");
   }
+}
+
+// Copies into shared memory, 16 bytes or less, both aligned to that: 4 and more go past registers and may be
+// under way until finish_copies.
+template <int kBytes>
+REWIRE_DEVICE void copy_packet(void* to, const void* from) {
+  const u32 address = static_cast<u32>(__cvta_generic_to_shared(to));
+  if (kBytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(from) : "memory");
+  } else if (kBytes >= 4) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(address), "l"(from), "n"(kBytes < 4 ? 4 : kBytes)
+                 : "memory");
+  } else {
+    *static_cast<unsigned short*>(to) = *static_cast<const unsigned short*>(from);
+  }
+}
+REWIRE_DEVICE void finish_copies() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
 // d [16, 8] += a [16, 16] b [16, 8] by a warp on tensor cores, a and b in bf16, sums in f32. Two elements a
@@ -452,8 +469,10 @@ REWIRE_DEVICE void load_fragment(u32 (&x)[4], M matrix, int other, int inner) {
   const int lane = int(threadIdx.x) % 32;
   const int o = other + (kLeft ? lane / 8 % 2 : lane / 16) * 8;
   const int k = inner + (kLeft ? lane / 16 : lane / 8 % 2) * 8;
-  const int row = minimum((M::kDown ? k : o) + lane % 8, (M::kDown ? M::kInner : M::kOther) - 1);
-  const int column = minimum(M::kDown ? o : k, M::kPitch - 8);
+  constexpr int kRows = M::kDown ? M::kInner : M::kOther, kColumns = M::kDown ? M::kOther : M::kInner;
+  int row = (M::kDown ? k : o) + lane % 8, column = M::kDown ? o : k;
+  if (kRows % 16 != 0) row = minimum(row, kRows - 1);
+  if (kColumns % 16 != 0) column = minimum(column, M::kPitch - 8);
   load_matrices<M::kDown>(x, matrix.at + row * M::kPitch + column);
   if (kEnd) {
 #pragma unroll
@@ -550,15 +569,16 @@ REWIRE_DEVICE void store_tile(bf16* to, const float (&x)[4 * kWide], int row, in
 }
 
 // Rows of a matrix into shared memory by a block, kPacket neighbours at once. Rows begin every kFrom and every
-// kTo elements.
+// kTo elements. What it copies is there after finish_copies and a barrier: until then all of it is under way.
 template <int kRows, int kColumns, int kFrom, int kTo, int kPacket, int kThreads, class T>
 REWIRE_DEVICE void copy_rows(T* to, const T* from) {
-  constexpr int kPackets = kColumns / kPacket;
-#pragma unroll 4
-  for (int at = int(threadIdx.x); at < kRows * kPackets; at += kThreads) {
+  constexpr int kPackets = kColumns / kPacket, kCount = kRows * kPackets;
+#pragma unroll
+  for (int first = 0; first < kCount; first += kThreads) {
+    const int at = first + int(threadIdx.x);
     const int row = at / kPackets, column = at % kPackets * kPacket;
-    *reinterpret_cast<Packet<T, kPacket>*>(to + row * kTo + column) =
-        *reinterpret_cast<const Packet<T, kPacket>*>(from + row * kFrom + column);
+    if (first + kThreads <= kCount || at < kCount)
+      copy_packet<kPacket * static_cast<int>(sizeof(T))>(to + row * kTo + column, from + row * kFrom + column);
   }
 }
 

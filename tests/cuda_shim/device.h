@@ -223,6 +223,18 @@ REWIRE_DEVICE T shuffle_xor(T x, int mask, REWIRE_SHIM_CALLER) {
   return __shfl_xor_sync(0xffffffffU, x, mask, 32, file, function, line);
 }
 
+// cp.async: what it copies is not there before the thread has finished its copies.
+template <int kBytes>
+REWIRE_DEVICE void copy_packet(void* to, const void* from, REWIRE_SHIM_CALLER) {
+  rewire_shim::Thread* const self = rewire_shim::current;
+  if (reinterpret_cast<uintptr_t>(to) % kBytes != 0 || reinterpret_cast<uintptr_t>(from) % kBytes != 0)
+    self->runner->fail(self, REWIRE_SHIM_PLACE("copy_packet"), "an address is not aligned to the packet");
+  self->runner->copy(self, to, from, kBytes);
+}
+REWIRE_DEVICE void finish_copies() {
+  rewire_shim::current->runner->finish_copies(rewire_shim::current);
+}
+
 // ldmatrix.sync.aligned.m8n8.x4 and its .trans: see the prelude. Lane i gives the address of row i % 8 of
 // matrix i / 8, and takes of each matrix two elements of row (transposed: column) i / 4.
 template <bool kTransposed>
