@@ -26,6 +26,18 @@ REWIRE_DEVICE float inverse_sqrt(float x) {
   return rsqrtf(x);
 }
 
+// The larger and the smaller of two, NaN if either is.
+REWIRE_DEVICE float larger_or_nan(float a, float b) {
+  float x;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(x) : "f"(a), "f"(b));
+  return x;
+}
+REWIRE_DEVICE float smaller_or_nan(float a, float b) {
+  float x;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(x) : "f"(a), "f"(b));
+  return x;
+}
+
 // An f32 rounded to nearest even in 16 bits, and back. A NaN stays one.
 REWIRE_DEVICE unsigned short bf16_bits(float x) {
   unsigned short bits;
@@ -257,6 +269,12 @@ REWIRE_DEVICE T maximum(T a, T b) {
 template <class T>
 REWIRE_DEVICE T minimum(T a, T b) {
   return a != a || a < b ? a : b;
+}
+REWIRE_DEVICE float maximum(float a, float b) {
+  return larger_or_nan(a, b);
+}
+REWIRE_DEVICE float minimum(float a, float b) {
+  return smaller_or_nan(a, b);
 }
 template <class T>
 REWIRE_DEVICE T absolute(T x) {

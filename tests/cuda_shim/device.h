@@ -193,6 +193,16 @@ REWIRE_DEVICE unsigned bits_of_float(float x) {
 REWIRE_DEVICE float inverse_sqrt(float x) {
   return 1.0F / sqrtf(x);
 }
+// max.NaN.f32 and min.NaN.f32: of zeros the larger is the positive one.
+REWIRE_DEVICE float larger_or_nan(float a, float b) {
+  if (a == b) return signbit(a) ? b : a;
+  return a != a || a > b ? a : b;
+}
+REWIRE_DEVICE float smaller_or_nan(float a, float b) {
+  if (a == b) return signbit(a) ? a : b;
+  return a != a || a < b ? a : b;
+}
+
 REWIRE_DEVICE unsigned short bf16_bits(float x) {
   const unsigned bits = bits_of_float(x);
   if (x != x) return 0x7fff;
