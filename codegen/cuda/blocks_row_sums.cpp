@@ -47,11 +47,12 @@ class RowSumWriter {
       for (TileValue inner : tile::operands_of(*own.node)) find_packets(inner);
     } else if (own.home == BlockHome::again && !load->index) {
       packet_ = std::gcd(packet_, std::max<std::int64_t>(1, text_.packet_of(load->access, step_.reduced[0])));
-      packets_[value.id] = fmt::format("{} + {}", text_.argument(load->access.argument),
-                                       text_.element_index(load->access));
+      packets_[value.id] = {
+          fmt::format("{} + {}", text_.argument(load->access.argument), text_.element_index(load->access)),
+          text_.stored_dtype(load->access) == ir::DType::bf16};
     } else if (own.home == BlockHome::shared && plan_.array_of(value).narrow &&
                plan_.array_of(value).lanes.back() == step_.reduced[0]) {
-      packets_[value.id] = "&" + values_.place(value);
+      packets_[value.id] = {"&" + values_.place(value), true};
     } else {
       packet_ = 1;
     }
@@ -88,10 +89,12 @@ class RowSumWriter {
   void write_packets(std::int64_t sharers) {
     lines_.open("for (int {0} = int(threadIdx.x) % {1} * {2}; {0} < {3}; {0} += {4})", column().name, sharers,
                 packet_, columns(), sharers * packet_);
-    for (const auto& [id, address] : packets_) {
+    for (const auto& [id, packet] : packets_) {
       const std::string name = text_.name({id}) + "_packet";
-      lines_.line("const auto {} = packet_at<{}>({});", name, packet_, address);
-      values_.hold({id}, fmt::format("convert<{}>({}.lane[e])", text_.type({id}), name));
+      lines_.line("const auto {} = {}<{}>({});", name, packet.pairs ? "pairs_at" : "packet_at", packet_,
+                  packet.address);
+      values_.hold({id}, packet.pairs ? fmt::format("of_pairs({}, e)", name)
+                                      : fmt::format("convert<{}>({}.lane[e])", text_.type({id}), name));
     }
     values_.change_scope();
     lines_.directive("#pragma unroll");
@@ -112,7 +115,11 @@ class RowSumWriter {
   Lines& lines_;
   BlockValues& values_;
   std::int64_t packet_ = 1;
-  std::map<std::int32_t, std::string> packets_;  // by value: where the packet at the axes in scope lies
+  struct Packet {
+    std::string address;  // at the axes in scope
+    bool pairs = false;   // of bf16
+  };
+  std::map<std::int32_t, Packet> packets_;  // by value
 };
 
 }  // namespace

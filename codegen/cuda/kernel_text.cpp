@@ -15,7 +15,7 @@ namespace {
 
 using tile::AxisUse;
 
-constexpr std::size_t kMemberLine = 100;  // columns of a comment
+constexpr std::size_t kMemberLine = 100;   // columns of a comment
 constexpr std::int64_t kPacketBytes = 16;  // the widest access, and what arguments are aligned to
 
 std::string extents_of(const tile::Kernel& kernel, AxisUse use) {

@@ -370,6 +370,17 @@ REWIRE_DEVICE void put_packet(M* to, const Packet<M, kPacket>& packet) {
   *reinterpret_cast<Packet<M, kPacket>*>(to) = packet;
 }
 
+// Neighbours of bf16 two by two, each of which becomes an f32 by a shift or a mask.
+template <int kPacket>
+REWIRE_DEVICE Packet<u32, kPacket / 2> pairs_at(const bf16* from) {
+  return *reinterpret_cast<const Packet<u32, kPacket / 2>*>(from);
+}
+template <int kPairs>
+REWIRE_DEVICE float of_pairs(const Packet<u32, kPairs>& pairs, int element) {
+  const u32 pair = pairs.lane[element / 2];
+  return float_of_bits(element % 2 == 0 ? pair << 16 : pair & 0xffff0000u);
+}
+
 // How the elements of a row lie in the threads that share it: chunk by chunk, kVector neighbours a thread.
 //   element e of thread t is lane ((e / kVector) kThreads + t) kVector + e % kVector
 // Where a row is cut over blocks, `kHeld` is the number of chunks a thread holds, and the thread's number counts
@@ -526,6 +537,61 @@ REWIRE_DEVICE void multiply(float (&sum)[4 * kWide], A a, B b, int row, int colu
     multiply_step<kWide, false>(sum, a, b, row, column, inner);
   if (A::kInner % 16 != 0) multiply_step<kWide, true>(sum, a, b, row, column, A::kInner / 16 * 16);
 }
+
+// 16 rows of a left operand in registers, of a warp that multiplies them more than once.
+template <int kSteps, class M>
+REWIRE_DEVICE void load_rows(u32 (&rows)[kSteps][4], M matrix, int row) {
+#pragma unroll
+  for (int i = 0; i < kSteps; ++i) {
+    if (16 * i + 16 <= M::kInner) {
+      load_fragment<true, false>(rows[i], matrix, row, 16 * i);
+    } else {
+      load_fragment<true, true>(rows[i], matrix, row, 16 * i);
+    }
+  }
+}
+template <int kWide, int kSteps, class B>
+REWIRE_DEVICE void multiply_rows(float (&sum)[4 * kWide], const u32 (&rows)[kSteps][4], B b, int column) {
+#pragma unroll
+  for (int e = 0; e < 4 * kWide; ++e) sum[e] = 0.0f;
+#pragma unroll
+  for (int i = 0; i < kSteps; ++i) {
+#pragma unroll
+    for (int j = 0; j < kWide; j += 2) {
+      u32 right[4];
+      if (16 * i + 16 <= B::kInner) {
+        load_fragment<false, false>(right, b, column + 8 * j, 16 * i);
+      } else {
+        load_fragment<false, true>(right, b, column + 8 * j, 16 * i);
+      }
+      multiply_16x8x16(sum + 4 * j, rows[i], right);
+      if (j + 1 < kWide) multiply_16x8x16(sum + 4 * j + 4, rows[i], right + 2);
+    }
+  }
+}
+// sum [16, 8 kWide] += x b, x being a warp's tile of another product, 8 kInnerWide elements of the sum's axis
+// from `inner` on. It is rounded to bf16 here, and zero beyond the sum's end, where b's rows repeat the last.
+template <int kWide, int kInnerWide, class B>
+REWIRE_DEVICE void multiply_tile(float (&sum)[4 * kWide], const float (&x)[4 * kInnerWide], B b, int inner) {
+  constexpr bool kEnd = !B::kDown && B::kInner % 16 != 0;
+#pragma unroll
+  for (int i = 0; i < kInnerWide; i += 2) {
+    u32 left[4];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float* const pair = x + 4 * i + 2 * half;
+      left[half] = bf16_pair(pair[0], pair[1]);
+      left[half + 2] = i + 1 < kInnerWide ? bf16_pair(pair[4], pair[5]) : 0u;
+    }
+#pragma unroll
+    for (int j = 0; j < kWide; j += 2) {
+      u32 right[4];
+      load_fragment<false, kEnd>(right, b, 8 * j, inner + 8 * i);
+      multiply_16x8x16(sum + 4 * j, left, right);
+      if (j + 1 < kWide) multiply_16x8x16(sum + 4 * j + 4, left, right + 2);
+    }
+  }
+}
 REWIRE_DEVICE int fragment_row(int e) {
   return int(threadIdx.x) % 32 / 4 + e % 4 / 2 * 8;
 }
@@ -564,7 +630,10 @@ REWIRE_DEVICE void store_tile(bf16* to, const float (&x)[4 * kWide], int row, in
     for (int half = 0; half < 4; half += 2) {
       u32 pairs[4];
 #pragma unroll
-      for (int j = 0; j < 4; ++j) pairs[j] = bf16_pair(x[e + 4 * j + half], x[e + 4 * j + half + 1]);
+      for (int j = 0; j < 4; ++j) {
+        const int at = e + 4 * j + half;
+        pairs[j] = at < 4 * kWide ? bf16_pair(x[at], x[at + 1]) : 0u;
+      }
 #pragma unroll
       for (int bit = 1; bit < 4; bit *= 2) {
         const bool upper = (thread & bit) != 0;
