@@ -156,8 +156,9 @@ struct WorkGrain {
   std::int64_t attention_elements = 65536;     // most queries x keys on chip at once
   bool bias_like_result = false;               // GEMMs take a bias of their result's dtype alone
   bool any_float_product = false;              // GEMMs take f64 and f16 beside f32 and bf16
-  std::int64_t narrow_attention_elements = 0;  // of bf16, rounded for tensor cores (tile/attention.h); 0: not
-  std::int64_t table_bytes = 131072;           // larger tensors are not held longer to spare a launch
+  // Of bf16, rounded for tensor cores (tile/attention.h), and of its gradient; 0: it is not.
+  std::int64_t narrow_attention_elements = 0, narrow_gradient_elements = 0;
+  std::int64_t table_bytes = 131072;  // larger tensors are not held longer to spare a launch
   // A sum over rows and so many lanes adds each row first, and sums along rows have the rows as lanes; 0: not
   // so.
   std::int64_t row_sum_lanes = 64;

@@ -10,6 +10,7 @@
 
 #include "codegen/cuda/blocks_dot.h"
 #include "codegen/cuda/blocks_order.h"
+#include "codegen/cuda/blocks_row_sums.h"
 #include "codegen/cuda/blocks_tensor_dot.h"
 #include "codegen/cuda/blocks_values.h"
 #include "codegen/tile/walk.h"
@@ -173,7 +174,15 @@ class BlockWriter {
   // --- steps
 
   void write_steps(const std::vector<BlockStep>& steps) {
+    bool copying = false;
+    const auto finish_copies = [&] {
+      if (copying) lines_.line("finish_copies();");
+      copying = false;
+    };
     for (const BlockStep& step : steps) {
+      const bool copies = step.kind == StepKind::loop && is_copies(step, plan_, text_);
+      if (!copies) finish_copies();
+      copying = copying || copies;
       order_.before(step);
       switch (step.kind) {
         case StepKind::scalars:
@@ -193,6 +202,7 @@ class BlockWriter {
           break;
       }
     }
+    finish_copies();
   }
 
   void write_scalars(const BlockStep& step) {
@@ -235,7 +245,7 @@ class BlockWriter {
   }
 
   void write_loop(const BlockStep& step) {
-    if (write_copies(step, plan_, text_, lines_)) return;
+    if (is_copies(step, plan_, text_)) return write_copies(step, plan_, text_, lines_);
     open_points(step.lanes);
     for (const Node* node : step.nodes) {
       if (const auto* store = std::get_if<tile::Store>(node)) {
@@ -289,8 +299,10 @@ class BlockWriter {
     order_.before_all();  // its scratch is read until then
   }
 
-  /// One result a warp, or a thread where there is little to add.
+  /// One result a warp, or a thread where there is little to add; or where rows lie in memory as packets, a
+  /// few threads.
   void write_reduction(const BlockStep& step) {
+    if (write_row_sums(step, plan_, text_, lines_, values_)) return;
     const bool warp = points(step.reduced) >= kWarpReduction;
     const std::string suffix = "_sum";
     values_.change_scope();

@@ -19,9 +19,13 @@ using tile::TileValue;
 
 constexpr int kAgainLimit = 4;  // ops of a value that is computed at each reader
 constexpr int kNever = 1000;
-constexpr std::int64_t kOtherRegisters = 60;                 // of a thread, beside the elements of products
-constexpr std::int64_t kRegisters = 65536;                   // of a multiprocessor
-constexpr std::int64_t kReservedShared = 1024;               // of a block, by the system
+constexpr std::int64_t kBesideProducts = 60;     // of a thread, beside the elements of products
+constexpr std::int64_t kBesideChains = 48;       // the same, where other products are chained to them
+constexpr std::int64_t kMostRegisters = 255;     // of a thread
+constexpr std::int64_t kHeldRegisters = 128;     // of a thread, for chained sums and held rows
+constexpr std::int64_t kSchedulers = 4;          // of a multiprocessor, with warps of its own each
+constexpr std::int64_t kRegisters = 16384 / 32;  // of a scheduler, for the threads of its warps
+constexpr std::int64_t kReservedShared = 1024;   // of a block, by the system
 constexpr std::int64_t kFewestWarps = 4, kMostWarps = 8;     // of a block with products on tensor cores
 constexpr int kFewestThreads = 64, kMostBlockThreads = 256;  // of one without
 constexpr int kResidentThreads = 2048;                       // of a multiprocessor
@@ -303,11 +307,24 @@ class BlockPlanner {
   BlockSchedule modelled() const {
     if (products_.empty()) return of_threads(modelled_threads());
     std::int64_t best = clocks_of(kFewestWarps);
-    for (std::int64_t warps = kFewestWarps; warps <= kMostWarps; ++warps)
-      best = std::min(best, clocks_of(warps));
+    const std::int64_t most = most_warps();
+    for (std::int64_t warps = kFewestWarps; warps <= most; ++warps) best = std::min(best, clocks_of(warps));
     std::int64_t warps = kFewestWarps;
-    while (warps < kMostWarps && clocks_of(warps) * 10 > best * 11) ++warps;
+    while (warps < most && clocks_of(warps) * 10 > best * 11) ++warps;
     return of_warps(warps);
+  }
+
+  /// Where products are chained, a warp without rows of its own there idles most of the time.
+  std::int64_t most_warps() const {
+    std::int64_t most = 0;
+    for (const BlockStep* step : products_) {
+      if (!chained_of(*step).empty()) most = std::max(most, parts_of(extent(step->row), 16));
+    }
+    return most == 0 ? kMostWarps : std::clamp(most, kFewestWarps, kMostWarps);
+  }
+
+  std::int64_t blocks_in_shared() const {
+    return (target_.shared_bytes_per_block + kReservedShared) / (plan_.shared_bytes + kReservedShared);
   }
 
   /// Other numbers of warps, the soonest done first, and the next width of the step that takes the most time.
@@ -325,11 +342,16 @@ class BlockPlanner {
   }
 
   BlockSchedule of_warps(std::int64_t warps) const {
-    BlockSchedule schedule{static_cast<int>(warps * 32), 1, {}};
-    for (const BlockStep* step : products_)
-      schedule.widths.push_back(static_cast<int>(widths_of(*step, warps).front().width));
+    BlockSchedule schedule{static_cast<int>(warps * 32), 1, widths_at(warps)};
     schedule.resident_blocks = resident_of(schedule);
     return schedule;
+  }
+
+  std::vector<int> widths_at(std::int64_t warps) const {
+    std::vector<int> widths;
+    for (const BlockStep* step : products_)
+      widths.push_back(static_cast<int>(widths_of(*step, warps).front().width));
+    return widths;
   }
 
   /// More registers for each thread of fewer blocks.
@@ -355,14 +377,29 @@ class BlockPlanner {
 
   /// How many blocks both registers and shared memory have room for.
   int resident_of(const BlockSchedule& schedule) const {
-    std::int64_t registers = 0;
-    for (std::size_t i = 0; i < products_.size(); ++i)
-      registers = std::max(registers, dots_of(*products_[i]) * 4 * schedule.widths[i]);
-    registers = std::min<std::int64_t>((registers + kOtherRegisters + 7) / 8 * 8, 255);
-    const std::int64_t blocks =
-        std::min(kRegisters / (registers * schedule.threads),
-                 (target_.shared_bytes_per_block + kReservedShared) / (plan_.shared_bytes + kReservedShared));
+    const std::int64_t warps = kRegisters / registers_of(schedule.widths) * kSchedulers;
+    const std::int64_t blocks = std::min(warps * 32 / schedule.threads, blocks_in_shared());
     return static_cast<int>(std::clamp<std::int64_t>(blocks, 1, kResidentThreads / schedule.threads));
+  }
+
+  /// Where shared memory has room for one block alone, its threads have registers to spare.
+  bool holds_rows(const BlockStep& step) const {
+    const std::int64_t chained = chained_registers(kernel_, step);
+    return chained > 0 && !step.whole_rows && blocks_in_shared() < 2 &&
+           chained + row_registers(kernel_, step) <= kHeldRegisters;
+  }
+
+  /// Of a thread, about.
+  std::int64_t registers_of(const std::vector<int>& widths) const {
+    std::int64_t registers = 0;
+    for (std::size_t i = 0; i < products_.size(); ++i) {
+      const BlockStep& step = *products_[i];
+      const std::int64_t chained = chained_registers(kernel_, step);
+      const std::int64_t held = holds_rows(step) ? row_registers(kernel_, step) : 0;
+      registers = std::max(registers, std::ssize(dots_of(step)) * 4 * widths[i] + chained + held +
+                                          (chained > 0 ? kBesideChains : kBesideProducts));
+    }
+    return std::min<std::int64_t>((registers + 7) / 8 * 8, kMostRegisters);
   }
 
   std::int64_t clocks_of(std::int64_t warps) const {
@@ -377,15 +414,22 @@ class BlockPlanner {
   /// Of a warp's tiles in a step, with the clocks about that they take; the fastest first.
   std::vector<Width> widths_of(const BlockStep& step, std::int64_t warps) const {
     const std::int64_t down = parts_of(extent(step.row), 16), columns = parts_of(extent(step.column), 8);
+    const std::vector<const tile::Dot*> chained = chained_of(step);
+    const auto products = [](std::int64_t inner, std::int64_t loads, std::int64_t width) {
+      return inner * (loads + 4 * parts_of(width, 2) + 2 * width);
+    };
     std::vector<Width> widths;
     for (std::int64_t width = 1; width <= columns; ++width) {
       if (!takes_width(step, width)) continue;
       std::int64_t tile = width * 24;  // what is done with its elements
-      for (const Node* node : step.nodes) {
-        if (const auto* dot = std::get_if<tile::Dot>(node))
-          tile += parts_of(extent(dot->contract), 16) * (4 + 4 * parts_of(width, 2) + 2 * width);
-      }
-      widths.push_back({parts_of(down * parts_of(columns, width), warps) * tile, width});
+      for (const tile::Dot* dot : dots_of(step))
+        tile += products(parts_of(extent(dot->contract), 16), holds_rows(step) ? 0 : 4, width);
+      for (const tile::Dot* dot : chained)
+        tile += products(parts_of(width, 2), 0, parts_of(extent(column_of(kernel_, *dot)), 8));
+      const std::int64_t right = parts_of(columns, width);
+      const std::int64_t turns =
+          chained.empty() ? parts_of(down * right, warps) : parts_of(down, warps) * right;
+      widths.push_back({turns * tile, width});
     }
     std::ranges::stable_sort(widths, {}, &Width::clocks);
     return widths;
@@ -395,13 +439,16 @@ class BlockPlanner {
     const std::int64_t columns = parts_of(extent(step.column), 8);
     if (width < 1 || width > columns) return false;
     if (step.whole_rows) return width == columns;
+    // A chained product takes 16 columns at once.
+    if (!chained_of(step).empty() && width % 2 != 0 && width != columns) return false;
     // A row's threads exchange what they store in fours of 8 columns (store_tile).
     const bool stores =
-        columns >= 4 && std::any_of(step.nodes.begin(), step.nodes.end(), [](const Node* node) {
-          return std::holds_alternative<tile::Store>(*node);
+        columns >= 4 && std::ranges::any_of(step.nodes, [&](const Node* node) {
+          const auto* store = std::get_if<tile::Store>(node);
+          return store != nullptr && tile::contains_lane(info(store->value).lanes, step.column);
         });
     if (stores && width % 4 != 0) return false;
-    return width <= 4 || dots_of(step) * 4 * width <= 48;
+    return width <= 4 || std::ssize(dots_of(step)) * 4 * width <= 48;
   }
 
   int modelled_threads() const {
@@ -435,7 +482,10 @@ class BlockPlanner {
   void take(const BlockSchedule& schedule) {
     plan_.threads = schedule.threads;
     plan_.resident_blocks = schedule.resident_blocks;
-    for (std::size_t i = 0; i < products_.size(); ++i) products_[i]->width = schedule.widths[i];
+    for (std::size_t i = 0; i < products_.size(); ++i) {
+      products_[i]->width = schedule.widths[i];
+      products_[i]->held_rows = holds_rows(*products_[i]);
+    }
   }
 
   const Kernel& kernel_;

@@ -27,10 +27,13 @@ struct BlockStep {
   std::vector<std::int32_t> lanes, reduced;
   std::vector<const tile::Node*> nodes;
   // tensor_dot: its two lanes, the columns / 8 of a warp's tile, and whether a tile has all columns, so that
-  // sums over them are sums over a few threads.
+  // sums over them are sums over a few threads. Products among its nodes that sum over the columns are
+  // chained: their left operand is what the step computes, so it stays in registers, and a warp walks all
+  // columns of its rows to add them up. It may hold those rows of the other products' left operands
+  // meanwhile.
   std::int32_t row = -1, column = -1;
   std::int64_t width = 1;
-  bool whole_rows = false;
+  bool whole_rows = false, held_rows = false;
 };
 
 enum class BlockHome : std::uint8_t {

@@ -15,7 +15,24 @@ using tile::Node;
 using tile::TileValue;
 using Lanes = std::vector<std::int32_t>;
 
-constexpr std::int64_t kTileRegisters = 144;  // of a thread, for the elements of products
+constexpr std::int64_t kTileRegisters = 144;   // of a thread, for the elements of products
+constexpr std::int64_t kChainRegisters = 112;  // the same, with the sums of chained products
+
+/// Of two lanes the one that is not `lane`.
+std::int32_t other_lane_of(const Kernel& kernel, TileValue of, std::int32_t lane) {
+  const Lanes& lanes = kernel.values[static_cast<std::size_t>(of.id)].lanes;
+  return lanes[0] == lane ? lanes[1] : lanes[0];
+}
+
+template <class Wanted>
+std::vector<const tile::Dot*> dots_where(const BlockStep& step, Wanted wanted) {
+  std::vector<const tile::Dot*> dots;
+  for (const Node* node : step.nodes) {
+    const auto* dot = std::get_if<tile::Dot>(node);
+    if (dot != nullptr && wanted(*dot)) dots.push_back(dot);
+  }
+  return dots;
+}
 
 class BlockStepper {
  public:
@@ -64,13 +81,33 @@ class BlockStepper {
         known_at(result) = ready(node, BlockStep{});
         continue;
       }
-      BlockStep step = step_of(node);
-      const int first = std::max({ready(node, step), section_begin_, ordered(node)});
-      const int index = join(step, node, first);
+      const int chained = chain(node);
+      const int index = chained >= 0 ? chained : place(node);
       steps_[static_cast<std::size_t>(index)].nodes.push_back(&node);
       if (result) known_at(result) = index;
       if (const tile::Access* access = tile::access_of(node); access != nullptr) touch(node, *access, index);
     }
+  }
+
+  int place(const Node& node) {
+    const BlockStep step = step_of(node);
+    return join(step, node, std::max({ready(node, step), section_begin_, ordered(node)}));
+  }
+
+  /// The step that computes a product's left operand, where the product sums over that step's columns and
+  /// registers hold its sums; -1: there is none.
+  int chain(const Node& node) {
+    const auto* dot = std::get_if<tile::Dot>(&node);
+    if (dot == nullptr || !on_tensor_cores(*dot)) return -1;
+    const int at = known_at(dot->a);
+    if (at < section_begin_ || known_at(dot->b) >= at) return -1;
+    const BlockStep& step = steps_[static_cast<std::size_t>(at)];
+    if (step.kind != StepKind::tensor_dot || step.column != dot->contract ||
+        step.row != other_lane(dot->a, dot->contract))
+      return -1;
+    BlockStep longer = step;
+    longer.nodes.push_back(&node);
+    return fits(longer, longer.whole_rows) ? at : -1;
   }
 
   /// What a dot keeps in shared memory is loaded just before its first reader: what is read earlier may have
@@ -106,16 +143,13 @@ class BlockStepper {
         step.kind = StepKind::tensor_dot;
         step.lanes = info(dot->result).lanes;
         step.row = other_lane(dot->a, dot->contract);
-        step.column = other_lane(dot->b, dot->contract);
+        step.column = column_of(kernel_, *dot);
       }
     }
     return step;
   }
 
-  std::int32_t other_lane(TileValue of, std::int32_t lane) const {
-    const Lanes& lanes = info(of).lanes;
-    return lanes[0] == lane ? lanes[1] : lanes[0];
-  }
+  std::int32_t other_lane(TileValue of, std::int32_t lane) const { return other_lane_of(kernel_, of, lane); }
   std::int64_t extent(std::int32_t axis) const { return kernel_.axes[static_cast<std::size_t>(axis)].extent; }
 
   /// The first step in which all operands are known.
@@ -143,23 +177,31 @@ class BlockStepper {
 
   bool runs_within(const BlockStep& step, const BlockStep& product) const {
     if (product.kind != StepKind::tensor_dot) return false;
-    if (step.kind == StepKind::loop) return step.lanes == product.lanes;
+    if (step.kind == StepKind::loop) return step.lanes == product.lanes || follows_chain(step, product);
     return step.kind == StepKind::reduce && step.reduced == Lanes{product.column} &&
-           step.lanes == Lanes{product.row} && fits(product, dots_of(product), true);
+           step.lanes == Lanes{product.row} && fits(product, true);
+  }
+  bool follows_chain(const BlockStep& step, const BlockStep& product) const {
+    return std::ranges::any_of(chained_of(product),
+                               [&](const tile::Dot* dot) { return info(dot->result).lanes == step.lanes; });
   }
 
-  /// Whether registers hold a tile of so many products.
-  bool fits(const BlockStep& product, std::int64_t dots, bool whole_rows) const {
-    return dots * 4 * (whole_rows ? parts_of(extent(product.column), 8) : 2) <= kTileRegisters;
+  /// Whether registers hold a tile of its products, and the sums that are chained to them.
+  bool fits(const BlockStep& product, bool whole_rows) const {
+    const std::int64_t width = whole_rows ? parts_of(extent(product.column), 8) : 2;
+    const std::int64_t dots = std::ssize(dots_of(product)), sums = chained_registers(kernel_, product);
+    if (sums == 0) return dots * 4 * width <= kTileRegisters;
+    const std::int64_t tiles = whole_rows ? dots : std::max<std::int64_t>(dots, 2);  // one may yet join
+    return tiles * 4 * width + sums <= kChainRegisters;
   }
 
   int join(const BlockStep& step, const Node& node, int first) {
     for (int i = first; i < static_cast<int>(steps_.size()); ++i) {
       BlockStep& other = steps_[static_cast<std::size_t>(i)];
       if (other.kind == StepKind::tensor_dot && step.kind == StepKind::tensor_dot) {
-        if (other.row == step.row && other.column == step.column &&
-            fits(other, dots_of(other) + 1, other.whole_rows))
-          return i;
+        BlockStep longer = other;
+        longer.nodes.push_back(&node);
+        if (other.row == step.row && other.column == step.column && fits(longer, other.whole_rows)) return i;
       } else if (runs_within(step, other)) {
         if (!reads_of(node, i)) continue;
         other.whole_rows = other.whole_rows || step.kind == StepKind::reduce;
@@ -215,9 +257,30 @@ BlockSteps block_steps(const Kernel& kernel, const std::vector<BlockValue>& valu
   return BlockStepper(kernel, values, staged, narrow).steps();
 }
 
-std::int64_t dots_of(const BlockStep& step) {
-  return std::count_if(step.nodes.begin(), step.nodes.end(),
-                       [](const Node* node) { return std::holds_alternative<tile::Dot>(*node); });
+std::vector<const tile::Dot*> dots_of(const BlockStep& step) {
+  return dots_where(step, [&](const tile::Dot& dot) { return dot.contract != step.column; });
+}
+
+std::vector<const tile::Dot*> chained_of(const BlockStep& step) {
+  return dots_where(step, [&](const tile::Dot& dot) { return dot.contract == step.column; });
+}
+
+std::int32_t column_of(const Kernel& kernel, const tile::Dot& dot) {
+  return other_lane_of(kernel, dot.b, dot.contract);
+}
+
+std::int64_t chained_registers(const Kernel& kernel, const BlockStep& step) {
+  std::int64_t registers = 0;
+  for (const tile::Dot* dot : chained_of(step))
+    registers += 4 * parts_of(kernel.axes[static_cast<std::size_t>(column_of(kernel, *dot))].extent, 8);
+  return registers;
+}
+
+std::int64_t row_registers(const Kernel& kernel, const BlockStep& step) {
+  std::int64_t registers = 0;
+  for (const tile::Dot* dot : dots_of(step))
+    registers += 4 * parts_of(kernel.axes[static_cast<std::size_t>(dot->contract)].extent, 16);
+  return registers;
 }
 
 }  // namespace rewire::codegen::cuda

@@ -21,7 +21,15 @@ struct BlockSteps {
 BlockSteps block_steps(const tile::Kernel& kernel, const std::vector<BlockValue>& values,
                        const std::set<std::int32_t>& staged, const std::set<std::int32_t>& narrow);
 
-/// The products of a step.
-std::int64_t dots_of(const BlockStep& step);
+/// The products that have the rows and columns of a step on tensor cores.
+std::vector<const tile::Dot*> dots_of(const BlockStep& step);
+/// Those that are chained to it (BlockStep).
+std::vector<const tile::Dot*> chained_of(const BlockStep& step);
+/// The columns of a product on tensor cores: the lane of its right operand that it keeps.
+std::int32_t column_of(const tile::Kernel& kernel, const tile::Dot& dot);
+/// A thread's registers for the sums of a step's chained products, and for the rows of the left operands of
+/// the others.
+std::int64_t chained_registers(const tile::Kernel& kernel, const BlockStep& step);
+std::int64_t row_registers(const tile::Kernel& kernel, const BlockStep& step);
 
 }  // namespace rewire::codegen::cuda

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <set>
 
+#include "codegen/cuda/blocks_steps.h"
 #include "codegen/tile/walk.h"
 
 namespace rewire::codegen::cuda {
@@ -15,62 +15,156 @@ using tile::Node;
 using tile::TileValue;
 using Lanes = std::vector<std::int32_t>;
 
-/// How many neighbours along `lane` lie as a packet that is aligned to its size: 8 at most; 0: none.
-std::int64_t packet_of(const tile::Access& access, std::int32_t lane, const KernelText& text) {
-  if (access.strides[static_cast<std::size_t>(lane)] != 1 || text.wide(access)) return 0;
-  std::int64_t packet = std::gcd(std::int64_t{8}, text.axis(lane).extent);
-  packet = std::gcd(packet, std::gcd(access.offset, access.part_stride));
-  for (std::size_t axis = 0; axis < access.strides.size(); ++axis) {
-    if (static_cast<std::int32_t>(axis) != lane) packet = std::gcd(packet, access.strides[axis]);
-  }
-  return packet;
-}
-
 /// How many neighbours of a narrow array a copy moves at once; 0: it is no copy.
 std::int64_t packet_of(const tile::Load& load, const BlockPlan& plan, const KernelText& text) {
   const BlockValue& own = plan.value(load.result);
   if (load.index || own.home != BlockHome::shared || !plan.array_of(load.result).narrow) return 0;
-  return packet_of(load.access, text.info(load.result).lanes[1], text);
+  return text.packet_of(load.access, text.info(load.result).lanes[1]);
 }
 
 class TensorDotWriter {
  public:
   TensorDotWriter(const BlockStep& step, const BlockPlan& plan, const KernelText& text, Lines& lines,
                   BlockValues& values)
-      : step_(step), plan_(plan), text_(text), lines_(lines), values_(values) {}
+      : step_(step),
+        plan_(plan),
+        text_(text),
+        lines_(lines),
+        values_(values),
+        chained_(chained_of(step)),
+        column_(step.column),
+        width_(step.width) {
+    find_rounded();
+  }
 
   void write() {
     const std::int64_t rows = text_.axis(step_.row).extent, columns = text_.axis(step_.column).extent;
-    const std::int64_t elements = 4 * step_.width;
-    const std::int64_t down = (rows + 15) / 16, right = (columns + 8 * step_.width - 1) / (8 * step_.width);
-    lines_.open("for (int tile = int(threadIdx.x) / 32; tile < {}; tile += {})", down * right,
+    const std::int64_t down = parts_of(rows, 16), right = parts_of(columns, 8 * width_);
+    const bool walks = !chained_.empty() && right > 1;
+    const std::int64_t across = chained_.empty() ? right : 1;
+    lines_.open("for (int tile = int(threadIdx.x) / 32; tile < {}; tile += {})", down * across,
                 plan_.threads / 32);
-    lines_.line("const int down = {};", right == 1 ? "tile * 16" : fmt::format("tile / {} * 16", right));
-    if (right > 1) lines_.line("const int right = tile % {} * {};", right, 8 * step_.width);
-    for (const Node* node : step_.nodes) {
-      const auto* dot = std::get_if<tile::Dot>(node);
-      if (dot == nullptr) continue;
-      const std::string name = text_.name(dot->result) + "_tile";
-      lines_.line("float {}[{}];  // sum over {} of {} {}", name, elements, text_.axis(dot->contract).name,
-                  text_.name(dot->a), text_.name(dot->b));
-      lines_.line("multiply<{}>({}, {}, {}, down, {});", step_.width, name,
-                  narrow_operand(dot->a, dot->contract), narrow_operand(dot->b, dot->contract),
-                  right > 1 ? "right" : "0");
-      values_.hold(dot->result, name + "[e]");
+    lines_.line("const int down = {};", across == 1 ? "tile * 16" : fmt::format("tile / {} * 16", across));
+    if (across > 1) lines_.line("const int right = tile % {} * {};", across, 8 * width_);
+    start_chained();
+    const bool held = walks && step_.held_rows;
+    if (held) hold_rows();
+    if (walks) {
+      lines_.directive("#pragma unroll 1");
+      lines_.open("for (int right = 0; right < {}; right += {})", columns, 8 * width_);
     }
-    const std::vector<Pass> passes = passes_of();
+    for (const tile::Dot* dot : dots_of(step_)) write_product(*dot, held);
+    const std::vector<Pass> passes = passes_of(step_.lanes);
     for (const Pass& pass : passes) write_pass(pass, &pass == &passes.front());
+    for (const tile::Dot* dot : chained_) {
+      lines_.line("multiply_tile<{}, {}>({}, {}_tile, {}, {});", chained_width(*dot), width_, tile_of(*dot),
+                  text_.name(dot->a), narrow_operand(dot->b, dot->contract), walks ? "right" : "0");
+    }
+    if (walks) lines_.close();
+    write_after_chained();
     lines_.close();
     values_.release_all();
   }
 
  private:
+  // --- products
+
   std::string narrow_operand(TileValue value, std::int32_t contract) const {
     const SharedArray& array = plan_.array_of(value);
     const bool down = array.lanes[0] == contract;
     return fmt::format("Narrow<{}, {}, {}, {}>{{{}}}", text_.axis(array.lanes[down ? 1 : 0]).extent,
                        text_.axis(contract).extent, array.pitch, down, text_.name(value));
   }
+  std::string tile_of(const tile::Dot& dot) const { return text_.name(dot.result) + "_tile"; }
+  std::string held_of(const tile::Dot& dot) const { return text_.name(dot.a) + "_rows"; }
+  std::string sum_of(const tile::Dot& dot) const {
+    return fmt::format("sum over {} of {} {}", text_.axis(dot.contract).name, text_.name(dot.a),
+                       text_.name(dot.b));
+  }
+
+  /// The rows of the left operands, which a warp multiplies with all columns.
+  void hold_rows() {
+    std::set<std::int32_t> held;
+    for (const tile::Dot* dot : dots_of(step_)) {
+      if (!held.insert(dot->a.id).second) continue;
+      lines_.line("u32 {}[{}][4];", held_of(*dot), parts_of(text_.axis(dot->contract).extent, 16));
+      lines_.line("load_rows({}, {}, down);", held_of(*dot), narrow_operand(dot->a, dot->contract));
+    }
+  }
+
+  void write_product(const tile::Dot& dot, bool held) {
+    const std::string name = tile_of(dot), right = has_right() ? "right" : "0";
+    lines_.line("float {}[{}];  // {}", name, 4 * width_, sum_of(dot));
+    const std::string b = narrow_operand(dot.b, dot.contract);
+    if (held) {
+      lines_.line("multiply_rows<{}>({}, {}, {}, {});", width_, name, held_of(dot), b, right);
+    } else {
+      lines_.line("multiply<{}>({}, {}, {}, down, {});", width_, name, narrow_operand(dot.a, dot.contract), b,
+                  right);
+    }
+    values_.hold(dot.result, name + "[e]");
+  }
+
+  /// Whether a tile is one of several side by side.
+  bool has_right() const { return 8 * width_ < text_.axis(column_).extent; }
+
+  // --- chained products
+
+  std::int64_t chained_width(const tile::Dot& dot) const {
+    return parts_of(text_.axis(column_of(text_.kernel(), dot)).extent, 8);
+  }
+
+  void start_chained() {
+    for (const tile::Dot* dot : chained_)
+      lines_.line("float {}[{}] = {{}};  // {}", tile_of(*dot), 4 * chained_width(*dot), sum_of(*dot));
+  }
+
+  /// What is done with their elements, of all that have the same columns at once.
+  void write_after_chained() {
+    std::set<std::int32_t> done;
+    for (const tile::Dot* dot : chained_) {
+      column_ = column_of(text_.kernel(), *dot);
+      width_ = chained_width(*dot);
+      if (!done.insert(column_).second) continue;
+      const Lanes& lanes = text_.info(dot->result).lanes;
+      for (const tile::Dot* other : chained_) {
+        if (text_.info(other->result).lanes == lanes) values_.hold(other->result, tile_of(*other) + "[e]");
+      }
+      for (const Pass& pass : passes_of(lanes)) write_pass(pass, true);
+    }
+  }
+
+  bool feeds_chain(TileValue value) const {
+    return std::ranges::any_of(chained_, [&](const tile::Dot* dot) { return dot->a == value; });
+  }
+
+  // --- what is rounded once
+
+  /// Values that stand in tiles of bf16 alone, and of the step's nodes only products read: the tile is
+  /// rounded as it leaves, so what they round is put there as it is.
+  void find_rounded() {
+    std::map<std::int32_t, int> readers;
+    for (const Node* node : step_.nodes) {
+      if (std::holds_alternative<tile::Dot>(*node)) continue;
+      std::vector<TileValue> leaves;
+      for (TileValue operand : tile::operands_of(*node)) add_leaves(operand, leaves);
+      for (TileValue leaf : leaves) ++readers[leaf.id];
+    }
+    for (const Node* node : step_.nodes) {
+      const auto* wide = std::get_if<tile::Pointwise>(node);
+      if (wide == nullptr || readers[wide->result.id] > 0) continue;
+      if (!(feeds_chain(wide->result) || puts_tile(wide->result))) continue;
+      if (wide->code != ir::Opcode::cast || text_.info(wide->operands[0]).dtype != ir::DType::bf16) continue;
+      const BlockValue& narrow = plan_.value(wide->operands[0]);
+      const auto* cast = narrow.node == nullptr ? nullptr : std::get_if<tile::Pointwise>(narrow.node);
+      if (cast == nullptr || narrow.home != BlockHome::local || cast->code != ir::Opcode::cast) continue;
+      if (text_.info(cast->operands[0]).dtype != ir::DType::f32 || readers[cast->result.id] != 1) continue;
+      rounded_[wide->result.id] = cast->operands[0];
+      rounded_[cast->result.id] = {};
+    }
+  }
+
+  // --- passes
 
   /// What runs over the elements of a tile of products: a pass ends where a sum over rows must be known.
   struct Pass {
@@ -79,7 +173,8 @@ class TensorDotWriter {
     std::vector<TileValue> kept;  // computed here, read in a later pass
   };
 
-  std::vector<Pass> passes_of() const {
+  /// Of the nodes that run over these lanes.
+  std::vector<Pass> passes_of(const Lanes& lanes) const {
     std::map<std::int32_t, std::size_t> known;  // values of the step: the first pass that can read them
     std::map<std::int32_t, std::size_t> computed_in;
     std::set<std::int32_t> kept;
@@ -90,6 +185,7 @@ class TensorDotWriter {
         known[result.id] = 0;
         continue;
       }
+      if (tile::iteration_lanes(text_.kernel(), *node) != lanes) continue;
       std::vector<TileValue> leaves;
       for (TileValue operand : tile::operands_of(*node)) add_leaves(operand, leaves);
       std::size_t pass = 0;
@@ -109,7 +205,7 @@ class TensorDotWriter {
       if (result) known[result.id] = computed_in[result.id] = pass;
     }
     for (const auto& [id, pass] : computed_in) {
-      if (kept.contains(id) || puts_tile({id})) passes[pass].kept.push_back({id});
+      if (kept.contains(id) || puts_tile({id}) || feeds_chain({id})) passes[pass].kept.push_back({id});
     }
     return passes;
   }
@@ -121,7 +217,7 @@ class TensorDotWriter {
   }
 
   void write_pass(const Pass& pass, bool first) {
-    const std::int64_t elements = 4 * step_.width;
+    const std::int64_t elements = 4 * width_;
     for (const tile::Reduce* reduce : pass.reduces) {
       const std::string start = reduction_start(reduce->kind, text_.info(reduce->result).dtype);
       lines_.line("{} {}_rows[2] = {{{}, {}}};", text_.type(reduce->result), text_.name(reduce->result),
@@ -134,7 +230,9 @@ class TensorDotWriter {
       if (store != nullptr && stores_tile(*store))
         lines_.line("float {}_tile[{}] = {{}};", text_.argument(store->access.argument), elements);
     }
-    open_elements();
+    const bool by_element = writes_elements(pass, first);
+    repeats_columns_ = !by_element && pass.reduces.empty();
+    open_elements(by_element);
     for (const tile::TileValue value : dots_stored(first)) values_.put(value, values_.read(value).text);
     for (const Node* node : pass.nodes) write_element(*node, pass);
     for (const tile::Reduce* reduce : pass.reduces) {
@@ -153,18 +251,29 @@ class TensorDotWriter {
   }
 
   /// Opens a loop over the elements of a tile that lie within the product.
-  void open_elements() {
+  std::string column_here() const {
+    return fmt::format("{}fragment_column(e)", has_right() ? "right + " : "");
+  }
+  /// Whether a tile has columns beyond the end.
+  bool column_ends() const { return text_.axis(column_).extent % (8 * width_) != 0; }
+
+  /// `by_element`: of these something is written one by one, so rows and columns beyond the end have none.
+  /// Else they repeat the last, and no tile that leaves has them; columns only where nothing adds them up.
+  void open_elements(bool by_element) {
     const tile::Axis& row = text_.axis(step_.row);
-    const tile::Axis& column = text_.axis(step_.column);
-    const bool all_columns = column.extent <= 8 * step_.width;
+    const tile::Axis& column = text_.axis(column_);
     values_.change_scope();
     lines_.directive("#pragma unroll");
-    lines_.open("for (int e = 0; e < {}; ++e)", 4 * step_.width);
-    lines_.line("const int {} = down + fragment_row(e);", row.name);
-    lines_.line("const int {} = {}fragment_column(e);", column.name, all_columns ? "" : "right + ");
+    lines_.open("for (int e = 0; e < {}; ++e)", 4 * width_);
+    const auto declare = [&](const tile::Axis& axis, std::string index, bool repeats) {
+      if (repeats) index = fmt::format("minimum({}, {})", index, axis.extent - 1);
+      lines_.line("const int {} = {};", axis.name, index);
+    };
+    declare(row, "down + fragment_row(e)", row.extent % 16 != 0 && !by_element);
+    declare(column, column_here(), column_ends() && repeats_columns_);
     std::string within;
-    if (row.extent % 16 != 0) within = fmt::format("{} < {}", row.name, row.extent);
-    if (column.extent % (8 * step_.width) != 0)
+    if (row.extent % 16 != 0 && by_element) within = fmt::format("{} < {}", row.name, row.extent);
+    if (column_ends() && !repeats_columns_)
       within += fmt::format("{}{} < {}", within.empty() ? "" : " && ", column.name, column.extent);
     lines_.open("{}", within.empty() ? "" : fmt::format("if ({})", within));
   }
@@ -174,12 +283,22 @@ class TensorDotWriter {
     values_.change_scope();
   }
 
-  /// The products that a later step reads: stored in the first pass.
+  bool writes_elements(const Pass& pass, bool first) const {
+    return !dots_stored(first).empty() || std::ranges::any_of(pass.nodes, [&](const Node* node) {
+      const auto* store = std::get_if<tile::Store>(node);
+      if (store != nullptr) return !stores_tile(*store);
+      const TileValue result = tile::result_of(*node);
+      return plan_.value(result).home == BlockHome::shared && !puts_tile(result);
+    });
+  }
+
+  /// The products of these columns that a later step reads: stored in the first pass.
   std::vector<TileValue> dots_stored(bool first) const {
     std::vector<TileValue> stored;
     for (const Node* node : step_.nodes) {
       const auto* dot = std::get_if<tile::Dot>(node);
-      if (first && dot != nullptr && plan_.value(dot->result).home == BlockHome::shared)
+      if (first && dot != nullptr && column_of(text_.kernel(), *dot) == column_ &&
+          plan_.value(dot->result).home == BlockHome::shared)
         stored.push_back(dot->result);
     }
     return stored;
@@ -188,23 +307,32 @@ class TensorDotWriter {
   void write_element(const Node& node, const Pass& pass) {
     if (const auto* store = std::get_if<tile::Store>(&node)) {
       if (!stores_tile(*store))
-        return values_.write_store(*store, text_.first_of_same(store->access, step_.lanes));
+        return values_.write_store(*store, text_.first_of_same(store->access, lanes_of_tile()));
       return lines_.line("{}_tile[e] = {};", text_.argument(store->access.argument),
                          values_.read(store->value).text);
     }
     const TileValue result = tile::result_of(node);
-    const std::string text = values_.computed(node).text;
+    const auto rounded = rounded_.find(result.id);
+    if (rounded != rounded_.end() && !rounded->second) return;
+    const std::string text =
+        rounded == rounded_.end() ? values_.computed(node).text : values_.read(rounded->second).text;
     const bool kept = std::find(pass.kept.begin(), pass.kept.end(), result) != pass.kept.end();
     const std::string name = text_.name(result) + (kept ? "_tile[e]" : "_here");
-    lines_.line("{}{} = {};", kept ? "" : fmt::format("const {} ", text_.type(result)), name, text);
+    if (feeds_chain(result) && repeats_columns_ && column_ends()) {
+      lines_.line("{} = {} < {} ? {} : 0.0f;", name, column_here(), text_.axis(column_).extent, text);
+    } else {
+      lines_.line("{}{} = {};", kept ? "" : fmt::format("const {} ", text_.type(result)), name, text);
+    }
     values_.hold(result, name);
     if (plan_.value(result).home == BlockHome::shared && !puts_tile(result)) values_.put(result, name);
   }
 
+  Lanes lanes_of_tile() const { return {std::min(step_.row, column_), std::max(step_.row, column_)}; }
+
   /// Whether a value goes to shared memory, or a store to memory, as a whole tile.
   bool puts_tile(TileValue value) const {
     return plan_.value(value).home == BlockHome::shared && plan_.array_of(value).narrow &&
-           plan_.array_of(value).lanes.back() == step_.column;
+           plan_.array_of(value).lanes.back() == column_;
   }
   bool stores_tile(const tile::Store& store) const {
     const auto stride = [&](std::int32_t lane) {
@@ -215,14 +343,14 @@ class TensorDotWriter {
       return other != nullptr && other->access.argument == store.access.argument;
     };
     if (std::count_if(step_.nodes.begin(), step_.nodes.end(), to_the_same) > 1) return false;
-    return !store.predicate && text_.stored_dtype(store.access) == ir::DType::bf16 && step_.width % 4 == 0 &&
-           text_.info(store.value).dtype == ir::DType::f32 && stride(step_.column) == 1 &&
-           stride(step_.row) != 0 && packet_of(store.access, step_.column, text_) == 8;
+    return !store.predicate && text_.stored_dtype(store.access) == ir::DType::bf16 &&
+           (width_ % 4 == 0 || !has_right()) && text_.info(store.value).dtype == ir::DType::f32 &&
+           stride(column_) == 1 && stride(step_.row) != 0 && text_.packet_of(store.access, column_) == 8;
   }
   void write_tile(const Node& node) {
-    const std::string at = step_.width * 8 < text_.axis(step_.column).extent ? "down, right" : "down, 0";
+    const std::string at = has_right() ? "down, right" : "down, 0";
     const std::string shape =
-        fmt::format("{}, {}, {}", step_.width, text_.axis(step_.row).extent, text_.axis(step_.column).extent);
+        fmt::format("{}, {}, {}", width_, text_.axis(step_.row).extent, text_.axis(column_).extent);
     if (const auto* store = std::get_if<tile::Store>(&node)) {
       if (!stores_tile(*store)) return;
       lines_.line("store_tile<{}, {}>({}, {}_tile, {});", shape,
@@ -258,24 +386,32 @@ class TensorDotWriter {
   const KernelText& text_;
   Lines& lines_;
   BlockValues& values_;
+  const std::vector<const tile::Dot*> chained_;
+  std::map<std::int32_t, TileValue> rounded_;  // by value: what stands in its tile; nothing: it has none
+  // Of the tiles that are written: the step's, then those of the chained products.
+  std::int32_t column_;
+  std::int64_t width_;
+  bool repeats_columns_ = false;  // in the pass that is written
 };
 
 }  // namespace
 
-bool write_copies(const BlockStep& step, const BlockPlan& plan, const KernelText& text, Lines& lines) {
-  std::vector<std::string> copies;
-  for (const Node* node : step.nodes) {
+bool is_copies(const BlockStep& step, const BlockPlan& plan, const KernelText& text) {
+  return std::ranges::all_of(step.nodes, [&](const Node* node) {
     const auto* load = std::get_if<tile::Load>(node);
-    const std::int64_t packet = load == nullptr ? 0 : packet_of(*load, plan, text);
-    if (packet == 0) return false;
-    const Lanes& lanes = text.info(load->result).lanes;
-    copies.push_back(fmt::format(
-        "copy_rows<{}, {}, {}, {}, {}, {}>({}, {});", text.axis(lanes[0]).extent, text.axis(lanes[1]).extent,
-        load->access.strides[static_cast<std::size_t>(lanes[0])], plan.array_of(load->result).pitch, packet,
-        plan.threads, text.name(load->result), text.pointer(load->access)));
+    return load != nullptr && packet_of(*load, plan, text) > 0;
+  });
+}
+
+void write_copies(const BlockStep& step, const BlockPlan& plan, const KernelText& text, Lines& lines) {
+  for (const Node* node : step.nodes) {
+    const auto& load = std::get<tile::Load>(*node);
+    const Lanes& lanes = text.info(load.result).lanes;
+    lines.line("copy_rows<{}, {}, {}, {}, {}, {}>({}, {});", text.axis(lanes[0]).extent,
+               text.axis(lanes[1]).extent, load.access.strides[static_cast<std::size_t>(lanes[0])],
+               plan.array_of(load.result).pitch, packet_of(load, plan, text), plan.threads,
+               text.name(load.result), text.pointer(load.access));
   }
-  for (const std::string& copy : copies) lines.line("{}", copy);
-  return true;
 }
 
 void write_tensor_dot(const BlockStep& step, const BlockPlan& plan, const KernelText& text, Lines& lines,

@@ -8,9 +8,10 @@
 
 namespace rewire::codegen::cuda {
 
-/// A step of nothing but loads into arrays as they lie in memory: packets of neighbours. False, and nothing
-/// written, where it is another.
-bool write_copies(const BlockStep& step, const BlockPlan& plan, const KernelText& text, Lines& lines);
+/// Whether a step is nothing but loads into arrays as they lie in memory: packets of neighbours.
+bool is_copies(const BlockStep& step, const BlockPlan& plan, const KernelText& text);
+/// Such a step. Its copies are under way until finish_copies (prelude.cuh).
+void write_copies(const BlockStep& step, const BlockPlan& plan, const KernelText& text, Lines& lines);
 
 /// A step of products, and what its warps do with their elements.
 void write_tensor_dot(const BlockStep& step, const BlockPlan& plan, const KernelText& text, Lines& lines,

@@ -19,6 +19,7 @@ namespace {
 constexpr DeviceTarget kTargets[] = {{80, 166912, 108}, {86, 101376, 84},   {89, 101376, 142},
                                      {90, 232448, 132}, {100, 232448, 148}, {120, 101376, 170}};
 constexpr std::int64_t kRoomyBlock = 160 << 10;  // of shared memory: attention's larger tiles fit
+constexpr std::int64_t kBesideTiles = 4096;  // bytes of a block for what is no tile of bf16, as a row's sums
 
 /// A part of a row space with column sums is a block that has one row in flight, some 3 KB at a width of 384,
 /// and waits for it twice. To keep memory busy a multiprocessor of an H100 needs 20 KB under way (3.3 TB/s
@@ -51,6 +52,7 @@ WorkGrain work_grain(const DeviceTarget& target) {
   grain.attention_elements = 4608 / share;
   grain.bias_like_result = grain.any_float_product = true;
   grain.narrow_attention_elements = 16384 / share;
+  grain.narrow_gradient_elements = (target.shared_bytes_per_block - kBesideTiles) / 2;
   grain.table_bytes = 4 << 20;
   grain.row_sum_lanes = 0;
   grain.lanes_side_by_side = 128;  // 8 threads of 16 elements, what rows_plan.h makes of most

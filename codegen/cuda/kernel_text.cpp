@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "codegen/cuda/names.h"
@@ -14,7 +15,8 @@ namespace {
 
 using tile::AxisUse;
 
-constexpr std::size_t kMemberLine = 100;  // columns of a comment
+constexpr std::size_t kMemberLine = 100;   // columns of a comment
+constexpr std::int64_t kPacketBytes = 16;  // the widest access, and what arguments are aligned to
 
 std::string extents_of(const tile::Kernel& kernel, AxisUse use) {
   std::string text;
@@ -137,6 +139,16 @@ Terms KernelText::terms(const tile::Access& access, bool lanes) const {
   }
   if (kernel_.partitions > 1) terms.products.emplace_back(access.part_stride, "part");
   return terms;
+}
+
+std::int64_t KernelText::packet_of(const tile::Access& access, std::int32_t lane) const {
+  if (access.strides[static_cast<std::size_t>(lane)] != 1 || wide(access)) return 0;
+  std::int64_t packet = std::gcd(kPacketBytes / ir::dtype_bytes(stored_dtype(access)), axis(lane).extent);
+  packet = std::gcd(packet, std::gcd(access.offset, access.part_stride));
+  for (std::size_t other = 0; other < access.strides.size(); ++other) {
+    if (static_cast<std::int32_t>(other) != lane) packet = std::gcd(packet, access.strides[other]);
+  }
+  return packet;
 }
 
 bool KernelText::wide(const tile::Access& access) const {

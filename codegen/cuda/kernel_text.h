@@ -90,6 +90,8 @@ class KernelText {
   }
   /// "x + 192 * r1": where the lanes of an access begin.
   std::string pointer(const tile::Access& access) const;
+  /// How many neighbours along `lane` lie as a packet that is aligned to its size: 16 bytes at most; 0: none.
+  std::int64_t packet_of(const tile::Access& access, std::int32_t lane) const;
   /// Whether an element index may leave 32 bits.
   bool wide(const tile::Access& access) const;
   /// "192LL * clamped(index, 50)": what a computed index adds to the address of a load.

@@ -26,6 +26,18 @@ REWIRE_DEVICE float inverse_sqrt(float x) {
   return rsqrtf(x);
 }
 
+// The larger and the smaller of two, NaN if either is.
+REWIRE_DEVICE float larger_or_nan(float a, float b) {
+  float x;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(x) : "f"(a), "f"(b));
+  return x;
+}
+REWIRE_DEVICE float smaller_or_nan(float a, float b) {
+  float x;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(x) : "f"(a), "f"(b));
+  return x;
+}
+
 // An f32 rounded to nearest even in 16 bits, and back. A NaN stays one.
 REWIRE_DEVICE unsigned short bf16_bits(float x) {
   unsigned short bits;
@@ -68,8 +80,7 @@ REWIRE_DEVICE i64 shuffle_xor(i64 x, int mask) {
 // 2 (i % 4) + 1 of row i / 4, in the lower and the upper half of a register; transposed: of column i / 4.
 template <bool kTransposed>
 REWIRE_DEVICE void load_matrices(u32 (&x)[4], const void* row) {
-  u32 address;
-  asm("{ .reg .u64 shared; cvta.to.shared.u64 shared, %1; cvt.u32.u64 %0, shared; }" : "=r"(address) : "l"(row));
+  const u32 address = static_cast<u32>(__cvta_generic_to_shared(row));
   if (kTransposed) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
@@ -81,6 +92,24 @@ REWIRE_DEVICE void load_matrices(u32 (&x)[4], const void* row) {
                  : "r"(address)
                  : "memory");
   }
+}
+
+// Copies into shared memory, 16 bytes or less, both aligned to that: 4 and more go past registers and may be
+// under way until finish_copies.
+template <int kBytes>
+REWIRE_DEVICE void copy_packet(void* to, const void* from) {
+  const u32 address = static_cast<u32>(__cvta_generic_to_shared(to));
+  if (kBytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(from) : "memory");
+  } else if (kBytes >= 4) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(address), "l"(from), "n"(kBytes < 4 ? 4 : kBytes)
+                 : "memory");
+  } else {
+    *static_cast<unsigned short*>(to) = *static_cast<const unsigned short*>(from);
+  }
+}
+REWIRE_DEVICE void finish_copies() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
 // d [16, 8] += a [16, 16] b [16, 8] by a warp on tensor cores, a and b in bf16, sums in f32. Two elements a
@@ -241,6 +270,12 @@ template <class T>
 REWIRE_DEVICE T minimum(T a, T b) {
   return a != a || a < b ? a : b;
 }
+REWIRE_DEVICE float maximum(float a, float b) {
+  return larger_or_nan(a, b);
+}
+REWIRE_DEVICE float minimum(float a, float b) {
+  return smaller_or_nan(a, b);
+}
 template <class T>
 REWIRE_DEVICE T absolute(T x) {
   return x < T(0) ? static_cast<T>(-x) : x;
@@ -333,6 +368,17 @@ REWIRE_DEVICE Packet<M, kPacket> packet_at(const M* from) {
 template <int kPacket, class M>
 REWIRE_DEVICE void put_packet(M* to, const Packet<M, kPacket>& packet) {
   *reinterpret_cast<Packet<M, kPacket>*>(to) = packet;
+}
+
+// Neighbours of bf16 two by two, each of which becomes an f32 by a shift or a mask.
+template <int kPacket>
+REWIRE_DEVICE Packet<u32, kPacket / 2> pairs_at(const bf16* from) {
+  return *reinterpret_cast<const Packet<u32, kPacket / 2>*>(from);
+}
+template <int kPairs>
+REWIRE_DEVICE float of_pairs(const Packet<u32, kPairs>& pairs, int element) {
+  const u32 pair = pairs.lane[element / 2];
+  return float_of_bits(element % 2 == 0 ? pair << 16 : pair & 0xffff0000u);
 }
 
 // How the elements of a row lie in the threads that share it: chunk by chunk, kVector neighbours a thread.
@@ -452,8 +498,10 @@ REWIRE_DEVICE void load_fragment(u32 (&x)[4], M matrix, int other, int inner) {
   const int lane = int(threadIdx.x) % 32;
   const int o = other + (kLeft ? lane / 8 % 2 : lane / 16) * 8;
   const int k = inner + (kLeft ? lane / 16 : lane / 8 % 2) * 8;
-  const int row = minimum((M::kDown ? k : o) + lane % 8, (M::kDown ? M::kInner : M::kOther) - 1);
-  const int column = minimum(M::kDown ? o : k, M::kPitch - 8);
+  constexpr int kRows = M::kDown ? M::kInner : M::kOther, kColumns = M::kDown ? M::kOther : M::kInner;
+  int row = (M::kDown ? k : o) + lane % 8, column = M::kDown ? o : k;
+  if (kRows % 16 != 0) row = minimum(row, kRows - 1);
+  if (kColumns % 16 != 0) column = minimum(column, M::kPitch - 8);
   load_matrices<M::kDown>(x, matrix.at + row * M::kPitch + column);
   if (kEnd) {
 #pragma unroll
@@ -488,6 +536,61 @@ REWIRE_DEVICE void multiply(float (&sum)[4 * kWide], A a, B b, int row, int colu
   for (int inner = 0; inner + 16 <= A::kInner; inner += 16)
     multiply_step<kWide, false>(sum, a, b, row, column, inner);
   if (A::kInner % 16 != 0) multiply_step<kWide, true>(sum, a, b, row, column, A::kInner / 16 * 16);
+}
+
+// 16 rows of a left operand in registers, of a warp that multiplies them more than once.
+template <int kSteps, class M>
+REWIRE_DEVICE void load_rows(u32 (&rows)[kSteps][4], M matrix, int row) {
+#pragma unroll
+  for (int i = 0; i < kSteps; ++i) {
+    if (16 * i + 16 <= M::kInner) {
+      load_fragment<true, false>(rows[i], matrix, row, 16 * i);
+    } else {
+      load_fragment<true, true>(rows[i], matrix, row, 16 * i);
+    }
+  }
+}
+template <int kWide, int kSteps, class B>
+REWIRE_DEVICE void multiply_rows(float (&sum)[4 * kWide], const u32 (&rows)[kSteps][4], B b, int column) {
+#pragma unroll
+  for (int e = 0; e < 4 * kWide; ++e) sum[e] = 0.0f;
+#pragma unroll
+  for (int i = 0; i < kSteps; ++i) {
+#pragma unroll
+    for (int j = 0; j < kWide; j += 2) {
+      u32 right[4];
+      if (16 * i + 16 <= B::kInner) {
+        load_fragment<false, false>(right, b, column + 8 * j, 16 * i);
+      } else {
+        load_fragment<false, true>(right, b, column + 8 * j, 16 * i);
+      }
+      multiply_16x8x16(sum + 4 * j, rows[i], right);
+      if (j + 1 < kWide) multiply_16x8x16(sum + 4 * j + 4, rows[i], right + 2);
+    }
+  }
+}
+// sum [16, 8 kWide] += x b, x being a warp's tile of another product, 8 kInnerWide elements of the sum's axis
+// from `inner` on. It is rounded to bf16 here, and zero beyond the sum's end, where b's rows repeat the last.
+template <int kWide, int kInnerWide, class B>
+REWIRE_DEVICE void multiply_tile(float (&sum)[4 * kWide], const float (&x)[4 * kInnerWide], B b, int inner) {
+  constexpr bool kEnd = !B::kDown && B::kInner % 16 != 0;
+#pragma unroll
+  for (int i = 0; i < kInnerWide; i += 2) {
+    u32 left[4];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float* const pair = x + 4 * i + 2 * half;
+      left[half] = bf16_pair(pair[0], pair[1]);
+      left[half + 2] = i + 1 < kInnerWide ? bf16_pair(pair[4], pair[5]) : 0u;
+    }
+#pragma unroll
+    for (int j = 0; j < kWide; j += 2) {
+      u32 right[4];
+      load_fragment<false, kEnd>(right, b, 8 * j, inner + 8 * i);
+      multiply_16x8x16(sum + 4 * j, left, right);
+      if (j + 1 < kWide) multiply_16x8x16(sum + 4 * j + 4, left, right + 2);
+    }
+  }
 }
 REWIRE_DEVICE int fragment_row(int e) {
   return int(threadIdx.x) % 32 / 4 + e % 4 / 2 * 8;
@@ -527,7 +630,10 @@ REWIRE_DEVICE void store_tile(bf16* to, const float (&x)[4 * kWide], int row, in
     for (int half = 0; half < 4; half += 2) {
       u32 pairs[4];
 #pragma unroll
-      for (int j = 0; j < 4; ++j) pairs[j] = bf16_pair(x[e + 4 * j + half], x[e + 4 * j + half + 1]);
+      for (int j = 0; j < 4; ++j) {
+        const int at = e + 4 * j + half;
+        pairs[j] = at < 4 * kWide ? bf16_pair(x[at], x[at + 1]) : 0u;
+      }
 #pragma unroll
       for (int bit = 1; bit < 4; bit *= 2) {
         const bool upper = (thread & bit) != 0;
@@ -550,15 +656,16 @@ REWIRE_DEVICE void store_tile(bf16* to, const float (&x)[4 * kWide], int row, in
 }
 
 // Rows of a matrix into shared memory by a block, kPacket neighbours at once. Rows begin every kFrom and every
-// kTo elements.
+// kTo elements. What it copies is there after finish_copies and a barrier: until then all of it is under way.
 template <int kRows, int kColumns, int kFrom, int kTo, int kPacket, int kThreads, class T>
 REWIRE_DEVICE void copy_rows(T* to, const T* from) {
-  constexpr int kPackets = kColumns / kPacket;
-#pragma unroll 4
-  for (int at = int(threadIdx.x); at < kRows * kPackets; at += kThreads) {
+  constexpr int kPackets = kColumns / kPacket, kCount = kRows * kPackets;
+#pragma unroll
+  for (int first = 0; first < kCount; first += kThreads) {
+    const int at = first + int(threadIdx.x);
     const int row = at / kPackets, column = at % kPackets * kPacket;
-    *reinterpret_cast<Packet<T, kPacket>*>(to + row * kTo + column) =
-        *reinterpret_cast<const Packet<T, kPacket>*>(from + row * kFrom + column);
+    if (first + kThreads <= kCount || at < kCount)
+      copy_packet<kPacket * static_cast<int>(sizeof(T))>(to + row * kTo + column, from + row * kFrom + column);
   }
 }
 

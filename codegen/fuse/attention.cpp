@@ -33,9 +33,9 @@ ir::DType dtype_of(const Program& program, const View& view) {
 }
 
 // Arguments are bound by their names; kernel and arguments then take the names of the program.
-std::vector<KernelLaunch> bind(const Program& program, std::vector<tile::Kernel> kernels,
-                               const std::map<std::string, std::int32_t>& buffers,
-                               const std::string& location) {
+std::vector<KernelLaunch> launches_of(const Program& program, std::vector<tile::Kernel> kernels,
+                                      const std::map<std::string, std::int32_t>& buffers,
+                                      const std::string& location) {
   std::vector<KernelLaunch> launches;
   for (tile::Kernel& kernel : kernels) {
     KernelLaunch launch;
@@ -61,33 +61,36 @@ std::vector<KernelLaunch> emit_attention(const Program& program, std::span<const
                                          const std::string& location, const WorkGrain& grain) {
   const tile::AttentionShape shape = shape_of(dtype_of(program, operands[0]), operands[0], operands[1],
                                               operands[2], results[0], results[1], scale, grain);
-  return bind(program, tile::attention_forward(shape),
-              {{"q", operands[0].buffer},
-               {"k", operands[1].buffer},
-               {"v", operands[2].buffer},
-               {"output", results[0].buffer},
-               {"lse", results[1].buffer}},
-              location);
+  return launches_of(program, tile::attention_forward(shape),
+                     {{"q", operands[0].buffer},
+                      {"k", operands[1].buffer},
+                      {"v", operands[2].buffer},
+                      {"output", results[0].buffer},
+                      {"lse", results[1].buffer}},
+                     location);
 }
 
-std::vector<KernelLaunch> emit_attention_grad(const Program& program, std::span<const View> operands,
+std::vector<KernelLaunch> emit_attention_grad(Program& program, std::span<const View> operands,
                                               std::span<const View> results, double scale,
                                               const std::string& location, const WorkGrain& grain) {
   tile::AttentionShape shape = shape_of(dtype_of(program, operands[0]), operands[0], operands[1], operands[2],
                                         operands[3], operands[4], scale, grain);
+  if (shape.narrow) shape.tile_elements = grain.narrow_gradient_elements;
   shape.d_output = strides_of(operands[5]);
   shape.dq = strides_of(results[0]), shape.dk = strides_of(results[1]), shape.dv = strides_of(results[2]);
-  return bind(program, tile::attention_backward(shape),
-              {{"q", operands[0].buffer},
-               {"k", operands[1].buffer},
-               {"v", operands[2].buffer},
-               {"output", operands[3].buffer},
-               {"lse", operands[4].buffer},
-               {"d_output", operands[5].buffer},
-               {"dq", results[0].buffer},
-               {"dk", results[1].buffer},
-               {"dv", results[2].buffer}},
-              location);
+  std::vector<tile::Kernel> kernels = tile::attention_backward(shape);
+  std::map<std::string, std::int32_t> buffers = {
+      {"q", operands[0].buffer},      {"k", operands[1].buffer},   {"v", operands[2].buffer},
+      {"output", operands[3].buffer}, {"lse", operands[4].buffer}, {"d_output", operands[5].buffer},
+      {"dq", results[0].buffer},      {"dk", results[1].buffer},   {"dv", results[2].buffer}};
+  if (kernels.size() > 1) {
+    buffers["delta"] = static_cast<std::int32_t>(program.buffers.size());
+    program.buffers.push_back({location + ".delta",
+                               BufferKind::temporary,
+                               {ir::DType::f32, {shape.batch, shape.heads, shape.queries}},
+                               {}});
+  }
+  return launches_of(program, std::move(kernels), buffers, location);
 }
 
 }  // namespace rewire::codegen

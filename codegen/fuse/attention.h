@@ -16,8 +16,9 @@ std::vector<KernelLaunch> emit_attention(const Program& program, std::span<const
                                          std::span<const View> results, double scale,
                                          const std::string& location, const WorkGrain& grain);
 
-/// operands: q, k, v, o, l, do; results: dq, dk, dv.
-std::vector<KernelLaunch> emit_attention_grad(const Program& program, std::span<const View> operands,
+/// operands: q, k, v, o, l, do; results: dq, dk, dv. What several launches share is a temporary of the
+/// program's.
+std::vector<KernelLaunch> emit_attention_grad(Program& program, std::span<const View> operands,
                                               std::span<const View> results, double scale,
                                               const std::string& location, const WorkGrain& grain);
 

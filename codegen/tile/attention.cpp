@@ -17,10 +17,10 @@ struct Part {
   std::int64_t first = 0, tiles = 1, size = 1;
 };
 
-/// `count` tokens in tiles whose product with `others` stays within `most`, one or two parts: sizes as even
-/// as possible, or, where products go in squares of 16, multiples of that and a rest.
-std::vector<Part> cut(std::int64_t count, std::int64_t others, std::int64_t most, bool squares) {
-  const std::int64_t whole = squares ? most / others / 16 * 16 : most / others;
+/// `count` tokens in tiles of `most` at most, one or two parts: sizes as even as possible, or, where products
+/// go in squares of 16, multiples of that and a rest.
+std::vector<Part> cut(std::int64_t count, std::int64_t most, bool squares) {
+  const std::int64_t whole = squares ? most / 16 * 16 : most;
   const std::int64_t largest = std::clamp<std::int64_t>(whole, std::min<std::int64_t>(count, 16), count);
   const std::int64_t tiles = (count + largest - 1) / largest;
   std::int64_t size = (count + tiles - 1) / tiles;
@@ -35,18 +35,27 @@ std::vector<Part> cut(std::int64_t count, std::int64_t others, std::int64_t most
   return parts;
 }
 
+/// What a row of bf16 takes on chip: whole packets of 8, and one more, which keeps rows off each other's
+/// banks.
+constexpr std::int64_t row_of(std::int64_t elements) {
+  return (elements + 7) / 8 * 8 + 8;
+}
+
 class AttentionWriter {
  public:
-  /// Query tokens are the lanes m, key tokens the lanes n; each is a tile of its part.
-  AttentionWriter(const AttentionShape& shape, std::string name, const Part& queries, const Part& keys)
+  /// Query tokens are the lanes m, key tokens the lanes n; each is a tile of its part. What has both lies
+  /// with the lanes n in rows where keys are first.
+  AttentionWriter(const AttentionShape& shape, std::string name, const Part& queries, const Part& keys,
+                  bool keys_first = false)
       : shape_(shape), queries_(queries), keys_(keys) {
     kernel_.name = std::move(name);
     batch_ = axis("b", shape.batch, AxisUse::outer);
     head_ = axis("h", shape.heads, AxisUse::outer);
     query_tile_ = axis("i", queries.tiles, AxisUse::outer);
     key_tile_ = axis("j", keys.tiles, AxisUse::outer);
+    if (keys_first) n_ = axis("n", keys.size, AxisUse::lane);
     m_ = axis("m", queries.size, AxisUse::lane);
-    n_ = axis("n", keys.size, AxisUse::lane);
+    if (!keys_first) n_ = axis("n", keys.size, AxisUse::lane);
     d_ = axis("d", shape.width, AxisUse::lane);
   }
 
@@ -70,24 +79,30 @@ class AttentionWriter {
     return std::move(kernel_);
   }
 
+  /// dq with the tile's queries, dk and dv with its keys. D is computed with dq; it leaves for memory where
+  /// dk and dv do not follow here, and is read there where dq is not computed.
   Kernel backward(bool queries, bool keys) {
-    for (const char* name : {"q", "k", "v", "output"}) argument(name, ArgumentUse::read);
+    for (const char* name : {"q", "k", "v"}) argument(name, ArgumentUse::read);
     argument("lse", ArgumentUse::read, DType::f32);
     argument("d_output", ArgumentUse::read);
+    const std::int32_t output = queries ? argument("output", ArgumentUse::read) : -1;
     const std::int32_t dq = queries ? argument("dq", ArgumentUse::write) : -1;
     const std::int32_t dk = keys ? argument("dk", ArgumentUse::write) : -1;
     const std::int32_t dv = keys ? argument("dv", ArgumentUse::write) : -1;
     const TileValue q = load(0, shape_.q, m_, {m_, d_});
     const TileValue k = load(1, shape_.k, n_, {n_, d_});
     const TileValue v = load(2, shape_.v, n_, {n_, d_});
-    const TileValue o = load(3, shape_.output, m_, {m_, d_});
-    const TileValue lse = load(4, shape_.lse, m_, {m_});
-    const TileValue go = load(5, shape_.d_output, m_, {m_, d_});
+    const TileValue lse = load(3, shape_.lse, m_, {m_});
+    const TileValue go = load(4, shape_.d_output, m_, {m_, d_});
     const TileValue scale = constant(shape_.scale);
-    const TileValue delta = reduce(ReduceKind::sum, op(Opcode::mul, {go, o}), d_);
-    const TileValue p = op(Opcode::exp, {op(Opcode::sub, {op(Opcode::mul, {dot(q, k, d_), scale}), lse})});
+    const TileValue delta = queries ? row_sums(go, output, !keys) : read_row_sums();
+    // Where the keys are in rows, what tensor cores compute of them is what dv and dk multiply next.
+    const auto scores = [&](TileValue of_queries, TileValue of_keys) {
+      return n_ < m_ ? dot(of_keys, of_queries, d_) : dot(of_queries, of_keys, d_);
+    };
+    const TileValue p = op(Opcode::exp, {op(Opcode::sub, {op(Opcode::mul, {scores(q, k), scale}), lse})});
     if (keys) store(dv, shape_.dv, n_, dot(narrow(p), go, m_));
-    const TileValue dp = op(Opcode::sub, {dot(go, v, d_), delta});
+    const TileValue dp = op(Opcode::sub, {scores(go, v), delta});
     const TileValue ds = narrow(op(Opcode::mul, {op(Opcode::mul, {p, scale}), dp}));
     if (queries) store(dq, shape_.dq, m_, dot(ds, k, n_));
     if (keys) store(dk, shape_.dk, n_, dot(ds, q, m_));
@@ -140,6 +155,19 @@ class AttentionWriter {
   void store(std::int32_t argument, const AttentionView& view, std::int32_t token, TileValue what) {
     kernel_.prologue.push_back(Store{what, access(argument, view, token, lanes(what).size() == 2), {}});
   }
+
+  /// D of the tile's queries.
+  TileValue row_sums(TileValue go, std::int32_t output, bool kept) {
+    const TileValue o = load(output, shape_.output, m_, {m_, d_});
+    const TileValue delta = reduce(ReduceKind::sum, op(Opcode::mul, {go, o}), d_);
+    if (kept) store(argument("delta", ArgumentUse::write, DType::f32), dense_rows(), m_, delta);
+    return delta;
+  }
+  TileValue read_row_sums() {
+    return load(argument("delta", ArgumentUse::read, DType::f32), dense_rows(), m_, {m_});
+  }
+  /// A dense [batch, heads, queries].
+  AttentionView dense_rows() const { return {0, shape_.heads * shape_.queries, shape_.queries, 1, 0}; }
 
   TileValue constant(double number) {
     const TileValue result = value({});
@@ -206,7 +234,7 @@ std::string name_of(const char* what, const AttentionShape& shape, const Part& q
 std::vector<Kernel> attention_forward(const AttentionShape& shape) {
   const Part keys{0, 1, shape.keys};
   std::vector<Kernel> kernels;
-  for (const Part& queries : cut(shape.queries, shape.keys, shape.tile_elements, shape.narrow)) {
+  for (const Part& queries : cut(shape.queries, shape.tile_elements / shape.keys, shape.narrow)) {
     kernels.push_back(
         AttentionWriter(shape, name_of("attention", shape, queries, keys), queries, keys).forward());
   }
@@ -216,20 +244,23 @@ std::vector<Kernel> attention_forward(const AttentionShape& shape) {
 std::vector<Kernel> attention_backward(const AttentionShape& shape) {
   const Part all_queries{0, 1, shape.queries}, all_keys{0, 1, shape.keys};
   const auto write = [&](const char* what, const Part& queries, const Part& keys, bool dq, bool dk) {
-    return AttentionWriter(shape, name_of(what, shape, queries, keys), queries, keys).backward(dq, dk);
+    return AttentionWriter(shape, name_of(what, shape, queries, keys), queries, keys, shape.narrow && dk)
+        .backward(dq, dk);
   };
-  if (shape.queries * shape.keys <= shape.tile_elements) {
-    return {write("attention_grad", all_queries, all_keys, true, true)};
-  }
+  const std::int64_t operands = 2 * (shape.queries + shape.keys) * row_of(shape.width);  // q, do; k, v
+  const std::int64_t held =
+      shape.narrow ? operands + shape.keys * row_of(shape.queries) : shape.queries * shape.keys;
+  if (held <= shape.tile_elements) return {write("attention_grad", all_queries, all_keys, true, true)};
+  // The most of one's tokens beside all of the other's.
+  const auto most = [&](std::int64_t others) {
+    return shape.narrow ? shape.tile_elements / (2 * row_of(shape.width)) - others
+                        : shape.tile_elements / others;
+  };
   std::vector<Kernel> kernels;
-  for (const Part& queries : cut(shape.queries, shape.keys, shape.tile_elements, shape.narrow)) {
+  for (const Part& queries : cut(shape.queries, most(shape.keys), shape.narrow))
     kernels.push_back(write("attention_grad_q", queries, all_keys, true, false));
-  }
-  const std::int64_t both =
-      shape.narrow ? shape.tile_elements / 2 : shape.tile_elements;  // p and ds are kept
-  for (const Part& keys : cut(shape.keys, shape.queries, both, shape.narrow)) {
+  for (const Part& keys : cut(shape.keys, most(shape.queries), shape.narrow))
     kernels.push_back(write("attention_grad_kv", all_queries, keys, false, true));
-  }
   return kernels;
 }
 

@@ -32,13 +32,13 @@ codegen::tile::Kernel centred_rows(std::int64_t rows, std::int64_t lanes) {
   return t.finish();
 }
 
-/// Attention of 65 tokens and 40 channels in bf16, on tensor cores.
-codegen::tile::Kernel attention(bool backward) {
+/// Attention of 65 tokens in bf16, on tensor cores.
+codegen::tile::Kernel attention(bool backward, std::int64_t width = 40) {
   codegen::tile::AttentionShape shape;
-  shape.batch = 2, shape.heads = 3, shape.queries = shape.keys = 65, shape.width = 40;
+  shape.batch = 2, shape.heads = 3, shape.queries = shape.keys = 65, shape.width = width;
   shape.dtype = DType::bf16;
   shape.narrow = true;
-  const codegen::tile::AttentionView view{0, 3 * 65 * 40, 65 * 40, 40, 1};
+  const codegen::tile::AttentionView view{0, 3 * 65 * width, 65 * width, width, 1};
   shape.q = shape.k = shape.v = shape.output = shape.d_output = shape.dq = shape.dk = shape.dv = view;
   shape.lse = {0, 3 * 65, 65, 1, 0};
   return backward ? codegen::tile::attention_backward(shape).front()
@@ -116,6 +116,31 @@ TEST_CASE("rows of a usual width may be cut in several ways, and attention too")
   CHECK(schedules(attention(true), device_target(90), kMost).size() >= 3);
 }
 
+int count_of(std::string_view part, std::string_view text) {
+  int count = 0;
+  for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST_CASE("what is multiplied next by the warp that computed it stays in its registers") {
+  const std::string forward = text_of(attention(false), nullptr),
+                    gradient = text_of(attention(true), nullptr);
+  CHECK(count_of("multiply_tile<", forward) == 1);
+  CHECK(count_of("// [65][40]", forward) == 3);  // q, k, v; not p
+  CHECK(count_of("__syncthreads", forward) == 2);
+  CHECK(count_of("multiply_tile<", gradient) == 2);  // dv, dk
+  CHECK(count_of("// [65][40]", gradient) == 4);     // q, k, v, do
+  CHECK(count_of("// [65][72]", gradient) == 1);     // ds, for dq
+  CHECK(count_of("round_to_bf16", gradient) == 0);   // a tile is rounded as it leaves
+  CHECK(count_of("pairs_at<8>", gradient) == 2);     // do and o, for D
+}
+
+TEST_CASE("sums of chained products that registers do not hold go through shared memory") {
+  const std::string text = text_of(attention(true, 160), nullptr);
+  CHECK(count_of("multiply_tile<", text) == 1);
+  CHECK(count_of("multiply<", text) == 4);  // s, dp; dk or dv; dq
+}
+
 TEST_CASE("what does not fit a kernel is refused") {
   const codegen::tile::Kernel rows = centred_rows(3200, 192), other = centred_rows(3200, 200);
   const DeviceTarget target = device_target(90);
@@ -142,7 +167,7 @@ TEST_CASE("what does not fit a kernel is refused") {
   CHECK(fits(rows, elsewhere, target));
   CHECK_FALSE(fits(other, elsewhere, target));
 
-  const codegen::tile::Kernel heads = attention(false);
+  const codegen::tile::Kernel heads = attention(true);
   const auto tiles = std::get<BlockSchedule>(schedules(heads, target, 1)[0]);
   REQUIRE(tiles.widths.size() == 2);
   CHECK(fits(heads, tiles, target));

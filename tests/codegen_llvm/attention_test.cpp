@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <optional>
 #include <random>
 
 #include "ir/ops/op_info.h"
@@ -15,6 +16,7 @@
 namespace rewire::test {
 namespace {
 
+using codegen::tile::ArgumentUse;
 using codegen::tile::AttentionShape;
 using codegen::tile::AttentionView;
 using codegen::tile::Kernel;
@@ -111,7 +113,7 @@ TEST_CASE("attention and its gradient mean what the op table says, in one tile o
     std::normal_distribution<double> normal;
     Memory memory;
     const std::int64_t largest = s.batch * std::max(s.queries, s.keys) * 3 * s.heads * s.width;
-    for (const char* name : {"q", "k", "v", "output", "lse", "d_output", "dq", "dk", "dv"}) {
+    for (const char* name : {"q", "k", "v", "output", "lse", "d_output", "dq", "dk", "dv", "delta"}) {
       for (std::int64_t i = 0; i < largest; ++i) memory[name].push_back(normal(random));
     }
     run(attention_forward(shape), memory);
@@ -149,8 +151,8 @@ TEST_CASE("the code of attention and of its gradient agrees with the interpreter
           TileCheck check;
           check.tolerance = 2e-5;
           check.cpu = cpu;
-          check.inputs = std::vector<TileInput>(6, {-1, 1});
-          check.inputs[4] = {1, 3};  // lse
+          for (const auto& argument : kernel.arguments)
+            check.inputs.push_back(argument.name == "lse" ? TileInput{1, 3} : TileInput{-1, 1});
           INFO("cpu '" << cpu << "'\n" << codegen::tile::print(kernel));
           CHECK(check_kernel(kernel, check) == "");
         }
@@ -171,8 +173,34 @@ TEST_CASE("a tile holds no more than it may, and tiles cover the queries and key
   CHECK(covered == 577);
   CHECK(kernels.size() == 2);
   CHECK(kernels[0].axes[4].extent - kernels[1].axes[4].extent == 1);
-  CHECK(attention_backward(shape).size() == 4);
+  const std::vector<Kernel> gradient = attention_backward(shape);
+  REQUIRE(gradient.size() == 4);
+  for (std::size_t i = 0; i < 4; ++i) {
+    const auto use = [&](const char* name) -> std::optional<ArgumentUse> {
+      for (const auto& argument : gradient[i].arguments) {
+        if (argument.name == name) return argument.use;
+      }
+      return std::nullopt;
+    };
+    CHECK(use("delta") == (i < 2 ? ArgumentUse::write : ArgumentUse::read));
+    CHECK(use("output").has_value() == (i < 2));
+  }
   CHECK(attention_backward(vit_shape(1, 1, 197, 197, 64, 1 << 16)).size() == 1);
+}
+
+TEST_CASE("a narrow gradient is one program a head where the chip holds q, k, v, do and ds") {
+  AttentionShape shape = vit_shape(1, 1, 197, 197, 64, 4 * 197 * 72 + 197 * 208);
+  shape.dtype = ir::DType::bf16;
+  shape.narrow = true;
+  CHECK(attention_backward(shape).size() == 1);
+  shape.tile_elements -= 1;  // q, do and all of k and v, or the other way about
+  std::vector<Kernel> kernels = attention_backward(shape);
+  REQUIRE(kernels.size() == 2);
+  for (const Kernel& kernel : kernels) CHECK(kernel.instances() == 1);
+  shape.tile_elements = 2 * (197 + 120) * 72;  // 112 tokens and 85 of 197
+  kernels = attention_backward(shape);
+  REQUIRE(kernels.size() == 4);
+  for (const Kernel& kernel : kernels) verify(kernel);
 }
 
 }  // namespace

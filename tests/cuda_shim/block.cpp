@@ -41,6 +41,7 @@ std::string ranges(const std::vector<std::size_t>& ascending) {
 }  // namespace
 
 const rewire_shim::Runner BlockRunner::kRunner{&BlockRunner::barrier, &BlockRunner::exchange,
+                                               &BlockRunner::copy, &BlockRunner::finish_copies,
                                                &BlockRunner::fail};
 
 void BlockRunner::run(const KernelFunction& kernel, const Grid& grid, std::span<void* const> arguments,
@@ -79,6 +80,7 @@ void BlockRunner::prepare(const Grid& grid, std::int64_t index, Order order, std
     lane.shared = shared_.get();
     lane.runner = &kRunner;
     lane.owner = this;
+    lane.copies.clear();
     lane.fiber.prepare(stacks_.top(i), &BlockRunner::start, &lane);
     make_ready(lane);
   }
@@ -138,6 +140,16 @@ void BlockRunner::barrier(rewire_shim::Thread* thread, Place place) {
   lane.place = place;
   if (++block.at_barrier_ == block.threads_) block.release_barrier();
   lane.fiber.suspend();
+}
+
+void BlockRunner::copy(rewire_shim::Thread* thread, void* to, const void* from, unsigned bytes) {
+  static_cast<Lane*>(thread)->copies.push_back({to, from, bytes});
+}
+
+void BlockRunner::finish_copies(rewire_shim::Thread* thread) {
+  std::vector<Lane::Copy>& copies = static_cast<Lane*>(thread)->copies;
+  for (const Lane::Copy& one : copies) std::memcpy(one.to, one.from, one.bytes);
+  copies.clear();
 }
 
 void BlockRunner::release_barrier() {

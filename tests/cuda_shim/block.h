@@ -35,12 +35,20 @@ class BlockRunner {
     unsigned mask = 0;
     std::uint64_t given = 0;
     std::array<std::uint64_t, rewire_shim::kWarp> received{};
+    struct Copy {
+      void* to;
+      const void* from;
+      unsigned bytes;
+    };
+    std::vector<Copy> copies;  // under way
   };
 
   static void start(void* lane);
   static void barrier(rewire_shim::Thread* thread, rewire_shim::Place place);
   static const std::uint64_t* exchange(rewire_shim::Thread* thread, rewire_shim::Place place, unsigned mask,
                                        std::uint64_t value);
+  static void copy(rewire_shim::Thread* thread, void* to, const void* from, unsigned bytes);
+  static void finish_copies(rewire_shim::Thread* thread);
   static void fail(rewire_shim::Thread* thread, rewire_shim::Place place, const char* message);
   static const rewire_shim::Runner kRunner;
 

@@ -193,6 +193,16 @@ REWIRE_DEVICE unsigned bits_of_float(float x) {
 REWIRE_DEVICE float inverse_sqrt(float x) {
   return 1.0F / sqrtf(x);
 }
+// max.NaN.f32 and min.NaN.f32: of zeros the larger is the positive one.
+REWIRE_DEVICE float larger_or_nan(float a, float b) {
+  if (a == b) return signbit(a) ? b : a;
+  return a != a || a > b ? a : b;
+}
+REWIRE_DEVICE float smaller_or_nan(float a, float b) {
+  if (a == b) return signbit(a) ? a : b;
+  return a != a || a < b ? a : b;
+}
+
 REWIRE_DEVICE unsigned short bf16_bits(float x) {
   const unsigned bits = bits_of_float(x);
   if (x != x) return 0x7fff;
@@ -221,6 +231,18 @@ REWIRE_DEVICE float f16_value(unsigned short bits) {
 template <class T>
 REWIRE_DEVICE T shuffle_xor(T x, int mask, REWIRE_SHIM_CALLER) {
   return __shfl_xor_sync(0xffffffffU, x, mask, 32, file, function, line);
+}
+
+// cp.async: what it copies is not there before the thread has finished its copies.
+template <int kBytes>
+REWIRE_DEVICE void copy_packet(void* to, const void* from, REWIRE_SHIM_CALLER) {
+  rewire_shim::Thread* const self = rewire_shim::current;
+  if (reinterpret_cast<uintptr_t>(to) % kBytes != 0 || reinterpret_cast<uintptr_t>(from) % kBytes != 0)
+    self->runner->fail(self, REWIRE_SHIM_PLACE("copy_packet"), "an address is not aligned to the packet");
+  self->runner->copy(self, to, from, kBytes);
+}
+REWIRE_DEVICE void finish_copies() {
+  rewire_shim::current->runner->finish_copies(rewire_shim::current);
 }
 
 // ldmatrix.sync.aligned.m8n8.x4 and its .trans: see the prelude. Lane i gives the address of row i % 8 of

@@ -27,6 +27,9 @@ struct Runner {
   void (*barrier)(Thread*, Place);
   /// Returns when every lane of `mask` is here. The values by lane; all bits set for lanes not in the mask.
   const uint64_t* (*exchange)(Thread*, Place, unsigned mask, uint64_t value);
+  /// Copies bytes when the thread finishes its copies.
+  void (*copy)(Thread*, void* to, const void* from, unsigned bytes);
+  void (*finish_copies)(Thread*);
   /// Ends the launch with this message; does not return.
   void (*fail)(Thread*, Place, const char* message);
 };

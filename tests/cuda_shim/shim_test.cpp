@@ -207,6 +207,18 @@ __global__ void reads_what_nobody_wrote(float* x) {
   x[threadIdx.x] = reinterpret_cast<float*>(memory)[threadIdx.x];
 }
 
+// Two floats a thread, from an address and to one that are so many elements from being aligned to a packet.
+__global__ void copies(const float* x, float* y, const int* finishes, const int* offset) {
+  REWIRE_SHARED(memory);
+  auto* floats = reinterpret_cast<float*>(memory);
+  copy_packet<8>(floats + 2 * threadIdx.x + *offset, x + 2 * threadIdx.x);
+  if (*finishes == 1) finish_copies();
+  __syncthreads();
+  const unsigned other = 31 - threadIdx.x;
+  y[2 * threadIdx.x] = floats[2 * other];
+  y[2 * threadIdx.x + 1] = floats[2 * other + 1];
+}
+
 __global__ void conversions(const float* x, unsigned short* as_bf16, unsigned short* as_f16,
                             float* from_f16) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -237,6 +249,7 @@ REWIRE_SHIM_KERNEL(a_lane_outside_of_its_mask)
 REWIRE_SHIM_KERNEL(a_lane_stays_away)
 REWIRE_SHIM_KERNEL(past_shared_memory)
 REWIRE_SHIM_KERNEL(reads_what_nobody_wrote)
+REWIRE_SHIM_KERNEL(copies)
 REWIRE_SHIM_KERNEL(conversions)
 
 namespace rewire::cuda_shim {
@@ -412,6 +425,21 @@ TEST_CASE("shared memory is NaN before each block") {
 std::string failure(const KernelFunction& kernel, const Grid& grid, std::uint64_t order_seed = 0) {
   std::vector<float> x(64, 0);
   return test::message_of<RuntimeFailure>([&] { launch(kernel, grid, order_seed, x); });
+}
+
+TEST_CASE("copies into shared memory are there once their thread has finished them, and not before") {
+  std::vector<float> x = ramp(64, 11), y(64, 0), early(64, 0);
+  std::vector<int> finishes = {1}, offset = {0}, none = {0}, one = {1};
+  launch(KERNEL(copies), {1, 32, 260}, GENERATE(0, 4), x, y, finishes, offset);
+  for (std::size_t i = 0; i < 32; ++i) {
+    REQUIRE(y[2 * i] == x[2 * (31 - i)]);
+    REQUIRE(y[2 * i + 1] == x[2 * (31 - i) + 1]);
+  }
+  launch(KERNEL(copies), {1, 32, 260}, 0, x, early, none, offset);
+  for (const float value : early) REQUIRE(std::isnan(value));
+  const auto misaligned = [&] { launch(KERNEL(copies), {1, 32, 260}, 0, x, y, finishes, one); };
+  CHECK_THAT(test::message_of<RuntimeFailure>(misaligned),
+             REWIRE_CATCH_CONTAINS("copy_packet") && REWIRE_CATCH_CONTAINS("not aligned to the packet"));
 }
 
 TEST_CASE("a matrix's row that is not aligned is named") {
