@@ -108,8 +108,10 @@ ir::Module step_module(const Request& request, const Network& network, ir::Modul
   ir::PassContext context;
   context.training = true;
   context.chooser = &tuner;
-  if (is_for_gpu(request))
+  if (is_for_gpu(request)) {
     context.fourier = [&](const ir::FourierRows& rows) { return runtime::fourier_way(choices.given, rows); };
+    context.recompute = codegen::cuda::recompute_cost();
+  }
   if (request.print_after_all) {
     context.on_change = [](std::string_view pass, const std::string& text) {
       write_stderr(fmt::format("// after {}\n{}", pass, text));
