@@ -11,6 +11,7 @@
 #include "cli/network.h"
 #include "cli/streams.h"
 #include "cli/summary.h"
+#include "cli/times.h"
 #include "codegen/cuda/emit.h"
 #include "codegen/cuda/nvrtc.h"
 #include "codegen/llvm/jit.h"
@@ -32,7 +33,7 @@ constexpr std::int64_t kMostMultiprocessors = 1024;
 
 struct Request {
   NetworkRequest network;
-  std::string stage = "ir", kernel, arch;
+  std::string stage = "ir", kernel, arch, card = "h100";
   std::string choices;
   std::int64_t multiprocessors = 0;
   std::vector<std::string> overrides;
@@ -43,16 +44,19 @@ void declare(Request& request, Options& options) {
   declare_network(request.network, options);
   options.choice(
       "--stage", request.stage,
-      {"ir", "rewritten", "step", "fused", "tile", "llvm", "asm", "cuda", "ptx", "plan"},
+      {"ir", "rewritten", "step", "fused", "tile", "llvm", "asm", "cuda", "ptx", "plan", "times"},
       "ir: the model; rewritten: after the plugins; step: the training step after all passes; "
       "fused: its kernels and calls; "
       "tile, llvm, asm: the kernels' code; cuda, ptx: their code for a GPU, none of which is needed "
-      "(ptx: NVRTC is); plan: where its tensors stand in memory");
+      "(ptx: NVRTC is); plan: where its tensors stand in memory; times: how long its launches should take on "
+      "--card");
   options.text("--kernel", request.kernel,
                "with --stage fused, tile, llvm, asm, cuda or ptx: only the kernel of this name");
   options.choice("--arch", request.arch, codegen::cuda::architecture_names(),
                  "with --stage cuda or ptx: the GPU, else sm_90; with step, fused, tile or plan: the program "
                  "as it is cut for this GPU instead of the CPU");
+  options.choice("--card", request.card, codegen::cuda::card_names(),
+                 "with --stage times: the GPU, whose --arch is not given then");
   options.integer("--multiprocessors", request.multiprocessors, 1,
                   "of the GPU, where it is not the largest of its --arch; rewire doctor names them");
   options.list("--override-kernel", request.overrides,
@@ -65,7 +69,7 @@ void declare(Request& request, Options& options) {
       "--summary", request.summary,
       "instead of a stage: how many kernels and calls the step has, what they move and hold, what each "
       "plugin and each join added, and how long compiling takes");
-  options.flag("--json", request.json, "with --summary: print an object");
+  options.flag("--json", request.json, "with --summary or --stage times: print an object");
   options.flag("--time-passes", request.time_passes, "with --stage step: the time of each pass, on stderr");
 }
 
@@ -82,7 +86,7 @@ bool is_gpu_text(const Request& request) {
 
 bool is_for_gpu(const Request& request) {
   const bool host_text = request.stage == "llvm" || request.stage == "asm";
-  return is_gpu_text(request) || (!request.arch.empty() && !host_text);
+  return is_gpu_text(request) || request.stage == "times" || (!request.arch.empty() && !host_text);
 }
 
 const char* program_of(const Network& network) {
@@ -108,8 +112,10 @@ ir::Module step_module(const Request& request, const Network& network, ir::Modul
   ir::PassContext context;
   context.training = true;
   context.chooser = &tuner;
-  if (is_for_gpu(request))
+  if (is_for_gpu(request)) {
     context.fourier = [&](const ir::FourierRows& rows) { return runtime::fourier_way(choices.given, rows); };
+    context.recompute = codegen::cuda::recompute_cost();
+  }
   if (request.print_after_all) {
     context.on_change = [](std::string_view pass, const std::string& text) {
       write_stderr(fmt::format("// after {}\n{}", pass, text));
@@ -124,8 +130,10 @@ ir::Module step_module(const Request& request, const Network& network, ir::Modul
 }
 
 codegen::cuda::DeviceTarget gpu(const Request& request) {
-  codegen::cuda::DeviceTarget target =
-      codegen::cuda::device_target(request.arch.empty() ? 90 : std::stoi(request.arch.substr(3)));
+  const int arch = request.stage == "times" ? codegen::cuda::card(request.card).arch
+                   : request.arch.empty()   ? 90
+                                            : std::stoi(request.arch.substr(3));
+  codegen::cuda::DeviceTarget target = codegen::cuda::device_target(arch);
   if (request.multiprocessors > 0) target.multiprocessors = static_cast<int>(request.multiprocessors);
   return target;
 }
@@ -241,12 +249,16 @@ void print_summary(const Request& request, const Network& network, std::int64_t 
   print_summary(summary, request.json);
 }
 
-void print_program(const ir::Module& module, const Request& request) {
+void print_program(const ir::Module& module, const Request& request, const Network& network) {
   const codegen::Program program = lower(module, request);
   if (request.stage == "fused") {
     print_groups(program, request);
   } else if (request.stage == "plan") {
     write_stdout(runtime::print(program, runtime::plan_memory(program)));
+  } else if (request.stage == "times") {
+    print_times(program, gpu(request), codegen::cuda::card(request.card),
+                {request.network.model, program_of(network), network.recipe.train.batch,
+                 network.recipe.train.tf32, request.json});
   } else {
     print_kernels(program, request);
   }
@@ -262,8 +274,11 @@ void run(const Request& request) {
                           request.print_after_all || request.time_passes;
   if (request.summary && of_a_stage)
     user_error("dump: --summary is of the whole step: drop --stage and what belongs to one");
-  if (request.json && !request.summary) user_error("dump: --json is of --summary; a stage is text");
-  const std::vector<std::string> without_kernels = {"ir", "rewritten", "step", "plan"};
+  if (request.json && !request.summary && request.stage != "times")
+    user_error("dump: --json is of --summary and --stage times; another stage is text");
+  if (request.stage == "times" && !request.arch.empty())
+    user_error("dump: --stage times is of a --card, whose --arch is its own");
+  const std::vector<std::string> without_kernels = {"ir", "rewritten", "step", "plan", "times"};
   if (!request.kernel.empty() && std::ranges::find(without_kernels, request.stage) != without_kernels.end())
     user_error("dump: --kernel is of --stage fused, tile, llvm, asm, cuda or ptx, not of {}", request.stage);
   const Network network = resolve(request.network);
@@ -278,7 +293,7 @@ void run(const Request& request) {
   if (request.stage == "step") {
     write_stdout(ir::print(module));
   } else {
-    print_program(module, request);
+    print_program(module, request, network);
   }
 }
 

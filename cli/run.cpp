@@ -30,9 +30,9 @@ void run(const Request& request) {
   const std::vector<std::string> read = files_of(request.network, request.program);
   check_output(request.output, read);
   const Network network = resolve(request.network);
+  const ir::Module original = original_module(network, 1);
   std::vector<std::string> names;
-  for (const ir::Argument& argument : original_module(network, 1).function("forward").arguments)
-    names.push_back(argument.name);
+  for (const ir::Argument& argument : original.function("forward").arguments) names.push_back(argument.name);
   const runtime::GivenInputs given = read_inputs(request.program, names);
   ir::Module module =
       rewritten_module(network, runtime::batch_extent(given.at(names.front()), image_rank(network), false));

@@ -53,18 +53,35 @@ class KernelCost {
     for (const auto& [where, elements] : elements_) {
       const std::int32_t buffer = where.first;
       const std::int64_t whole = program_.buffers[static_cast<std::size_t>(buffer)].type.bytes();
-      cost_.bytes += std::min(elements * element_bytes(program_, buffer), whole);
+      const std::int64_t bytes = std::min(elements * element_bytes(program_, buffer), whole);
+      cost_.bytes += bytes;
+      work_.bytes_read += where.second ? 0 : bytes;
     }
     return cost_;
   }
+  /// Known once counted.
+  const KernelWork& work() const { return work_; }
 
  private:
   void section(const std::vector<tile::Node>& nodes, std::int64_t times) {
     for (const tile::Node& node : nodes) {
       const std::int64_t points = times * lane_product(kernel_, tile::iteration_lanes(kernel_, node));
-      if (std::holds_alternative<tile::Dot>(node)) cost_.flops += 2 * points;
-      if (std::holds_alternative<tile::Pointwise>(node) || std::holds_alternative<tile::Reduce>(node))
+      if (std::holds_alternative<tile::Dot>(node)) {
+        cost_.flops += 2 * points;
+        work_.products.emplace_back(&node, 2 * points);
+      }
+      if (const auto* op = std::get_if<tile::Pointwise>(&node)) {
         cost_.flops += points;
+        work_.ops[op->code] += points;
+      }
+      if (std::holds_alternative<tile::Reduce>(node)) {
+        cost_.flops += points;
+        work_.reduced += points;
+      }
+      if (const auto* random = std::get_if<tile::Random>(&node))
+        work_.ops[random->normal ? ir::Opcode::random_normal : ir::Opcode::random_uniform] += points;
+      if (std::holds_alternative<tile::Load>(node) || std::holds_alternative<tile::Store>(node))
+        work_.accessed += points;
       if (const auto* load = std::get_if<tile::Load>(&node)) {
         move(load->access, false, load->index ? points : touched(kernel_, load->access));
       }
@@ -83,6 +100,7 @@ class KernelCost {
   const Kernel& kernel_;
   const std::vector<std::int32_t>& buffers_;
   LaunchCost cost_;
+  KernelWork work_;
   std::set<std::tuple<std::int32_t, bool, std::int64_t, std::int64_t, std::vector<std::int64_t>>> windows_;
   std::map<std::pair<std::int32_t, bool>, std::int64_t> elements_;  // by buffer and direction
 };
@@ -164,6 +182,17 @@ LaunchCost cost_of(const Program& program, const Launch& launch) {
   if (host.op.code == ir::Opcode::irfft || host.op.code == ir::Opcode::irfft_pairs)
     cost.flops = fft_flops(host.results[0].shape);
   return cost;
+}
+
+KernelWork work_of(const Program& program, const KernelLaunch& launch) {
+  KernelCost counted(program, launch.kernel, launch.buffers);
+  counted.count();
+  KernelWork work = counted.work();
+  const auto members = static_cast<std::int64_t>(launch.members());
+  for (std::int64_t* number : {&work.bytes_read, &work.reduced, &work.accessed}) *number *= members;
+  for (auto& [code, elements] : work.ops) elements *= members;
+  for (auto& [node, flops] : work.products) flops *= members;
+  return work;
 }
 
 std::string short_name(const Launch& launch) {

@@ -3,7 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "codegen/program.h"
 
@@ -14,6 +17,15 @@ struct LaunchCost {
   std::int64_t flops = 0;  // a multiply-add is 2; every other pointwise op, and each reduced element, is 1
 };
 LaunchCost cost_of(const Program& program, const Launch& launch);
+
+/// What the threads of a kernel do, of all its members: for a model of its time.
+struct KernelWork {
+  std::int64_t bytes_read = 0;             // of LaunchCost::bytes
+  std::map<ir::Opcode, std::int64_t> ops;  // elements of pointwise ops, and of random numbers
+  std::int64_t reduced = 0, accessed = 0;  // elements that are added up; that are loaded or stored
+  std::vector<std::pair<const tile::Node*, std::int64_t>> products;  // flops of each Dot of the kernel
+};
+KernelWork work_of(const Program& program, const KernelLaunch& launch);
 
 /// A short name for people: the kernel's own (", a table of 24" behind it), "gemm 3200x192x768 + bias", the
 /// op of a host call.

@@ -26,6 +26,15 @@ constexpr std::int64_t kBesideTiles = 4096;  // bytes of a block for what is no 
 /// times 0.8 us, over 132 of them). More parts cost more sums to finish.
 constexpr std::int64_t kPartsOfMultiprocessor = 8;
 
+/// Partial sums of a layer's gradients, up to 6.5 MB, wait for the other layers' to be finished with them.
+/// Read from memory then, and not from the L2 cache, they cost 2 us at 3 TB/s; finished alone by the 9 to 12
+/// blocks that such a kernel has, of 132 multiprocessors, some 20, and a launch.
+constexpr std::int64_t kTableBytes = 8 << 20;
+
+/// An H100 SXM: 67 TFLOP/s of f32 beside 3.35 TB/s (its data sheet). A step is bound by what it moves and
+/// leaves most of the card's memory free, so a byte that is held there is worth no more than one that moves.
+constexpr std::int64_t kFlopsPerByte = 20, kWorth = 1;
+
 }  // namespace
 
 std::vector<std::string> architecture_names() {
@@ -53,12 +62,16 @@ WorkGrain work_grain(const DeviceTarget& target) {
   grain.bias_like_result = grain.any_float_product = true;
   grain.narrow_attention_elements = 16384 / share;
   grain.narrow_gradient_elements = (target.shared_bytes_per_block - kBesideTiles) / 2;
-  grain.table_bytes = 4 << 20;
+  grain.table_bytes = kTableBytes;
   grain.row_sum_lanes = 0;
   grain.lanes_side_by_side = 128;  // 8 threads of 16 elements, what rows_plan.h makes of most
   grain.rows_at_once = 32;         // groups of 8 threads in a block of 256
   grain.group_ops = 200;           // more would spill registers
   return grain;
+}
+
+ir::RecomputeCost recompute_cost() {
+  return {kFlopsPerByte, kWorth, /*takes_best_chain=*/true};
 }
 
 namespace {

@@ -13,6 +13,7 @@
 #include "codegen/cuda/schedule.h"
 #include "codegen/program.h"
 #include "codegen/tile/tile.h"
+#include "ir/passes/pass.h"
 
 namespace rewire::codegen::cuda {
 
@@ -32,6 +33,8 @@ DeviceTarget device_target(int arch);
 /// How a program for the target is cut (codegen/program.h): parts enough to give every multiprocessor two
 /// blocks, attention's tiles small enough for shared memory; a launch is worth what memory moves meanwhile.
 WorkGrain work_grain(const DeviceTarget& target);
+/// What a GPU pays for computing a value again instead of keeping it.
+ir::RecomputeCost recompute_cost();
 
 /// codegen::lower() by that grain, whatever options.grain is; cut finer where a kernel would otherwise keep
 /// more on chip than a block of the target has.

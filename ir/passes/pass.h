@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -20,11 +21,20 @@ struct PassTime {
   std::chrono::duration<double> seconds{};
 };
 
+/// What a backend pays for having a value again (recompute.h). The defaults are a CPU's, about 5 of whose
+/// flops take as long as a byte.
+struct RecomputeCost {
+  std::int64_t flops_per_byte = 8;  // that take as long as moving one byte
+  std::int64_t worth = 2;           // bytes of traffic that one byte less at the peak is worth
+  bool takes_best_chain = false;    // of two that are worth it; false: the one that holds least
+};
+
 struct PassContext {
   bool training = false;       // what is_training folds to
   Chooser* chooser = nullptr;  // answers what timing decides; nullptr: the cost model's favourites
   /// How a backend computes these transforms; without it they stay ops.
   std::function<FourierWay(const FourierRows&)> fourier;
+  RecomputeCost recompute;
   LeftOut left_out;  // passes that are not run; UserError for one that is needed
   /// Called with the pass name and the printed module after each pass that changed it (--print-after-all).
   std::function<void(std::string_view pass, const std::string& text)> on_change;

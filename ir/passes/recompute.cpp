@@ -45,10 +45,11 @@ void merge_into(std::vector<T>& target, const std::vector<T>& more) {
 /// Decides for one function and one peak, and rewrites.
 class Recomputation {
  public:
-  Recomputation(Function& function, const Liveness& liveness, std::int32_t peak)
+  Recomputation(Function& function, const Liveness& liveness, std::int32_t peak, const RecomputeCost& cost)
       : function_(function),
         liveness_(liveness),
         peak_(peak),
+        cost_(cost),
         cones_(function.types.size()),
         near_cones_(function.types.size()),
         levels_(function.types.size(), 0),
@@ -194,7 +195,9 @@ class Recomputation {
       Cone cone = cheap ? extend(cones_, op, i).value_or(itself) : itself;
       Cone near = cheap ? extend(near_cones_, op, i).value_or(itself) : itself;
       if (storage == result && crosses(result)) {
-        if (!is_worth_it(result, cone)) cone = is_worth_it(result, near) ? near : itself;
+        const std::optional<std::int64_t> far_won = won(result, cone), near_won = won(result, near);
+        const bool takes_near = near_won && (!far_won || (cost_.takes_best_chain && *near_won > *far_won));
+        if (takes_near || !far_won) cone = takes_near ? near : itself;
         again_[index(result)] = !cone.ops.empty();
         if (again_[index(result)]) {
           held_[index(result)] = false;
@@ -221,9 +224,10 @@ class Recomputation {
     return cone;
   }
 
-  bool is_worth_it(Value value, const Cone& cone) const {
-    if (cone.ops.empty()) return false;
-    if (liveness_.last_use(value) == static_cast<std::int32_t>(function_.body.size())) return false;
+  /// Bytes of traffic that are won; nullopt: it is not worth it.
+  std::optional<std::int64_t> won(Value value, const Cone& cone) const {
+    if (cone.ops.empty()) return std::nullopt;
+    if (liveness_.last_use(value) == static_cast<std::int32_t>(function_.body.size())) return std::nullopt;
     const std::int64_t bytes = liveness_.bytes(value);
     std::int64_t newly_held = 0, newly_written = 0, read = 0, flops = 0;
     for (Value leaf : cone.leaves) {
@@ -242,8 +246,10 @@ class Recomputation {
     const bool spares_write = !written_[index(value)] && read_later;
     const std::int64_t gain = bytes - newly_held;
     const std::int64_t written = (written_again ? bytes : 0) + newly_written - (spares_write ? bytes : 0);
-    const std::int64_t cost = flops / kFlopsPerByte + written + std::max<std::int64_t>(0, read - bytes);
-    return cost < kWorth * gain || (cost == kWorth * gain && gain > 0);
+    const std::int64_t cost =
+        flops / cost_.flops_per_byte + written + std::max<std::int64_t>(0, read - bytes);
+    const std::int64_t won = cost_.worth * gain - cost;
+    return won > 0 || (won == 0 && gain > 0) ? std::optional(won) : std::nullopt;
   }
 
   void rewrite() {
@@ -284,6 +290,7 @@ class Recomputation {
   Function& function_;
   const Liveness& liveness_;
   std::int32_t peak_;
+  const RecomputeCost cost_;
   std::vector<Cone> cones_;                             // by Value::id, as all that follows
   std::vector<Cone> near_cones_;                        // the same, cut at what is written in any case
   std::vector<std::int32_t> levels_;                    // contractions on the longest way to it
@@ -309,7 +316,7 @@ void recompute(Module& module, PassContext& context) {
     const Liveness::Peak peak = liveness.peak();
     if (peak.op < 0) continue;
     Function before = function;
-    const bool changed = Recomputation(function, liveness, peak.op).run();
+    const bool changed = Recomputation(function, liveness, peak.op, context.recompute).run();
     if (changed && peak_bytes(function) >= peak.bytes) function = std::move(before);
   }
   dce(module, context);

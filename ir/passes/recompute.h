@@ -8,17 +8,17 @@
 // held instead. Then, in bytes,
 //
 //   gain(v) = bytes(v) - bytes(leaves that were not held)
-//   cost(v) = flops(chain) / kFlopsPerByte
+//   cost(v) = flops(chain) / flops_per_byte
 //           + bytes(v), if it is written again: a user behind the peak needs it in memory (a contraction,
 //             attention), or kernels on both sides of a contraction read it
 //           - bytes(v), if forward would write it for backward alone
 //           + bytes(leaves) that forward would have to write in its stead
 //           + what the leaves' bytes exceed bytes(v) by: they are read instead of v
-//   v is computed again  iff  cost(v) <= kWorth · gain(v), and gain(v) > 0 or cost(v) < kWorth · gain(v).
+//   v is computed again  iff  cost(v) <= worth · gain(v), and gain(v) > 0 or cost(v) < worth · gain(v).
 //
 // So a norm's centred input is computed from the stream, which forward writes anyway: that frees no memory,
 // but spares a write. A chain starts from leaves that are held already if that is worth it, else from what
-// forward writes anyway.
+// forward writes anyway; where a backend takes the best chain, from where worth · gain - cost is larger.
 //
 // Values are decided in order of definition, so a chain may build on one that is computed again too, and its
 // cost is then that of the whole chain. A function whose peak does not fall stays as it was.
@@ -29,11 +29,6 @@
 #include "ir/passes/pass.h"
 
 namespace rewire::ir {
-
-/// Flops that take as long as moving one byte: about 5 on a CPU, 20 on a GPU.
-inline constexpr std::int64_t kFlopsPerByte = 8;
-/// Bytes of traffic that one byte less at the peak is worth.
-inline constexpr std::int64_t kWorth = 2;
 
 void recompute(Module& module, PassContext& context);
 

@@ -69,6 +69,7 @@ codegen::Program lower_for_device(const ir::Module& module, const ir::Function& 
   ir::PassContext context;
   context.training = lowering.training;
   context.fourier = [&](const ir::FourierRows& rows) { return libraries.fourier(rows); };
+  context.recompute = codegen::cuda::recompute_cost();
   ir::run_pipeline(single, context);
   codegen::FuseOptions options{lowering.fuse};
   options.attention = [&](const codegen::Program& program, const codegen::AttentionLaunch& launch) {

@@ -109,6 +109,7 @@ class Calls(unittest.TestCase):
         self.assertIn("cuDNN", tuned["attention"][0]["taken"])
         self.assertEqual(first["figures"]["1_step_untuned"]["attention"][0]["taken"], "ours")
         self.assertGreater(first["figures"]["1_step_untuned"]["classes_ms"]["attention"], 0)
+        self.check_predicted()
 
         said = self.call(2, "--limit", "200", expected=3)  # parity and ops are left out
         told = self.statuses(self.results())
@@ -128,6 +129,24 @@ class Calls(unittest.TestCase):
             self.assertIn(name.replace(".json", ".md"), tar.getnames())
             self.check_benchmark(json.load(tar.extractfile(name)))
         self.assertIn("beside_pytorch: ok in an earlier call", self.call(3, "--limit", "30", out=other, expected=0))
+
+    def check_predicted(self):
+        """What the step's launches should take, beside what they took."""
+        model, batch = LITTLE[1].split(":")
+        predicted = self.root.parent / "predicted.json"
+        predicted.write_text(subprocess.run(
+            [str(self.root / "bin" / "rewire"), "dump", model, "--set", f"train.batch={batch}", "--set", "train.dtype=bf16",
+             *(word for word in LITTLE if word.startswith("model.") for word in ("--set", word)), "--stage", "times", "--json"],
+            check=True, stdout=subprocess.PIPE, text=True).stdout)
+        table = subprocess.run([sys.executable, str(self.root / "bench" / "predicted.py"), str(predicted),
+                                str(self.out / "results.tar.gz")], stdout=subprocess.PIPE, text=True)
+        self.assertEqual(table.returncode, 0, table.stdout)
+        rows = [line.strip("| ").split(" | ") for line in table.stdout.splitlines()[2:-1]]
+        launches = json.loads(predicted.read_text())["predicted"]
+        self.assertEqual(len(rows), len(launches))
+        differences = [abs(float(row[2]) - float(row[1])) for row in rows]
+        self.assertTrue(all(here >= later - 0.002 for here, later in zip(differences, differences[1:])), differences)
+        self.assertIn(f"| {sum(launch['launches'] for launch in launches)} |", table.stdout.splitlines()[-1])
 
     def check_benchmark(self, result):
         self.assertEqual(result["commit"], "abc1234-dirty")

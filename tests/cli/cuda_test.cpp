@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -155,6 +157,36 @@ TEST_CASE("bench --kernels on a GPU says what each kernel takes, also of kernels
   }
   const Outcome text = on_fake(bench);
   CHECK_THAT(text.out, REWIRE_CATCH_CONTAINS("% copy") && REWIRE_CATCH_CONTAINS("regs spills  shared"));
+}
+
+TEST_CASE("every launch of a profile was predicted, and every launch that was predicted is there") {
+  const Words network = kModel + Words{"--set", "train.batch=2", "--set", "train.dtype=bf16"};
+  const Outcome profile =
+      on_fake(Words{"bench", "--profile", "--json", "--quiet", "--steps", "1"} + network + kUntimed + kCuda);
+  REQUIRE(profile.code == 0);
+  const Outcome predicted =
+      rewire_command(Words{"dump", "--stage", "times", "--card", "h200", "--json"} + network);
+  REQUIRE(predicted.code == 0);
+  std::map<std::string, std::array<Json, 3>> measured, told;  // by name: launches, bytes, flops
+  const Json object = Json::parse(predicted.out), timed = Json::parse(profile.out);
+  for (const Json& row : timed.at("profile")) {
+    const std::string name = row.at("name");
+    measured[name.substr(0, name.find(", algorithm"))] = {row.at("launches"), row.at("bytes"),
+                                                          row.at("flops")};
+  }
+  double total = 0;
+  for (const Json& row : object.at("predicted")) {
+    told[row.at("name")] = {row.at("launches"), row.at("bytes"), row.at("flops")};
+    CHECK(row.at("ms") > 0);
+    total += row.at("ms").get<double>();
+  }
+  CHECK(told == measured);
+  CHECK(object.at("ms").get<double>() == Approx(total));
+  const Outcome text = rewire_command(Words{"dump", "--stage", "times"} + network);
+  CHECK_THAT(text.out,
+             REWIRE_CATCH_CONTAINS("predicted for h100") && REWIRE_CATCH_CONTAINS("one after the other"));
+  CHECK(rewire_command(Words{"dump", "--stage", "times", "--arch", "sm_90"} + network).err ==
+        "rewire: dump: --stage times is of a --card, whose --arch is its own\n");
 }
 
 TEST_CASE("bench runs on a GPU, and doctor names what is there") {

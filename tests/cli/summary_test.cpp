@@ -74,7 +74,7 @@ TEST_CASE("dump --summary counts what the stages show, and what plugins and join
   CHECK(rewire_command(dump + Words{"--summary", "--stage", "fused"}).err ==
         "rewire: dump: --summary is of the whole step: drop --stage and what belongs to one\n");
   CHECK(rewire_command(dump + Words{"--json"}).err ==
-        "rewire: dump: --json is of --summary; a stage is text\n");
+        "rewire: dump: --json is of --summary and --stage times; another stage is text\n");
 }
 
 }  // namespace

@@ -142,6 +142,7 @@ codegen::Program program_of(const Case& of, const std::string& strategy, const s
   module.drop_unused_parameters();
   ir::PassContext context;
   context.training = name != "forward" && name != "eval";
+  context.recompute = cuda::recompute_cost();
   ir::run_pipeline(module, context);
   codegen::FuseOptions options;
   if (of.epilogues) options.epilogue = [](const codegen::ProductEpilogue&) { return true; };

@@ -167,6 +167,7 @@ Program lower(const ir::Module& module, std::string_view function, bool training
   ir::PassContext context;
   context.training = training;
   context.left_out = left_out;
+  context.recompute = codegen::cuda::recompute_cost();
   ir::run_pipeline(single, context);
   return codegen::cuda::lower(single, single.functions[0], target, {fuse, {}, true, left_out});
 }

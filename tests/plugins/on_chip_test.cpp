@@ -22,6 +22,7 @@ TEST_CASE("Every kernel of a small network's step fits every GPU") {
       std::erase_if(module.functions, [](const ir::Function& function) { return function.name != "step"; });
       ir::PassContext context;
       context.training = true;
+      context.recompute = codegen::cuda::recompute_cost();
       ir::run_pipeline(module, context);
       for (const int arch : {80, 89, 90}) {
         CAPTURE(plugin, batch, arch);

@@ -1,0 +1,300 @@
+// The pipes of each kind of launch; see time_model.h.
+#include "codegen/cuda/time_model.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+
+#include "codegen/cost.h"
+#include "codegen/cuda/blocks_plan.h"
+#include "codegen/cuda/rows_plan.h"
+#include "codegen/library/device_gemm.h"
+#include "codegen/tile/walk.h"
+#include "ir/error.h"
+
+namespace rewire::codegen::cuda {
+namespace {
+
+// NVIDIA's data sheets: A100 80GB SXM, H100 SXM, H200 SXM.
+constexpr std::array<Card, 3> kCards = {{{"a100", 80, 2.039e12, 312e12, 156e12, 19.5e12},
+                                         {"h100", 90, 3.35e12, 989e12, 494e12, 67e12},
+                                         {"h200", 90, 4.8e12, 989e12, 494e12, 67e12}}};
+
+// Shares of a peak and times that no data sheet tells, as others have measured them; the first profile of a
+// card is what they are to be corrected by.
+constexpr double kReached = 0.9;           // of the memory's bandwidth, by a copy
+constexpr double kLatency = 0.8e-6;        // from a load to its value under full traffic
+constexpr double kLibrary = 0.8;           // of the tensor cores' rate, by cuBLASLt's main loop
+constexpr double kOwn = 0.6;               // by mma.sync, which Hopper has beside its faster wgmma
+constexpr double kAttention = 0.4;         // by cuDNN's attention
+constexpr double kUnits = 0.7;             // of the f32 units' rate: not every clock issues
+constexpr double kCacheBytes = 5.5e12;     // a second, of the L2 cache of an H100
+constexpr double kShared = 2.0 / 3;        // of a tile's operands: two blocks of a cluster share one of them
+constexpr double kTile = 1.5e-6;           // of a tile before and after its main loop
+constexpr double kLaunch = 2.5e-6;         // from launch to launch in a graph, and until blocks run
+constexpr double kHostBytes = 25e9;        // a second, over PCIe
+constexpr std::int64_t kBesideLoads = 40;  // registers of a thread of a row kernel
+constexpr std::int64_t kBytesOfThread = 64;  // under way, of one that fills shared memory
+constexpr std::int64_t kFileRegisters = 65536, kFileThreads = 2048;  // of a multiprocessor
+
+/// Instructions of an element, as the compiler writes them without fast maths: of the f32 units (integer
+/// arithmetic too), and of the units of special functions, which have an eighth of their rate.
+struct Instructions {
+  double f32 = 1, special = 0;
+};
+Instructions instructions_of(ir::Opcode code) {
+  using enum ir::Opcode;
+  switch (code) {
+    case exp:
+      return {6, 1};
+    case log:
+      return {12, 0};
+    case rsqrt:
+    case sqrt:
+      return {6, 1};
+    case div:
+      return {8, 1};
+    case sigmoid:
+      return {14, 2};
+    case tanh:
+      return {16, 2};
+    case erf:
+      return {22, 1};
+    case sin:
+    case cos:
+      return {30, 0};
+    case pow:
+      return {40, 2};
+    case random_uniform:
+      return {25, 0};
+    case random_normal:
+      return {60, 3};
+    default:
+      return {};
+  }
+}
+
+/// Seconds of each pipe if every multiprocessor were busy all the time.
+struct Pipes {
+  double tensor = 0, f32 = 0, special = 0;
+};
+
+double waves(std::int64_t blocks, int multiprocessors) {
+  const double share = static_cast<double>(blocks) / multiprocessors;
+  return std::ceil(share) / share;
+}
+
+Prediction longest(std::initializer_list<Prediction> pipes) {
+  return std::ranges::max(pipes, {}, &Prediction::seconds);
+}
+
+/// A kernel of ours with the cost model's schedule.
+class KernelTime {
+ public:
+  KernelTime(const Program& program, const KernelLaunch& launch, const DeviceTarget& target, const Card& card)
+      : launch_(launch),
+        kernel_(launch.kernel),
+        target_(target),
+        card_(card),
+        cost_(cost_of(program, launch)),
+        work_(work_of(program, launch)),
+        schedule_(schedules(kernel_, target, 1).front()),
+        shape_(emit(launch, "kernel", target, &schedule_).launch),
+        blocks_(shape_.blocks * static_cast<std::int64_t>(launch.members())) {}
+
+  Prediction predict() const {
+    const Pipes pipes = arithmetic();
+    const double repeated = waves(blocks_, target_.multiprocessors);
+    const double bytes = static_cast<double>(cost_.bytes), read = static_cast<double>(work_.bytes_read);
+    const Prediction memory = longest({{bytes / (kReached * card_.bytes_per_second), Bound::memory},
+                                       {read * kLatency / bytes_under_way(), Bound::latency}});
+    Prediction computing = longest({{pipes.tensor * repeated, Bound::tensor},
+                                    {pipes.f32 * repeated, Bound::f32},
+                                    {pipes.special * repeated, Bound::special}});
+    if (std::holds_alternative<BlockSchedule>(schedule_))
+      computing.seconds = (pipes.tensor + pipes.f32 + pipes.special) * repeated;
+    Prediction whole = longest({{kLaunch, Bound::launch}, memory, computing});
+    whole.seconds = kLaunch + std::max(memory.seconds, computing.seconds);
+    return whole;
+  }
+
+ private:
+  Pipes arithmetic() const {
+    const double rate = kUnits * card_.f32_flops / 2;  // instructions a second
+    Instructions all{static_cast<double>(work_.reduced + work_.accessed), 0};
+    for (const auto& [code, elements] : work_.ops) {
+      const Instructions each = instructions_of(code);
+      all.f32 += each.f32 * static_cast<double>(elements);
+      all.special += each.special * static_cast<double>(elements);
+    }
+    const std::set<const tile::Node*> narrow = on_tensor_cores();
+    Pipes pipes;
+    for (const auto& [node, flops] : work_.products) {
+      if (narrow.contains(node)) {
+        pipes.tensor += static_cast<double>(flops) / (kOwn * card_.bf16_flops);
+      } else {
+        all.f32 += static_cast<double>(flops) / 2;
+      }
+    }
+    pipes.f32 = all.f32 / rate;
+    pipes.special = all.special / (rate / 8);
+    return pipes;
+  }
+
+  std::set<const tile::Node*> on_tensor_cores() const {
+    std::set<const tile::Node*> nodes;
+    if (!std::holds_alternative<BlockSchedule>(schedule_)) return nodes;
+    const std::optional<BlockPlan> plan = plan_block(kernel_, target_);
+    for (const auto* section : {&plan->prologue, &plan->body, &plan->epilogue}) {
+      for (const BlockStep& step : *section) {
+        if (step.kind == StepKind::tensor_dot) nodes.insert(step.nodes.begin(), step.nodes.end());
+      }
+    }
+    return nodes;
+  }
+
+  double bytes_under_way() const {
+    const std::int64_t filled = (blocks_ + target_.multiprocessors - 1) / target_.multiprocessors;
+    const std::int64_t busy = std::min<std::int64_t>(blocks_, target_.multiprocessors);
+    return static_cast<double>(busy * std::min(resident_blocks(), filled) * bytes_of_block());
+  }
+
+  std::int64_t resident_blocks() const {
+    const std::int64_t by_threads = kFileThreads / shape_.threads;
+    std::int64_t resident = std::visit([](const auto& one) { return one.resident_blocks; }, schedule_);
+    if (const auto plan = rows_plan()) {
+      std::int64_t arrays = 0;
+      for (const ValueHome& home : plan->homes) arrays += home.array ? plan->elements() : 0;
+      resident = std::max(resident, kFileRegisters / ((kBesideLoads + arrays) * shape_.threads));
+    }
+    if (shape_.shared_bytes > 0)
+      resident = std::min(resident, target_.shared_bytes_per_block / shape_.shared_bytes);
+    return std::clamp<std::int64_t>(resident, 1, by_threads);
+  }
+
+  /// What the threads of a block have asked for before the first of them waits.
+  std::int64_t bytes_of_block() const {
+    const std::optional<RowsPlan> plan = rows_plan();
+    if (!plan) return kBytesOfThread * shape_.threads;
+    std::int64_t bytes = std::max(loaded_at_once(plan->prologue, *plan), loaded_at_once(plan->body, *plan));
+    // Rows of a part whose loads the compiler has under way together: rows.cpp unrolls four where nothing is
+    // added up along a row.
+    const bool reduces = std::ranges::any_of(
+        kernel_.body, [](const tile::Node& node) { return std::holds_alternative<tile::Reduce>(node); });
+    if (plan->by_partition && !reduces)
+      bytes *= std::clamp<std::int64_t>(kernel_.rows_per_partition() / plan->groups, 1, 4);
+    return std::max<std::int64_t>(bytes, shape_.threads);
+  }
+
+  /// Of the level with the most loads.
+  std::int64_t loaded_at_once(const Section& section, const RowsPlan& plan) const {
+    std::int64_t most = 0;
+    for (int level = 0; level < section.levels; ++level) {
+      std::int64_t bytes = 0;
+      for (const LeveledNode& leveled : section.nodes) {
+        const auto* load = std::get_if<tile::Load>(leveled.node);
+        if (load == nullptr || leveled.level != level) continue;
+        const auto dtype = kernel_.arguments[static_cast<std::size_t>(load->access.argument)].dtype;
+        const bool lanes = !tile::iteration_lanes(kernel_, *leveled.node).empty();
+        bytes += static_cast<std::int64_t>(ir::dtype_bytes(dtype)) * (lanes ? plan.elements() : 1);
+      }
+      most = std::max(most, bytes);
+    }
+    return most * shape_.threads;
+  }
+
+  std::optional<RowsPlan> rows_plan() const {
+    if (!std::holds_alternative<RowsSchedule>(schedule_)) return std::nullopt;
+    return plan_rows(kernel_, target_, &std::get<RowsSchedule>(schedule_));
+  }
+
+  const KernelLaunch& launch_;
+  const tile::Kernel& kernel_;
+  const DeviceTarget& target_;
+  const Card& card_;
+  LaunchCost cost_;
+  KernelWork work_;
+  Schedule schedule_;
+  LaunchShape shape_;
+  std::int64_t blocks_ = 1;
+};
+
+/// A product of the library's: what is best of its usual tiles, each sum whole or in parts that are added up
+/// afterwards.
+double product_seconds(const DeviceGemmShape& shape, const DeviceTarget& target, double flops_per_second) {
+  const auto count = [](std::int64_t extent, std::int64_t tile) { return (extent + tile - 1) / tile; };
+  const double rate = kLibrary * flops_per_second / target.multiprocessors,
+               cache = kCacheBytes / kShared / target.multiprocessors;
+  const auto operand = static_cast<double>(ir::dtype_bytes(shape.dtype));
+  double best = 0;
+  for (const auto& [rows, columns] : {std::pair{128, 256}, {128, 128}, {64, 128}, {64, 64}}) {
+    for (std::int64_t split = 1; split <= 64 && split * 64 <= std::max<std::int64_t>(shape.k, 64);
+         split *= 2) {
+      const std::int64_t tiles = shape.batch * count(shape.m, rows) * count(shape.n, columns) * split;
+      const double depth = static_cast<double>(count(shape.k, split));
+      const double loop =
+          std::max(2.0 * rows * columns * depth / rate, (rows + columns) * depth * operand / cache);
+      const double parts = split == 1 ? 0 : 2.0 * 4 * static_cast<double>(split * shape.m * shape.n);
+      const double seconds =
+          static_cast<double>(count(tiles, target.multiprocessors)) * (loop + kTile) + parts / kCacheBytes;
+      best = best == 0 ? seconds : std::min(best, seconds);
+    }
+  }
+  return best;
+}
+
+Prediction product(const Program& program, const GemmLaunch& launch, const DeviceTarget& target,
+                   const Card& card, bool tf32) {
+  const std::vector<DeviceGemmCall> calls = device_gemm_calls(program, launch, tf32);
+  const DeviceGemmShape& shape = calls.front().shape;
+  const bool narrow = shape.dtype == ir::DType::bf16 || shape.dtype == ir::DType::f16;
+  const double peak = narrow ? card.bf16_flops : shape.tf32 ? card.tf32_flops : card.f32_flops;
+  const auto number = static_cast<double>(calls.size());
+  const double computing = number * product_seconds(shape, target, peak);
+  const double moving =
+      static_cast<double>(cost_of(program, launch).bytes) / (kReached * card.bytes_per_second);
+  return {number * kLaunch + std::max(computing, moving), moving > computing     ? Bound::memory
+                                                          : narrow || shape.tf32 ? Bound::tensor
+                                                                                 : Bound::f32};
+}
+
+}  // namespace
+
+std::vector<std::string> card_names() {
+  std::vector<std::string> names;
+  for (const Card& one : kCards) names.emplace_back(one.name);
+  return names;
+}
+
+const Card& card(std::string_view name) {
+  for (const Card& one : kCards) {
+    if (one.name == name) return one;
+  }
+  user_error("no card '{}' is known; there are {}", name, fmt::join(card_names(), ", "));
+}
+
+std::string_view bound_name(Bound bound) {
+  constexpr std::array<std::string_view, 6> kNames = {"launch", "memory", "latency",
+                                                      "tensor", "f32",    "special"};
+  return kNames[static_cast<std::size_t>(bound)];
+}
+
+Prediction predict(const Program& program, const Launch& launch, const DeviceTarget& target, const Card& card,
+                   bool tf32) {
+  if (const auto* kernel = std::get_if<KernelLaunch>(&launch))
+    return KernelTime(program, *kernel, target, card).predict();
+  if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) return product(program, *gemm, target, card, tf32);
+  const LaunchCost cost = cost_of(program, launch);
+  const auto bytes = static_cast<double>(cost.bytes), flops = static_cast<double>(cost.flops);
+  const Prediction moving{kLaunch + bytes / (kReached * card.bytes_per_second), Bound::memory};
+  if (std::holds_alternative<AttentionLaunch>(launch))
+    return longest({moving, {kLaunch + flops / (kAttention * card.bf16_flops), Bound::tensor}});
+  const ir::Opcode code = std::get<HostLaunch>(launch).op.code;
+  const bool on_device = code == ir::Opcode::rfft_pairs || code == ir::Opcode::irfft_pairs;
+  return on_device ? moving : Prediction{bytes / kHostBytes, Bound::memory};
+}
+
+}  // namespace rewire::codegen::cuda

@@ -1,0 +1,99 @@
+// The model of a launch's time where the answer follows from the data sheet: what only moves goes at the
+// memory's rate, large products at the tensor cores', and a few blocks leave multiprocessors idle.
+#include "codegen/cuda/time_model.h"
+
+#include "ir/builder.h"
+#include "ir/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/tile_builder.h"
+
+namespace rewire::test {
+namespace {
+
+using namespace codegen::cuda;  // NOLINT: the subject of this file
+using codegen::Program;
+using ir::DType;
+
+Prediction of_first(const Program& program, const Card& on, bool tf32 = false) {
+  return predict(program, program.launches.front(), device_target(on.arch), on, tf32);
+}
+
+/// y = f(x), n elements of f32 in rows of `lanes`, each element through `repeats` of an op.
+Program map_of(std::int64_t rows, std::int64_t lanes, ir::Opcode code, int repeats) {
+  TileBuilder t("map");
+  const auto r = t.outer("r", rows);
+  const auto c = t.lane("c", lanes);
+  const auto x = t.input("x"), y = t.output("y");
+  auto value = t.load(x, {{r, lanes}, {c, 1}});
+  for (int i = 0; i < repeats; ++i) value = t.op(code, {value});
+  t.store(y, value, {{r, lanes}, {c, 1}});
+  Program program;
+  for (const char* name : {"x", "y"})
+    program.buffers.push_back({name, codegen::BufferKind::temporary, {DType::f32, {rows, lanes}}, {}});
+  program.launches.emplace_back(codegen::KernelLaunch{t.finish(), {0, 1}});
+  return program;
+}
+
+/// c = a b, of bf16 or f32.
+Program product_of(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype) {
+  Program program;
+  codegen::GemmLaunch gemm;
+  const auto matrix = [&](std::int64_t rows, std::int64_t columns) {
+    program.buffers.push_back({"", codegen::BufferKind::temporary, {dtype, {rows, columns}}, {}});
+    const auto index = static_cast<std::int32_t>(program.buffers.size()) - 1;
+    return codegen::View{index, 0, {1, rows, columns}, {rows * columns, columns, 1}};
+  };
+  gemm.a = matrix(m, k), gemm.b = matrix(k, n), gemm.c = matrix(m, n);
+  program.launches.emplace_back(gemm);
+  return program;
+}
+
+TEST_CASE("what only moves takes its bytes at nine tenths of the memory's rate") {
+  for (const std::string& name : card_names()) {
+    CAPTURE(name);
+    const Card& on = card(name);
+    const std::int64_t rows = 1 << 16, lanes = 1024;
+    const Prediction told = of_first(map_of(rows, lanes, ir::Opcode::neg, 1), on);
+    const double expected = 2 * 4.0 * static_cast<double>(rows * lanes) / (0.9 * on.bytes_per_second);
+    CHECK(told.bound == Bound::memory);
+    CHECK(told.seconds == Approx(expected).epsilon(0.05));
+  }
+}
+
+TEST_CASE("what computes much is bound by its units, and a few rows by the launch") {
+  const Card& on = card("h100");
+  const std::int64_t rows = 132 * 128, lanes = 1024;  // waves of blocks, all of them full
+  CHECK(of_first(map_of(rows, lanes, ir::Opcode::neg, 200), on).bound == Bound::f32);
+  CHECK(of_first(map_of(rows, lanes, ir::Opcode::exp, 40), on).bound == Bound::special);
+  CHECK(of_first(map_of(4, 64, ir::Opcode::neg, 1), on).bound == Bound::launch);
+  // Twice the work takes twice as long, beside the launch.
+  const double once = of_first(map_of(rows, lanes, ir::Opcode::exp, 40), on).seconds,
+               twice = of_first(map_of(2 * rows, lanes, ir::Opcode::exp, 40), on).seconds;
+  const double launch = of_first(map_of(4, 64, ir::Opcode::neg, 1), on).seconds;
+  CHECK(twice - launch == Approx(2 * (once - launch)).epsilon(0.01));
+}
+
+TEST_CASE("large products reach most of their type's rate, and long sums for few elements are cut") {
+  const Card& on = card("h200");
+  const std::int64_t n = 8192;
+  const double flops = 2 * static_cast<double>(n) * n * n;
+  const double bf16 = of_first(product_of(n, n, n, DType::bf16), on).seconds,
+               f32 = of_first(product_of(n, n, n, DType::f32), on).seconds,
+               tf32 = of_first(product_of(n, n, n, DType::f32), on, true).seconds;
+  CHECK(bf16 > flops / (0.8 * on.bf16_flops));
+  CHECK(bf16 < flops / (0.6 * on.bf16_flops));  // also the L2 cache bounds it
+  CHECK(f32 == Approx(flops / (0.8 * on.f32_flops)).epsilon(0.15));
+  CHECK(tf32 < f32 / 4);
+  CHECK(bf16 < tf32);
+  // Without parts nine multiprocessors of 132 would work.
+  const std::int64_t terms = 1 << 16;
+  const double weights = 2.0 * 384 * 384 * static_cast<double>(terms);
+  CHECK(of_first(product_of(384, 384, terms, DType::bf16), on).seconds < 6 * weights / on.bf16_flops);
+}
+
+TEST_CASE("a card that nobody knows is named with those that are") {
+  CHECK_THROWS_AS(card("h300"), UserError);
+}
+
+}  // namespace
+}  // namespace rewire::test
