@@ -4,6 +4,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <thread>
 
 #include <fmt/format.h>
@@ -51,6 +52,23 @@ void flip(const std::string& file, std::size_t byte, int bit) {
   std::string text = read_text(file);
   text.at(byte) = static_cast<char>(text.at(byte) ^ (1 << bit));
   write_text(file, text);
+}
+
+/// checkpoint.json as the first format had it, of a run whose steps have `accumulate` batches: no checksums,
+/// and sums under fixed names.
+Json as_first_format(Json json, double accumulate = 1) {
+  json["format"] = 1;
+  json.erase("blake3");
+  for (Json& sums : json.at("sums")) {
+    const Json metrics = sums.at("metrics");
+    const auto sum = [&](const char* name) {
+      return metrics.empty() ? 0 : metrics.at(name).at(0).get<double>();
+    };
+    sums.erase("metrics");
+    sums["loss"] = sum("loss") / accumulate;
+    sums["correct"] = sum("top1");
+  }
+  return json;
 }
 
 TEST_CASE("A flipped bit anywhere in a checkpoint is found, and the checkpoint before it is offered") {
@@ -109,9 +127,7 @@ TEST_CASE("A checkpoint under another's name, or without its count of steps, is 
 TEST_CASE("A checkpoint of before there were checksums goes on, with a warning") {
   const Run run;
   const std::string file = run.checkpoint(3) + "/checkpoint.json";
-  Json json = Json::parse(read_text(file));
-  json["format"] = 1;
-  json.erase("blake3");
+  Json json = as_first_format(Json::parse(read_text(file)));
   write_text(file, json.dump(2));
   CHECK_THAT(run.resume().err, REWIRE_CATCH_CONTAINS(file + " has an unknown \"files\""));
   json.erase("files");
@@ -120,16 +136,48 @@ TEST_CASE("A checkpoint of before there were checksums goes on, with a warning")
       rewire_command({"train", "--resume", run.path(), "--log-level", "warning", "--set", "train.epochs=4"});
   CHECK(outcome.code == 0);
   CHECK_THAT(outcome.err, REWIRE_CATCH_CONTAINS(file + ": written by an earlier Rewire, without checksums"));
-  json["format"] = 3;
-  write_text(file, json.dump(2));
+}
+
+/// The lines of metrics.jsonl without what a clock says.
+std::vector<Json> lines_without_times(const std::string& run) {
+  std::istringstream text(read_text(run + "/metrics.jsonl"));
+  std::vector<Json> lines;
+  for (std::string line; std::getline(text, line);) {
+    Json& json = lines.emplace_back(Json::parse(line));
+    for (const char* key : {"images_per_s", "seconds"}) json.erase(key);
+  }
+  return lines;
+}
+
+TEST_CASE("A checkpoint of before metrics had names goes on within a line to the same numbers") {
+  const TemporaryFolder folder;
+  for (const int accumulate : {1, 2}) {
+    CAPTURE(accumulate);
+    const std::string whole = folder.file(fmt::format("whole{}", accumulate)),
+                      run = folder.file(fmt::format("run{}", accumulate));
+    const Words words = Words{"train"} + kRun + Words{"--set", fmt::format("train.accumulate={}", accumulate),
+                                                      "--set", "data.count=64",
+                                                      "--set", "train.log_every=3",
+                                                      "--out"};
+    REQUIRE(rewire_command(words + Words{whole}).code == 0);
+    REQUIRE(rewire_command(words + Words{run, "--set", "train.max_steps=2"}).code == 0);
+    const std::string file = run + "/checkpoints/0000-00000002/checkpoint.json";
+    Json json = as_first_format(Json::parse(read_text(file)), accumulate);
+    CHECK(json.at("sums").at("line").at("loss").get<double>() > 0);
+    json.erase("files");
+    write_text(file, json.dump(2));
+    REQUIRE(rewire_command(
+                {"train", "--resume", run, "--quiet", "--log-level", "error", "--set", "train.max_steps=0"})
+                .code == 0);
+    CHECK(lines_without_times(run) == lines_without_times(whole));
+    CHECK(read_text(run + "/weights.safetensors") == read_text(whole + "/weights.safetensors"));
+  }
 }
 
 TEST_CASE("Counters beyond what a run can count are refused") {
   const Run run;
   const std::string file = run.checkpoint(3) + "/checkpoint.json";
-  Json json = Json::parse(read_text(file));
-  json["format"] = 1;  // so that no checksum speaks first
-  json.erase("blake3");
+  Json json = as_first_format(Json::parse(read_text(file)));  // so that no checksum speaks first
   json.erase("files");
   for (const auto& [key, value, shown] :
        {std::tuple<std::string, Json, std::string>{"epoch", 4294967296,

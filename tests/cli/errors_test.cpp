@@ -50,7 +50,7 @@ TEST_CASE("Unknown commands, options and arguments are refused with the nearest 
                 "verify: --batch: 0 is out of range: it must be at least 1; see rewire verify --help");
   check_refusal(rewire_command({"dump", "vit_tiny_28", "--stage", "rewriten"}),
                 "dump: --stage: 'rewriten' is none of ir, rewritten, step, fused, tile, llvm, asm, cuda, "
-                "ptx, plan (did "
+                "ptx, plan, times (did "
                 "you mean 'rewritten'?); "
                 "see rewire dump --help");
   check_refusal(
