@@ -6,7 +6,6 @@
 #include <filesystem>
 
 #include "ir/error.h"
-#include "ir/schema.h"
 #include "programs/objective.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/io/files.h"
@@ -36,7 +35,8 @@ runtime::GivenInputs read_inputs(const ProgramRequest& request, const std::vecto
   for (const std::string& input : request.inputs) {
     const std::size_t equals = input.find('=');
     const std::string name = input.substr(0, equals);
-    const bool named = equals != std::string::npos && ir::is_identifier(name);
+    const bool named = equals != std::string::npos &&
+                       (std::ranges::find(names, name) != names.end() || !std::filesystem::exists(input));
     take(named ? name : names.at(0), named ? input.substr(equals + 1) : input, "--input " + input);
   }
   if (!request.labels.empty()) take("label", request.labels, "--labels " + request.labels);

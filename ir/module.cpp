@@ -107,7 +107,9 @@ Parameter& Module::add_state(std::string_view state_name, TensorType type, State
   state.init = std::move(init);
   state.kind = kind;
   state.trainable = state.decay = false;
-  return add_parameter(std::move(state));
+  Parameter& added = add_parameter(std::move(state));
+  added.kind = kind;  // also of one that a text declared under this name
+  return added;
 }
 
 Parameter& Module::add_parameter(Parameter parameter) {

@@ -145,7 +145,7 @@ struct Module {
   Parameter* find_parameter(std::string_view parameter_name);
   /// Adds a parameter; throws UserError if the name is taken by one of another type. Its name then stays.
   Parameter& add_parameter(Parameter parameter);
-  /// The same of one that neither trains nor decays.
+  /// The same of one that neither trains nor decays; one that is there becomes of this kind.
   Parameter& add_state(std::string_view state_name, TensorType type, StateKind kind, Init init = {});
   /// Drops the parameters that no function reads or updates.
   void drop_unused_parameters();

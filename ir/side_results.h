@@ -1,5 +1,5 @@
 // Results of `forward` beside its logits: what a training step is asked to do with a value of the forward
-// pass. `forward` itself stays a function without effects; runtime/train/program.h makes of them
+// pass. `forward` itself stays a function without effects; programs/programs.h makes of them
 //
 //   report.<name>        float scalar    a number for the metrics, named after join and plugin
 //   loss.<name>          float scalar    a term that is added to the loss

@@ -165,7 +165,7 @@ class Parser {
       parameter.role = attribute_as<std::string>(at, key, value, "a string");
       if (parameter.role == "state") {  // as an earlier Rewire had it
         parameter.role.clear();
-        parameter.kind = parameter.name == "rng.seed" ? StateKind::random : StateKind::counter;
+        parameter.kind = StateKind::counter;  // until who reads it says which
       }
     } else if (key == "site") {
       parameter.site = attribute_as<std::string>(at, key, value, "a string");

@@ -31,8 +31,8 @@ class Network {
  public:
   virtual ~Network() = default;
   /// Copies a function of the module to the end of the program, its arguments bound by their names: its
-  /// results by theirs. What the results ask of a training step (ir/side_results.h) is done. UserError where
-  /// it has an argument that is not bound.
+  /// results by theirs. What the results ask of a training step (ir/side_results.h) is done. Once a program.
+  /// UserError where it has an argument that is not bound.
   virtual NamedValues call(std::string_view function, const NamedValues& arguments) = 0;
 };
 
@@ -43,9 +43,10 @@ struct Measured {
 };
 
 struct Trained {
-  ir::Value loss;  // scalar: what is differentiated
-  /// The first is the loss.
-  std::vector<Measured> metrics;
+  /// Scalar, a mean over the batch: what is differentiated, with the terms that plugins add. It is the metric
+  /// "loss" of every objective.
+  ir::Value loss;
+  std::vector<Measured> metrics;  // the others
 };
 
 class Objective {
@@ -55,6 +56,7 @@ class Objective {
   virtual Inputs inputs(const ir::Module& module) const = 0;
   virtual Trained train(ir::Builder& builder, Network& network, const NamedValues& inputs) const = 0;
   /// `weight` f32[batch] is 0 for a sample that only fills up the batch, else 1.
+  /// The first is the loss.
   virtual std::vector<Measured> evaluate(ir::Builder& builder, Network& network, const NamedValues& inputs,
                                          ir::Value weight) const = 0;
 };

@@ -92,8 +92,8 @@ struct ChosenOptimizer {
 /// which it adds to the module.
 void emit_updates(ir::Builder& builder, const ChosenOptimizer& chosen, const std::vector<Trainable>& weights,
                   ir::Value lr, ir::Value step, ir::Value finite);
-/// The same of the states alone, by refresh().
-void emit_refresh(ir::Builder& builder, const ChosenOptimizer& chosen, const std::vector<Trainable>& weights,
-                  ir::Value finite);
+/// The same of the states alone, by refresh(). Returns `finite`, fallen where a state is not.
+ir::Value emit_refresh(ir::Builder& builder, const ChosenOptimizer& chosen,
+                       const std::vector<Trainable>& weights, ir::Value finite);
 
 }  // namespace rewire::programs

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "programs/optimizer.h"
+#include "programs/sums.h"
 
 namespace rewire::programs {
 
@@ -103,13 +104,21 @@ void emit_updates(Builder& b, const ChosenOptimizer& chosen, const std::vector<T
   }
 }
 
-void emit_refresh(Builder& b, const ChosenOptimizer& chosen, const std::vector<Trainable>& weights,
-                  Value finite) {
+Value emit_refresh(Builder& b, const ChosenOptimizer& chosen, const std::vector<Trainable>& weights,
+                   Value finite) {
+  std::vector<std::vector<Value>> next;
   for (const Trainable& weight : weights) {
     b.set_location("refresh." + weight.name);
-    const std::vector<Value> states = read_states(b, chosen, weight);
-    update_states(b, chosen, weight, chosen.optimizer->refresh(b, weight, states), finite);
+    next.push_back(chosen.optimizer->refresh(b, weight, read_states(b, chosen, weight)));
+    for (const Value state : next.back()) {
+      if (!ir::is_float(b.type(state).dtype)) continue;
+      // A sum of squares is finite where all of them are, and they are not too large to be used.
+      const Value sum = sum_all(b, b.mul(state, state));
+      finite = b.binary(ir::Opcode::logical_and, finite, b.unary(ir::Opcode::isfinite, sum));
+    }
   }
+  for (std::size_t i = 0; i < weights.size(); ++i) update_states(b, chosen, weights[i], next[i], finite);
+  return finite;
 }
 
 }  // namespace rewire::programs

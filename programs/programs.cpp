@@ -82,6 +82,9 @@ class InlinedNetwork : public Network {
 
   /// Every `param` reads through Program::param, so that a weight has one value however often it is read.
   NamedValues call(std::string_view name, const NamedValues& arguments) override {
+    // What its results ask of the step, and its random numbers, are those of one pass.
+    if (!program_.network_results.empty())
+      internal_error("an objective calls the network '{}' a second time", program_.module.name);
     const ir::Function& function = program_.module.function(name);
     std::vector<Value> renamed(function.types.size());
     const auto at = [&](Value value) -> Value& { return renamed.at(static_cast<std::size_t>(value.id)); };
@@ -139,7 +142,13 @@ Value side_scalar(Program& program, const ir::Argument& result, DType dtype) {
 /// The objective's inputs as arguments of the program.
 NamedValues feed(Program& program, const Objective& objective) {
   NamedValues inputs;
-  for (const Input& input : objective.inputs(program.module)) {
+  const Inputs wanted = objective.inputs(program.module);
+  std::vector<std::string> forged;
+  for (const auto& [name, value] : program.module.attributes) {
+    if (name.starts_with(kCategories)) forged.push_back(name);
+  }
+  for (const std::string& name : forged) program.module.attributes.erase(name);
+  for (const Input& input : wanted) {
     inputs.emplace(input.name, program.b.argument(input.name, input.type));
     if (input.categories > 0)
       program.module.attributes.set(kCategories + input.name, std::int64_t{input.categories});
@@ -147,13 +156,29 @@ NamedValues feed(Program& program, const Objective& objective) {
   return inputs;
 }
 
-/// Names the results that the metrics need, each once.
+/// Names of a run's lines and of a program's results that no metric may take.
+constexpr std::string_view kReserved[] = {
+    "kind",         "epoch",   "step",          "grad_norm", "lr",        "finite", "images_per_s", "images",
+    "seconds",      "run",     "complete",      "steps",     "status",    "recipe", "error",        "plugins",
+    "wall_seconds", "peak_mb", "train_seconds", "test_loss", "train_loss"};
+
+/// Names the results that the metrics need, each once and as f32.
 Metrics report(Program& program, const std::vector<Measured>& measured) {
   Metrics metrics;
+  std::map<std::string, Value, std::less<>> named;
   const auto name = [&](const std::string& result, Value value) {
-    if (value && !program.function.result(result)) program.b.result(result, value);
+    if (!value) return;
+    const auto [known, is_new] = named.emplace(result, value);
+    if (known->second != value) internal_error("two values are the metrics' result '{}'", result);
+    if (program.b.type(value).rank() != 0)
+      internal_error("the metrics' result '{}' is {}, no scalar", result, to_string(program.b.type(value)));
+    if (is_new) program.b.result(result, program.b.cast(value, DType::f32));
   };
   for (const auto& [metric, numerator, denominator] : measured) {
+    if (std::ranges::find(kReserved, metric.name) != std::end(kReserved) ||
+        std::ranges::find(kReserved, metric.numerator) != std::end(kReserved) ||
+        std::ranges::find(metrics, metric.name, &Metric::name) != metrics.end())
+      internal_error("the objective names a metric '{}', which is taken", metric.name);
     name(metric.numerator, numerator);
     metrics.push_back(metric);
   }
@@ -173,16 +198,15 @@ Gradients differentiate_loss(Program& program, const TrainOptions& options, bool
   const std::unique_ptr<Objective> objective = make_objective(options.objective);
   const NamedValues inputs = feed(program, *objective);
   InlinedNetwork network(program);
-  Trained trained = objective->train(program.b, network, inputs);
+  const Trained trained = objective->train(program.b, network, inputs);
   Gradients out;
   out.loss = trained.loss;
   program.b.set_location("loss");
   for (const ir::Argument& term : side_values(program, ir::kLossPrefix))
     out.loss = program.b.add(out.loss, side_scalar(program, term, program.b.type(out.loss).dtype));
-  if (out.loss != trained.loss) {
-    trained.metrics.at(0).numerator = out.loss;
-    trained.metrics.push_back({{"plain_loss", "plain_loss"}, trained.loss});
-  }
+  std::vector<Measured> metrics = {{{"loss", "loss"}, out.loss}};
+  metrics.insert(metrics.end(), trained.metrics.begin(), trained.metrics.end());
+  if (out.loss != trained.loss) metrics.push_back({{"plain_loss", "plain_loss"}, trained.loss});
   std::vector<Value> wrt;
   for (const std::string& name : trained_parameters(program.module)) {
     wrt.push_back(program.param(name));
@@ -193,9 +217,9 @@ Gradients differentiate_loss(Program& program, const TrainOptions& options, bool
   if (!reports) return out;
   program.b.set_location("loss");
   for (const ir::Argument& reported : side_values(program, ir::kReportPrefix)) {
-    trained.metrics.push_back({{reported.name, reported.name}, side_scalar(program, reported, DType::f32)});
+    metrics.push_back({{reported.name, reported.name}, side_scalar(program, reported, DType::f32)});
   }
-  out.metrics = report(program, trained.metrics);
+  out.metrics = report(program, metrics);
   return out;
 }
 
@@ -436,8 +460,8 @@ void add_refresh(ir::Module& module, const TrainOptions& options) {
   std::vector<Trainable> trainables;
   for (const std::string& name : trained_parameters(module))
     trainables.push_back({name, program.param(name), {}});
-  const Value finite = program.param("train.finite");
-  emit_refresh(program.b, optimizer, trainables, finite);
+  const Value finite = emit_refresh(program.b, optimizer, trainables, program.param("train.finite"));
+  program.update("train.finite", finite);
   program.b.result("finite", finite);
   program.finish(false);
 }
@@ -499,8 +523,9 @@ Metrics add_eval_program(ir::Module& module, const Selection& selection) {
 }
 
 std::int64_t categories(const ir::Module& module, std::string_view input) {
-  const std::string key = kCategories + std::string(input);
-  return module.attributes.has(key) ? module.attributes.get_int(key) : 0;
+  const ir::Attribute* value = module.attributes.find(kCategories + std::string(input));
+  const auto* count = value == nullptr ? nullptr : std::get_if<std::int64_t>(value);
+  return count == nullptr ? 0 : std::max<std::int64_t>(0, *count);
 }
 
 std::int64_t refresh_period(const Selection& optimizer) {

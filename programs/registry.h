@@ -2,8 +2,9 @@
 // list; a row's file is all that knows it.
 #pragma once
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
-#include <functional>
 #include <span>
 #include <string>
 #include <string_view>

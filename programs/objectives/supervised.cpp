@@ -66,9 +66,7 @@ class Supervised : public Objective {
     b.set_location("loss");
     const Value loss = mean_all(b, cross_entropy(b, logits, label, label_smoothing_));
     const auto batch = static_cast<double>(b.shape(logits).at(0));
-    return {loss,
-            {{{"loss", "loss"}, loss},
-             {{"top1", "correct1", {}, batch}, count_hits(b, label_rank(b, logits, label), 1)}}};
+    return {loss, {{{"top1", "correct1", {}, batch}, count_hits(b, label_rank(b, logits, label), 1)}}};
   }
 
   std::vector<Measured> evaluate(Builder& b, Network& network, const NamedValues& inputs,

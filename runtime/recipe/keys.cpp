@@ -53,7 +53,7 @@ RecipeKey row(std::string_view section, std::string_view name, RecipeTarget targ
 }
 
 /// A section whose `name` selects one of `residents`: the parameters of all of them, each with an effect
-/// where one is selected that has it. Two that share a name share its kind and bounds.
+/// where one is selected that has it, and with the default and bounds that this one gives it.
 template <class Row>
 void add_section(std::vector<RecipeKey>& keys, const std::string& section,
                  programs::Selection Recipe::* selection, Recipe& recipe,
@@ -72,10 +72,13 @@ void add_section(std::vector<RecipeKey>& keys, const std::string& section,
       const auto has_it = [selection, owners](const Recipe& r) {
         return std::ranges::find(owners, (r.*selection).name) != owners.end();
       };
+      const auto selected_row = std::ranges::find(residents, selected.name, &Row::name);
+      const ParameterSpec* own =
+          selected_row == residents.end() ? nullptr : ir::find_parameter((*selected_row)->schema, spec.name);
       RecipeCondition only;  // none where all have it
       if (owners.size() < residents.size())
         only = {has_it, fmt::format("{}.name={}", section, fmt::join(owners, "|"))};
-      keys.push_back({section, spec, &selected.values, only});
+      keys.push_back({section, own != nullptr ? *own : spec, &selected.values, only});
     }
   }
 }

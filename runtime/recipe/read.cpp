@@ -162,8 +162,17 @@ class RecipeReader {
   void read_value(std::string_view section, const toml::key& key, const toml::node& node) {
     const Place place = Place::of(file_name_, key.source());
     const RecipeKey& known = find_key(section, key.str(), place);
+    refuse_second(known, place);
     ValueReader(known, place).read(node);
     note(known, place);
+  }
+
+  /// One key under two spellings would leave it to chance which counts.
+  void refuse_second(const RecipeKey& key, const Place& place) const {
+    const auto index = static_cast<std::size_t>(&key - keys_.data());
+    const auto given = std::ranges::find(given_, index, &std::pair<std::size_t, Place>::first);
+    if (given != given_.end())
+      user_error("{}: {} is set already, at {}", place.text, key.path(), given->second.text);
   }
 
   void note(const RecipeKey& key, const Place& place) {

@@ -33,14 +33,16 @@ void for_each_number(Record& record, Visit visit) {
   visit("peak_mb", record.peak_mb);
 }
 
-void read_numbers(RunRecord& record, const JsonView& view) {
+/// `nulls`: a metric may be null, a mean over nothing, and is left out.
+void read_numbers(RunRecord& record, const JsonView& view, bool nulls) {
   std::set<std::string_view> others(kOthers.begin(), kOthers.end());
   for_each_number(record, [&](const char* name, double& number) {
     number = view.at(name).number();
     others.insert(name);
   });
   for (const auto& [name, value] : view.members()) {
-    if (!others.contains(name)) record.metrics.push_back({name, value.number()});
+    if (others.contains(name) || (nulls && value.raw().is_null())) continue;
+    record.metrics.push_back({name, value.number()});
   }
 }
 
@@ -62,7 +64,7 @@ std::optional<RunRecord> read_record(const std::string& path) {
     record.status = static_cast<RunRecord::Status>(known - kStatus.begin());
     record.wall_seconds = view.at("wall_seconds").number();
     if (record.status == RunRecord::Status::failed) record.error = view.at("error").text();
-    if (record.status == RunRecord::Status::finished) read_numbers(record, view);
+    if (record.status == RunRecord::Status::finished) read_numbers(record, view, false);
     return record;
   } catch (const UserError& fault) {
     user_error("{} is no record of a run ({}): remove it to train that run again", path,
@@ -86,7 +88,7 @@ void write_record(const std::string& path, const RunRecord& record) {
 void read_train_output(RunRecord& record, const std::string& text) {
   try {
     const Json json = parse_json(text, "it");
-    read_numbers(record, JsonView(json, "it"));
+    read_numbers(record, JsonView(json, "it"), true);
   } catch (const UserError&) {
     user_error("the run ended well and printed no result: '{}'", printable(text));
   }

@@ -56,6 +56,7 @@ TrainSums sums_from(const JsonView& json, std::int64_t format) {
     }
     return sums;
   }
+  sums.of_old = true;
   json.only({"steps", "loss", "correct", "grad_norm", "named"});
   for (const char* name : {"loss", kCorrectOfOld}) sums.metrics[name].numerator = json.at(name).number();
   if (const auto named = json.find("named")) {
@@ -113,7 +114,7 @@ RunProgress progress_from(const JsonView& json, std::int64_t format) {
   progress.epoch = sums_from(sums.at("epoch"), format);
   progress.metrics_bytes = json.at("metrics_bytes").count();
   progress.images = json.at("images").count(kMostSteps);
-  if (const auto lr = json.find("lr")) progress.lr = lr->number();
+  if (const auto lr = json.find("lr")) progress.lr = number_or_nan(*lr);
   progress.last_epoch_loss = json.at("last_epoch_loss").number();
   progress.train_seconds = json.at("train_seconds").number();
   if (const auto choices = json.find("choices")) progress.choices = record_from_json(*choices);

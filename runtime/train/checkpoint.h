@@ -39,6 +39,7 @@ struct TrainSums {
   std::int64_t steps = 0;
   double grad_norm = 0;
   MetricSums metrics = {};
+  bool of_old = false;  // as kCorrectOfOld says; not yet as they are kept now
 };
 
 /// What checkpoints before format 3 summed under fixed names: `loss`, `correct` (images), and what plugins

@@ -28,7 +28,7 @@ Dataset read_dataset(const Recipe& recipe, Split split, const NetworkFace& face)
   const programs::Input* label = find_input(face, "label");
   SyntheticOptions options;
   options.count = recipe.data.count;
-  options.classes = label == nullptr ? kAnyClasses : label->categories;
+  options.classes = label == nullptr || label->categories == 0 ? kAnyClasses : label->categories;
   options.channels = image[0];
   options.height = image[1];
   options.width = image[2];
@@ -46,7 +46,8 @@ Dataset open_dataset(const Recipe& recipe, Split split, const NetworkFace& face)
         recipe.data.format == "idx" ? recipe.data.path : dataset.name, ir::to_string(shape),
         ir::to_string(image_shape(face)));
   }
-  if (const programs::Input* label = find_input(face, "label")) check_labels(dataset, label->categories);
+  const programs::Input* label = find_input(face, "label");
+  if (label != nullptr && label->categories > 0) check_labels(dataset, label->categories);
   if (split == Split::train && dataset.count < recipe.train.batch) {
     user_error("train.batch is {}, but {} has {} training images only", recipe.train.batch, dataset.name,
                dataset.count);

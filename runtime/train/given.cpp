@@ -33,10 +33,10 @@ void check_stack(const GivenTensor& given, std::string_view argument, const ir::
 
 void check_categories(const ir::Module& module, std::string_view argument, const GivenTensor& given) {
   const std::int64_t categories = programs::categories(module, argument);
-  if (categories == 0) return;
+  if (categories == 0 || given.tensor.type().dtype != ir::DType::i64) return;
   for (const std::int64_t value : given.tensor.as<std::int64_t>()) {
     if (value < 0 || value >= categories) {
-      user_error("{}: the {} {} is no class of the model, which has 0 to {}", given.file, argument, value,
+      user_error("{}: the {} {} is none of the model's, which are 0 to {}", given.file, argument, value,
                  categories - 1);
     }
   }
@@ -104,7 +104,10 @@ std::vector<double> run_given_steps(Engine& engine, const ir::Module& module, co
     if (accumulate > 1 && !flag(engine.run("apply", {}), "finite")) {
       user_error("step {}: the accumulated gradient is not finite", step + 1);
     }
-    if (refresh_period > 0 && (step + 1) % refresh_period == 0) engine.run("refresh", {});
+    if (refresh_period > 0 && (step + 1) % refresh_period == 0 &&
+        !flag(engine.run("refresh", {}), "finite")) {
+      user_error("step {}: what the optimizer remembers is not finite", step + 1);
+    }
     losses.push_back(loss);
   }
   return losses;

@@ -97,6 +97,7 @@ Checkpoint read_last(const std::vector<std::string>& checkpoints, const RunPlan&
 
 /// Sums of a checkpoint before format 3, as they are kept now.
 void settle_sums(const RunPlan& plan, TrainSums& sums) {
+  if (!std::exchange(sums.of_old, false)) return;
   const auto steps = static_cast<double>(sums.steps);
   if (auto correct = sums.metrics.extract(kCorrectOfOld)) {
     correct.mapped().denominator = steps * static_cast<double>(plan.images_per_step());

@@ -182,7 +182,7 @@ TEST_CASE("Inputs and labels of the wrong shape, type or class are refused with 
   labels.as<std::int64_t>()[1] = 10;
   runtime::write_npy(work.file("y.npy"), labels);
   check_refusal(work.grad(kModel),
-                work.file("y.npy") + ": the label 10 is no class of the model, which has 0 to 9");
+                work.file("y.npy") + ": the label 10 is none of the model's, which are 0 to 9");
   runtime::write_npy(work.file("y.npy"), runtime::convert(labels, ir::DType::i32));
   check_refusal(work.grad(kModel),
                 work.file("y.npy") + ": 'label' is i32[3]; the program takes i64[3]; convert it to i64");

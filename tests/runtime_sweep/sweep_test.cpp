@@ -150,11 +150,12 @@ TEST_CASE("A record is read back as it was written, and text that is none is ref
   record.wall_seconds = 12.25;
   record.plugins = {{"gain", "1.2.3", "00ff"}, {"other", "1", "11"}};
   read_train_output(record, R"({"top1":0.5,"top5":0.75,"test_loss":1.5,"train_loss":1.25,"images_per_s":99.5,
-                                "train_seconds":11,"peak_mb":80.5,"run":"x"})");
+                                "train_seconds":11,"peak_mb":80.5,"of_none":null,"run":"x"})");
   write_record(file, record);
   const RunRecord again = read_record(file).value();
   CHECK(again.recipe == record.recipe);
   CHECK(again.status == RunRecord::Status::finished);
+  CHECK(again.metrics.size() == 2);  // a mean over nothing is left out
   CHECK(again.metrics.at(0).name == "top1");
   CHECK(again.metrics.at(0).value == 0.5);
   CHECK(again.peak_mb == 80.5);

@@ -1,5 +1,6 @@
 // An objective and an optimizer that Rewire has not got, each in the few lines that it takes, trained through
 // the whole runtime: what evaluates, logs, saves and resumes knows neither.
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -35,7 +36,11 @@ class Pixels final : public Objective {
   Trained train(Builder& b, Network& network, const NamedValues& inputs) const override {
     const Value error = errors(b, network, inputs);
     const Value loss = mean_all(b, b.mul(error, error));
-    return {loss, {{{"loss", "loss"}, loss}, {{"mae", "mae"}, mean_all(b, b.unary(Opcode::abs, error))}}};
+    // Over the elements, so that a training metric has a denominator too.
+    const auto count = static_cast<double>(b.type(error).elements());
+    return {
+        loss,
+        {{{"mae", "magnitudes", "elements"}, sum_all(b, b.unary(Opcode::abs, error)), b.constant(count)}}};
   }
   std::vector<Measured> evaluate(Builder& b, Network& network, const NamedValues& inputs,
                                  Value weight) const override {
@@ -237,6 +242,37 @@ TEST_CASE("A refresh is the optimizer's program: it changes its states, and noth
   state.tensors.at("row_norm.sum.w").data = {0, 0, 0, 0, 0, 0};
   runtime::call(module, "refresh", {}, state);
   CHECK(state.tensors.at("row_norm.norm.w").data == std::vector<double>{6, 13});
+}
+
+TEST_CASE("A refresh whose states would not be finite changes nothing and lets the flag fall") {
+  add_residents();
+  ir::Module module = runtime::linear_model(2, 3, 2);
+  TrainOptions options;
+  options.optimizer = {"row_norm"};
+  add_step_program(module, options);
+  ir::EvalState state = runtime::start(module, {{"row_norm.sum.w", {3, 4, 0, 0, std::nan(""), 12}}});
+  CHECK(runtime::call(module, "refresh", {}, state).at("finite")[0] == 0);
+  CHECK(state.tensors.at("row_norm.norm.w").data == std::vector<double>{1, 1});
+  CHECK(state.tensors.at("train.finite").scalar() == 0);
+}
+
+TEST_CASE("What a text declares of the run's own state is of the kind that the run gives it") {
+  ir::Module module = runtime::linear_model(2, 3, 2);
+  module.add_state("train.finite", {ir::DType::i1, {}}, ir::StateKind::counter, {ir::InitKind::ones});
+  add_step_program(module, {});
+  CHECK(module.find_parameter("train.finite")->kind == ir::StateKind::flag);
+}
+
+TEST_CASE("Metrics are f32 whatever they are computed in, and categories are the objective's word") {
+  ir::Module module = runtime::linear_model(2, 3, 2);
+  module.attributes.set("categories.image", std::string("x"));
+  const Metrics metrics = add_step_program(module, {});
+  CHECK(categories(module, "image") == 0);
+  CHECK(categories(module, "label") == 2);
+  for (const Metric& metric : metrics) {
+    const ir::Function& step = module.function("step");
+    CHECK(step.type(step.result(metric.numerator)) == ir::TensorType{ir::DType::f32, {}});
+  }
 }
 
 TEST_CASE(

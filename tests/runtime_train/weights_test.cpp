@@ -165,10 +165,10 @@ TEST_CASE("Given batches of the wrong shape, type or class are refused") {
   GivenTensor wrong = labels({3});
   wrong.tensor.as<std::int64_t>()[1] = 4;
   CHECK(refusal(images({3, 1, 1, 5}), wrong) ==
-        "y.npy: the label 4 is no class of the model, which has 0 to 3");
+        "y.npy: the label 4 is none of the model's, which are 0 to 3");
   wrong.tensor.as<std::int64_t>()[1] = -1;
   CHECK(refusal(images({3, 1, 1, 5}), wrong) ==
-        "y.npy: the label -1 is no class of the model, which has 0 to 3");
+        "y.npy: the label -1 is none of the model's, which are 0 to 3");
 
   const ir::Function& step = session.module.function("step");
   CHECK(test::message_of<UserError>([&] {
