@@ -88,7 +88,7 @@ double waves(std::int64_t blocks, int multiprocessors) {
 }
 
 Prediction longest(std::initializer_list<Prediction> pipes) {
-  return std::ranges::max(pipes, {}, &Prediction::seconds);
+  return *std::ranges::max_element(pipes, {}, &Prediction::seconds);
 }
 
 /// A kernel of ours with the cost model's schedule.

@@ -209,10 +209,10 @@ std::optional<BiasedProduct> Grouping::biased_product(Value sum) const {
 // Whether the result in f32 is a small part of what the call moves: a weight's gradient, a contraction over
 // all rows, is; a gradient of the stream is read as bf16 by the kernel that asks for its f32.
 bool Grouping::is_small_result(const Op& matmul) const {
-  constexpr std::int64_t kSmall = 4;
+  constexpr std::int64_t kLeastShare = 4;
   std::int64_t read = 0;
   for (Value operand : matmul.operands) read += function().type(operand).bytes();
-  return kSmall * function().type(matmul.results[0]).elements() * 4 <= read;
+  return kLeastShare * function().type(matmul.results[0]).elements() * 4 <= read;
 }
 
 //   matmul + bias      bf16(f32(matmul of bf16) + bias)
