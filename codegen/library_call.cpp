@@ -22,7 +22,7 @@ bool can_have(std::size_t bytes) {
 }  // namespace
 
 LibraryCall::LibraryCall(std::size_t headroom, const char* less) : outer_(takes_less) {
-  if (!can_have(headroom)) {
+  if (headroom > 0 && !can_have(headroom)) {
     if (less == nullptr) throw std::bad_alloc();
     throw OutOfMemory(fmt::format("out of memory: try {}", less));
   }

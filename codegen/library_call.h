@@ -17,8 +17,8 @@ constexpr const char* kFewerCompilers = "fewer threads (--set train.threads=N) o
 /// While it lives, its thread is in such a library.
 class LibraryCall {
  public:
-  /// Unless `headroom` bytes can be had, std::bad_alloc; or where `less` says what would take less memory,
-  /// OutOfMemory with that.
+  /// Unless `headroom` bytes can be had (0: nobody asks), std::bad_alloc; or where `less` says what would
+  /// take less memory, OutOfMemory with that.
   explicit LibraryCall(std::size_t headroom, const char* less = nullptr);
   ~LibraryCall();
   LibraryCall(const LibraryCall&) = delete;
