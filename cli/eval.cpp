@@ -1,4 +1,4 @@
-// rewire eval: the accuracy of a run, or of a file of weights, on the test images.
+// rewire eval: how good a run is, or a file of weights, on the test images.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -127,7 +127,7 @@ void run(const Request& request) {
 }  // namespace
 
 Command eval_command() {
-  return make_command<Request>("eval", "the accuracy of a run, or of weights, on the test images", declare,
+  return make_command<Request>("eval", "how good a run is, or a file of weights, on the test images", declare,
                                run, "a smaller batch (--set eval.batch=N)");
 }
 

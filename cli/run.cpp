@@ -54,7 +54,7 @@ void run(const Request& request) {
 }  // namespace
 
 Command run_command() {
-  return make_command<Request>("run", "forward: images in, logits out", declare, run,
+  return make_command<Request>("run", "forward: inputs in, the network's first result out", declare, run,
                                "fewer images in --input");
 }
 

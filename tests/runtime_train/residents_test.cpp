@@ -128,6 +128,16 @@ ir::Module scaled_image(std::int64_t batch) {
   return module;
 }
 
+/// A classifier's programs with that optimizer.
+ir::Module row_norm_programs() {
+  add_residents();
+  ir::Module module = runtime::linear_model(2, 3, 2);
+  TrainOptions options;
+  options.optimizer = {"row_norm"};
+  add_step_program(module, options);
+  return module;
+}
+
 class Silent final : public runtime::TrainObserver {
  public:
   void started(const runtime::RunFacts&) override {}
@@ -154,7 +164,7 @@ name = "pixels"
 target = 0.5
 [optimizer]
 name = "row_norm"
-lr = 0.2
+lr = 5.0
 [train]
 batch = 8
 epochs = 2
@@ -188,15 +198,18 @@ TEST_CASE("An objective that Rewire has not got is trained, logged and evaluated
     const runtime::TrainResult result = runtime::train(request(runtime::engine_names().front(), accumulate),
                                                        run, runtime::OutFolder::exact, seen);
     const std::vector<nlohmann::json> lines = lines_of(run);
-    CHECK(lines.front().at("mae").get<double>() > lines.back().at("mae").get<double>() / 16);
+    const nlohmann::json& first = lines.front();
+    const auto last = std::ranges::find(lines.rbegin(), lines.rend(), "train",
+                                        [](const nlohmann::json& line) { return line.at("kind"); });
+    REQUIRE(last != lines.rend());
+    for (const char* name : {"loss", "mae"})
+      CHECK(last->at(name).get<double>() < first.at(name).get<double>());
     CHECK_FALSE(lines.front().contains("top1"));
     CHECK(lines.back().at("kind") == "eval");
     CHECK(lines.back().at("images") == 70);
     REQUIRE(result.evaluation.has_value());
     CHECK(result.evaluation->metrics.at(1).name == "mae");
     CHECK(result.evaluation->loss() == lines.back().at("loss").get<double>());
-    // Of an epoch's line the loss falls; a micro-batch counts as a batch.
-    CHECK(lines.back().at("loss").get<double>() < 16 * lines.front().at("loss").get<double>());
     CHECK(seen.line.starts_with("loss "));
     CHECK(seen.line.find("mean error ") != std::string::npos);
   }
@@ -226,12 +239,8 @@ TEST_CASE(
 }
 
 TEST_CASE("A refresh is the optimizer's program: it changes its states, and nothing where the flag is down") {
-  add_residents();
-  ir::Module module = runtime::linear_model(2, 3, 2);
-  TrainOptions options;
-  options.optimizer = {"row_norm"};
-  add_step_program(module, options);
-  CHECK(refresh_period(options.optimizer) == 3);
+  const ir::Module module = row_norm_programs();
+  CHECK(refresh_period({"row_norm"}) == 3);
   CHECK(module.find_parameter("row_norm.norm.w")->type == ir::TensorType{ir::DType::f32, {2}});
   CHECK(module.find_parameter("row_norm.norm.w")->kind == ir::StateKind::moment);
   ir::EvalState state = runtime::start(module, {{"row_norm.sum.w", {3, 4, 0, 0, 0, 12}}});
@@ -245,11 +254,7 @@ TEST_CASE("A refresh is the optimizer's program: it changes its states, and noth
 }
 
 TEST_CASE("A refresh whose states would not be finite changes nothing and lets the flag fall") {
-  add_residents();
-  ir::Module module = runtime::linear_model(2, 3, 2);
-  TrainOptions options;
-  options.optimizer = {"row_norm"};
-  add_step_program(module, options);
+  const ir::Module module = row_norm_programs();
   ir::EvalState state = runtime::start(module, {{"row_norm.sum.w", {3, 4, 0, 0, std::nan(""), 12}}});
   CHECK(runtime::call(module, "refresh", {}, state).at("finite")[0] == 0);
   CHECK(state.tensors.at("row_norm.norm.w").data == std::vector<double>{1, 1});
