@@ -95,8 +95,7 @@ Prediction longest(std::initializer_list<Prediction> pipes) {
 class KernelTime {
  public:
   KernelTime(const Program& program, const KernelLaunch& launch, const DeviceTarget& target, const Card& card)
-      : launch_(launch),
-        kernel_(launch.kernel),
+      : kernel_(launch.kernel),
         target_(target),
         card_(card),
         cost_(cost_of(program, launch)),
@@ -211,7 +210,6 @@ class KernelTime {
     return plan_rows(kernel_, target_, &std::get<RowsSchedule>(schedule_));
   }
 
-  const KernelLaunch& launch_;
   const tile::Kernel& kernel_;
   const DeviceTarget& target_;
   const Card& card_;
