@@ -22,7 +22,7 @@ namespace rewire::cli {
 namespace {
 
 struct Request {
-  NetworkRequest network;
+  runtime::NetworkRequest network;
   std::vector<std::string> against;
   std::string input, engine = runtime::engine_names().front();
   std::int64_t batch = 8, largest_jacobian = 2048;
@@ -60,7 +60,7 @@ struct Variant {
 };
 
 /// What was asked for, a plugin's path as its name alone; the recipe's plugins by name.
-std::string label_of(const NetworkRequest& request, const Network& network) {
+std::string label_of(const runtime::NetworkRequest& request, const runtime::Network& network) {
   std::vector<std::string> names;
   for (const std::string& flag : request.plugins) {
     const std::size_t colon = std::min(flag.find(':'), flag.size());
@@ -73,16 +73,16 @@ std::string label_of(const NetworkRequest& request, const Network& network) {
   return names.empty() ? "none" : fmt::format("{}", fmt::join(names, " "));
 }
 
-Variant measure(const Request& request, const NetworkRequest& asked) {
-  const Network network = resolve(asked);
+Variant measure(const Request& request, const runtime::NetworkRequest& asked) {
+  const runtime::Network network = runtime::resolve_network(asked);
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
   std::int64_t batch = request.batch;
   std::optional<runtime::GivenTensor> given;
   if (!request.input.empty()) {
     given = runtime::read_given(request.input);
-    batch = runtime::batch_extent(*given, image_rank(network), false);
+    batch = runtime::batch_extent(*given, runtime::image_rank(network), false);
   }
-  const ir::Module module = rewritten_module(network, batch);
+  const ir::Module module = runtime::rewritten_module(network, batch);
   const ir::Function& forward = module.function("forward");
   const ir::Argument& image = forward.arguments.at(0);
   if (given) runtime::check_batch(module, forward, image.name, *given);
@@ -95,17 +95,18 @@ Variant measure(const Request& request, const NetworkRequest& asked) {
 }
 
 std::vector<Variant> measure_all(const Request& request) {
-  std::vector<NetworkRequest> asked = {request.network};
+  std::vector<runtime::NetworkRequest> asked = {request.network};
   for (const std::string& set : request.against) {
-    NetworkRequest other = request.network;
+    runtime::NetworkRequest other = request.network;
     other.plugins = words_of(set);
     if (other.plugins.empty()) user_error("--against '{}' names no plugin: write none for no plugin", set);
     asked.push_back(std::move(other));
   }
   // What can be refused is refused before anything is measured.
-  for (const NetworkRequest& one : asked) rewritten_module(resolve(one), 1);
+  for (const runtime::NetworkRequest& one : asked)
+    runtime::rewritten_module(runtime::resolve_network(one), 1);
   std::vector<Variant> variants;
-  for (const NetworkRequest& one : asked) variants.push_back(measure(request, one));
+  for (const runtime::NetworkRequest& one : asked) variants.push_back(measure(request, one));
   return variants;
 }
 

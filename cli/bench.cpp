@@ -31,7 +31,7 @@ namespace {
 constexpr std::int64_t kWarmUp = 2;
 
 struct Request {
-  NetworkRequest network;
+  runtime::NetworkRequest network;
   ChoiceRequest choices;
   std::string mode = "train";
   std::int64_t batch = 0, steps = 20, threads = 0;
@@ -93,10 +93,10 @@ runtime::TimedProgram timed(const ir::Module& module, const std::string& name, s
   return {name, runtime::random_inputs(function, categories), times};
 }
 
-Bench make_bench(const Request& request, const Network& network) {
+Bench make_bench(const Request& request, const runtime::Network& network) {
   const runtime::RecipeTrain& train = network.recipe.train;
   const std::int64_t batch = request.batch > 0 ? request.batch : train.batch;
-  Bench bench{computed_module(network, batch), {}, 0};
+  Bench bench{runtime::computed_module(network, batch), {}, 0};
   const ir::Function& forward = bench.module.function("forward");
   bench.images = forward.type(forward.arguments[0].value).shape[0];
   if (request.mode == "infer") {
@@ -122,7 +122,7 @@ std::vector<std::string> names_of(const std::vector<runtime::TimedProgram>& prog
 
 /// A network that is compiled, with its weights.
 struct Prepared {
-  Network network;
+  runtime::Network network;
   Bench bench;
   std::string engine_name;
   int threads = 0;
@@ -131,7 +131,7 @@ struct Prepared {
 };
 
 Prepared prepare(const Request& request) {
-  Network network = resolve(request.network);
+  runtime::Network network = runtime::resolve_network(request.network);
   Bench bench = make_bench(request, network);
   const std::string name = engine_of(request.engine);
   runtime::require_precision(name, bench.module);
@@ -310,7 +310,7 @@ void require_model(const Request& request, std::string_view otherwise) {
 
 /// All that a compiled network depends on.
 std::string key_of(const Request& request) {
-  const NetworkRequest& network = request.network;
+  const runtime::NetworkRequest& network = request.network;
   return nlohmann::ordered_json{network.model,
                                 network.settings,
                                 network.plugins,

@@ -18,6 +18,7 @@ Command analyze_command();
 Command dump_command();
 Command bench_command();
 Command models_command();
+Command models_info_command();
 Command plugins_command();
 Command plugins_info_command();
 Command plugin_new_command();

@@ -32,7 +32,7 @@ namespace {
 constexpr std::int64_t kMostMultiprocessors = 1024;
 
 struct Request {
-  NetworkRequest network;
+  runtime::NetworkRequest network;
   std::string stage = "ir", kernel, arch, card = "h100";
   std::string choices;
   std::int64_t multiprocessors = 0;
@@ -89,7 +89,7 @@ bool is_for_gpu(const Request& request) {
   return is_gpu_text(request) || request.stage == "times" || (!request.arch.empty() && !host_text);
 }
 
-const char* program_of(const Network& network) {
+const char* program_of(const runtime::Network& network) {
   return network.recipe.train.accumulate == 1 ? "step" : "accumulate";
 }
 
@@ -100,12 +100,12 @@ runtime::ChoiceOptions choices_of(const Request& request) {
 }
 
 /// Of a `forward` as it is computed, before any pass.
-ir::Module program_module(const Network& network, ir::Module module) {
+ir::Module program_module(const runtime::Network& network, ir::Module module) {
   programs::add_step_program(module, runtime::train_options(network.recipe, 1));
   return alone(std::move(module), program_of(network));
 }
 
-ir::Module step_module(const Request& request, const Network& network, ir::Module module) {
+ir::Module step_module(const Request& request, const runtime::Network& network, ir::Module module) {
   module = program_module(network, std::move(module));
   const runtime::ChoiceOptions choices = choices_of(request);
   runtime::Tuner tuner = runtime::make_tuner(runtime::engine_names().front(), choices);
@@ -223,8 +223,8 @@ codegen::Program lower(const ir::Module& module, const Request& request) {
 }
 
 /// How long this machine's compiler takes, as it does for `rewire bench`.
-runtime::EngineReport compile(const Request& request, const Network& network, std::int64_t batch) {
-  ir::Module module = program_module(network, computed_module(network, batch));
+runtime::EngineReport compile(const Request& request, const runtime::Network& network, std::int64_t batch) {
+  ir::Module module = program_module(network, runtime::computed_module(network, batch));
   const std::string engine = runtime::engine_names().front(), program = program_of(network);
   runtime::Tuner tuner = runtime::make_tuner(engine, choices_of(request));
   runtime::make_choices(module, {program}, tuner);
@@ -234,8 +234,8 @@ runtime::EngineReport compile(const Request& request, const Network& network, st
   return compiler->report();
 }
 
-void print_summary(const Request& request, const Network& network, std::int64_t batch) {
-  const runtime::NetworkSource source = network_source(network);
+void print_summary(const Request& request, const runtime::Network& network, std::int64_t batch) {
+  const runtime::NetworkSource source = runtime::network_source(network);
   const runtime::LowerStep lower_step = [&](ir::Module forward) {
     runtime::set_precision(forward, source);
     return lower(step_module(request, network, std::move(forward)), request);
@@ -249,7 +249,7 @@ void print_summary(const Request& request, const Network& network, std::int64_t 
   print_summary(summary, request.json);
 }
 
-void print_program(const ir::Module& module, const Request& request, const Network& network) {
+void print_program(const ir::Module& module, const Request& request, const runtime::Network& network) {
   const codegen::Program program = lower(module, request);
   if (request.stage == "fused") {
     print_groups(program, request);
@@ -281,15 +281,15 @@ void run(const Request& request) {
   const std::vector<std::string> without_kernels = {"ir", "rewritten", "step", "plan", "times"};
   if (!request.kernel.empty() && std::ranges::find(without_kernels, request.stage) != without_kernels.end())
     user_error("dump: --kernel is of --stage fused, tile, llvm, asm, cuda or ptx, not of {}", request.stage);
-  const Network network = resolve(request.network);
+  const runtime::Network network = runtime::resolve_network(request.network);
   const std::int64_t batch = network.recipe.train.batch;
   if (request.summary) return print_summary(request, network, batch);
   if (request.stage == "ir" || request.stage == "rewritten") {
-    const ir::Module rewritten = rewritten_module(network, batch);  // which judges the plugins
-    write_stdout(ir::print(request.stage == "ir" ? original_module(network, batch) : rewritten));
+    const ir::Module rewritten = runtime::rewritten_module(network, batch);  // which judges the plugins
+    write_stdout(ir::print(request.stage == "ir" ? runtime::original_module(network, batch) : rewritten));
     return;
   }
-  const ir::Module module = step_module(request, network, computed_module(network, batch));
+  const ir::Module module = step_module(request, network, runtime::computed_module(network, batch));
   if (request.stage == "step") {
     write_stdout(ir::print(module));
   } else {

@@ -25,7 +25,7 @@ namespace rewire::cli {
 namespace {
 
 struct Request {
-  NetworkRequest network;
+  runtime::NetworkRequest network;
   std::string weights;
   EngineRequest engine;
   std::int64_t epoch = -1;
@@ -64,7 +64,7 @@ void warn_of_other_builds(const std::vector<runtime::PluginBuild>& then,
 
 void run(const Request& request) {
   const std::string engine_name = engine_of(request.engine);
-  NetworkRequest asked = request.network;
+  runtime::NetworkRequest asked = request.network;
   std::string weights_file = request.weights;
   const bool is_run = std::filesystem::is_directory(asked.model);
   std::int64_t epoch = -1;
@@ -84,13 +84,13 @@ void run(const Request& request) {
   } else if (weights_file.empty()) {
     user_error("eval: {} is no run folder: say which weights to evaluate with --weights FILE", asked.model);
   }
-  const Network network = resolve(asked);
+  const runtime::Network network = runtime::resolve_network(asked);
   if (last && asked.plugins.empty())
     warn_of_other_builds(last->plugins, runtime::builds_of(network.plugins), asked.run);
   const runtime::Recipe& recipe = network.recipe;
   if (request.epoch >= 0) epoch = request.epoch;
   if (epoch < 0) epoch = is_run ? recipe.train.epochs - 1 : 0;
-  const runtime::NetworkSource source = network_source(network);
+  const runtime::NetworkSource source = runtime::network_source(network);
   const runtime::DataFeed data(recipe, runtime::Split::test,
                                runtime::network_face(source.forward(1), recipe.objective));
   runtime::EvalModule evaluated =

@@ -14,7 +14,7 @@ namespace rewire::cli {
 namespace {
 
 struct Request {
-  NetworkRequest network;
+  runtime::NetworkRequest network;
   ProgramRequest program;
   std::string output;
   bool json = false;
@@ -31,11 +31,11 @@ void declare(Request& request, Options& options) {
 
 void run(const Request& request) {
   check_output(request.output, files_of(request.network, request.program));
-  const Network network = resolve(request.network);
+  const runtime::Network network = runtime::resolve_network(request.network);
   const std::vector<std::string> names = input_names(network);
   const runtime::GivenInputs given = read_inputs(request.program, names);
-  ir::Module module =
-      computed_module(network, runtime::batch_extent(given.at(names.front()), image_rank(network), false));
+  ir::Module module = runtime::computed_module(
+      network, runtime::batch_extent(given.at(names.front()), runtime::image_rank(network), false));
   programs::add_grad_program(module, runtime::train_options(network.recipe, 1));
   const ir::Function& grad = module.function("grad");
   for (const auto& [name, tensor] : given) runtime::check_batch(module, grad, name, tensor);

@@ -9,7 +9,7 @@ namespace rewire::cli {
 namespace {
 
 struct Request {
-  NetworkRequest network;
+  runtime::NetworkRequest network;
   std::string output;
 };
 
@@ -20,8 +20,8 @@ void declare(Request& request, Options& options) {
 
 void run(const Request& request) {
   check_output(request.output, {request.network.model});
-  const Network network = resolve(request.network);
-  const ir::Module module = rewritten_module(network, 1);
+  const runtime::Network network = runtime::resolve_network(request.network);
+  const ir::Module module = runtime::rewritten_module(network, 1);
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
   runtime::write_safetensors(request.output, runtime::fresh_weights(module, network.plugins, seed));
 }

@@ -2,7 +2,7 @@
 // asked for.
 #include "models/model.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "cli/commands.h"
 #include "cli/json.h"
@@ -25,49 +25,60 @@ void declare(Request& request, Options& options) {
 }
 
 struct Row {
-  models::ModelOptions model;
+  const models::Model* model;
+  std::string image;  // "28x28x1", height and width first
   std::int64_t parameters = 0;
   double gmacs = 0;  // of one image
 };
 
-Row row_of(const Request& request, const std::string& name) {
-  const ir::Module module = rewritten_module(resolve({name, {}, request.plugins, request.plugin_path}), 1);
-  Row row{models::zoo(name), 0, ir::multiply_adds(module.function("forward")) * 1e-9};
+Row row_of(const Request& request, const models::Model& model) {
+  const ir::Module module = runtime::rewritten_module(
+      runtime::resolve_network({model.name, {}, request.plugins, request.plugin_path}), 1);
+  const ir::Function& forward = module.function("forward");
+  const ir::Shape& image = forward.type(forward.arguments.at(0).value).shape;
+  Row row{&model, fmt::format("{}x{}x{}", image.at(2), image.at(3), image.at(1)), 0,
+          ir::multiply_adds(forward) * 1e-9};
   for (const ir::Parameter& parameter : module.parameters)
     row.parameters += parameter.trainable ? parameter.type.elements() : 0;
   return row;
 }
 
+nlohmann::ordered_json to_json(const ir::Attribute& value) {
+  return std::visit([](const auto& held) -> nlohmann::ordered_json { return held; }, value);
+}
+
 void print_list(const std::vector<Row>& rows) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const auto& [model, parameters, gmacs] : rows) {
-    list.push_back({{"name", model.name},
-                    {"image", model.image},
-                    {"channels", model.channels},
-                    {"dim", model.dim},
-                    {"depth", model.depth},
-                    {"heads", model.heads},
-                    {"patch", model.patch},
-                    {"classes", model.classes},
-                    {"parameters", parameters},
-                    {"gmacs", gmacs}});
+  for (const Row& row : rows) {
+    nlohmann::ordered_json& object = list.emplace_back();
+    object["name"] = row.model->name;
+    object["family"] = row.model->family->name;
+    for (const ir::ParameterSpec& parameter : row.model->schema)
+      object[parameter.name] = to_json(parameter.default_value);
+    object["parameters"] = row.parameters;
+    object["gmacs"] = row.gmacs;
   }
   print_json(list);
 }
 
 void print_table(const std::vector<Row>& rows) {
-  print("{:<12} {:>10} {:>5} {:>6} {:>5} {:>6} {:>8} {:>12} {:>8}\n", "name", "image", "dim", "depth",
-        "heads", "patch", "classes", "parameters", "GMACs");
-  for (const auto& [model, parameters, gmacs] : rows) {
-    print("{:<12} {:>10} {:>5} {:>6} {:>5} {:>6} {:>8} {:>12} {:>8.3f}\n", model.name,
-          fmt::format("{}x{}x{}", model.image, model.image, model.channels), model.dim, model.depth,
-          model.heads, model.patch, model.classes, parameters, gmacs);
+  print("{:<12} {:>10} {:>12} {:>8}   {}\n", "name", "image", "parameters", "GMACs", "what it is");
+  for (const auto& [model, image, parameters, gmacs] : rows) {
+    std::vector<std::string> values = {std::string(model->family->name)};
+    for (const ir::ParameterSpec& parameter : model->schema) {
+      if (model->values.has(parameter.name))
+        values.push_back(fmt::format("{}={}", parameter.name, parameter.default_text));
+    }
+    print("{:<12} {:>10} {:>12} {:>8.3f}   {}\n", model->name, image, parameters, gmacs,
+          fmt::to_string(fmt::join(values, " ")));
   }
 }
 
 void run(const Request& request) {
   std::vector<Row> rows;  // all of them before the first is printed: a plugin may refuse a later one
-  for (const std::string& name : models::zoo_names()) rows.push_back(row_of(request, name));
+  for (const models::Model* model : models::models()) {
+    if (!model->values.empty()) rows.push_back(row_of(request, *model));
+  }
   request.json ? print_list(rows) : print_table(rows);
 }
 

@@ -48,10 +48,10 @@ runtime::GivenInputs read_inputs(const ProgramRequest& request, const std::vecto
   return given;
 }
 
-std::vector<std::string> input_names(const Network& network) {
+std::vector<std::string> input_names(const runtime::Network& network) {
   std::vector<std::string> names;
-  const ir::Module module = original_module(network, 1);
-  for (const programs::Input& input : make_objective(network.recipe.objective)->inputs(module))
+  const ir::Module module = runtime::original_module(network, 1);
+  for (const programs::Input& input : programs::make_objective(network.recipe.objective)->inputs(module))
     names.push_back(input.name);
   return names;
 }
@@ -66,7 +66,7 @@ void check_output(const std::string& output, const std::vector<std::string>& rea
   }
 }
 
-std::vector<std::string> files_of(const NetworkRequest& network, const ProgramRequest& program) {
+std::vector<std::string> files_of(const runtime::NetworkRequest& network, const ProgramRequest& program) {
   std::vector<std::string> files = {network.model, program.weights, program.labels};
   for (const std::string& given : program.inputs) {
     files.push_back(given);
@@ -76,7 +76,7 @@ std::vector<std::string> files_of(const NetworkRequest& network, const ProgramRe
   return files;
 }
 
-std::unique_ptr<runtime::Engine> start_engine(const Network& network, const ir::Module& module,
+std::unique_ptr<runtime::Engine> start_engine(const runtime::Network& network, const ir::Module& module,
                                               const ProgramRequest& request,
                                               const runtime::ChoiceRecord& choices) {
   const runtime::TensorMap weights = runtime::read_weights(module, request.weights);

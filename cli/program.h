@@ -29,17 +29,17 @@ void declare_program(ProgramRequest& request, Options& options, const std::strin
 /// UserError where one of the names has no file or two, and where a file is for none of them.
 runtime::GivenInputs read_inputs(const ProgramRequest& request, const std::vector<std::string>& names);
 /// What the recipe's objective is fed, by name.
-std::vector<std::string> input_names(const Network& network);
+std::vector<std::string> input_names(const runtime::Network& network);
 
 /// Before any work: UserError where nothing can be written to `output`, and where it is one of the files that
 /// are read. What names no file, such as a model of the zoo, may be among them. `option` asked for it.
 void check_output(const std::string& output, const std::vector<std::string>& read,
                   const std::string& option = "--output");
 /// MODEL, and the files of declare_program().
-std::vector<std::string> files_of(const NetworkRequest& network, const ProgramRequest& program);
+std::vector<std::string> files_of(const runtime::NetworkRequest& network, const ProgramRequest& program);
 
 /// The engine of a module, holding the weights of the file. `choices`: what was chosen for it.
-std::unique_ptr<runtime::Engine> start_engine(const Network& network, const ir::Module& module,
+std::unique_ptr<runtime::Engine> start_engine(const runtime::Network& network, const ir::Module& module,
                                               const ProgramRequest& request,
                                               const runtime::ChoiceRecord& choices = {});
 

@@ -1,12 +1,12 @@
-// rewire objectives, optimizers, schedules: what there is of each, and what each can be told.
+// rewire objectives, optimizers, schedules: what there is of each; `info` of these and of models: what one
+// can be told.
 #include <fmt/format.h>
-
-#include <array>
 
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/parameters.h"
 #include "cli/streams.h"
+#include "models/model.h"
 #include "programs/objective.h"
 #include "programs/optimizer.h"
 #include "programs/schedule.h"
@@ -14,7 +14,11 @@
 namespace rewire::cli {
 namespace {
 
-/// The three lists that recipes choose from, under the recipe's names of their sections.
+/// The lists that recipes choose from, under the recipe's names of their sections.
+struct Models {
+  static constexpr const char* kSection = "model";
+  static const auto& find(std::string_view name) { return models::find_model(name); }
+};
 struct Objectives {
   static constexpr const char* kSection = "objective";
   static auto rows() { return programs::objectives(); }
@@ -55,7 +59,13 @@ void list(const ListRequest<List>& request) {
 
 template <class List>
 void info(const InfoRequest<List>& request) {
-  const auto& row = programs::find_row(List::rows(), List::kSection, request.name);
+  const auto& row = [&]() -> const auto& {
+    if constexpr (requires { List::rows(); }) {
+      return ir::find_row(List::rows(), List::kSection, request.name);
+    } else {
+      return List::find(request.name);
+    }
+  }();
   nlohmann::ordered_json object = describe(row);
   object["parameters"] = nlohmann::ordered_json::array();
   if (!request.json) print("{}: {}\n\n", row.name, row.doc);
@@ -67,33 +77,41 @@ void info(const InfoRequest<List>& request) {
 }
 
 template <class List>
-std::array<Command, 2> commands_of(const char* doc) {
-  const std::string name = fmt::format("{}s", List::kSection);
-  return {make_command<ListRequest<List>>(
-              name, doc,
-              [](ListRequest<List>& request, Options& options) {
-                options.flag("--json", request.json, "print a list of objects");
-              },
-              list<List>),
-          make_command<InfoRequest<List>>(
-              name + " info", fmt::format("the keys of [{}] that one of them has", List::kSection),
-              [](InfoRequest<List>& request, Options& options) {
-                options.text("NAME", request.name, fmt::format("one of `rewire {}s`", List::kSection),
-                             Options::Need::required);
-                options.flag("--json", request.json, "print an object");
-              },
-              info<List>)};
+Command list_command(const char* doc) {
+  return make_command<ListRequest<List>>(
+      fmt::format("{}s", List::kSection), doc,
+      [](ListRequest<List>& request, Options& options) {
+        options.flag("--json", request.json, "print a list of objects");
+      },
+      list<List>);
+}
+
+template <class List>
+Command info_command() {
+  return make_command<InfoRequest<List>>(
+      fmt::format("{}s info", List::kSection),
+      fmt::format("the keys of [{}] that one of them has", List::kSection),
+      [](InfoRequest<List>& request, Options& options) {
+        options.text("NAME", request.name, fmt::format("one of `rewire {}s`", List::kSection),
+                     Options::Need::required);
+        options.flag("--json", request.json, "print an object");
+      },
+      info<List>);
 }
 
 }  // namespace
 
+Command models_info_command() {
+  return info_command<Models>();
+}
+
 std::vector<Command> resident_commands() {
-  std::vector<Command> commands;
-  for (const auto& pair : {commands_of<Objectives>("what a network can be trained for"),
-                           commands_of<Optimizers>("how weights can move"),
-                           commands_of<Schedules>("how the learning rate can go")})
-    commands.insert(commands.end(), pair.begin(), pair.end());
-  return commands;
+  return {list_command<Objectives>("what a network can be trained for"),
+          info_command<Objectives>(),
+          list_command<Optimizers>("how weights can move"),
+          info_command<Optimizers>(),
+          list_command<Schedules>("how the learning rate can go"),
+          info_command<Schedules>()};
 }
 
 }  // namespace rewire::cli

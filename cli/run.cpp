@@ -11,7 +11,7 @@ namespace rewire::cli {
 namespace {
 
 struct Request {
-  NetworkRequest network;
+  runtime::NetworkRequest network;
   ProgramRequest program;
   std::string output;
   std::vector<std::string> taps;
@@ -29,18 +29,18 @@ void declare(Request& request, Options& options) {
 void run(const Request& request) {
   const std::vector<std::string> read = files_of(request.network, request.program);
   check_output(request.output, read);
-  const Network network = resolve(request.network);
-  const ir::Module original = original_module(network, 1);
+  const runtime::Network network = runtime::resolve_network(request.network);
+  const ir::Module original = runtime::original_module(network, 1);
   std::vector<std::string> names;
   for (const ir::Argument& argument : original.function("forward").arguments) names.push_back(argument.name);
   const runtime::GivenInputs given = read_inputs(request.program, names);
-  ir::Module module =
-      rewritten_module(network, runtime::batch_extent(given.at(names.front()), image_rank(network), false));
+  ir::Module module = runtime::rewritten_module(
+      network, runtime::batch_extent(given.at(names.front()), runtime::image_rank(network), false));
   ir::Function& forward = *module.find_function("forward");
   const std::vector<Tap> taps = find_taps(forward, request.taps, request.output);
   for (const Tap& tap : taps) check_output(tap.file, read, "--tap");
   add_taps(forward, taps);
-  runtime::set_precision(module, network_source(network));
+  runtime::set_precision(module, runtime::network_source(network));
   for (const auto& [name, tensor] : given) runtime::check_batch(module, forward, name, tensor);
   const std::unique_ptr<runtime::Engine> engine = start_engine(network, module, request.program);
 

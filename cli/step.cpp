@@ -15,7 +15,7 @@ namespace rewire::cli {
 namespace {
 
 struct Request {
-  NetworkRequest network;
+  runtime::NetworkRequest network;
   ProgramRequest program;
   ChoiceRequest choices;
   std::string output;
@@ -41,12 +41,12 @@ void run(const Request& request) {
   std::vector<std::string> read = files_of(request.network, request.program);
   read.push_back(request.choices.file);
   check_output(request.output, read);
-  const Network network = resolve(request.network);
+  const runtime::Network network = runtime::resolve_network(request.network);
   const runtime::Recipe& recipe = network.recipe;
   const std::vector<std::string> names = input_names(network);
   const runtime::GivenInputs given = read_inputs(request.program, names);
-  ir::Module module =
-      computed_module(network, runtime::batch_extent(given.at(names.front()), image_rank(network), true));
+  ir::Module module = runtime::computed_module(
+      network, runtime::batch_extent(given.at(names.front()), runtime::image_rank(network), true));
   const double steps_per_epoch =
       static_cast<double>(request.steps) / static_cast<double>(recipe.train.epochs);
   programs::add_step_program(module, runtime::train_options(recipe, steps_per_epoch));

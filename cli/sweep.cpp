@@ -46,23 +46,23 @@ std::vector<std::string> repeated(const std::string& option, const std::vector<s
 /// Resolves the run as `rewire train` will, so that all that can be refused is refused before the first
 /// begins.
 runtime::SweepJob make_job(const Request& request, const runtime::Sweep& sweep, runtime::SweepRun run) {
-  const NetworkRequest asked{sweep.recipe.text,   run.settings,  run.plugins->flags,
-                             request.plugin_path, request.trust, true};
-  const auto resolved = [&](const NetworkRequest& network, const std::string& place) {
+  const runtime::NetworkRequest asked{sweep.recipe.text,   run.settings,  run.plugins->flags,
+                                      request.plugin_path, request.trust, true};
+  const auto resolved = [&](const runtime::NetworkRequest& network, const std::string& place) {
     try {
-      Network result = resolve(network);
-      rewritten_module(result, 1);
+      runtime::Network result = runtime::resolve_network(network);
+      runtime::rewritten_module(result, 1);
       runtime::check_reached(result.plugins, result.recipe.train.epochs);
       return result;
     } catch (const UserError& error) {
       user_error("{}: {}: {}", place, run.name, error.what());
     }
   };
-  NetworkRequest plain = asked;  // what is wrong without plugins is not theirs
+  runtime::NetworkRequest plain = asked;  // what is wrong without plugins is not theirs
   plain.plugins = {"none"};
   resolved(plain, sweep.recipe.place);
   runtime::SweepJob job;
-  const Network network =
+  const runtime::Network network =
       resolved(asked, run.plugins->flags.empty() ? sweep.recipe.place : run.plugins->place);
   job.recipe = runtime::to_toml(network.recipe);
   job.plugins = runtime::builds_of(network.plugins);

@@ -21,7 +21,7 @@ namespace rewire::cli {
 namespace {
 
 struct Request {
-  NetworkRequest network;
+  runtime::NetworkRequest network;
   ChoiceRequest choices;
   EngineRequest engine;
   std::string out, resume;
@@ -97,7 +97,7 @@ void print_text(const runtime::TrainResult& result) {
 }
 
 runtime::TrainResult train(const Request& request, Progress& progress) {
-  NetworkRequest asked = request.network;
+  runtime::NetworkRequest asked = request.network;
   std::string recorded;
   if (!request.resume.empty()) {
     const runtime::RunFolder folder = runtime::RunFolder::open(request.resume);
@@ -106,9 +106,9 @@ runtime::TrainResult train(const Request& request, Progress& progress) {
     recorded = runtime::recorded_engine(folder);
   }
   const std::string engine = engine_of(request.engine, recorded);
-  const Network network = resolve(asked);
+  const runtime::Network network = runtime::resolve_network(asked);
   const runtime::TrainRequest job{network.recipe,
-                                  network_source(network),
+                                  runtime::network_source(network),
                                   network.from_file ? ir::print(*network.from_file) : "",
                                   engine,
                                   choice_options(request.choices),

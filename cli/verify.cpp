@@ -21,7 +21,7 @@ namespace rewire::cli {
 namespace {
 
 struct Request {
-  NetworkRequest network;
+  runtime::NetworkRequest network;
   std::int64_t batch = 2, directions = 1;
   std::vector<std::string> without;
   bool json = false;
@@ -123,9 +123,9 @@ void print_tables(const ir::Module& module, const runtime::GradientCheck& gradie
 
 void run(const Request& request) {
   const std::string name = engine_of(request.engine);
-  const Network network = resolve(request.network);
+  const runtime::Network network = runtime::resolve_network(request.network);
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
-  ir::Module module = computed_module(network, request.batch);
+  ir::Module module = runtime::computed_module(network, request.batch);
   programs::add_grad_program(module, runtime::train_options(network.recipe, 1));
   const runtime::TensorMap weights = runtime::fresh_weights(module, network.plugins, seed);
   const runtime::GradientCheck gradients =

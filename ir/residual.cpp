@@ -37,14 +37,17 @@ std::vector<Join::Change> changes_from_text(std::string_view text) {
   return changes;
 }
 
-}  // namespace
-
-std::string Join::describe_block() const {
-  return fmt::format("{}blocks.{}", scope == "encoder" ? "" : scope + "_", block);
+std::string place_of(std::string_view location, const Join& join) {
+  const std::string suffix = "." + join.site;
+  if (location.size() > suffix.size() && location.ends_with(suffix))
+    return std::string(location.substr(0, location.size() - suffix.size()));
+  return fmt::format("{}blocks.{}", join.scope == "encoder" ? "" : join.scope + "_", join.block);
 }
 
+}  // namespace
+
 std::string Join::describe() const {
-  return fmt::format("{}.{}", describe_block(), site);
+  return fmt::format("{}.{}", place, site);
 }
 
 Join read_join(const Op& residual) {
@@ -64,6 +67,7 @@ Join read_join(const Op& residual) {
   join.block = attributes.get_int("block");
   join.site = attributes.get_string("site");
   join.scope = attributes.get_string("scope");
+  join.place = place_of(residual.location, join);
   join.stage = attributes.get_int("stage");
   join.join_index = attributes.get_int("join_index");
   join.join_count = attributes.get_int("join_count");

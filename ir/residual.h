@@ -23,6 +23,7 @@ struct Join {
   Value branch_slot;
   std::vector<Value> paths;
 
+  std::string place;  // of its block: "blocks.3", "stages.2.blocks.1", "decoder_blocks.3"
   std::int64_t block = 0;
   std::string site;  // attn | mlp | conv
   std::string scope = "encoder";
@@ -45,13 +46,12 @@ struct Join {
   };
   std::vector<Change> changes;  // the attribute: "path:augment,branch:scale"
 
-  /// "blocks.3" in the encoder, "decoder_blocks.3" in the decoder, and so in any other scope.
-  std::string describe_block() const;
-  /// "blocks.3.attn", for messages and names of added parameters (blocks.3.join_attn.*). It
-  /// begins as describe_block does, so that joins of different scopes never share it.
+  /// "blocks.3.attn", for messages and names of added parameters (blocks.3.join_attn.*).
   std::string describe() const;
 };
 
+/// Its place is the op's location, "<place>.<site>". Where it has none of that form, as in a hand-written
+/// module, the place is blocks.<block>, in another scope than the encoder <scope>_blocks.<block>.
 Join read_join(const Op& residual);
 /// Writes slots and facts back into the op (operands and attributes); the result is untouched.
 void write_join(Op& residual, const Join& join);

@@ -1,40 +1,56 @@
-// The zoo: functions that build IR. A model is options; build() turns them into a module with one function,
-//   forward(image: f32[batch, channels, image, image]) -> (logits: f32[batch, classes])
-// whose residual joins are explicit and whose parameters carry timm's names, layouts and initialisation.
+// The models by name. A model is a name and options; build() turns them into a module with one function,
+//   forward(image: f32[batch, channels, height, width]) -> (logits: f32[batch, classes])
+// whose residual joins are explicit and whose parameters carry timm's names, layouts and initialisation. A
+// family of models is its file and a row of zoo.cpp.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ir/module.h"
+#include "ir/registry.h"
+#include "models/layers.h"
 
 namespace rewire::models {
 
-struct ModelOptions {
-  std::string name = "vit";  // the zoo name or "vit"
-  std::int64_t dim = 192;
-  std::int64_t depth = 12;
-  std::int64_t heads = 3;
-  double mlp_ratio = 4.0;
-  std::int64_t patch = 4;
-  std::int64_t image = 28;
-  std::int64_t channels = 1;
-  std::int64_t classes = 10;
-  std::string pool = "token";      // token: the cls token; avg: mean over patch tokens, no cls token (timm's
-                                   // global_pool='avg', class_token=False, fc_norm off)
-  std::string act_layer = "gelu";  // of the MLP, as timm names it: gelu (erf) or gelu_tanh
-  double drop_path = 0.0;          // rate of the last block, linear from 0 at the first
-  double dropout = 0.0;  // after the position embedding, after attn.proj, and after fc1's activation and fc2
-                         // (timm's proj_drop places)
+/// A network of the family under a name of its own.
+struct Variant {
+  std::string_view name;
+  ir::Attributes values;  // that it gives the family's parameters
 };
 
-/// The zoo's names, in the order `rewire models` prints.
-std::vector<std::string> zoo_names();
+struct Family {
+  std::string_view name, doc;  // `name` is a model too: all of it by its parameters
+  ir::Schema schema;
+  /// `options` are settled. Argument and results included. UserError where options do not go together.
+  void (*build)(Layers& layers, const ir::Attributes& options, std::int64_t batch);
+  std::vector<Variant> variants;
+};
+
+/// A family or one of its variants: what `model.name` selects.
+struct Model {
+  std::string name;
+  std::string_view doc;
+  const Family* family;
+  ir::Schema schema;      // the family's, with the variant's values as defaults
+  ir::Attributes values;  // the variant's; none of a family
+};
+
+/// Each family, then its variants.
+std::span<const Model* const> models();
+/// For a family that is no resident, as tests have; it must outlive the process.
+void add_family(const Family& family);
+
 /// UserError with the nearest match for an unknown name.
-ModelOptions zoo(std::string_view name);
-/// UserError if an option is out of range or does not fit another (dim % heads, image % patch).
-ir::Module build(const ModelOptions& options, std::int64_t batch);
+const Model& find_model(std::string_view name);
+
+/// What the selection comes to: all options of the model. UserError where one is out of range.
+ir::Attributes options_of(const ir::Selection& model);
+
+/// UserError where an option is out of range or does not fit another (dim % heads, image % patch).
+ir::Module build(const ir::Selection& model, std::int64_t batch);
 
 }  // namespace rewire::models

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "ir/builder.h"
+#include "ir/registry.h"
 #include "programs/metric.h"
-#include "programs/registry.h"
 
 namespace rewire::programs {
 
@@ -79,6 +79,6 @@ void add_objective(const ObjectiveRow& row);
 MetricInfo metric_info(std::string_view name);
 
 /// UserError naming the key: an unknown name, a value out of range.
-std::unique_ptr<Objective> make_objective(const Selection& selection);
+std::unique_ptr<Objective> make_objective(const ir::Selection& selection);
 
 }  // namespace rewire::programs

@@ -32,8 +32,8 @@ MetricInfo metric_info(std::string_view name) {
   return {std::string(name), std::string(name), Shown::in_files};
 }
 
-std::unique_ptr<Objective> make_objective(const Selection& selection) {
-  const ObjectiveRow& row = find_row(objectives(), "objective", selection.name);
+std::unique_ptr<Objective> make_objective(const ir::Selection& selection) {
+  const ObjectiveRow& row = ir::find_row(objectives(), "objective", selection.name);
   return row.make(ir::settle(row.schema, selection.values, "objective"));
 }
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "ir/builder.h"
-#include "programs/registry.h"
+#include "ir/registry.h"
 
 namespace rewire::programs {
 
@@ -81,7 +81,7 @@ ir::Value scaled(ir::Builder& builder, ir::Value lr, double scale);
 
 /// An optimizer that was chosen, with its values settled. UserError naming the key.
 struct ChosenOptimizer {
-  explicit ChosenOptimizer(const Selection& selection);
+  explicit ChosenOptimizer(const ir::Selection& selection);
 
   std::string name;
   ir::Attributes values;

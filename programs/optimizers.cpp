@@ -87,8 +87,8 @@ Value scaled(Builder& b, Value lr, double scale) {
   return scale == 1 ? lr : b.mul(lr, scale);
 }
 
-ChosenOptimizer::ChosenOptimizer(const Selection& selection) : name(selection.name) {
-  const OptimizerRow& row = find_row(optimizers(), "optimizer", name);
+ChosenOptimizer::ChosenOptimizer(const ir::Selection& selection) : name(selection.name) {
+  const OptimizerRow& row = ir::find_row(optimizers(), "optimizer", name);
   values = ir::settle(row.schema, selection.values, "optimizer");
   optimizer = row.make(values);
 }

@@ -510,7 +510,7 @@ Metrics add_step_program(ir::Module& module, const TrainOptions& options, const 
   return metrics;
 }
 
-Metrics add_eval_program(ir::Module& module, const Selection& selection) {
+Metrics add_eval_program(ir::Module& module, const ir::Selection& selection) {
   const std::unique_ptr<Objective> objective = make_objective(selection);
   Program program(module, "eval");
   const NamedValues inputs = feed(program, *objective);
@@ -528,7 +528,7 @@ std::int64_t categories(const ir::Module& module, std::string_view input) {
   return count == nullptr ? 0 : std::max<std::int64_t>(0, *count);
 }
 
-std::int64_t refresh_period(const Selection& optimizer) {
+std::int64_t refresh_period(const ir::Selection& optimizer) {
   return ChosenOptimizer(optimizer).optimizer->period();
 }
 

@@ -24,15 +24,15 @@
 #include <vector>
 
 #include "ir/module.h"
+#include "ir/registry.h"
 #include "programs/metric.h"
 #include "programs/objective.h"
-#include "programs/registry.h"
 #include "programs/schedule.h"
 
 namespace rewire::programs {
 
 struct TrainOptions {
-  Selection objective{"supervised"}, optimizer{"adamw"}, schedule{"constant"};
+  ir::Selection objective{"supervised"}, optimizer{"adamw"}, schedule{"constant"};
   Timeline timeline;     // of the schedule, and of the progress that forward may read
   double clip_norm = 0;  // 0: none; else gradients scale by min(1, clip_norm / (norm + 1e-6)) as PyTorch
   std::int64_t accumulate = 1;  // > 1: programs `accumulate` and `apply` instead of one `step`
@@ -55,13 +55,13 @@ void add_grad_program(ir::Module& module, const TrainOptions& options);
 Metrics add_step_program(ir::Module& module, const TrainOptions& options,
                          const UpdateCounters& counters = {});
 /// Adds `eval`, and returns what it tells.
-Metrics add_eval_program(ir::Module& module, const Selection& objective = {"supervised"});
+Metrics add_eval_program(ir::Module& module, const ir::Selection& objective = {"supervised"});
 
 /// Input::categories of what the module's programs take under this name: the module keeps it as the attribute
 /// "categories.<name>". 0: none.
 std::int64_t categories(const ir::Module& module, std::string_view input);
 
 /// How many updates lie between two runs of `refresh`; 0: the optimizer has none.
-std::int64_t refresh_period(const Selection& optimizer);
+std::int64_t refresh_period(const ir::Selection& optimizer);
 
 }  // namespace rewire::programs

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/builder.h"
-#include "programs/registry.h"
+#include "ir/registry.h"
 
 namespace rewire::programs {
 
@@ -29,7 +29,7 @@ std::span<const ScheduleRow* const> schedules();
 /// With s = `step` (i64[], updates done before this one) and W = warmup_epochs in steps, as f64[]:
 /// s < W: warmup_lr + (lr - warmup_lr) s / W, else the schedule's own. PyTorch's LinearLR,
 /// CosineAnnealingLR and MultiStepLR, stepped once an update, give the same. UserError naming the key.
-ir::Value learning_rate(ir::Builder& builder, ir::Value step, double lr, const Selection& schedule,
+ir::Value learning_rate(ir::Builder& builder, ir::Value step, double lr, const ir::Selection& schedule,
                         const Timeline& timeline);
 
 }  // namespace rewire::programs

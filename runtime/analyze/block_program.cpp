@@ -60,7 +60,7 @@ std::vector<Block> find_blocks(const ir::Function& forward) {
                         blocks.back().joins.back().scope != join.scope;
     if (begins) {
       Block block;
-      block.name = join.describe_block();
+      block.name = join.place;
       block.entrance = join.stream;
       block.first_op = static_cast<std::size_t>(definitions[static_cast<std::size_t>(join.stream.id)] + 1);
       blocks.push_back(std::move(block));

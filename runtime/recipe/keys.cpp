@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "models/model.h"
 #include "programs/optimizer.h"
 
 namespace rewire::runtime {
@@ -25,8 +26,8 @@ constexpr Bounds kPositive{.min = 0, .min_excluded = true};
 constexpr Bounds kCount{1, 1e9};
 constexpr Bounds kBatch{1, 1e6};  // as the models have it
 
-const RecipeCondition kZoo{[](const Recipe& r) { return !r.model.name.ends_with(".rir"); },
-                           "a model of the zoo: a module's shapes are fixed in its file"};
+const RecipeCondition kNoFile{[](const Recipe& r) { return !r.model.name.ends_with(".rir"); },
+                              "a model of the zoo: a module's shapes are fixed in its file"};
 const RecipeCondition kIdx{[](const Recipe& r) { return r.data.format == "idx"; }, "data.format=idx"};
 const RecipeCondition kSynthetic{[](const Recipe& r) { return r.data.format == "synthetic"; },
                                  "data.format=synthetic"};
@@ -34,8 +35,7 @@ const RecipeCondition kSynthetic{[](const Recipe& r) { return r.data.format == "
 ParameterKind kind_of(const RecipeTarget& target, bool is_choice) {
   if (is_choice) return ParameterKind::choice;
   constexpr ParameterKind kKinds[] = {ParameterKind::boolean, ParameterKind::integer, ParameterKind::number,
-                                      ParameterKind::text,    ParameterKind::numbers, ParameterKind::integer,
-                                      ParameterKind::number,  ParameterKind::text};
+                                      ParameterKind::text, ParameterKind::numbers};
   return kKinds[target.index()];
 }
 
@@ -52,14 +52,13 @@ RecipeKey row(std::string_view section, std::string_view name, RecipeTarget targ
   return key;
 }
 
-/// A section whose `name` selects one of `residents`: the parameters of all of them, each with an effect
-/// where one is selected that has it, and with the default and bounds that this one gives it.
+/// Of a section whose `name` selects one of `residents`: the parameters of all of them, each with an effect
+/// where one is selected that has it, and with the default and bounds that this one gives it. `only`: what
+/// all of them need.
 template <class Row>
-void add_section(std::vector<RecipeKey>& keys, const std::string& section,
-                 programs::Selection Recipe::* selection, Recipe& recipe,
-                 std::span<const Row* const> residents) {
-  programs::Selection& selected = recipe.*selection;
-  keys.push_back(row(section, "name", &selected.name, {}, programs::row_names(residents)));
+void add_section(std::vector<RecipeKey>& keys, const std::string& section, ir::Selection Recipe::* selection,
+                 Recipe& recipe, std::span<const Row* const> residents, const RecipeCondition& only = {}) {
+  ir::Selection& selected = recipe.*selection;
   for (const Row* resident : residents) {
     for (const ParameterSpec& spec : resident->schema) {
       const bool known = std::ranges::any_of(
@@ -75,10 +74,10 @@ void add_section(std::vector<RecipeKey>& keys, const std::string& section,
       const auto selected_row = std::ranges::find(residents, selected.name, &Row::name);
       const ParameterSpec* own =
           selected_row == residents.end() ? nullptr : ir::find_parameter((*selected_row)->schema, spec.name);
-      RecipeCondition only;  // none where all have it
+      RecipeCondition condition = only;
       if (owners.size() < residents.size())
-        only = {has_it, fmt::format("{}.name={}", section, fmt::join(owners, "|"))};
-      keys.push_back({section, own != nullptr ? *own : spec, &selected.values, only});
+        condition = {has_it, fmt::format("{}.name={}", section, fmt::join(owners, "|"))};
+      keys.push_back({section, own != nullptr ? *own : spec, &selected.values, condition});
     }
   }
 }
@@ -89,17 +88,15 @@ std::string RecipeKey::path() const {
   return section.empty() ? spec.name : fmt::format("{}.{}", section, spec.name);
 }
 
-std::optional<ir::Attribute> RecipeKey::value() const {
+ir::Attribute RecipeKey::value() const {
   return std::visit(
-      [&](const auto* held) -> std::optional<ir::Attribute> {
+      [&](const auto* held) -> ir::Attribute {
         using T = std::decay_t<decltype(*held)>;
         if constexpr (std::is_same_v<T, ir::Attributes>) {
           const ir::Attribute* given = held->find(spec.name);
           return given != nullptr ? *given : spec.default_value;
         } else if constexpr (std::is_same_v<T, std::vector<double>>) {
           return ir::Doubles(*held);
-        } else if constexpr (requires { held->has_value(); }) {
-          return held->has_value() ? std::optional<ir::Attribute>(**held) : std::nullopt;
         } else {
           return *held;
         }
@@ -116,8 +113,6 @@ void RecipeKey::set(ir::Attribute given) const {
           held->set(spec.name, std::move(accepted));
         } else if constexpr (std::is_same_v<T, std::vector<double>>) {
           *held = std::get<ir::Doubles>(std::move(accepted));
-        } else if constexpr (requires { held->has_value(); }) {
-          *held = std::get<typename T::value_type>(std::move(accepted));
         } else {
           *held = std::get<T>(std::move(accepted));
         }
@@ -126,28 +121,14 @@ void RecipeKey::set(ir::Attribute given) const {
 }
 
 std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
-  RecipeModel& model = recipe.model;
   RecipeData& data = recipe.data;
   RecipeTransforms& transforms = recipe.transforms;
   RecipeTrain& train = recipe.train;
   RecipeEval& eval = recipe.eval;
-  std::vector<RecipeKey> keys = {
-      row("", "seed", &recipe.seed, kSeed),
-
-      row("model", "name", &model.name),
-      row("model", "dim", &model.dim, {}, {}, kZoo),
-      row("model", "depth", &model.depth, {}, {}, kZoo),
-      row("model", "heads", &model.heads, {}, {}, kZoo),
-      row("model", "mlp_ratio", &model.mlp_ratio, {}, {}, kZoo),
-      row("model", "patch", &model.patch, {}, {}, kZoo),
-      row("model", "image", &model.image, {}, {}, kZoo),
-      row("model", "channels", &model.channels, {}, {}, kZoo),
-      row("model", "classes", &model.classes, {}, {}, kZoo),
-      row("model", "pool", &model.pool, {}, {}, kZoo),
-      row("model", "act_layer", &model.act_layer, {}, {}, kZoo),
-      row("model", "drop_path", &model.drop_path, {}, {}, kZoo),
-      row("model", "dropout", &model.dropout, {}, {}, kZoo),
-
+  std::vector<RecipeKey> keys = {row("", "seed", &recipe.seed, kSeed),
+                                 row("model", "name", &recipe.model.name)};
+  add_section(keys, "model", &Recipe::model, recipe, models::models(), kNoFile);
+  const std::vector<RecipeKey> fed = {
       row("data", "format", &data.format, {}, {"idx", "synthetic"}),
       row("data", "path", &data.path, {}, {}, kIdx),
       row("data", "count", &data.count, kCount, {}, kSynthetic),
@@ -159,9 +140,14 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
       row("transforms", "horizontal_flip", &transforms.horizontal_flip),
       row("transforms", "mean", &transforms.mean),
       row("transforms", "std", &transforms.std, kPositive)};
-  add_section(keys, "objective", &Recipe::objective, recipe, programs::objectives());
-  add_section(keys, "optimizer", &Recipe::optimizer, recipe, programs::optimizers());
-  add_section(keys, "schedule", &Recipe::schedule, recipe, programs::schedules());
+  keys.insert(keys.end(), fed.begin(), fed.end());
+  const auto choose = [&](const std::string& section, ir::Selection Recipe::* selection, const auto& rows) {
+    keys.push_back(row(section, "name", &(recipe.*selection).name, {}, ir::row_names(rows)));
+    add_section(keys, section, selection, recipe, rows);
+  };
+  choose("objective", &Recipe::objective, programs::objectives());
+  choose("optimizer", &Recipe::optimizer, programs::optimizers());
+  choose("schedule", &Recipe::schedule, programs::schedules());
   const std::vector<RecipeKey> run = {row("train", "batch", &train.batch, kBatch),
                                       row("train", "epochs", &train.epochs, kCount),
                                       row("train", "max_steps", &train.max_steps, {0, kCount.max}),

@@ -1,10 +1,9 @@
 // The table of a recipe's keys: where each value goes, its kind and its bounds. The reader, the writer and
-// the nearest-match hints all read this table. A new key of Rewire's own is one row; those of objectives,
-// optimizers and schedules come from their schemas.
+// the nearest-match hints all read this table. A new key of Rewire's own is one row; those of models,
+// objectives, optimizers and schedules come from their schemas.
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -15,11 +14,9 @@
 
 namespace rewire::runtime {
 
-/// A pointer to the field of a Recipe that holds the value. An optional one is not written while it is empty;
-/// Attributes hold it by its name.
-using RecipeTarget = std::variant<bool*, std::int64_t*, double*, std::string*, std::vector<double>*,
-                                  std::optional<std::int64_t>*, std::optional<double>*,
-                                  std::optional<std::string>*, ir::Attributes*>;
+/// A pointer to the field of a Recipe that holds the value; Attributes hold it by its name.
+using RecipeTarget =
+    std::variant<bool*, std::int64_t*, double*, std::string*, std::vector<double>*, ir::Attributes*>;
 
 /// Where a key has an effect, by another key's value.
 struct RecipeCondition {
@@ -37,8 +34,7 @@ struct RecipeKey {
 
   /// "train.batch", as messages and --set spell it.
   std::string path() const;
-  /// The field's value; nothing where an optional one is empty.
-  std::optional<ir::Attribute> value() const;
+  ir::Attribute value() const;
   /// UserError where the value is out of range, or no choice.
   void set(ir::Attribute value) const;
 };

@@ -14,6 +14,7 @@ namespace rewire::runtime {
 namespace {
 
 constexpr std::string_view kPluginSection = "plugin";
+constexpr std::string_view kSelector = "name";  // the key of a section that says what its other keys are of
 
 /// A TOML value as one of the key's kind; its bounds are judged by RecipeKey::set.
 class ValueReader {
@@ -151,12 +152,19 @@ class RecipeReader {
     const RecipeKey& key = find_key(section, name, place);
     read_override_value(key, place, text.substr(equals + 1));
     note(key, place);
+    if (name == kSelector) keys_ = recipe_keys(recipe_);
   }
 
  private:
   void read_section(const toml::key& section, const toml::table& table) {
     check_section(section.str(), Place::of(file_name_, section.source()));
-    for (const auto& [key, node] : table) read_value(section.str(), key, node);
+    if (const auto selector = table.find(kSelector); selector != table.end()) {
+      read_value(section.str(), selector->first, selector->second);
+      keys_ = recipe_keys(recipe_);  // in the same order, with what the selected one takes
+    }
+    for (const auto& [key, node] : table) {
+      if (key.str() != kSelector) read_value(section.str(), key, node);
+    }
   }
 
   void read_value(std::string_view section, const toml::key& key, const toml::node& node) {
@@ -267,8 +275,7 @@ class RecipeReader {
 }  // namespace
 
 Recipe parse_recipe(std::string_view text, std::string_view file_name,
-                    const std::vector<std::string>& overrides, RecipeOf of) {
-  Recipe recipe;
+                    const std::vector<std::string>& overrides, RecipeOf of, Recipe recipe) {
   RecipeReader reader(recipe, file_name);
   reader.read_text(text);
   if (of == RecipeOf::run) {

@@ -19,15 +19,6 @@
 
 namespace rewire::runtime {
 
-/// [model]: the name of a zoo model and what the recipe changes of it; what is unset keeps the model's own
-/// value. The models check the values, since they know what fits what.
-struct RecipeModel {
-  std::string name = "vit";
-  std::optional<std::int64_t> dim, depth, heads, patch, image, channels, classes;
-  std::optional<double> mlp_ratio, drop_path, dropout;
-  std::optional<std::string> pool, act_layer;
-};
-
 /// [data]
 struct RecipeData {
   std::string format = "idx";  // idx | synthetic
@@ -72,11 +63,11 @@ struct RecipeEval {
 
 struct Recipe {
   std::int64_t seed = 0;
-  RecipeModel model;
+  ir::Selection model{"vit"};  // or the path of a .rir file
   std::vector<PluginSpec> plugins;
   RecipeData data;
   RecipeTransforms transforms;
-  programs::Selection objective{"supervised"}, optimizer{"adamw"}, schedule{"constant"};
+  ir::Selection objective{"supervised"}, optimizer{"adamw"}, schedule{"constant"};
   RecipeTrain train;
   RecipeEval eval;
 };
@@ -87,9 +78,10 @@ enum class RecipeOf : std::uint8_t { anyone, run };
 /// Reads TOML; `file_name` stands in the errors. Each override is "section.key=value" (or "seed=3") as --set
 /// gives it, applied in order after the file; the value is TOML, and text that is no TOML is a string.
 /// UserError also on a key without effect (keys.h): of the file by the file's own choices, unless it has its
-/// default value; of the overrides by those in force.
+/// default value; of the overrides by those in force. `recipe`: what stands before the file is read.
 Recipe parse_recipe(std::string_view text, std::string_view file_name,
-                    const std::vector<std::string>& overrides = {}, RecipeOf of = RecipeOf::anyone);
+                    const std::vector<std::string>& overrides = {}, RecipeOf of = RecipeOf::anyone,
+                    Recipe recipe = {});
 Recipe read_recipe(const std::string& path, const std::vector<std::string>& overrides = {},
                    RecipeOf of = RecipeOf::anyone);
 

@@ -52,14 +52,13 @@ std::string to_toml(const Recipe& recipe) {
   std::string out;
   std::string section;
   for (const RecipeKey& key : recipe_keys(copy)) {
-    const std::optional<ir::Attribute> value = key.value();
     if (key.section != section) {
       if (section == "model") write_plugins(recipe.plugins, out);
       section = key.section;
       fmt::format_to(std::back_inserter(out), "\n[{}]\n", section);
     }
-    if (value && key.has_effect(recipe))
-      fmt::format_to(std::back_inserter(out), "{} = {}\n", key.spec.name, toml_text(*value));
+    if (key.has_effect(recipe))
+      fmt::format_to(std::back_inserter(out), "{} = {}\n", key.spec.name, toml_text(key.value()));
   }
   return out;
 }

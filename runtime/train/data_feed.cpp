@@ -69,9 +69,9 @@ LoaderOptions loader_options(const Recipe& recipe, Split split, std::int64_t ima
 
 }  // namespace
 
-NetworkFace network_face(const ir::Module& module, const programs::Selection& objective) {
+NetworkFace network_face(const ir::Module& module, const ir::Selection& objective) {
   NetworkFace face;
-  face.inputs = make_objective(objective)->inputs(module);
+  face.inputs = programs::make_objective(objective)->inputs(module);
   for (const auto& [name, type, categories] : face.inputs) {
     const bool is_image = name == "image" && type.dtype == ir::DType::f32 && type.rank() == 4;
     const bool is_label = name == "label" && type.dtype == ir::DType::i64 && type.rank() == 1;

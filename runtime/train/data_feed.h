@@ -18,7 +18,7 @@ struct NetworkFace {
 };
 /// `module`: the network for a batch of 1, which a network from a file does not heed. UserError where the
 /// objective cannot be had of it, or data sets do not have what it takes.
-NetworkFace network_face(const ir::Module& module, const programs::Selection& objective);
+NetworkFace network_face(const ir::Module& module, const ir::Selection& objective);
 
 /// The tensors of the batch that the function takes, moved out of it; put_back() moves them back.
 TensorMap take_inputs(const ir::Function& function, Batch& batch);

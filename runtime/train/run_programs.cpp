@@ -135,12 +135,12 @@ RunPrograms make_run_programs(const NetworkSource& source, const programs::Train
     programs.phases.push_back(phase);
   }
   ir::verify(programs.module);
-  programs.refresh_period = refresh_period(options.optimizer);
+  programs.refresh_period = programs::refresh_period(options.optimizer);
   return programs;
 }
 
-EvalModule make_eval_module(const NetworkSource& source, const programs::Selection& objective,
-                            std::int64_t batch, std::int64_t epoch, std::int64_t epochs) {
+EvalModule make_eval_module(const NetworkSource& source, const ir::Selection& objective, std::int64_t batch,
+                            std::int64_t epoch, std::int64_t epochs) {
   EvalModule evaluation{computed_forward(source, batch, epoch), {}};
   ir::Module& module = evaluation.module;
   evaluation.metrics = programs::add_eval_program(module, objective);

@@ -66,8 +66,8 @@ struct EvalModule {
   ir::Module module;
   programs::Metrics metrics;
 };
-EvalModule make_eval_module(const NetworkSource& source, const programs::Selection& objective,
-                            std::int64_t batch, std::int64_t epoch, std::int64_t epochs);
+EvalModule make_eval_module(const NetworkSource& source, const ir::Selection& objective, std::int64_t batch,
+                            std::int64_t epoch, std::int64_t epochs);
 
 /// The weights that a run begins with: those of epoch 0's network, then what later phases add. Where a plugin
 /// that goes on later would initialise others of them, the log has a line.

@@ -18,11 +18,30 @@ namespace {
 
 using nlohmann::json;
 
-const std::vector<std::string> kCommands = {
-    "train",      "sweep",           "eval",       "init",           "run",        "grad",
-    "step",       "verify",          "analyze",    "dump",           "bench",      "models",
-    "plugins",    "plugins info",    "plugin new", "plugin test",    "objectives", "objectives info",
-    "optimizers", "optimizers info", "schedules",  "schedules info", "doctor"};
+const std::vector<std::string> kCommands = {"train",
+                                            "sweep",
+                                            "eval",
+                                            "init",
+                                            "run",
+                                            "grad",
+                                            "step",
+                                            "verify",
+                                            "analyze",
+                                            "dump",
+                                            "bench",
+                                            "models",
+                                            "models info",
+                                            "plugins",
+                                            "plugins info",
+                                            "plugin new",
+                                            "plugin test",
+                                            "objectives",
+                                            "objectives info",
+                                            "optimizers",
+                                            "optimizers info",
+                                            "schedules",
+                                            "schedules info",
+                                            "doctor"};
 
 Words words_of(const std::string& command) {
   const std::size_t space = command.find(' ');

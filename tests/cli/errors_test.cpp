@@ -80,9 +80,9 @@ TEST_CASE("A recipe's fault is refused with its line, whatever the command") {
                 recipe + ":4: unknown key train.batchsize (did you mean 'batch'?)");
   write_text(recipe, "[model]\nname = \"vit_tiny_28\"\ndim = \"wide\"\n");
   check_refusal(rewire_command({"dump", recipe}),
-                recipe + ":3: model.dim takes an int, not the string 'wide'");
+                recipe + ":3: model.dim takes an int 1 to 65536, not the string 'wide'");
   check_refusal(work.init({recipe}, "new.safetensors"),
-                recipe + ":3: model.dim takes an int, not the string 'wide'");
+                recipe + ":3: model.dim takes an int 1 to 65536, not the string 'wide'");
   CHECK_FALSE(std::filesystem::exists(work.file("new.safetensors")));
 }
 

@@ -15,9 +15,9 @@ namespace {
 constexpr std::int64_t kBatch = 3;
 
 ir::Module small_vit() {
-  models::ModelOptions options;
-  options.dim = 20, options.depth = 2, options.heads = 2, options.patch = 14;
-  options.dropout = 0.1, options.drop_path = 0.2;
+  ir::Selection options{"vit"};
+  options.set("dim", 20).set("depth", 2).set("heads", 2).set("patch", 14);
+  options.set("dropout", 0.1).set("drop_path", 0.2);
   ir::Module module = models::build(options, kBatch);
   programs::add_step_program(module, {});
   return module;

@@ -16,13 +16,13 @@ using namespace rewire;
 
 namespace {
 
-models::ModelOptions small_vit(const std::string& pool, std::int64_t dim, std::int64_t heads) {
-  models::ModelOptions options;
-  options.image = 9, options.patch = 3, options.channels = 3, options.classes = 7;
-  options.dim = dim, options.heads = heads, options.depth = 2;
-  options.mlp_ratio = 1.4;
-  options.pool = pool;
-  options.drop_path = 0.2, options.dropout = 0.1;
+ir::Selection small_vit(const std::string& pool, std::int64_t dim, std::int64_t heads) {
+  ir::Selection options{"vit"};
+  options.set("image", 9).set("patch", 3).set("channels", 3).set("classes", 7);
+  options.set("dim", dim).set("heads", heads).set("depth", 2);
+  options.set("mlp_ratio", 1.4);
+  options.set("pool", pool);
+  options.set("drop_path", 0.2).set("dropout", 0.1);
   return options;
 }
 
@@ -31,7 +31,7 @@ models::ModelOptions small_vit(const std::string& pool, std::int64_t dim, std::i
 TEST_CASE("A ViT in bf16, as CUDA text, computes what the evaluator does, with either stream") {
   cuda_shim::HostCompiler compiler(cuda_shim::kernel_folder(), codegen::cuda::prelude());
   for (const ir::DType stream : {ir::DType::f32, ir::DType::bf16}) {
-    for (const models::ModelOptions& options : {small_vit("token", 21, 3), small_vit("avg", 32, 1)}) {
+    for (const ir::Selection& options : {small_vit("token", 21, 3), small_vit("avg", 32, 1)}) {
       ir::Module module = models::build(options, 3);
       ir::mixed_precision(module, module.function("forward"), {stream});
       programs::add_grad_program(module, {});
@@ -41,7 +41,8 @@ TEST_CASE("A ViT in bf16, as CUDA text, computes what the evaluator does, with e
       const auto evaluator = runtime::make_evaluator_engine(module);
       const runtime::EngineCheck check = runtime::check_engine(*device, *evaluator, module, weights, 5);
       for (const runtime::EngineCheckRow& row : check.rows) {
-        CAPTURE(ir::dtype_name(stream), options.pool, row.worst, row.error, row.tolerance);
+        CAPTURE(ir::dtype_name(stream), options.values.get_string("pool"), row.worst, row.error,
+                row.tolerance);
         CHECK(row.passed());
         CHECK(row.error < 0.1);
       }

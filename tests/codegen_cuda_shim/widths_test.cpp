@@ -12,12 +12,14 @@ namespace {
 
 TEST_CASE("a block of every zoo model as CUDA text agrees with the CPU's engine") {
   HostCompiler compiler(kernel_folder(), codegen::cuda::prelude());
-  for (const std::string& name : models::zoo_names()) {
-    models::ModelOptions options = models::zoo(name);
-    options.depth = 1;
-    if (options.dim > 384) options.image = 4 * options.patch;  // products in double precision take their time
-    options.dropout = 0.1, options.drop_path = 0.1;
-    ir::Module module = models::build(options, options.image > 32 ? 1 : 2);
+  for (const models::Model* model : models::models()) {
+    if (model->values.empty()) continue;  // the family
+    const std::string& name = model->name;
+    ir::Selection options{name};
+    options.set("depth", 1).set("dropout", 0.1).set("drop_path", 0.1);
+    // Products in double precision take their time.
+    if (model->values.get_int("dim") > 384) options.set("image", 4 * model->values.get_int("patch"));
+    ir::Module module = models::build(options, models::options_of(options).get_int("image") > 32 ? 1 : 2);
     programs::add_grad_program(module, {});
     const auto device = make_device_engine(module, compiler);
     const auto cpu = runtime::make_jit_engine(module);

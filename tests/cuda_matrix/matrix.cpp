@@ -59,16 +59,16 @@ struct Case {
   std::vector<std::string> strategies = kStrategies;
   ir::MixedPrecision precision = {};  // where narrow
   bool epilogues = false;             // all that cuBLASLt may compute with its products
-  std::function<void(models::ModelOptions&)> change = {};
+  std::function<void(ir::Selection&)> change = {};
 };
 
-void with_gelu_by_tanh(models::ModelOptions& model) {
-  model.act_layer = "gelu_tanh";
+void with_gelu_by_tanh(ir::Selection& model) {
+  model.set("act_layer", "gelu_tanh");
 }
 
 /// Heads of 80 and 257 tokens: the largest blocks of attention.
-void with_wide_heads(models::ModelOptions& model) {
-  model.dim = 1280, model.heads = 16, model.patch = 14, model.depth = 2;
+void with_wide_heads(ir::Selection& model) {
+  model.set("dim", 1280).set("heads", 16).set("patch", 14).set("depth", 2);
 }
 
 /// Those of batches of 256 and more are what a large GPU is for, in mixed precision.
@@ -123,8 +123,8 @@ struct NamedKernel {
 
 codegen::Program program_of(const Case& of, const std::string& strategy, const std::string& name,
                             const cuda::DeviceTarget& target) {
-  models::ModelOptions model = models::zoo(of.model);
-  if (of.extras) model.dropout = 0.1, model.drop_path = 0.1;
+  ir::Selection model = ir::Selection{of.model};
+  if (of.extras) model.set("dropout", 0.1).set("drop_path", 0.1);
   if (of.change) of.change(model);
   ir::Module module = models::build(model, of.batch);
   if (strategy != "none")

@@ -208,6 +208,19 @@ TEST_CASE("A join reads back as it was written") {
   CHECK(again.join_index == 7);
 }
 
+TEST_CASE("A join's place is its location without the site; without one, its block's number") {
+  Op op = fresh_join();
+  op.location = "stages.2.blocks.1.mlp";
+  CHECK(read_join(op).place == "stages.2.blocks.1");
+  CHECK(read_join(op).describe() == "stages.2.blocks.1.mlp");
+  for (const char* location : {"", "mlp", ".mlp", "stages.2.attn"}) {
+    op.location = location;
+    CHECK(read_join(op).place == "blocks.3");
+  }
+  op.attributes.set("scope", std::string("decoder"));
+  CHECK(read_join(op).describe() == "decoder_blocks.3.mlp");
+}
+
 TEST_CASE("find_joins lists the joins of a function in order; other ops are no joins") {
   Function function;
   function.body = {Op{}, fresh_join(), Op{}, fresh_join()};

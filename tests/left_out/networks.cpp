@@ -118,15 +118,10 @@ class Unlike {
 };
 
 ir::Module vit(double dropout, const std::string& act_layer, bool narrow) {
-  models::ModelOptions options;
-  options.dim = 16;
-  options.depth = 2;
-  options.heads = 2;
-  options.patch = 4;
-  options.image = 8;
-  options.classes = 5;
-  options.dropout = options.drop_path = dropout;
-  options.act_layer = act_layer;
+  ir::Selection options{"vit"};
+  options.set("dim", 16).set("depth", 2).set("heads", 2).set("patch", 4).set("image", 8).set("classes", 5);
+  options.set("dropout", dropout).set("drop_path", dropout);
+  options.set("act_layer", act_layer);
   ir::Module module = models::build(options, 3);
   if (narrow) ir::mixed_precision(module, module.function("forward"), {});
   return module;

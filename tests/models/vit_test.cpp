@@ -19,19 +19,20 @@ namespace rewire {
 namespace {
 
 using ir::Opcode;
-using models::ModelOptions;
 
-ModelOptions small() {
-  ModelOptions options;
-  options.dim = 12;
-  options.depth = 3;
-  options.heads = 2;
-  options.mlp_ratio = 1.3;  // 15.6 hidden units: 15
-  options.patch = 3;
-  options.image = 6;
-  options.channels = 2;
-  options.classes = 5;
+ir::Selection small() {
+  ir::Selection options{"vit"};
+  options.set("dim", 12).set("depth", 3).set("heads", 2).set("patch", 3).set("image", 6);
+  options.set("mlp_ratio", 1.3);  // 15.6 hidden units: 15
+  options.set("channels", 2).set("classes", 5);
   return options;
+}
+
+std::vector<std::string> vit_names() {
+  std::vector<std::string> names;
+  for (const models::Variant& variant : models::find_model("vit").family->variants)
+    names.emplace_back(variant.name);
+  return names;
 }
 
 std::int64_t trainable_count(const ir::Module& module) {
@@ -49,8 +50,8 @@ std::vector<const ir::Op*> ops_of(const ir::Module& module, Opcode code) {
 }
 
 TEST_CASE("Parameters carry timm's names, shapes and initialisation, in its order") {
-  ModelOptions options = small();
-  options.depth = 1;
+  ir::Selection options = small();
+  options.set("depth", 1);
   const ir::Module module = models::build(options, 2);
   std::vector<std::string> got;
   for (const ir::Parameter& p : module.parameters)
@@ -91,30 +92,31 @@ TEST_CASE("The zoo has timm's parameter counts") {
   std::vector<std::string> names;
   for (const auto& [name, count] : want) {
     names.push_back(name);
-    const ModelOptions options = models::zoo(name);
-    CHECK(options.name == name);
-    CHECK(trainable_count(models::build(options, 1)) == count);
+    const ir::Module module = models::build({name}, 1);
+    CHECK(module.name == name);
+    CHECK(trainable_count(module) == count);
   }
-  CHECK(models::zoo_names() == names);
+  CHECK(vit_names() == names);
 }
 
 TEST_CASE("Every model of the zoo verifies and maps images to logits") {
-  for (const std::string& name : models::zoo_names()) {
+  for (const std::string& name : vit_names()) {
     CAPTURE(name);
-    const ModelOptions o = models::zoo(name);
-    const ir::Module module = models::build(o, 3);
+    const ir::Attributes o = models::options_of({name});
+    const ir::Module module = models::build({name}, 3);
     CHECK_NOTHROW(ir::verify(module));
     const ir::Function& forward = module.function("forward");
     REQUIRE(forward.arguments.size() == 1);
     CHECK(forward.type(forward.argument("image")) ==
-          ir::TensorType{ir::DType::f32, {3, o.channels, o.image, o.image}});
-    CHECK(forward.type(forward.result("logits")) == ir::TensorType{ir::DType::f32, {3, o.classes}});
+          ir::TensorType{ir::DType::f32, {3, o.get_int("channels"), o.get_int("image"), o.get_int("image")}});
+    CHECK(forward.type(forward.result("logits")) ==
+          ir::TensorType{ir::DType::f32, {3, o.get_int("classes")}});
   }
 }
 
 TEST_CASE("Mean pooling has no cls token and one position for each patch") {
-  ModelOptions options = small();
-  options.pool = "avg";
+  ir::Selection options = small();
+  options.set("pool", "avg");
   const ir::Module module = models::build(options, 2);
   CHECK(module.find_parameter("cls_token") == nullptr);
   REQUIRE(module.find_parameter("pos_embed") != nullptr);
@@ -123,9 +125,9 @@ TEST_CASE("Mean pooling has no cls token and one position for each patch") {
 
 TEST_CASE("The MLP's activation is GELU by erf, or by tanh where timm's gelu_tanh is asked for") {
   for (const auto& [act_layer, approximate] : {std::pair{"gelu", "none"}, std::pair{"gelu_tanh", "tanh"}}) {
-    ModelOptions options = small();
-    CHECK(options.act_layer == "gelu");
-    options.act_layer = act_layer;
+    ir::Selection options = small();
+    CHECK(models::options_of(options).get_string("act_layer") == "gelu");
+    options.set("act_layer", act_layer);
     const ir::Module module = models::build(options, 2);
     const std::vector<const ir::Op*> activations = ops_of(module, Opcode::gelu);
     REQUIRE(activations.size() == 3);
@@ -214,8 +216,8 @@ TEST_CASE("Without dropout and drop path a model has no state but its weights") 
 }
 
 TEST_CASE("Drop path grows linearly from 0 to its rate, on a stream for each join") {
-  ModelOptions options = small();
-  options.drop_path = 0.2;
+  ir::Selection options = small();
+  options.set("drop_path", 0.2);
   const ir::Module module = models::build(options, 2);
   CHECK_NOTHROW(ir::verify(module));
   std::vector<std::pair<std::string, double>> got;
@@ -240,15 +242,15 @@ TEST_CASE("Drop path grows linearly from 0 to its rate, on a stream for each joi
 }
 
 TEST_CASE("A model of one block drops no path, as in timm") {
-  ModelOptions options = small();
-  options.depth = 1;
-  options.drop_path = 0.5;
+  ir::Selection options = small();
+  options.set("depth", 1);
+  options.set("drop_path", 0.5);
   CHECK(ops_of(models::build(options, 2), Opcode::drop_path).empty());
 }
 
 TEST_CASE("Dropout stands where timm has it, on distinct streams") {
-  ModelOptions options = small();
-  options.dropout = 0.1;
+  ir::Selection options = small();
+  options.set("dropout", 0.1);
   const ir::Module module = models::build(options, 2);
   CHECK_NOTHROW(ir::verify(module));
   std::set<std::string> got;
@@ -267,32 +269,35 @@ TEST_CASE("Dropout stands where timm has it, on distinct streams") {
 
 TEST_CASE("Options that do not fit are refused with the reason and the way out") {
   auto refuses = [](auto change, const std::string& message) {
-    ModelOptions options = small();
+    ir::Selection options = small();
     change(options);
     CAPTURE(message);
     CHECK_THROWS_WITH(models::build(options, 2), REWIRE_CATCH_CONTAINS(message));
     CHECK_THROWS_AS(models::build(options, 2), UserError);
   };
-  refuses([](auto& o) { o.heads = 5; }, "model.dim=12 is no multiple of model.heads=5");
-  refuses([](auto& o) { o.patch = 4; }, "model.image=6 is no multiple of model.patch=4");
-  refuses([](auto& o) { o.depth = 0; }, "model.depth is 0; it must lie between 1 and 4096");
-  refuses([](auto& o) { o.dim = std::int64_t{1} << 60; }, "model.dim is 1152921504606846976");
-  refuses([](auto& o) { o.channels = -1; }, "model.channels is -1");
-  refuses([](auto& o) { o.pool = "average"; }, "model.pool is 'average'; it is token or avg");
-  refuses([](auto& o) { o.act_layer = "gelu_tan"; },
-          "model.act_layer is 'gelu_tan'; it is gelu or gelu_tanh (did you mean 'gelu_tanh'?)");
-  refuses([](auto& o) { o.drop_path = 1; }, "model.drop_path is 1; it is a probability");
-  refuses([](auto& o) { o.dropout = std::numeric_limits<double>::quiet_NaN(); }, "model.dropout is nan");
-  refuses([](auto& o) { o.mlp_ratio = 0.01; }, "leaves no hidden unit");
+  refuses([](auto& o) { o.set("heads", 5); }, "model.dim=12 is no multiple of model.heads=5");
+  refuses([](auto& o) { o.set("patch", 4); }, "model.image=6 is no multiple of model.patch=4");
+  refuses([](auto& o) { o.set("depth", 0); }, "model.depth=0 is out of range: it takes an int 1 to 4096");
+  refuses([](auto& o) { o.set("dim", std::int64_t{1} << 60); },
+          "model.dim=1152921504606846976 is out of range");
+  refuses([](auto& o) { o.set("channels", -1); }, "model.channels=-1 is out of range");
+  refuses([](auto& o) { o.set("pool", "average"); },
+          "model.pool=average is unknown: it takes one of token|avg");
+  refuses([](auto& o) { o.set("act_layer", "gelu_tan"); },
+          "model.act_layer=gelu_tan is unknown: it takes one of gelu|gelu_tanh (did you mean 'gelu_tanh'?)");
+  refuses([](auto& o) { o.set("drop_path", 1); }, "model.drop_path=1.0 is out of range");
+  refuses([](auto& o) { o.set("dropout", std::numeric_limits<double>::quiet_NaN()); },
+          "model.dropout=nan is no finite float");
+  refuses([](auto& o) { o.set("mlp_ratio", 0.01); }, "leaves no hidden unit");
   CHECK_THROWS_WITH(models::build(small(), 0), REWIRE_CATCH_CONTAINS("the batch is 0"));
-  CHECK_THROWS_WITH(models::zoo("vit_tny_28"), REWIRE_CATCH_CONTAINS("did you mean 'vit_tiny_28'?"));
+  CHECK_THROWS_WITH(models::build({"vit_tny_28"}, 1), REWIRE_CATCH_CONTAINS("did you mean 'vit_tiny_28'?"));
 }
 
 TEST_CASE("In evaluation a model with dropout and drop path is the model without") {
-  ModelOptions options = small();
+  ir::Selection options = small();
   const ir::Module plain = models::build(options, 2);
-  options.dropout = 0.3;
-  options.drop_path = 0.4;
+  options.set("dropout", 0.3);
+  options.set("drop_path", 0.4);
   const ir::Module dropping = models::build(options, 2);
   ir::EvalState state;
   int k = 0;
@@ -319,14 +324,14 @@ TEST_CASE("In evaluation a model with dropout and drop path is the model without
 }
 
 TEST_CASE("The zoo costs the multiply-adds that the papers print") {
-  const auto gmacs = [](ModelOptions options) {
+  const auto gmacs = [](ir::Selection options) {
     return ir::multiply_adds(models::build(options, 1).function("forward")) * 1e-9;
   };
-  CHECK(gmacs(models::zoo("vit_s16_224")) == Approx(4.6).epsilon(0).margin(0.05));
-  CHECK(gmacs(models::zoo("vit_b16_224")) == Approx(17.6).epsilon(0).margin(0.05));
-  CHECK(gmacs(models::zoo("vit_s_cifar")) == Approx(0.71).epsilon(0).margin(0.005));
-  ModelOptions large = models::zoo("vit_b16_224");
-  large.image = 384;
+  CHECK(gmacs(ir::Selection{"vit_s16_224"}) == Approx(4.6).epsilon(0).margin(0.05));
+  CHECK(gmacs(ir::Selection{"vit_b16_224"}) == Approx(17.6).epsilon(0).margin(0.05));
+  CHECK(gmacs(ir::Selection{"vit_s_cifar"}) == Approx(0.71).epsilon(0).margin(0.005));
+  ir::Selection large{"vit_b16_224"};
+  large.set("image", 384);
   CHECK(gmacs(large) == Approx(55.5).epsilon(0).margin(0.05));
   // A batch costs as many times one image.
   const ir::Module three = models::build(small(), 3);

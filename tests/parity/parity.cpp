@@ -18,24 +18,21 @@ using nlohmann::json;
 using runtime::HostTensor;
 using runtime::TensorMap;
 
-models::ModelOptions model_options(const json& j) {
-  models::ModelOptions o;
-  o.image = j.at("image");
-  o.patch = j.at("patch");
-  o.channels = j.at("channels");
-  o.classes = j.at("classes");
-  o.dim = j.at("dim");
-  o.depth = j.at("depth");
-  o.heads = j.at("heads");
-  o.mlp_ratio = j.at("mlp_ratio");
-  o.pool = j.at("pool");
-  o.act_layer = j.value("act_layer", o.act_layer);
-  return o;
+ir::Selection model_options(const json& j) {
+  ir::Selection model{"vit"};
+  for (const ir::ParameterSpec& parameter : models::find_model(model.name).schema) {
+    const auto value = j.find(parameter.name);
+    if (value == j.end()) continue;
+    if (value->is_string()) model.set(parameter.name, value->get<std::string>());
+    if (value->is_number_integer()) model.set(parameter.name, value->get<std::int64_t>());
+    if (value->is_number_float()) model.set(parameter.name, value->get<double>());
+  }
+  return model;
 }
 
 programs::TrainOptions train_options(const json& j) {
   programs::TrainOptions o;
-  const auto take = [&j](programs::Selection& selection, std::initializer_list<const char*> names) {
+  const auto take = [&j](ir::Selection& selection, std::initializer_list<const char*> names) {
     for (const char* name : names) {
       const auto value = j.find(name);
       if (value == j.end()) continue;

@@ -19,7 +19,7 @@ namespace rewire::parity {
 /// One file of tests/reference/goldens; its README.md names the tensors.
 struct Golden {
   std::string name;
-  models::ModelOptions model;
+  ir::Selection model{"vit"};
   std::vector<std::string> plugins;  // their specs, in order
   std::int64_t batch = 0, steps = 0;
   std::int64_t seed = 0;  // of what is drawn at random

@@ -51,10 +51,10 @@ void add_side_results(ir::Module& module) {
 }
 
 ir::Module network(const std::string& optimizer, std::int64_t accumulate) {
-  models::ModelOptions options;
-  options.image = 9, options.patch = 3, options.channels = 2, options.classes = 5;
-  options.dim = 12, options.heads = 2, options.depth = 1;
-  options.drop_path = 0.2;
+  ir::Selection options{"vit"};
+  options.set("image", 9).set("patch", 3).set("channels", 2).set("classes", 5);
+  options.set("dim", 12).set("heads", 2).set("depth", 1);
+  options.set("drop_path", 0.2);
   ir::Module module = models::build(options, 4);
   add_side_results(module);
   programs::TrainOptions train;

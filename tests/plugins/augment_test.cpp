@@ -130,7 +130,7 @@ TEST_CASE("Its weights hang on the join, decay, and start as a truncated normal 
 }
 
 std::int64_t weights_added(const std::string& spec) {
-  const ir::Module plain = models::build(models::zoo("vit_s16_224"), 1);
+  const ir::Module plain = models::build(ir::Selection{"vit_s16_224"}, 1);
   const auto count = [](const ir::Module& module) {
     std::int64_t total = 0;
     for (const ir::Parameter& parameter : module.parameters) total += parameter.type.elements();
@@ -150,7 +150,7 @@ TEST_CASE("On a ViT-S the paper's numbers of weights are added: .02 .03 .07 .15 
 
 /// To two digits behind the point, as the paper prints it.
 double gmacs_added(const std::string& spec) {
-  const ir::Module plain = models::build(models::zoo("vit_s16_224"), 1);
+  const ir::Module plain = models::build(ir::Selection{"vit_s16_224"}, 1);
   const double added = ir::multiply_adds(rewritten(plain, {spec}).function("forward")) -
                        ir::multiply_adds(plain.function("forward"));
   return std::round(added * 1e-7) / 100;

@@ -10,8 +10,8 @@
 namespace rewire::test {
 
 runtime::TensorMap compiled_gradients(const std::vector<std::string>& specs, std::int64_t step) {
-  models::ModelOptions options;
-  options.dim = 20, options.depth = 2, options.heads = 2, options.patch = 14;
+  ir::Selection options{"vit"};
+  options.set("dim", 20).set("depth", 2).set("heads", 2).set("patch", 14);
   const std::int64_t batch = 3;
   ir::Module module = rewritten(models::build(options, batch), specs);
   programs::add_grad_program(module, {});

@@ -175,8 +175,8 @@ TEST_CASE("With branches that start at zero the network starts as the product of
 }
 
 TEST_CASE("At the start each join of a compiled ViT gives its factor times what it is given") {
-  models::ModelOptions options;
-  options.dim = 20, options.depth = 3, options.heads = 2, options.patch = 14;
+  ir::Selection options{"vit"};
+  options.set("dim", 20).set("depth", 3).set("heads", 2).set("patch", 14);
   const std::map<std::string, std::vector<double>> cases = {
       {"decay", {1, 0.92, 0.84, 0.76, 0.68, 0.6}},
       {"decay:alpha_min=0.5,schedule=per_block", {1, 1, 0.75, 0.75, 0.5, 0.5}},

@@ -30,8 +30,8 @@ struct Counts {
 };
 
 codegen::Program step_of(const std::string& pool, const std::vector<std::string>& plugins) {
-  models::ModelOptions options = models::zoo("vit_tiny_28");
-  options.pool = pool;
+  ir::Selection options = ir::Selection{"vit_tiny_28"};
+  options.set("pool", pool);
   ir::Module module = rewritten(models::build(options, 64), plugins);
   programs::add_step_program(module, {});
   std::erase_if(module.functions, [](const ir::Function& function) { return function.name != "step"; });

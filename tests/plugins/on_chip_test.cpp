@@ -14,9 +14,9 @@ TEST_CASE("Every kernel of a small network's step fits every GPU") {
   for (const std::string plugin : {"attnres", "augment", "denseformer", "hyper", "hyper:kind=mhc",
                                    "hyper:kind=static", "orthogonal", "postnorm:kind=keel"}) {
     for (const std::int64_t batch : {2, 3}) {
-      models::ModelOptions options = models::zoo("vit_tiny_28");
-      options.dim = 48;
-      options.depth = 2;
+      ir::Selection options = ir::Selection{"vit_tiny_28"};
+      options.set("dim", 48);
+      options.set("depth", 2);
       ir::Module module = rewritten(models::build(options, batch), {plugin});
       programs::add_step_program(module, {});
       std::erase_if(module.functions, [](const ir::Function& function) { return function.name != "step"; });

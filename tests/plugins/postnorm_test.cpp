@@ -91,8 +91,8 @@ TEST_CASE("Post-LN and DeepNorm have the weights of the plain network, Keel a no
 }
 
 TEST_CASE("DeepNorm starts matrices Xavier normal, values, projection and MLP smaller by (8 N)^(-1/4)") {
-  models::ModelOptions options;
-  options.dim = 64, options.depth = 2, options.heads = 2, options.patch = 14, options.mlp_ratio = 3;
+  ir::Selection options{"vit"};
+  options.set("dim", 64).set("depth", 2).set("heads", 2).set("patch", 14).set("mlp_ratio", 3);
   const ir::Module plain = models::build(options, 1);
   const std::vector<std::string> specs = {"postnorm:kind=deepnorm"};
   const runtime::TensorMap state = started(rewritten(plain, specs), specs, 11),

@@ -14,8 +14,8 @@ namespace {
 
 /// The block of a network of depth 1.
 runtime::BlockConditioning conditioning_of(const std::vector<std::string>& specs, std::uint64_t seed) {
-  models::ModelOptions options;
-  options.dim = 96, options.heads = 2, options.depth = 1, options.patch = 14;  // 5 tokens
+  ir::Selection options{"vit"};
+  options.set("dim", 96).set("heads", 2).set("depth", 1).set("patch", 14);  // 5 tokens
   const ir::Module module = rewritten(models::build(options, 4), specs, seed);
   const ir::Function& forward = module.function("forward");
   const runtime::HostTensor images =

@@ -18,9 +18,9 @@ namespace {
 
 using Doubles = std::vector<double>;
 
-models::ModelOptions vit(std::int64_t dim, std::int64_t heads, std::int64_t depth, double mlp_ratio = 4) {
-  models::ModelOptions options;
-  options.dim = dim, options.heads = heads, options.depth = depth, options.mlp_ratio = mlp_ratio;
+ir::Selection vit(std::int64_t dim, std::int64_t heads, std::int64_t depth, double mlp_ratio = 4) {
+  ir::Selection options{"vit"};
+  options.set("dim", dim).set("heads", heads).set("depth", depth).set("mlp_ratio", mlp_ratio);
   return options;
 }
 
@@ -89,7 +89,7 @@ TEST_CASE("A join without its shortcut is the branch, and the slot is claimed") 
 /// Fresh weights of a ViT, by name.
 class Fresh {
  public:
-  Fresh(const models::ModelOptions& options, const std::string& spec, std::uint64_t seed = 1)
+  Fresh(const ir::Selection& options, const std::string& spec, std::uint64_t seed = 1)
       : state_(started(rewritten(models::build(options, 1), {spec}, seed), {spec}, seed)) {}
   Doubles operator()(const std::string& name) const { return runtime::to_double(state_.at(name)).data; }
   const runtime::TensorMap& state() const { return state_; }
@@ -262,16 +262,17 @@ Doubles normed_tokens(std::size_t d) {
   return tokens;
 }
 
-Attention attention_of(const models::ModelOptions& options, const std::string& spec) {
+Attention attention_of(const ir::Selection& options, const std::string& spec) {
   const Fresh fresh(options, spec);
-  const auto d = static_cast<std::size_t>(options.dim), heads = static_cast<std::size_t>(options.heads),
-             k = d / heads;
+  const std::int64_t depth = options.values.get_int("depth");
+  const auto d = static_cast<std::size_t>(options.values.get_int("dim"));
+  const auto heads = static_cast<std::size_t>(options.values.get_int("heads")), k = d / heads;
   const Doubles tokens = normed_tokens(d);
   constexpr std::size_t n = 197;
-  const double draws = static_cast<double>(heads) * static_cast<double>(options.depth);
+  const double draws = static_cast<double>(heads) * static_cast<double>(depth);
   Attention mean;
   Moments diagonal, off;
-  for (std::int64_t block = 0; block < options.depth; ++block) {
+  for (std::int64_t block = 0; block < depth; ++block) {
     const Doubles qkv = fresh("blocks." + std::to_string(block) + ".attn.qkv.weight");
     for (std::size_t h = 0; h < heads; ++h) {
       const auto w_q = std::span(qkv).subspan(h * k * d, k * d),
@@ -359,7 +360,7 @@ TEST_CASE(
 
 TEST_CASE(
     "The same seed gives the same weights, another seed, block or noise others; reinit=false leaves them") {
-  const models::ModelOptions options = vit(16, 2, 2);
+  const ir::Selection options = vit(16, 2, 2);
   const std::string name = "blocks.1.attn.qkv.weight";
   const Doubles weights = Fresh(options, "skipless")(name);
   CHECK(Fresh(options, "skipless")(name) == weights);
@@ -385,8 +386,8 @@ TEST_CASE("With alpha = 0 the attention's target is beta I: queries and keys are
 }
 
 TEST_CASE("Drop path, LayerScale and joins that it cannot initialise are refused") {
-  models::ModelOptions options = vit(16, 2, 2);
-  options.drop_path = 0.1;
+  ir::Selection options = vit(16, 2, 2);
+  options.set("drop_path", 0.1);
   const auto refused = [](const ir::Module& module, const std::string& spec) {
     return message_of<UserError>([&] { started(rewritten(module, {spec}), {spec}); });
   };

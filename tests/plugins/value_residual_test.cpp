@@ -15,8 +15,8 @@ namespace rewire::test {
 namespace {
 
 ir::Module vit(std::int64_t depth) {
-  models::ModelOptions options;
-  options.dim = 12, options.depth = depth, options.heads = 3, options.patch = 14, options.classes = 4;
+  ir::Selection options{"vit"};
+  options.set("dim", 12).set("depth", depth).set("heads", 3).set("patch", 14).set("classes", 4);
   return models::build(options, 2);
 }
 

@@ -154,8 +154,8 @@ TEST_CASE("The attention of two tokens is as well conditioned as they attend to 
 }
 
 TEST_CASE("A ViT's blocks have a map a head and image, and W_V W_O from its weights") {
-  models::ModelOptions options;
-  options.dim = 18, options.heads = 3, options.depth = 2, options.image = 12, options.patch = 4;
+  ir::Selection options{"vit"};
+  options.set("dim", 18).set("heads", 3).set("depth", 2).set("image", 12).set("patch", 4);
   const ir::Module module = models::build(options, 4);
   const runtime::TensorMap weights = runtime::fresh_weights(module, {}, 7);
   const runtime::Conditioning result =

@@ -186,9 +186,9 @@ TEST_CASE("an epilogue's call that fails is named, with the product") {
 }
 
 ir::Module small_vit(const std::string& act_layer, bool narrow) {
-  models::ModelOptions options;
-  options.dim = 24, options.depth = 2, options.heads = 2, options.patch = 4, options.image = 8;
-  options.channels = 3, options.act_layer = act_layer;
+  ir::Selection options{"vit"};
+  options.set("dim", 24).set("depth", 2).set("heads", 2).set("patch", 4).set("image", 8);
+  options.set("channels", 3).set("act_layer", act_layer);
   ir::Module module = models::build(options, 3);
   if (narrow) ir::mixed_precision(module, module.function("forward"), {});
   programs::add_grad_program(module, {});

@@ -59,10 +59,9 @@ TEST_CASE("random programs agree with the evaluator") {
 }
 
 ir::Module small_vit(std::int64_t batch, std::int64_t accumulate) {
-  models::ModelOptions options;
-  options.dim = 24, options.depth = 2, options.heads = 2, options.patch = 4, options.image = 8,
-  options.channels = 3;
-  options.drop_path = 0.2, options.dropout = 0.1;
+  ir::Selection options{"vit"};
+  options.set("dim", 24).set("depth", 2).set("heads", 2).set("patch", 4).set("image", 8).set("channels", 3);
+  options.set("drop_path", 0.2).set("dropout", 0.1);
   ir::Module module = models::build(options, batch);
   programs::TrainOptions train;
   train.clip_norm = 1;

@@ -24,10 +24,14 @@ using runtime::TensorMap;
 namespace {
 
 ir::Module small_vit(std::int64_t batch, int depth = 2) {
-  models::ModelOptions options;
-  options.dim = 40, options.depth = depth, options.heads = 2, options.patch = 4, options.image = 12,
-  options.channels = 3;
-  options.drop_path = 0.2, options.dropout = 0.1;
+  ir::Selection options{"vit"};
+  options.set("dim", 40)
+      .set("depth", depth)
+      .set("heads", 2)
+      .set("patch", 4)
+      .set("image", 12)
+      .set("channels", 3);
+  options.set("drop_path", 0.2).set("dropout", 0.1);
   ir::Module module = models::build(options, batch);
   programs::TrainOptions train;
   train.clip_norm = 1;

@@ -67,8 +67,7 @@ TEST_CASE("docs/training.md lists every key of a recipe with its type, default a
     CAPTURE(path);
     CHECK(rows[i].key == "`" + path + "`");
     CHECK(rows[i].type == keys[i].spec.kind_name());
-    const auto value = values.find(path);
-    CHECK(rows[i].standard == (value == values.end() ? "the model's" : "`" + value->second + "`"));
+    CHECK(rows[i].standard == "`" + values.at(path) + "`");
     CHECK_FALSE(rows[i].meaning.empty());
     for (const std::string& choice : keys[i].spec.values)
       CHECK_THAT(rows[i].meaning, REWIRE_CATCH_CONTAINS("`" + choice + "`"));

@@ -65,10 +65,10 @@ TEST_CASE("A recipe's values arrive in their fields, and what it leaves out keep
   const Recipe recipe = parse_recipe(kWhole, "r.toml");
   CHECK(recipe.seed == 7);
   CHECK(recipe.model.name == "vit_tiny_28");
-  CHECK(recipe.model.dim == 96);
-  CHECK(recipe.model.mlp_ratio == 3.0);
-  CHECK(recipe.model.pool == "avg");
-  CHECK_FALSE(recipe.model.depth.has_value());
+  CHECK(recipe.model.values.get_int("dim") == 96);
+  CHECK(recipe.model.values.get_double("mlp_ratio") == 3.0);
+  CHECK(recipe.model.values.get_string("pool") == "avg");
+  CHECK_FALSE(recipe.model.values.has("depth"));
   CHECK(recipe.data.format == RecipeData().format);
   CHECK(recipe.data.path == "/data");
   CHECK(recipe.transforms.crop_padding == 2);
@@ -113,7 +113,7 @@ TEST_CASE("--set overrides the file in order, and text that is no TOML is a stri
                                       "data.path=/other/folder", "data.format=\"idx\"", "optimizer.lr=1",
                                       "transforms.horizontal_flip=false", "train.weights=2024-01-01"});
   CHECK(recipe.seed == 9);
-  CHECK(recipe.model.dim == 128);
+  CHECK(recipe.model.values.get_int("dim") == 128);
   CHECK(recipe.optimizer.name == "sgd");
   CHECK(recipe.data.path == "/other/folder");
   CHECK(recipe.data.format == "idx");
@@ -218,8 +218,8 @@ TEST_CASE("An unknown key is refused with its line and the nearest match") {
 }
 
 TEST_CASE("A value of the wrong type is refused with the type that is expected") {
-  CHECK(fault("[model]\ndim = 'big'") == "r.toml:2: model.dim takes an int, not the string 'big'");
-  CHECK(fault("[model]\ndim = 1.5") == "r.toml:2: model.dim takes an int, not the number 1.5");
+  CHECK(fault("[model]\ndim = 'big'") == "r.toml:2: model.dim takes an int 1 to 65536, not the string 'big'");
+  CHECK(fault("[model]\ndim = 1.5") == "r.toml:2: model.dim takes an int 1 to 65536, not the number 1.5");
   CHECK(fault("[optimizer]\nlr = true") == "r.toml:2: optimizer.lr takes a float >= 0, not true");
   CHECK(fault("[optimizer]\nname = 3") ==
         "r.toml:2: optimizer.name takes one of adamw|sgd, not the integer 3");
@@ -229,7 +229,8 @@ TEST_CASE("A value of the wrong type is refused with the type that is expected")
   CHECK(fault("[transforms]\nmean = [1, 'x']") ==
         "r.toml:2: transforms.mean takes a list of floats; element 1 is the string 'x'");
   CHECK(fault("[train]\nbatch = [3]") == "r.toml:2: train.batch takes an int 1 to 1000000, not a list");
-  CHECK(fault("", {"model.dim=big"}) == "--set model.dim=big: model.dim takes an int, not the string 'big'");
+  CHECK(fault("", {"model.dim=big"}) ==
+        "--set model.dim=big: model.dim takes an int 1 to 65536, not the string 'big'");
 }
 
 TEST_CASE("A value out of range, or none of the choices, is refused") {

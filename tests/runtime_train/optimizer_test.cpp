@@ -25,8 +25,8 @@ struct OptimizerOptions {
   double momentum = 0.9;
   bool nesterov = false;
 
-  Selection selection() const {
-    Selection chosen{name};
+  ir::Selection selection() const {
+    ir::Selection chosen{name};
     chosen.set("lr", lr).set("weight_decay", weight_decay).set("decay", decay);
     chosen.set("beta1", beta1).set("beta2", beta2).set("eps", eps);
     return chosen.set("momentum", momentum).set("nesterov", nesterov);

@@ -240,7 +240,7 @@ TEST_CASE(
 
 TEST_CASE("A refresh is the optimizer's program: it changes its states, and nothing where the flag is down") {
   const ir::Module module = row_norm_programs();
-  CHECK(refresh_period({"row_norm"}) == 3);
+  CHECK(programs::refresh_period({"row_norm"}) == 3);
   CHECK(module.find_parameter("row_norm.norm.w")->type == ir::TensorType{ir::DType::f32, {2}});
   CHECK(module.find_parameter("row_norm.norm.w")->kind == ir::StateKind::moment);
   ir::EvalState state = runtime::start(module, {{"row_norm.sum.w", {3, 4, 0, 0, 0, 12}}});
@@ -283,7 +283,7 @@ TEST_CASE("Metrics are f32 whatever they are computed in, and categories are the
 TEST_CASE(
     "A network that an objective cannot be had of, and a forward that updates, are refused in one line") {
   add_residents();
-  const auto refusal = [](ir::Module module, const Selection& objective) {
+  const auto refusal = [](ir::Module module, const ir::Selection& objective) {
     TrainOptions options;
     options.objective = objective;
     return test::message_of<UserError>([&] { add_step_program(module, options); });

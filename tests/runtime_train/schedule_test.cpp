@@ -12,7 +12,7 @@ namespace rewire::programs {
 namespace {
 
 /// The schedule's rates at steps 0 … count - 1, an epoch a step.
-std::vector<double> rates(double lr, const Selection& schedule, std::int64_t count,
+std::vector<double> rates(double lr, const ir::Selection& schedule, std::int64_t count,
                           std::int64_t total_steps = 0) {
   ir::Module module;
   ir::Function function;
@@ -36,14 +36,14 @@ TEST_CASE("A constant rate is the rate at every step") {
 }
 
 TEST_CASE("Warm-up runs linearly from warmup_lr and reaches lr after its last step") {
-  Selection schedule{"constant"};
+  ir::Selection schedule{"constant"};
   schedule.set("warmup_epochs", 4.0).set("warmup_lr", 0.2);
   const std::vector<double> got = rates(1.0, schedule, 6), want = {0.2, 0.4, 0.6, 0.8, 1.0, 1.0};
   for (std::size_t i = 0; i < want.size(); ++i) CHECK(got[i] == Approx(want[i]).epsilon(1e-14));
 }
 
 TEST_CASE("Cosine starts at lr after the warm-up, reaches min_lr at total_steps and stays there") {
-  Selection schedule{"cosine"};
+  ir::Selection schedule{"cosine"};
   schedule.set("warmup_epochs", 2.0).set("min_lr", 0.1);
   const std::vector<double> got = rates(2.0, schedule, 20, 12);
   CHECK(got[0] == 0.0);
@@ -57,23 +57,23 @@ TEST_CASE("Cosine starts at lr after the warm-up, reaches min_lr at total_steps 
 }
 
 TEST_CASE("Multistep multiplies by gamma from each milestone on, twice for one named twice") {
-  Selection schedule{"multistep"};
+  ir::Selection schedule{"multistep"};
   schedule.set("milestones", ir::Doubles{2, 4, 4}).set("gamma", 0.5);
   CHECK(rates(1.0, schedule, 6) == std::vector<double>{1, 1, 0.5, 0.5, 0.125, 0.125});
 }
 
 TEST_CASE("A schedule that cannot be is refused by its recipe key") {
-  const auto refused = [](const Selection& schedule, const std::string& message) {
+  const auto refused = [](const ir::Selection& schedule, const std::string& message) {
     CHECK_THROWS_WITH(rates(1.0, schedule, 1, 5), REWIRE_CATCH_CONTAINS(message));
     CHECK_THROWS_AS(rates(1.0, schedule, 1, 5), UserError);
   };
   refused({"cosin"},
           "schedule.name=cosin is unknown: it takes one of constant|cosine|multistep (did you mean "
           "'cosine'?)");
-  refused(Selection{"cosine"}.set("warmup_epochs", 5.0), "5 steps, of which 5 are warm-up");
-  refused(Selection{"constant"}.set("warmup_epochs", -1.0), "schedule.warmup_epochs=-1 is out of range");
-  refused(Selection{"cosine"}.set("min_lr", std::nan("")), "schedule.min_lr=nan is no finite float");
-  refused(Selection{"multistep"}.set("milestones", ir::Doubles{4, 2}), "ascending");
+  refused(ir::Selection{"cosine"}.set("warmup_epochs", 5.0), "5 steps, of which 5 are warm-up");
+  refused(ir::Selection{"constant"}.set("warmup_epochs", -1.0), "schedule.warmup_epochs=-1 is out of range");
+  refused(ir::Selection{"cosine"}.set("min_lr", std::nan("")), "schedule.min_lr=nan is no finite float");
+  refused(ir::Selection{"multistep"}.set("milestones", ir::Doubles{4, 2}), "ascending");
 }
 
 }  // namespace

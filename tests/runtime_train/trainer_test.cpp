@@ -60,9 +60,9 @@ batch = 20
   request.recipe.data.threads = data_threads;
   request.engine = engine_names().front();
   request.choices.autotune = false;
-  models::ModelOptions model;
-  model.dim = 12, model.depth = 2, model.heads = 2, model.patch = 7;
-  model.dropout = 0.1, model.drop_path = 0.2;
+  ir::Selection model{"vit"};
+  model.set("dim", 12).set("depth", 2).set("heads", 2).set("patch", 7);
+  model.set("dropout", 0.1).set("drop_path", 0.2);
   request.network.forward = [model](std::int64_t batch) { return models::build(model, batch); };
   return request;
 }

@@ -1,5 +1,5 @@
-// What can be chosen by a name and told by a schema: objectives, optimizers, schedules. Each is a row of one
-// list; a row's file is all that knows it.
+// What can be chosen by a name and told by a schema: models, objectives, optimizers, schedules. Each is a row
+// of one list; a row's file is all that knows it.
 #pragma once
 
 #include <fmt/ranges.h>
@@ -13,14 +13,14 @@
 #include "ir/error.h"
 #include "ir/schema.h"
 
-namespace rewire::programs {
+namespace rewire::ir {
 
 /// A row by its name, with what it is told; what is not told has the schema's default.
 struct Selection {
   std::string name;
-  ir::Attributes values = {};
+  Attributes values = {};
 
-  Selection& set(std::string_view parameter, ir::Attribute value) {
+  Selection& set(std::string_view parameter, Attribute value) {
     values.set(parameter, std::move(value));
     return *this;
   }
@@ -43,4 +43,4 @@ const Row& find_row(std::span<const Row* const> rows, std::string_view section, 
              did_you_mean(name, names));
 }
 
-}  // namespace rewire::programs
+}  // namespace rewire::ir
