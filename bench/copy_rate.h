@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "bench/timing.h"
-#include "runtime/exec/thread_pool.h"
+#include "runtime/exec/cpu/thread_pool.h"
 
 namespace rewire::bench {
 

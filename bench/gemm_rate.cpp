@@ -9,7 +9,7 @@
 
 #include "bench/timing.h"
 #include "ir/error.h"
-#include "runtime/exec/steps.h"
+#include "runtime/exec/cpu/steps.h"
 
 namespace rewire::bench {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "bench/timing.h"
 #include "codegen/program.h"
-#include "runtime/exec/thread_pool.h"
+#include "runtime/exec/cpu/thread_pool.h"
 
 namespace rewire::bench {
 

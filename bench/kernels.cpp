@@ -18,7 +18,7 @@
 #include "codegen/library/gemm.h"
 #include "codegen/llvm/jit.h"
 #include "codegen/tile/attention.h"
-#include "runtime/exec/thread_pool.h"
+#include "runtime/exec/cpu/thread_pool.h"
 #include "tests/support/tile_builder.h"
 #include "tests/support/tile_check.h"
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "cli/command.h"
-#include "runtime/exec/choice_record.h"
 #include "runtime/exec/make_engine.h"
+#include "runtime/exec/tune/choice_record.h"
 
 namespace rewire::cli {
 

@@ -8,22 +8,25 @@
 
 #include "cli/choices.h"
 #include "cli/commands.h"
+#include "cli/engine.h"
 #include "cli/network.h"
 #include "cli/streams.h"
 #include "cli/summary.h"
 #include "cli/times.h"
+#include "codegen/compile.h"
 #include "codegen/cuda/emit.h"
 #include "codegen/cuda/nvrtc.h"
 #include "codegen/llvm/jit.h"
-#include "codegen/program.h"
 #include "ir/error.h"
 #include "ir/passes/pass.h"
 #include "ir/text.h"
 #include "programs/programs.h"
-#include "runtime/exec/fourier_choices.h"
-#include "runtime/exec/kernel_override.h"
+#include "runtime/device/cuda/device.h"
+#include "runtime/exec/cuda/engine.h"
+#include "runtime/exec/cuda/kernel_override.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/exec/memory_plan.h"
+#include "runtime/exec/tune/fourier_choices.h"
 
 namespace rewire::cli {
 namespace {
@@ -37,6 +40,7 @@ struct Request {
   std::string choices;
   std::int64_t multiprocessors = 0;
   std::vector<std::string> overrides;
+  EngineRequest engine;
   bool print_after_all = false, time_passes = false, summary = false, json = false;
 };
 
@@ -55,6 +59,7 @@ void declare(Request& request, Options& options) {
   options.choice("--arch", request.arch, codegen::cuda::architecture_names(),
                  "with --stage cuda or ptx: the GPU, else sm_90; with step, fused, tile or plan: the program "
                  "as it is cut for this GPU instead of the CPU");
+  declare_device(request.engine, options);
   options.choice("--card", request.card, codegen::cuda::card_names(),
                  "with --stage times: the GPU, whose --arch is not given then");
   options.integer("--multiprocessors", request.multiprocessors, 1,
@@ -64,13 +69,14 @@ void declare(Request& request, Options& options) {
   options.text("--choices", request.choices,
                "a run's choices.json: what it names is taken from it, all else is the cost model's");
   options.flag("--print-after-all", request.print_after_all,
-               "with --stage step: each pass that changed the IR, on stderr");
+               "from --stage step on: the text behind each pass that changed something, on stderr");
   options.flag(
       "--summary", request.summary,
       "instead of a stage: how many kernels and calls the step has, what they move and hold, what each "
       "plugin and each join added, and how long compiling takes");
   options.flag("--json", request.json, "with --summary or --stage times: print an object");
-  options.flag("--time-passes", request.time_passes, "with --stage step: the time of each pass, on stderr");
+  options.flag("--time-passes", request.time_passes,
+               "from --stage step on: the time of each pass, on stderr");
 }
 
 /// The module with this program alone.
@@ -84,9 +90,14 @@ bool is_gpu_text(const Request& request) {
   return request.stage == "cuda" || request.stage == "ptx";
 }
 
+bool is_of_device(const Request& request) {
+  return request.engine.device == "cuda";
+}
+
 bool is_for_gpu(const Request& request) {
   const bool host_text = request.stage == "llvm" || request.stage == "asm";
-  return is_gpu_text(request) || request.stage == "times" || (!request.arch.empty() && !host_text);
+  return is_gpu_text(request) || is_of_device(request) || request.stage == "times" ||
+         (!request.arch.empty() && !host_text);
 }
 
 const char* program_of(const runtime::Network& network) {
@@ -105,31 +116,8 @@ ir::Module program_module(const runtime::Network& network, ir::Module module) {
   return alone(std::move(module), program_of(network));
 }
 
-ir::Module step_module(const Request& request, const runtime::Network& network, ir::Module module) {
-  module = program_module(network, std::move(module));
-  const runtime::ChoiceOptions choices = choices_of(request);
-  runtime::Tuner tuner = runtime::make_tuner(runtime::engine_names().front(), choices);
-  ir::PassContext context;
-  context.training = true;
-  context.chooser = &tuner;
-  if (is_for_gpu(request)) {
-    context.fourier = [&](const ir::FourierRows& rows) { return runtime::fourier_way(choices.given, rows); };
-    context.recompute = codegen::cuda::recompute_cost();
-  }
-  if (request.print_after_all) {
-    context.on_change = [](std::string_view pass, const std::string& text) {
-      write_stderr(fmt::format("// after {}\n{}", pass, text));
-    };
-  }
-  ir::run_pipeline(module, context);
-  if (request.time_passes) {
-    for (const ir::PassTime& time : context.times)
-      write_stderr(fmt::format("{:<24} {:8.2f} ms\n", time.pass, time.seconds.count() * 1e3));
-  }
-  return module;
-}
-
 codegen::cuda::DeviceTarget gpu(const Request& request) {
+  if (is_of_device(request)) return runtime::target_of(runtime::cuda::device_facts(0));
   const int arch = request.stage == "times" ? codegen::cuda::card(request.card).arch
                    : request.arch.empty()   ? 90
                                             : std::stoi(request.arch.substr(3));
@@ -138,11 +126,62 @@ codegen::cuda::DeviceTarget gpu(const Request& request) {
   return target;
 }
 
-std::string gpu_text(const codegen::KernelLaunch& launch, const Request& request,
+/// The step, and of --device cuda the engine that it is for.
+struct Step {
+  codegen::Compiled compiled;
+  std::unique_ptr<runtime::JitEngine> engine = nullptr;
+};
+
+/// For the CPU or a GPU that need not be there: by the cost model, but for what --choices names.
+codegen::Compiled compile_by_model(const Request& request, const ir::Module& module,
+                                   ir::PassContext& context) {
+  const runtime::ChoiceOptions choices = choices_of(request);
+  runtime::Tuner tuner = runtime::make_tuner(runtime::engine_names().front(), choices);
+  context.training = true;
+  context.chooser = &tuner;
+  codegen::Target target;
+  if (is_for_gpu(request)) {
+    target = codegen::cuda::machine(gpu(request));
+    target.fourier = [&](const ir::FourierRows& rows) { return runtime::fourier_way(choices.given, rows); };
+  }
+  return codegen::compile(module, module.functions.front(), target, context);
+}
+
+/// As the device's engine compiles it, with its libraries.
+Step compile_on_device(const Request& request, ir::Module module, ir::PassContext& context) {
+  const std::string engine = engine_of(request.engine), program = module.functions.front().name;
+  runtime::Tuner tuner = runtime::make_tuner(engine, choices_of(request));
+  runtime::make_choices(module, {program}, tuner);
+  Step step{{}, runtime::make_compiling_engine(engine, module, 0, tuner.record())};
+  step.compiled = step.engine->lower(program, context);
+  return step;
+}
+
+/// Of a `forward` as it is computed.
+Step make_step(const Request& request, const runtime::Network& network, ir::Module forward) {
+  ir::Module module = program_module(network, std::move(forward));
+  ir::PassContext context;
+  if (request.print_after_all) {
+    context.on_change = [](std::string_view pass, const std::string& text) {
+      write_stderr(fmt::format("// after {}\n{}", pass, text));
+    };
+  }
+  Step step = is_of_device(request) ? compile_on_device(request, std::move(module), context)
+                                    : Step{compile_by_model(request, module, context)};
+  if (request.time_passes) {
+    for (const ir::PassTime& time : context.times)
+      write_stderr(fmt::format("{:<24} {:8.2f} ms\n", time.pass, time.seconds.count() * 1e3));
+  }
+  return step;
+}
+
+std::string gpu_text(const codegen::KernelLaunch& launch, const Request& request, const Step& step,
                      const std::vector<runtime::KernelOverride>& overrides) {
   const codegen::cuda::DeviceTarget target = gpu(request);
   const std::string prelude(codegen::cuda::prelude());
-  const std::string text = codegen::cuda::emit(launch, launch.kernel.name, target).text;
+  const std::string text = step.engine != nullptr
+                               ? step.engine->kernel_text(launch).text
+                               : codegen::cuda::emit(launch, launch.kernel.name, target).text;
   for (const runtime::KernelOverride& given : overrides) {
     if (given.kernel != launch.kernel.name) continue;
     runtime::require_same_launch(given, text);
@@ -155,10 +194,10 @@ std::string gpu_text(const codegen::KernelLaunch& launch, const Request& request
   return codegen::cuda::compile_ptx(prelude + text, target.arch);
 }
 
-std::string kernel_text(const codegen::KernelLaunch& launch, const Request& request,
+std::string kernel_text(const codegen::KernelLaunch& launch, const Request& request, const Step& step,
                         const std::vector<runtime::KernelOverride>& overrides) {
   if (request.stage == "tile") return codegen::tile::print(launch.kernel);
-  if (is_gpu_text(request)) return gpu_text(launch, request, overrides);
+  if (is_gpu_text(request)) return gpu_text(launch, request, step, overrides);
   return request.stage == "llvm" ? codegen::emit_llvm(launch.kernel) : codegen::emit_assembly(launch.kernel);
 }
 
@@ -202,24 +241,19 @@ void print_groups(const codegen::Program& program, const Request& request) {
 }
 
 // Kernels of one text are one piece of code: each is printed once, at its first launch.
-void print_kernels(const codegen::Program& program, const Request& request) {
-  const std::vector<const codegen::KernelLaunch*> launches = kernel_launches(program);
+void print_kernels(const Step& step, const Request& request) {
+  const std::vector<const codegen::KernelLaunch*> launches = kernel_launches(step.compiled.program);
   const std::vector<runtime::KernelOverride> overrides = runtime::read_kernel_overrides(request.overrides);
   require_kernel(launches, request);
   for (const runtime::KernelOverride& given : overrides) runtime::overridden_launch(given, launches);
   std::set<std::string> seen;
   for (const codegen::KernelLaunch* launch : launches) {
-    const std::string key =
-        is_gpu_text(request) ? codegen::cuda::text_key(*launch) : codegen::tile::structure(launch->kernel);
+    const std::string key = step.engine != nullptr ? step.engine->kernel_text(*launch).key
+                            : is_gpu_text(request) ? codegen::cuda::text_key(*launch)
+                                                   : codegen::tile::structure(launch->kernel);
     if (request.kernel.empty() ? !seen.insert(key).second : !named_member(*launch, request)) continue;
-    write_stdout(kernel_text(*launch, request, overrides) + "\n");
+    write_stdout(kernel_text(*launch, request, step, overrides) + "\n");
   }
-}
-
-codegen::Program lower(const ir::Module& module, const Request& request) {
-  const ir::Function& function = module.functions.front();
-  return is_for_gpu(request) ? codegen::cuda::lower(module, function, gpu(request))
-                             : codegen::lower(module, function);
 }
 
 /// How long this machine's compiler takes, as it does for `rewire bench`.
@@ -238,7 +272,7 @@ void print_summary(const Request& request, const runtime::Network& network, std:
   const runtime::NetworkSource source = runtime::network_source(network);
   const runtime::LowerStep lower_step = [&](ir::Module forward) {
     runtime::set_precision(forward, source);
-    return lower(step_module(request, network, std::move(forward)), request);
+    return make_step(request, network, std::move(forward)).compiled.program;
   };
   Summary summary;
   summary.model = request.network.model;
@@ -249,9 +283,11 @@ void print_summary(const Request& request, const runtime::Network& network, std:
   print_summary(summary, request.json);
 }
 
-void print_program(const ir::Module& module, const Request& request, const runtime::Network& network) {
-  const codegen::Program program = lower(module, request);
-  if (request.stage == "fused") {
+void print_step(const Step& step, const Request& request, const runtime::Network& network) {
+  const codegen::Program& program = step.compiled.program;
+  if (request.stage == "step") {
+    write_stdout(ir::print(step.compiled.module));
+  } else if (request.stage == "fused") {
     print_groups(program, request);
   } else if (request.stage == "plan") {
     write_stdout(runtime::print(program, runtime::plan_memory(program)));
@@ -260,7 +296,7 @@ void print_program(const ir::Module& module, const Request& request, const runti
                 {request.network.model, program_of(network), network.recipe.train.batch,
                  network.recipe.train.tf32, request.json});
   } else {
-    print_kernels(program, request);
+    print_kernels(step, request);
   }
 }
 
@@ -276,6 +312,12 @@ void run(const Request& request) {
     user_error("dump: --summary is of the whole step: drop --stage and what belongs to one");
   if (request.json && !request.summary && request.stage != "times")
     user_error("dump: --json is of --summary and --stage times; another stage is text");
+  if (is_of_device(request) && (!request.arch.empty() || request.multiprocessors > 0))
+    user_error("dump: --device cuda is the GPU that is there: drop --arch and --multiprocessors");
+  const std::vector<std::string> of_host = {"llvm", "asm", "times"};
+  if (is_of_device(request) && std::ranges::find(of_host, request.stage) != of_host.end())
+    user_error("dump: --stage {} is not of --device cuda: {}", request.stage,
+               request.stage == "times" ? "it is of a --card" : "a GPU's kernels are --stage cuda and ptx");
   if (request.stage == "times" && !request.arch.empty())
     user_error("dump: --stage times is of a --card, whose --arch is its own");
   const std::vector<std::string> without_kernels = {"ir", "rewritten", "step", "plan", "times"};
@@ -289,12 +331,7 @@ void run(const Request& request) {
     write_stdout(ir::print(request.stage == "ir" ? runtime::original_module(network, batch) : rewritten));
     return;
   }
-  const ir::Module module = step_module(request, network, runtime::computed_module(network, batch));
-  if (request.stage == "step") {
-    write_stdout(ir::print(module));
-  } else {
-    print_program(module, request, network);
-  }
+  print_step(make_step(request, network, runtime::computed_module(network, batch)), request, network);
 }
 
 }  // namespace

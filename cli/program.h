@@ -9,8 +9,8 @@
 #include "cli/engine.h"
 #include "cli/network.h"
 #include "ir/module.h"
-#include "runtime/exec/choice_record.h"
 #include "runtime/exec/engine.h"
+#include "runtime/exec/tune/choice_record.h"
 #include "runtime/train/given.h"
 
 namespace rewire::cli {

@@ -142,16 +142,19 @@ std::vector<Schedule> with_rows(std::vector<Schedule> list, const std::vector<Ro
 
 }  // namespace
 
-Program lower(const ir::Module& module, const ir::Function& function, const DeviceTarget& target,
-              FuseOptions options) {
-  for (options.grain = work_grain(target);; options.grain.lane_elements /= 2) {
-    Program program = codegen::lower(module, function, options);
+Target machine(const DeviceTarget& target, FuseOptions options) {
+  options.grain = work_grain(target);
+  Target machine{std::move(options), recompute_cost()};
+  machine.accepts = [target](const Program& program, FuseOptions& fuse) {
     const bool fits = std::ranges::all_of(program.launches, [&](const Launch& launch) {
       const auto* kernel = std::get_if<KernelLaunch>(&launch);
       return kernel == nullptr || fits_on_chip(kernel->kernel, target);
     });
-    if (fits || options.grain.lane_elements == 1) return program;
-  }
+    if (fits || fuse.grain.lane_elements == 1) return true;
+    fuse.grain.lane_elements /= 2;
+    return false;
+  };
+  return machine;
 }
 
 std::vector<Schedule> schedules(const tile::Kernel& kernel, const DeviceTarget& target, std::size_t most) {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "codegen/compile.h"
 #include "codegen/cuda/schedule.h"
 #include "codegen/program.h"
 #include "codegen/tile/tile.h"
@@ -36,10 +37,10 @@ WorkGrain work_grain(const DeviceTarget& target);
 /// What a GPU pays for computing a value again instead of keeping it.
 ir::RecomputeCost recompute_cost();
 
-/// codegen::lower() by that grain, whatever options.grain is; cut finer where a kernel would otherwise keep
-/// more on chip than a block of the target has.
-Program lower(const ir::Module& module, const ir::Function& function, const DeviceTarget& target,
-              FuseOptions options = {});
+/// What codegen::compile() asks of the device, whatever options.grain is: it cuts finer where a kernel would
+/// otherwise keep more on chip than a block has. Its libraries take all calls, and Fourier transforms stay
+/// ops.
+Target machine(const DeviceTarget& target, FuseOptions options = {});
 
 /// One dimension of blocks, one of threads (a multiple of 32), dynamic shared memory.
 struct LaunchShape {

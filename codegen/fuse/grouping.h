@@ -57,6 +57,7 @@ class Grouping {
   /// Whether the GEMM library multiplies matrices of this type.
   bool is_product_type(ir::DType dtype) const;
 
+  const ir::Module& module() const { return prepared_.module; }
   const ir::Function& function() const { return prepared_.function(); }
   const std::vector<GroupNode>& nodes() const { return nodes_; }
   /// By Value::id: who reads the value, through shape ops.

@@ -420,10 +420,7 @@ bool is_fusible(Opcode code) {
   }
 }
 
-Prepared prepare(const Module& module, const Function& function, const ir::LeftOut& left_out) {
-  Prepared prepared;
-  prepared.module = module;
-  prepared.module.functions = {function};
+void prepare(Prepared& prepared, const ir::LeftOut& left_out) {
   Module& m = prepared.module;
   Function& f = m.functions.front();
   const auto does = [&](std::string_view step) { return !left_out.contains(step); };
@@ -436,7 +433,6 @@ Prepared prepare(const Module& module, const Function& function, const ir::LeftO
   copy_concat_operands(m, f, prepared.copy);
   copy_updated_states(m, f, prepared.copy);
   copy_results(m, f, prepared.copy);
-  return prepared;
 }
 
 }  // namespace rewire::codegen

@@ -24,7 +24,7 @@ struct Prepared {
   const ir::Function& function() const { return module.functions.front(); }
 };
 
-Prepared prepare(const ir::Module& module, const ir::Function& function, const ir::LeftOut& left_out = {});
+void prepare(Prepared& prepared, const ir::LeftOut& left_out = {});
 
 /// Shape ops that are only another way to look at their operand.
 bool is_view(ir::Opcode code);

@@ -94,8 +94,7 @@ codegen::Program lower_for_cpu(ir::Module forward) {
   forward.drop_unused_parameters();
   ir::PassContext context;
   context.training = true;
-  ir::run_pipeline(forward, context);
-  return codegen::lower(forward, forward.functions.front());
+  return codegen::compile(forward, forward.functions.front(), {}, context).program;
 }
 
 std::string short_text(const StepSummary& summary) {

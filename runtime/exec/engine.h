@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "codegen/compile.h"
 #include "ir/module.h"
 #include "ir/passes/left_out.h"
 #include "runtime/host_tensor.h"
@@ -114,9 +115,19 @@ struct LaunchTime {
   std::optional<LaunchProducts> products;  // of a GPU's library
 };
 
+/// A kernel as an engine compiles it: LLVM IR or CUDA C++. Launches of one key run the same code.
+struct KernelText {
+  std::string key, text;
+};
+
 class JitEngine : public Engine {
  public:
   virtual EngineReport report() const = 0;
+  /// What a function becomes before its kernels are compiled: what run() runs. `training` of the context is
+  /// the module's to say.
+  virtual codegen::Compiled lower(std::string_view function, ir::PassContext& context) = 0;
+  /// Of a launch of such a program.
+  virtual KernelText kernel_text(const codegen::KernelLaunch& launch) = 0;
   /// Runs a function `runs` times, each launch alone on all threads or on the device, and reports them by
   /// descending time. The state moves on as it does in run().
   virtual std::vector<LaunchTime> profile(std::string_view function, const TensorMap& inputs, int runs) = 0;

@@ -10,9 +10,9 @@
 #include "ir/module.h"
 #include "runtime/device/environment.h"
 #include "runtime/device/probe.h"
+#include "runtime/exec/cuda/kernel_override.h"
 #include "runtime/exec/engine.h"
-#include "runtime/exec/kernel_override.h"
-#include "runtime/exec/tuner.h"
+#include "runtime/exec/tune/tuner.h"
 
 namespace rewire::runtime {
 

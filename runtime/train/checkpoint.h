@@ -10,8 +10,8 @@
 
 #include "ir/error.h"
 #include "ir/module.h"
-#include "runtime/exec/choice_record.h"
 #include "runtime/exec/engine.h"
+#include "runtime/exec/tune/choice_record.h"
 #include "runtime/host_tensor.h"
 #include "runtime/io/safetensors.h"
 #include "runtime/plugin/builds.h"

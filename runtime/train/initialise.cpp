@@ -9,7 +9,7 @@
 #include "ir/error.h"
 #include "ir/philox.h"
 #include "runtime/device/process.h"
-#include "runtime/exec/thread_pool.h"
+#include "runtime/exec/cpu/thread_pool.h"
 
 namespace rewire::runtime {
 namespace {

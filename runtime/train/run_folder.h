@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/exec/choice_record.h"
-#include "runtime/exec/kernel_override.h"
+#include "runtime/exec/cuda/kernel_override.h"
+#include "runtime/exec/tune/choice_record.h"
 
 namespace rewire::runtime {
 

@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "runtime/exec/cuda_kernels.h"
+#include "runtime/exec/cuda/kernels.h"
 #include "runtime/io/npy.h"
 #include "runtime/io/safetensors.h"
 #include "tests/cli/fixture.h"

@@ -88,8 +88,9 @@ std::string deep_network(int depth) {
 }
 
 std::int64_t steps_at(int depth) {
-  const ir::Module module = ir::parse(deep_network(depth));
-  return codegen::Grouping(codegen::prepare(module, module.function("main")), {}).order_steps();
+  codegen::Prepared prepared{ir::parse(deep_network(depth)), {}};
+  codegen::prepare(prepared);
+  return codegen::Grouping(std::move(prepared), {}).order_steps();
 }
 
 }  // namespace

@@ -34,7 +34,7 @@
 #include "ir/passes/pass.h"
 #include "models/model.h"
 #include "programs/programs.h"
-#include "runtime/exec/cuda_kernels.h"
+#include "runtime/exec/cuda/kernels.h"
 #include "runtime/plugin/plugin.h"
 #include "tests/support/nvrtc_lacks.h"
 
@@ -142,11 +142,9 @@ codegen::Program program_of(const Case& of, const std::string& strategy, const s
   module.drop_unused_parameters();
   ir::PassContext context;
   context.training = name != "forward" && name != "eval";
-  context.recompute = cuda::recompute_cost();
-  ir::run_pipeline(module, context);
   codegen::FuseOptions options;
   if (of.epilogues) options.epilogue = [](const codegen::ProductEpilogue&) { return true; };
-  return cuda::lower(module, module.functions.front(), target, options);
+  return codegen::compile(module, module.functions.front(), cuda::machine(target, options), context).program;
 }
 
 class Matrix {

@@ -162,14 +162,11 @@ HostTensor constant(const Buffer& buffer) {
 
 Program lower(const ir::Module& module, std::string_view function, bool training, bool fuse,
               const codegen::cuda::DeviceTarget& target, const ir::LeftOut& left_out) {
-  ir::Module single = module;
-  single.functions = {module.function(function)};
   ir::PassContext context;
   context.training = training;
   context.left_out = left_out;
-  context.recompute = codegen::cuda::recompute_cost();
-  ir::run_pipeline(single, context);
-  return codegen::cuda::lower(single, single.functions[0], target, {fuse, {}, true, left_out});
+  return codegen::compile(module, module.function(function), codegen::cuda::machine(target, {fuse}), context)
+      .program;
 }
 
 bool read_only(BufferKind kind) {

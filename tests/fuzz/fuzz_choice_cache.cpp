@@ -1,7 +1,7 @@
 // An entry of the cache of choices of any bytes: a miss, or the choice that was asked for.
 #include <string_view>
 
-#include "runtime/exec/choice_cache.h"
+#include "runtime/exec/tune/choice_cache.h"
 #include "tests/fuzz/fuzz_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

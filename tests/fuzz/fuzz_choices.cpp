@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "runtime/exec/choice_record.h"
+#include "runtime/exec/tune/choice_record.h"
 #include "runtime/io/json_view.h"
 #include "tests/fuzz/fuzz_support.h"
 

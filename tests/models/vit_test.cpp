@@ -285,7 +285,7 @@ TEST_CASE("Options that do not fit are refused with the reason and the way out")
           "model.pool=average is unknown: it takes one of token|avg");
   refuses([](auto& o) { o.set("act_layer", "gelu_tan"); },
           "model.act_layer=gelu_tan is unknown: it takes one of gelu|gelu_tanh (did you mean 'gelu_tanh'?)");
-  refuses([](auto& o) { o.set("drop_path", 1); }, "model.drop_path=1.0 is out of range");
+  refuses([](auto& o) { o.set("drop_path", 1); }, "model.drop_path=1 is out of range");
   refuses([](auto& o) { o.set("dropout", std::numeric_limits<double>::quiet_NaN()); },
           "model.dropout=nan is no finite float");
   refuses([](auto& o) { o.set("mlp_ratio", 0.01); }, "leaves no hidden unit");

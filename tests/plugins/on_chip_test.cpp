@@ -20,14 +20,14 @@ TEST_CASE("Every kernel of a small network's step fits every GPU") {
       ir::Module module = rewritten(models::build(options, batch), {plugin});
       programs::add_step_program(module, {});
       std::erase_if(module.functions, [](const ir::Function& function) { return function.name != "step"; });
-      ir::PassContext context;
-      context.training = true;
-      context.recompute = codegen::cuda::recompute_cost();
-      ir::run_pipeline(module, context);
       for (const int arch : {80, 89, 90}) {
         CAPTURE(plugin, batch, arch);
         const codegen::cuda::DeviceTarget target = codegen::cuda::device_target(arch);
-        const codegen::Program program = codegen::cuda::lower(module, module.function("step"), target);
+        ir::PassContext context;
+        context.training = true;
+        const codegen::Program program =
+            codegen::compile(module, module.function("step"), codegen::cuda::machine(target), context)
+                .program;
         for (const codegen::Launch& launch : program.launches) {
           const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch);
           if (kernel == nullptr) continue;

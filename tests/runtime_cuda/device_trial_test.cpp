@@ -1,6 +1,6 @@
 // A program made only to be timed, on the fake libraries: it takes nothing of the host's memory, gives all
 // back, and says what failed.
-#include "runtime/exec/device_trial.h"
+#include "runtime/exec/cuda/device_trial.h"
 
 #include "ir/builder.h"
 #include "ir/error.h"

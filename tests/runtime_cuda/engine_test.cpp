@@ -1,6 +1,6 @@
 // The engine on a GPU, on the fake libraries, against the evaluator: runs in order, one graph a function,
 // state on the device, errors of every call, nothing left behind.
-#include "runtime/exec/cuda_engine.h"
+#include "runtime/exec/cuda/engine.h"
 
 #include <algorithm>
 #include <functional>

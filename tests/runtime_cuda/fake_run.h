@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/exec/choice_record.h"
+#include "runtime/exec/tune/choice_record.h"
 #include "runtime/host_tensor.h"
 #include "tests/fake_cuda/use.h"
 #include "tests/support/catch.h"

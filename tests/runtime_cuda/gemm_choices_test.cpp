@@ -1,6 +1,6 @@
 // Algorithms of matrix products, chosen on the fake libraries, whose second algorithm gives other last bits:
 // each shape is timed once, what is recorded is replayed to the same bits, what is refused is chosen anew.
-#include "runtime/exec/gemm_choices.h"
+#include "runtime/exec/tune/gemm_choices.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -11,7 +11,7 @@
 #include "ir/builder.h"
 #include "ir/verify.h"
 #include "runtime/device/cuda/device.h"
-#include "runtime/exec/cuda_engine.h"
+#include "runtime/exec/cuda/engine.h"
 #include "tests/runtime_cuda/fake_run.h"
 #include "tests/runtime_cuda/timing_here.h"
 #include "tests/support/catch.h"

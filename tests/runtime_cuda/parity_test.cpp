@@ -5,7 +5,7 @@
 #include "ir/philox.h"
 #include "models/model.h"
 #include "programs/programs.h"
-#include "runtime/exec/cuda_engine.h"
+#include "runtime/exec/cuda/engine.h"
 #include "runtime/train/initialise.h"
 #include "tests/runtime_cuda/fake_run.h"
 #include "tests/support/accuracy.h"

@@ -10,7 +10,7 @@
 #include "ir/builder.h"
 #include "ir/error.h"
 #include "ir/verify.h"
-#include "runtime/exec/cuda_engine.h"
+#include "runtime/exec/cuda/engine.h"
 #include "tests/runtime_cuda/fake_run.h"
 #include "tests/support/accuracy.h"
 #include "tests/support/catch.h"

@@ -1,7 +1,7 @@
 // Schedules of kernels, chosen on the fake libraries: each kernel is timed once, what is recorded is what the
 // engine compiles, and to the same bits; what is refused is chosen anew, what there was no time for is asked
 // again, and nothing is left on the device.
-#include "runtime/exec/tile_choices.h"
+#include "runtime/exec/tune/tile_choices.h"
 
 #include <algorithm>
 #include <memory>
@@ -10,8 +10,8 @@
 #include "ir/builder.h"
 #include "ir/error.h"
 #include "ir/verify.h"
-#include "runtime/exec/cuda_engine.h"
-#include "runtime/exec/cuda_kernels.h"
+#include "runtime/exec/cuda/engine.h"
+#include "runtime/exec/cuda/kernels.h"
 #include "tests/runtime_cuda/fake_run.h"
 #include "tests/runtime_cuda/timing_here.h"
 #include "tests/support/accuracy.h"

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/exec/device_trial.h"
-#include "runtime/exec/tuner.h"
+#include "runtime/exec/cuda/device_trial.h"
+#include "runtime/exec/tune/tuner.h"
 
 namespace rewire::runtime {
 

@@ -8,7 +8,7 @@
 
 #include "ir/builder.h"
 #include "ir/error.h"
-#include "runtime/exec/tuner.h"
+#include "runtime/exec/tune/tuner.h"
 #include "runtime/io/json_view.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"

@@ -1,6 +1,6 @@
 // The pool covers every item once, carries exceptions to the caller, and survives jobs of any size and
 // rhythm.
-#include "runtime/exec/thread_pool.h"
+#include "runtime/exec/cpu/thread_pool.h"
 
 #include <atomic>
 #include <chrono>

@@ -1,0 +1,295 @@
+// The engine that compiles: pipeline, fusion, JIT, memory plan, once a function; then waves of tasks on the
+// pool.
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <limits>
+#include <map>
+#include <span>
+
+#include "codegen/cost.h"
+#include "codegen/llvm/jit.h"
+#include "codegen/program.h"
+#include "ir/error.h"
+#include "ir/passes/pass.h"
+#include "runtime/device/process.h"
+#include "runtime/exec/checks.h"
+#include "runtime/exec/cpu/steps.h"
+#include "runtime/exec/cpu/thread_pool.h"
+#include "runtime/exec/engine.h"
+#include "runtime/exec/launch_times.h"
+#include "runtime/exec/memory_plan.h"
+
+namespace rewire::runtime {
+namespace {
+
+using codegen::BufferKind;
+using codegen::Program;
+
+// About what one thread does: only to put the tasks of a wave in order.
+constexpr double kFlopsPerSecond = 1e11, kBytesPerSecond = 1e10;
+
+// Raw bytes, 64-byte aligned.
+HostTensor make_bytes(std::int64_t count) {
+  return HostTensor({ir::DType::u8, {std::max<std::int64_t>(count, 64)}});
+}
+
+struct Task {
+  const Step* step;
+  std::int64_t index;
+};
+
+std::vector<Task> tasks_of(const Step& step) {
+  std::vector<Task> tasks;
+  for (std::int64_t task = 0; task < step.tasks(); ++task) tasks.push_back({&step, task});
+  return tasks;
+}
+
+struct CompiledProgram {
+  Program program;
+  MemoryPlan plan;
+  std::vector<std::unique_ptr<Step>> steps;
+  std::vector<std::vector<Task>> waves;
+  std::vector<HostTensor> constants;  // by position among the constant buffers
+  std::int64_t scratch_bytes = 0;
+};
+
+class CpuEngine final : public JitEngine {
+ public:
+  CpuEngine(const ir::Module& module, const JitEngineOptions& options)
+      : module_(module),
+        options_(options),
+        training_(training_functions(module)),
+        threads_(options.threads > 0 ? options.threads : usable_cores()),
+        jit_({options.cache_directory, threads_, "", options.optimise}),
+        pool_(threads_) {
+    for (const ir::Parameter& parameter : module_.parameters)
+      state_.emplace(parameter.name, HostTensor(parameter.type));
+  }
+
+  void write_state(std::string_view name, const HostTensor& value) override {
+    const ir::Parameter& parameter = checked_parameter(module_, name);
+    check_state_type(parameter, value);
+    std::ranges::copy(value.bytes(), state_.at(parameter.name).bytes().begin());
+  }
+
+  HostTensor read_state(std::string_view name) const override {
+    return state_.at(checked_parameter(module_, name).name).clone();
+  }
+
+  void prepare(std::string_view function) override { compiled(checked_function(module_, function)); }
+
+  std::unique_ptr<Engine> alike(const ir::Module& module) const override {
+    return make_jit_engine(module, options_);
+  }
+
+  TensorMap run(std::string_view function_name, const TensorMap& inputs) override {
+    const ir::Function& function = checked_function(module_, function_name);
+    const std::vector<const HostTensor*> arguments = bind_inputs(function, inputs);
+    CompiledProgram& compiled_program = compiled(function);
+    TensorMap outputs = make_outputs(function);
+    execute(compiled_program, locate(compiled_program, function, arguments, outputs));
+    return outputs;
+  }
+
+  std::vector<LaunchTime> profile(std::string_view function_name, const TensorMap& inputs,
+                                  int runs) override {
+    const ir::Function& function = checked_function(module_, function_name);
+    const std::vector<const HostTensor*> arguments = bind_inputs(function, inputs);
+    CompiledProgram& compiled_program = compiled(function);
+    TensorMap outputs = make_outputs(function);
+    const BufferPointers pointers = locate(compiled_program, function, arguments, outputs);
+    std::vector<double> best(compiled_program.steps.size(), std::numeric_limits<double>::infinity());
+    for (int run = 0; run < runs; ++run) time_launches(compiled_program, pointers, best);
+    return launch_times(compiled_program.program, best);
+  }
+
+  codegen::Compiled lower(std::string_view function, ir::PassContext& context) override {
+    context.training = training_.contains(function);
+    context.left_out = options_.left_out;
+    const codegen::Target target{{.fuse = options_.fuse, .tables = options_.tables}};
+    return codegen::compile(module_, checked_function(module_, function), target, context);
+  }
+
+  KernelText kernel_text(const codegen::KernelLaunch& launch) override {
+    return {codegen::tile::structure(launch.kernel), codegen::emit_llvm(launch.kernel)};
+  }
+
+  EngineReport report() const override {
+    EngineReport report = report_;
+    report.arena_bytes = static_cast<std::int64_t>(arena_.bytes().size());
+    for (const auto& [name, tensor] : state_) report.state_bytes += tensor.type().bytes();
+    return report;
+  }
+
+ private:
+  CompiledProgram& compiled(const ir::Function& function) {
+    auto it = programs_.find(function.name);
+    if (it == programs_.end()) it = programs_.emplace(function.name, compile(function)).first;
+    return it->second;
+  }
+
+  CompiledProgram compile(const ir::Function& function) {
+    const auto start = std::chrono::steady_clock::now();
+    CompiledProgram result;
+    ir::PassContext context;
+    result.program = lower(function.name, context).program;
+    std::vector<codegen::tile::Kernel> kernels;
+    for (const codegen::Launch& launch : result.program.launches) {
+      if (const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch)) kernels.push_back(kernel->kernel);
+    }
+    const auto functions = jit_.compile(kernels);
+    result.plan = plan_memory(result.program, options_.check_memory ? kGap : 0);
+    result.steps = make_steps(result.program, functions);
+    for (const auto& wave : make_waves(result.program, result.plan))
+      result.waves.push_back(wave_tasks(result, wave));
+    for (const auto& step : result.steps)
+      result.scratch_bytes = std::max(result.scratch_bytes, step->scratch_bytes());
+    fill_constants(result);
+    reserve(result);
+    const codegen::JitStatistics& statistics = jit_.statistics();
+    report_.kernels = statistics.kernels;
+    report_.unique_kernels = statistics.unique;
+    report_.cache_hits = statistics.cache_hits;
+    report_.compile_seconds +=
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return result;
+  }
+
+  /// The tasks of a wave's launches, the longest first, so that no long one is left for the end.
+  static std::vector<Task> wave_tasks(const CompiledProgram& compiled, const std::vector<int>& wave) {
+    std::vector<Task> tasks;
+    std::map<const Step*, double> seconds;  // of one task
+    for (int launch : wave) {
+      const auto at = static_cast<std::size_t>(launch);
+      const Step& step = *compiled.steps[at];
+      const std::vector<Task> own = tasks_of(step);
+      tasks.insert(tasks.end(), own.begin(), own.end());
+      const codegen::LaunchCost cost = codegen::cost_of(compiled.program, compiled.program.launches[at]);
+      seconds[&step] = std::max(static_cast<double>(cost.flops) / kFlopsPerSecond,
+                                static_cast<double>(cost.bytes) / kBytesPerSecond) /
+                       static_cast<double>(std::max<std::int64_t>(step.tasks(), 1));
+    }
+    std::ranges::stable_sort(tasks, std::greater<>(),
+                             [&](const Task& task) { return seconds.at(task.step); });
+    return tasks;
+  }
+
+  static TensorMap make_outputs(const ir::Function& function) {
+    TensorMap outputs;
+    for (const ir::Argument& result : function.results)
+      outputs.emplace(result.name, HostTensor(function.type(result.value)));
+    return outputs;
+  }
+
+  static void fill_constants(CompiledProgram& compiled) {
+    for (const codegen::Buffer& buffer : compiled.program.buffers) {
+      if (buffer.kind != BufferKind::constant) continue;
+      ir::Tensor tensor(buffer.type);
+      for (std::size_t i = 0; i < tensor.data.size(); ++i)
+        tensor.data[i] = buffer.values[buffer.values.size() == 1 ? 0 : i];
+      compiled.constants.push_back(to_host(tensor));
+    }
+  }
+
+  void reserve(const CompiledProgram& compiled) {
+    if (compiled.plan.arena_bytes > static_cast<std::int64_t>(arena_.bytes().size()))
+      arena_ = make_bytes(compiled.plan.arena_bytes);
+    const std::int64_t scratch = (compiled.scratch_bytes + 63) / 64 * 64;
+    if (scratch > scratch_stride_ || scratch_.bytes().empty()) {
+      scratch_stride_ = std::max<std::int64_t>(scratch, 64);
+      scratch_ = make_bytes(scratch_stride_ * threads_);
+    }
+  }
+
+  BufferPointers locate(CompiledProgram& compiled, const ir::Function& function,
+                        const std::vector<const HostTensor*>& arguments, TensorMap& outputs) {
+    BufferPointers pointers;
+    std::size_t argument = 0, constant = 0, result = 0;
+    for (std::size_t i = 0; i < compiled.program.buffers.size(); ++i) {
+      const codegen::Buffer& buffer = compiled.program.buffers[i];
+      std::byte* pointer = nullptr;
+      switch (buffer.kind) {
+        case BufferKind::argument:  // read only: the program never writes its arguments
+          pointer = const_cast<std::byte*>(arguments[argument++]->bytes().data());
+          break;
+        case BufferKind::result:
+          pointer = outputs.at(function.results[result++].name).bytes().data();
+          break;
+        case BufferKind::state:
+          pointer = state_.at(buffer.name).bytes().data();
+          break;
+        case BufferKind::constant:
+          pointer = compiled.constants[constant++].bytes().data();
+          break;
+        case BufferKind::temporary:
+          if (compiled.plan.buffers[i].offset >= 0)
+            pointer = arena_.bytes().data() + compiled.plan.buffers[i].offset;
+          break;
+      }
+      pointers.push_back(pointer);
+    }
+    return pointers;
+  }
+
+  void execute(CompiledProgram& compiled, const BufferPointers& pointers) {
+    if (options_.check_memory) poison(compiled);
+    for (const auto& step : compiled.steps) step->bind(pointers);
+    for (const std::vector<Task>& wave : compiled.waves) run_tasks(wave);
+    if (options_.check_memory) check_gaps(compiled.program, compiled.plan, arena_.bytes());
+  }
+
+  void run_tasks(std::span<const Task> tasks) {
+    pool_.run(static_cast<std::int64_t>(tasks.size()), 1,
+              [&](std::int64_t begin, std::int64_t end, int worker) {
+                void* scratch = scratch_.bytes().data() + worker * scratch_stride_;
+                for (std::int64_t i = begin; i < end; ++i) {
+                  const Task& task = tasks[static_cast<std::size_t>(i)];
+                  task.step->run(task.index, scratch);
+                }
+              });
+  }
+
+  /// One run, launch by launch; `best` keeps the shortest time of each.
+  void time_launches(CompiledProgram& compiled, const BufferPointers& pointers, std::vector<double>& best) {
+    for (const auto& step : compiled.steps) step->bind(pointers);
+    for (std::size_t i = 0; i < compiled.steps.size(); ++i) {
+      const std::vector<Task> tasks = tasks_of(*compiled.steps[i]);
+      const auto start = std::chrono::steady_clock::now();
+      run_tasks(tasks);
+      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+      best[i] = std::min(best[i], taken.count());
+    }
+  }
+
+  // What is read before it is written shows.
+  void poison(const CompiledProgram& compiled) {
+    std::ranges::fill(arena_.bytes(), std::byte{kPoison});
+    std::ranges::fill(scratch_.bytes(), std::byte{kPoison});
+    for (const MemoryGap& gap : gaps_of(compiled.plan, kGap)) {
+      std::ranges::fill(
+          arena_.bytes().subspan(static_cast<std::size_t>(gap.offset), static_cast<std::size_t>(kGap)),
+          std::byte{kGapByte});
+    }
+  }
+
+  const ir::Module module_;
+  const JitEngineOptions options_;
+  const FunctionNames training_;
+  const int threads_;
+  codegen::CpuJit jit_;
+  ThreadPool pool_;
+  std::map<std::string, HostTensor, std::less<>> state_;
+  std::map<std::string, CompiledProgram, std::less<>> programs_;
+  HostTensor arena_, scratch_;
+  std::int64_t scratch_stride_ = 0;
+  EngineReport report_;
+};
+
+}  // namespace
+
+std::unique_ptr<JitEngine> make_jit_engine(const ir::Module& module, const JitEngineOptions& options) {
+  return std::make_unique<CpuEngine>(module, options);
+}
+
+}  // namespace rewire::runtime

@@ -1,0 +1,37 @@
+// A compiled program as the executor runs it: waves of tasks. The launches of a wave touch no memory that
+// another of them writes, so all their tasks run in parallel; between waves everybody waits. How a launch is
+// cut into tasks depends on shapes alone.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "codegen/library/gemm.h"
+#include "codegen/llvm/jit.h"
+#include "codegen/program.h"
+#include "runtime/exec/cpu/host_op.h"
+#include "runtime/exec/memory_plan.h"
+
+namespace rewire::runtime {
+
+/// Runs task `index` of a launch.
+class Step {
+ public:
+  virtual ~Step() = default;
+  virtual std::int64_t tasks() const = 0;
+  virtual std::int64_t scratch_bytes() const = 0;
+  /// Called once before the tasks of each run.
+  virtual void bind(const BufferPointers& buffers) = 0;
+  virtual void run(std::int64_t task, void* scratch) const = 0;
+};
+
+/// Steps in launch order. `kernels` holds one entry per KernelLaunch, in order.
+std::vector<std::unique_ptr<Step>> make_steps(const codegen::Program& program,
+                                              const std::vector<codegen::CompiledKernel>& kernels);
+
+/// Launch indices, in order, cut where a launch touches memory that an earlier one of the same wave writes,
+/// or writes what it reads.
+std::vector<std::vector<int>> make_waves(const codegen::Program& program, const MemoryPlan& plan);
+
+}  // namespace rewire::runtime

@@ -1,0 +1,132 @@
+#include "runtime/exec/cuda/program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rewire::runtime {
+namespace {
+
+using codegen::Buffer;
+using codegen::BufferKind;
+using cuda::Address;
+
+HostTensor constant(const Buffer& buffer) {
+  ir::Tensor tensor(buffer.type);
+  for (std::size_t i = 0; i < tensor.data.size(); ++i)
+    tensor.data[i] = buffer.values[buffer.values.size() == 1 ? 0 : i];
+  return to_host(tensor);
+}
+
+std::vector<CudaKernel> load_kernels(const codegen::Program& program, CudaKernels& kernels) {
+  std::vector<const codegen::KernelLaunch*> list;
+  for (const codegen::Launch& launch : program.launches) {
+    if (const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch)) list.push_back(kernel);
+  }
+  return kernels.load(list);
+}
+
+}  // namespace
+
+PackedBuffers::PackedBuffers(const codegen::Program& program, BufferKind kind) {
+  for (const Buffer& buffer : program.buffers) {
+    if (buffer.kind != kind) continue;
+    buffers.push_back(&buffer);
+    offsets.push_back(bytes);
+    bytes = device_aligned(bytes + buffer.type.bytes());
+  }
+}
+
+CudaProgram::CudaProgram(codegen::Program program, CudaKernels& kernels, CudaLibraries& libraries,
+                         const cuda::Stream& stream, std::int64_t gap)
+    : program_(std::move(program)),
+      what_(fmt::format("of '{}'", program_.name)),
+      plan_(plan_memory(program_, gap)),
+      launches_(make_cuda_launches(program_, load_kernels(program_, kernels), libraries, tables_, failure_)),
+      arguments_(program_, BufferKind::argument),
+      results_(program_, BufferKind::result),
+      constants_(program_, BufferKind::constant),
+      argument_memory_(arguments_.bytes, fmt::format("the inputs of '{}'", program_.name)),
+      result_memory_(results_.bytes, fmt::format("the results of '{}'", program_.name)),
+      constant_memory_(constants_.bytes, fmt::format("the constants of '{}'", program_.name)),
+      workspace_offset_(device_aligned(plan_.arena_bytes)) {
+  for (const auto& launch : launches_)
+    workspace_bytes_ = std::max(workspace_bytes_, launch->workspace_bytes());
+  // Padding between results is copied out with them, and a library's first call may read inputs before any
+  // came.
+  stream.fill(argument_memory_.address(), 0, argument_memory_.bytes(), what_);
+  stream.fill(result_memory_.address(), 0, result_memory_.bytes(), what_);
+  for (std::size_t i = 0; i < constants_.buffers.size(); ++i) {
+    const HostTensor value = constant(*constants_.buffers[i]);
+    stream.copy_in(constant_memory_.address() + static_cast<Address>(constants_.offsets[i]),
+                   value.bytes().data(), constants_.buffers[i]->type.bytes(),
+                   fmt::format("for the constants {}", what_));
+    stream.synchronise(fmt::format("for the constants {}", what_));
+  }
+}
+
+std::vector<Address> CudaProgram::addresses(const SharedMemory& shared) const {
+  std::vector<Address> addresses;
+  std::size_t argument = 0, result = 0, constant = 0;
+  const auto at = [](Address base, std::int64_t offset) { return base + static_cast<Address>(offset); };
+  for (std::size_t i = 0; i < program_.buffers.size(); ++i) {
+    const Buffer& buffer = program_.buffers[i];
+    Address address = 0;
+    switch (buffer.kind) {
+      case BufferKind::argument:
+        address = at(argument_memory_.address(), arguments_.offsets[argument++]);
+        break;
+      case BufferKind::result:
+        address = at(result_memory_.address(), results_.offsets[result++]);
+        break;
+      case BufferKind::constant:
+        address = at(constant_memory_.address(), constants_.offsets[constant++]);
+        break;
+      case BufferKind::state:
+        address = shared.state(buffer.name);
+        break;
+      case BufferKind::temporary:
+        if (plan_.buffers[i].offset >= 0) address = at(shared.arena, plan_.buffers[i].offset);
+        break;
+    }
+    addresses.push_back(address);
+  }
+  return addresses;
+}
+
+void CudaProgram::prepare(const SharedMemory& shared, const cuda::Stream& stream) {
+  const std::vector<Address> buffers = addresses(shared);
+  tables_.fill(buffers, stream, what_);
+  if (warm_) return;
+  for (const auto& launch : launches_) {
+    if (launch->is_library_call()) launch->enqueue(buffers, workspace(shared), stream);
+  }
+  warm_ = true;
+}
+
+void CudaProgram::enqueue(const SharedMemory& shared, const cuda::Stream& stream) const {
+  const std::vector<Address> buffers = addresses(shared);
+  for (const auto& launch : launches_) launch->enqueue(buffers, workspace(shared), stream);
+}
+
+void CudaProgram::capture(const SharedMemory& shared, const cuda::Stream& stream) {
+  prepare(shared, stream);
+  graph_ = cuda::Graph(stream, what_, [&] { enqueue(shared, stream); });
+}
+
+void CudaProgram::time_launches(const SharedMemory& shared, const cuda::Stream& stream,
+                                std::vector<double>& best) const {
+  const std::vector<Address> buffers = addresses(shared);
+  std::vector<cuda::Event> events;
+  for (std::size_t i = 0; i <= launches_.size(); ++i) events.emplace_back(true);
+  events[0].record(stream);
+  for (std::size_t i = 0; i < launches_.size(); ++i) {
+    launches_[i]->enqueue(buffers, workspace(shared), stream);
+    events[i + 1].record(stream);
+  }
+  stream.synchronise(fmt::format("after the launches {}", what_));
+  for (std::size_t i = 0; i < launches_.size(); ++i)
+    best[i] = std::min(best[i], events[i + 1].seconds_since(events[i]));
+}
+
+}  // namespace rewire::runtime

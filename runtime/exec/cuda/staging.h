@@ -1,0 +1,74 @@
+// The memory through which runs of one program take inputs from the host and give it results, slot by slot.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "ir/module.h"
+#include "runtime/device/cuda/device.h"
+#include "runtime/exec/cpu/thread_pool.h"
+#include "runtime/exec/cuda/program.h"
+#include "runtime/host_tensor.h"
+
+namespace rewire::runtime {
+
+struct CudaStreams {
+  cuda::Stream compute, copy;
+};
+
+/// Inputs on their way: two slots in turn, so that one run's are copied while the run before it computes.
+class InputRing {
+ public:
+  InputRing(const CudaProgram& program, bool poison);
+
+  /// Puts the inputs on their way to the program's arguments; what the compute stream is given next finds
+  /// them there. Waits for the slot, used two runs ago.
+  void send(const std::vector<const HostTensor*>& inputs, const CudaStreams& streams);
+  /// Whether inputs were sent before.
+  bool sent() const { return sent_; }
+
+ private:
+  void copy(std::span<const std::byte> from, std::byte* to);
+
+  struct Slot {
+    cuda::PinnedMemory host;
+    cuda::DeviceMemory staging;
+    cuda::Event copied;  // the host's half is free
+    cuda::Event taken;   // the device's half is free
+  };
+  const CudaProgram& program_;
+  std::string what_;
+  bool poison_;
+  std::vector<Slot> slots_;  // none for a program without inputs
+  std::size_t next_ = 0;
+  bool sent_ = false;
+  std::optional<ThreadPool> copiers_;  // started by the first large input
+};
+
+/// Results on the host: as many slots as runs whose results nobody has read.
+class ResultSlots {
+ public:
+  explicit ResultSlots(const CudaProgram& program);
+
+  /// Copies the results when the compute stream has come so far; the number of the slot.
+  std::size_t receive(const CudaStreams& streams);
+  bool arrived(std::size_t slot) const { return slots_[slot]->copied.happened(); }
+  /// Waits for them; the slot is free then.
+  TensorMap take(std::size_t slot);
+
+ private:
+  struct Slot {
+    cuda::PinnedMemory host;
+    cuda::Event copied;
+    bool used = false;
+  };
+  const CudaProgram& program_;
+  std::string what_;
+  std::vector<std::unique_ptr<Slot>> slots_;
+};
+
+}  // namespace rewire::runtime

@@ -1,0 +1,109 @@
+#include "runtime/exec/tune/fourier_choices.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/library/cufft.h"
+#include "ir/builder.h"
+#include "ir/passes/pass.h"
+#include "runtime/device/cuda/device.h"
+#include "runtime/exec/checks.h"
+#include "runtime/exec/cuda/libraries.h"
+
+namespace rewire::runtime {
+namespace {
+
+using ir::FourierRows;
+using ir::FourierWay;
+using ir::Opcode;
+
+constexpr std::string_view kProductAnswer = "product", kCufftAnswer = "cuFFT ";
+
+bool may_transform(const ir::Function& function) {
+  return std::ranges::any_of(function.body, [](const ir::Op& op) {
+    return op.code == Opcode::rfft || op.code == Opcode::irfft || op.code == Opcode::circulant_matmul ||
+           op.code == Opcode::circulant_matmul_grad;
+  });
+}
+
+/// Of all functions, each once, in their order: as they are behind the passes before.
+std::vector<FourierRows> transforms_of(const ir::Module& module, const std::vector<std::string>& functions) {
+  const FunctionNames training = training_functions(module);
+  std::vector<FourierRows> transforms;
+  for (const ir::Function& function : module.functions) {
+    if (std::ranges::find(functions, function.name) == functions.end() || !may_transform(function)) continue;
+    ir::Module single = module;
+    single.functions = {function};
+    ir::PassContext context;
+    context.training = training.contains(function.name);
+    context.fourier = [&](const FourierRows& rows) {
+      if (std::ranges::find(transforms, rows) == transforms.end()) transforms.push_back(rows);
+      return FourierWay::op;
+    };
+    ir::run_pipeline(single, context);
+  }
+  return transforms;
+}
+
+/// What it reads is written by a kernel, and its result is read by one: as in a network, where a transform's
+/// layout is theirs to deal with.
+ir::Module trial_of(const FourierRows& rows) {
+  ir::Module module;
+  module.name = "trial";
+  ir::Function& function = module.functions.emplace_back();
+  function.name = "trial";
+  ir::Builder b(module, function);
+  const ir::Shape real = {rows.rows, rows.length}, spectrum = {rows.rows, 2, rows.length / 2 + 1};
+  const ir::Value source = b.argument("source", {rows.dtype, rows.inverse ? spectrum : real});
+  const ir::Value x = b.mul(source, source);
+  const ir::Value y =
+      rows.inverse ? b.emit(Opcode::irfft, {x}, {{"length", rows.length}}) : b.emit(Opcode::rfft, {x});
+  b.result("y", b.mul(y, y));
+  return module;
+}
+
+/// The model's first; empty where the host has to.
+std::vector<std::string> candidates_of(const FourierRows& rows, CudaLibraries& libraries) {
+  std::vector<std::string> candidates;
+  if (ir::has_fourier_product(rows)) candidates.emplace_back(kProductAnswer);
+  const bool has_library = !codegen::cufft_missing() && libraries.fft(rows) != nullptr;
+  if (has_library) candidates.push_back(std::string(kCufftAnswer) + codegen::cufft_version());
+  return candidates;
+}
+
+}  // namespace
+
+std::string fourier_key(const FourierRows& rows) {
+  return fmt::format("{} {}", kFourierChoice, codegen::full_name(rows));
+}
+
+bool is_fourier_answer(std::string_view text) {
+  return text == kProductAnswer || text.starts_with(kCufftAnswer);
+}
+
+FourierWay fourier_way(const ChoiceRecord& choices, const FourierRows& rows) {
+  const bool by_library = rows.dtype == ir::DType::f32 || rows.dtype == ir::DType::f64;
+  const MadeChoice* choice = choices.find(fourier_key(rows));
+  if (by_library && choice != nullptr && choice->taken.starts_with(kCufftAnswer)) return FourierWay::pairs;
+  if (ir::has_fourier_product(rows)) return FourierWay::product;
+  return by_library ? FourierWay::pairs : FourierWay::op;
+}
+
+void choose_transforms(const ir::Module& module, const std::vector<std::string>& functions, Tuner& tuner,
+                       const MakeTrial& make_trial) {
+  const std::vector<FourierRows> transforms = transforms_of(module, functions);
+  if (transforms.empty()) return;
+  const cuda::Context context;
+  CudaLibraries libraries(/*tf32=*/false);
+  const double before = tuner.seconds();
+  for (const FourierRows& rows : transforms) {
+    const std::vector<std::string> candidates = candidates_of(rows, libraries);
+    if (candidates.empty()) continue;
+    tuner.choose(choice_by_trials(
+        fourier_key(rows), candidates, [rows] { return trial_of(rows); }, make_trial,
+        kFourierSeconds - (tuner.seconds() - before)));
+  }
+}
+
+}  // namespace rewire::runtime

@@ -1,0 +1,34 @@
+#include "runtime/exec/tune/race.h"
+
+#include <algorithm>
+
+namespace rewire::runtime {
+namespace {
+
+constexpr int kWarmUp = 2, kRounds = 9, kFewestRounds = 3;
+/// A candidate that takes so much longer than another while both warm up is out of the race.
+constexpr double kHopeless = 3;
+/// And so much longer in its first run: it has no second one, and takes no time from the others.
+constexpr double kOutAtOnce = 20;
+
+}  // namespace
+
+bool race(std::vector<Racer>& racers, const std::function<double()>& clock, double budget_seconds) {
+  double deadline = clock() + budget_seconds, fastest = std::numeric_limits<double>::infinity();
+  for (int round = 0; round < kWarmUp + kRounds; ++round) {
+    for (Racer& racer : racers) {
+      if (clock() > deadline) return round >= kWarmUp + kFewestRounds;
+      if (round > 0 && round < kWarmUp && racer.seconds > kOutAtOnce * fastest) continue;
+      const double seconds = racer.run();
+      racer.seconds = std::min(racer.seconds, seconds);
+      fastest = std::min(fastest, seconds);
+      if (round == 0 && seconds > kOutAtOnce * fastest) deadline += seconds;
+    }
+    if (round + 1 != kWarmUp) continue;
+    std::erase_if(racers, [&](const Racer& racer) { return racer.seconds > kHopeless * fastest; });
+    for (Racer& racer : racers) racer.seconds = std::numeric_limits<double>::infinity();
+  }
+  return true;
+}
+
+}  // namespace rewire::runtime

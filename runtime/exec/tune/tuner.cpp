@@ -1,0 +1,164 @@
+#include "runtime/exec/tune/tuner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "ir/error.h"
+#include "ir/passes/choose_lowerings.h"
+#include "runtime/log.h"
+
+namespace rewire::runtime {
+namespace {
+
+/// What a candidate must gain over the cost model's, for chance not to choose between equals.
+constexpr double kGain = 0.97;
+
+}  // namespace
+
+TimedChoice choice_by_trials(const std::string& key, const std::vector<std::string>& candidates,
+                             const std::function<ir::Module()>& make_module, const MakeTrial& make_trial,
+                             double budget_seconds) {
+  TimedChoice choice;
+  choice.key = key;
+  choice.candidates = choice.labels = candidates;
+  choice.accepts = [candidates](const std::string& answer) {
+    return std::ranges::find(candidates, answer) != candidates.end();
+  };
+  choice.racers = [=] {
+    const ir::Module module = make_module();
+    std::vector<Racer> racing;
+    for (const std::string& candidate : candidates) {
+      ChoiceRecord choices;
+      choices.add({key, candidate, std::string(kByModel), {}});
+      racing.push_back({racing.size(), make_trial(module, choices)});
+    }
+    return racing;
+  };
+  choice.budget_seconds = budget_seconds;
+  return choice;
+}
+
+Tuner::Tuner(TunerOptions options)
+    : options_(std::move(options)), cache_(options_.time ? options_.cache_directory : "", options_.place) {}
+
+double Tuner::now() const {
+  if (options_.clock) return options_.clock();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::string Tuner::choose(const ir::Choice& choice) {
+  const std::string answer = choose(TimedChoice{choice.key, choice.candidates, choice.candidates,
+                                                [](const std::string&) { return true; },
+                                                [&] { return racers(choice); }, options_.budget_seconds});
+  if (std::ranges::find(choice.candidates, answer) == choice.candidates.end()) {
+    user_error("the recorded choice of '{}' is '{}', which cannot be here: it is one of {}", choice.key,
+               answer, fmt::join(choice.candidates, ", "));
+  }
+  return answer;
+}
+
+std::string Tuner::choose(const TimedChoice& choice) {
+  if (const MadeChoice* made = record_.find(choice.key)) return made->taken;
+  MadeChoice made = make(choice);
+  record_.add(made);
+  return made.taken;
+}
+
+MadeChoice Tuner::make(const TimedChoice& choice) {
+  if (const MadeChoice* given = options_.given.find(choice.key)) {
+    if (choice.accepts(given->taken)) return *given;
+    ++refused_;
+    write_log(LogLevel::debug,
+              fmt::format("the recorded choice of '{}' is '{}', which is refused here: it is chosen anew",
+                          choice.key, given->taken));
+  }
+  const MadeChoice modelled{choice.key, choice.candidates.front(), std::string(kByModel), {}};
+  if (!options_.time || (choice.candidates.size() == 1 && !choice.more)) return modelled;
+  if (const std::optional<MadeChoice> found = kept(choice)) return *found;
+  const std::unique_ptr<ChoiceCache::Lock> lock = cache_.lock();
+  if (lock == nullptr) return modelled;
+  if (const std::optional<MadeChoice> found = kept(choice)) return *found;  // by whom we waited for
+  MadeChoice made;
+  try {
+    made = time(choice);
+  } catch (const OutOfMemory& failure) {  // the candidates' together, where a step alone may find enough
+    write_log(LogLevel::warning,
+              fmt::format("{}: not timed, the cost model decides this time: {}", choice.key, failure.what()));
+    return modelled;
+  }
+  if (made.by == kByModel && !choice.keep_untimed) return made;
+  // An answer that cannot be kept would be another one the next time.
+  return cache_.store(made) ? made : modelled;
+}
+
+/// What this machine's cache has, if it can be taken.
+std::optional<MadeChoice> Tuner::kept(const TimedChoice& choice) const {
+  std::optional<MadeChoice> found = cache_.load(choice.key);
+  return found && choice.accepts(found->taken) ? found : std::nullopt;
+}
+
+bool Tuner::must_time(const TimedChoice& choice) const {
+  if (!options_.time || options_.cache_directory.empty()) return false;
+  if (choice.candidates.size() == 1 || record_.find(choice.key) != nullptr) return false;
+  const MadeChoice* given = options_.given.find(choice.key);
+  return (given == nullptr || !choice.accepts(given->taken)) && !kept(choice);
+}
+
+std::vector<Racer> Tuner::racers(const ir::Choice& choice) const {
+  std::vector<Racer> list;
+  for (const std::string& candidate : choice.candidates)
+    list.push_back({list.size(), options_.make_trial(choice.trial(candidate), {})});
+  return list;
+}
+
+MadeChoice Tuner::time(TimedChoice choice) {
+  MadeChoice made{choice.key, choice.candidates.front(), std::string(kByModel), {}};
+  std::vector<Racer> racing;
+  if (choice.budget_seconds > 0) {
+    if (choice.more) choice.more(choice.candidates, choice.labels);
+    if (choice.candidates.size() == 1) return made;
+    ++timed_;
+    racing = choice.racers();
+  }
+  const double start = now();
+  const bool raced = !racing.empty() && race(racing, [this] { return now(); }, choice.budget_seconds);
+  seconds_ += now() - start;
+  if (!raced) {
+    ++out_of_time_;
+    return made;
+  }
+  made.by = kByTiming;
+  const Racer* fastest = &racing.front();
+  for (const Racer& racer : racing) {
+    made.seconds.emplace_back(choice.labels[racer.candidate], std::round(racer.seconds * 1e9) / 1e9);
+    if (racer.seconds < fastest->seconds) fastest = &racer;
+  }
+  const Racer& first = racing.front();
+  const bool as_modelled = first.candidate == 0 && fastest->seconds > kGain * first.seconds;
+  if (!as_modelled) made.taken = choice.candidates[fastest->candidate];
+  write_log(LogLevel::debug,
+            fmt::format("{}: {} by timing, {:.3f} ms", made.key, made.taken, fastest->seconds * 1e3));
+  return made;
+}
+
+void Tuner::choose_late(const ir::Module& module, const std::vector<std::string>& functions) {
+  if (options_.late_choices) options_.late_choices(module, functions, *this);
+}
+
+void make_choices(ir::Module& module, const std::vector<std::string>& functions, Tuner& tuner) {
+  ir::PassContext context;
+  context.chooser = &tuner;
+  ir::Module asked = module;
+  std::erase_if(asked.functions, [&](const ir::Function& function) {
+    return std::ranges::find(functions, function.name) == functions.end();
+  });
+  ir::choose_lowerings(asked, context);
+  for (ir::Function& function : asked.functions) module.function(function.name) = std::move(function);
+  tuner.choose_late(module, functions);
+}
+
+}  // namespace rewire::runtime
