@@ -9,7 +9,7 @@
 
 #include "bench/timing.h"
 #include "ir/error.h"
-#include "runtime/exec/cpu/steps.h"
+#include "runtime/exec/cpu/launches.h"
 
 namespace rewire::bench {
 namespace {
@@ -61,7 +61,7 @@ void fill(const Memory& memory, const ir::TensorType& type) {
 
 Seconds engine_seconds(const codegen::Program& program, const std::vector<Memory>& buffers,
                        runtime::ThreadPool& pool) {
-  const std::unique_ptr<runtime::Step> step = std::move(runtime::make_steps(program, {}).front());
+  const std::unique_ptr<runtime::CpuLaunch> step = std::move(runtime::make_cpu_launches(program, {}).front());
   runtime::BufferPointers pointers;
   for (const Memory& memory : buffers) pointers.push_back(memory.data());
   step->bind(pointers);

@@ -14,8 +14,8 @@
 #include "ir/error.h"
 #include "runtime/analyze/conditioning.h"
 #include "runtime/exec/make_engine.h"
-#include "runtime/train/check_point.h"
 #include "runtime/train/given.h"
+#include "runtime/train/perturbed_state.h"
 #include "runtime/train/weights.h"
 
 namespace rewire::cli {

@@ -150,19 +150,30 @@ std::string gemm_name(const GemmLaunch& gemm) {
       epilogue_text(gemm.epilogue, gemm.bias.buffer >= 0, gemm.pre.buffer >= 0, gemm.accumulate));
 }
 
-/// Two products forward; five for the gradient, which makes the first one again.
-LaunchCost attention_cost(const Program& program, const AttentionLaunch& attention) {
-  LaunchCost cost;
-  for (const View* view : attention.reads()) cost.bytes += view_bytes(program, *view);
-  for (const View* view : attention.writes()) cost.bytes += view_bytes(program, *view);
-  cost.flops = (attention.gradient ? 10 : 4) * ir::element_count(attention.q.shape) * attention.k.shape[2];
-  return cost;
+/// Attention: two products forward; five for the gradient, which makes the first one again.
+std::int64_t call_flops(const OpCall& call) {
+  const bool gradient = call.op.code == ir::Opcode::attention_grad;
+  switch (call.op.code) {
+    case ir::Opcode::attention:
+    case ir::Opcode::attention_grad:
+      return (gradient ? 10 : 4) * ir::element_count(call.operands[0].shape) * call.operands[1].shape[2];
+    case ir::Opcode::rfft:
+    case ir::Opcode::rfft_pairs:
+      return fft_flops(call.operands[0].shape);
+    case ir::Opcode::irfft:
+    case ir::Opcode::irfft_pairs:
+      return fft_flops(call.results[0].shape);
+    default:
+      return 0;
+  }
 }
 
-std::string attention_name(const AttentionLaunch& attention) {
-  const ir::Shape& q = attention.q.shape;
-  return fmt::format("attention {} {}x{}x{}x{}x{}", attention.gradient ? "gradient" : "forward", q[0], q[1],
-                     q[2], attention.k.shape[2], q[3]);
+LaunchCost call_cost(const Program& program, const OpCall& call) {
+  LaunchCost cost{0, call_flops(call)};
+  for (const auto* views : {&call.operands, &call.results}) {
+    for (const View& view : *views) cost.bytes += view_bytes(program, view);
+  }
+  return cost;
 }
 
 }  // namespace
@@ -170,18 +181,7 @@ std::string attention_name(const AttentionLaunch& attention) {
 LaunchCost cost_of(const Program& program, const Launch& launch) {
   if (const auto* kernel = std::get_if<KernelLaunch>(&launch)) return kernel_cost(program, *kernel);
   if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) return gemm_cost(program, *gemm);
-  if (const auto* attention = std::get_if<AttentionLaunch>(&launch))
-    return attention_cost(program, *attention);
-  const auto& host = std::get<HostLaunch>(launch);
-  LaunchCost cost;
-  for (const auto* views : {&host.operands, &host.results}) {
-    for (const View& view : *views) cost.bytes += view_bytes(program, view);
-  }
-  if (host.op.code == ir::Opcode::rfft || host.op.code == ir::Opcode::rfft_pairs)
-    cost.flops = fft_flops(host.operands[0].shape);
-  if (host.op.code == ir::Opcode::irfft || host.op.code == ir::Opcode::irfft_pairs)
-    cost.flops = fft_flops(host.results[0].shape);
-  return cost;
+  return call_cost(program, std::get<OpCall>(launch));
 }
 
 KernelWork work_of(const Program& program, const KernelLaunch& launch) {
@@ -200,8 +200,10 @@ std::string short_name(const Launch& launch) {
     return kernel->is_table() ? fmt::format("{}, a table of {}", kernel->kernel.name, kernel->members())
                               : kernel->kernel.name;
   if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) return gemm_name(*gemm);
-  if (const auto* attention = std::get_if<AttentionLaunch>(&launch)) return attention_name(*attention);
-  return std::string(ir::op_info(std::get<HostLaunch>(launch).op.code).name);
+  const auto& call = std::get<OpCall>(launch);
+  std::string name(ir::op_info(call.op.code).name);
+  for (const View& view : call.operands) name += fmt::format(" {}", fmt::join(view.shape, "x"));
+  return name;
 }
 
 std::string epilogue_text(GemmEpilogue epilogue, bool bias, bool pre, bool accumulate) {

@@ -93,33 +93,14 @@ struct GemmLaunch {
   }
 };
 
-/// An op without a tile form, on dense buffers: Fourier transforms run in FFTW (rfft, irfft of f32) and in a
-/// device's library (rfft_pairs, irfft_pairs), others (sort, scatter_add) on the evaluator's own function.
-struct HostLaunch {
+/// An op that is no kernel of ours: a library computes it on strided views, or the evaluator's own function
+/// does. Each engine has a table of the ops that it has a library for.
+struct OpCall {
   ir::Op op;
   std::vector<View> operands, results;
 };
 
-/// Attention, or its gradient, by a device's library (library/device_attention.h): q [B, H, M, D], k and v
-/// [B, H, N, D], lse [B, H, M, 1]; the others are like what their names say. Forward writes output and lse,
-/// the gradient reads them and d_output.
-struct AttentionLaunch {
-  bool gradient = false;
-  double scale = 1;
-  View q, k, v, output, lse;
-  View d_output, dq, dk, dv;  // of the gradient alone
-  std::string location;
-
-  std::vector<const View*> reads() const {
-    return gradient ? std::vector<const View*>{&q, &k, &v, &output, &lse, &d_output}
-                    : std::vector<const View*>{&q, &k, &v};
-  }
-  std::vector<const View*> writes() const {
-    return gradient ? std::vector<const View*>{&dq, &dk, &dv} : std::vector<const View*>{&output, &lse};
-  }
-};
-
-using Launch = std::variant<KernelLaunch, GemmLaunch, HostLaunch, AttentionLaunch>;
+using Launch = std::variant<KernelLaunch, GemmLaunch, OpCall>;
 
 /// A product with its epilogue, as a choice knows it: c is [m, n] in all.
 struct ProductEpilogue {
@@ -179,7 +160,7 @@ struct FuseOptions {
   ir::LeftOut left_out = {};  // of lowering_steps.h
   bool does(std::string_view step) const { return !left_out.contains(step); }
   /// Whether the device's library computes this attention in place of our kernels; empty: it computes none.
-  std::function<bool(const Program&, const AttentionLaunch&)> attention = {};
+  std::function<bool(const Program&, const OpCall&)> attention = {};
   /// Whether a product's call computes this epilogue, and no kernel of ours; empty: none does.
   std::function<bool(const ProductEpilogue&)> epilogue = {};
 };

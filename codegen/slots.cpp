@@ -37,13 +37,10 @@ std::vector<Slots::Use> Slots::uses_of(const Launch& launch) {
   } else if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
     for (const std::int32_t buffer : gemm->reads()) add(buffer, false);
     for (const std::int32_t buffer : gemm->writes()) add(buffer, true);
-  } else if (const auto* attention = std::get_if<AttentionLaunch>(&launch)) {
-    for (const View* view : attention->reads()) add(view->buffer, false);
-    for (const View* view : attention->writes()) add(view->buffer, true);
   } else {
-    const auto& host = std::get<HostLaunch>(launch);
-    for (const View& view : host.operands) add(view.buffer, false);
-    for (const View& view : host.results) add(view.buffer, true);
+    const auto& call = std::get<OpCall>(launch);
+    for (const View& view : call.operands) add(view.buffer, false);
+    for (const View& view : call.results) add(view.buffer, true);
   }
   return uses;
 }

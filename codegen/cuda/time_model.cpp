@@ -288,9 +288,9 @@ Prediction predict(const Program& program, const Launch& launch, const DeviceTar
   const LaunchCost cost = cost_of(program, launch);
   const auto bytes = static_cast<double>(cost.bytes), flops = static_cast<double>(cost.flops);
   const Prediction moving{kLaunch + bytes / (kReached * card.bytes_per_second), Bound::memory};
-  if (std::holds_alternative<AttentionLaunch>(launch))
+  const ir::Opcode code = std::get<OpCall>(launch).op.code;
+  if (code == ir::Opcode::attention || code == ir::Opcode::attention_grad)
     return longest({moving, {kLaunch + flops / (kAttention * card.bf16_flops), Bound::tensor}});
-  const ir::Opcode code = std::get<HostLaunch>(launch).op.code;
   const bool on_device = code == ir::Opcode::rfft_pairs || code == ir::Opcode::irfft_pairs;
   return on_device ? moving : Prediction{bytes / kHostBytes, Bound::memory};
 }

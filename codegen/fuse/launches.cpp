@@ -82,13 +82,16 @@ class Lowering {
       }
     } else if (op.code == Opcode::matmul && grouping_.is_product_type(dtype)) {
       emit_gemm(node, op);
-    } else if (is_attention(op) && (dtype == ir::DType::f32 || dtype == ir::DType::bf16)) {
-      emit_attention_call(node, op);
     } else {
-      HostLaunch launch{op, {}, {}};
-      for (std::size_t k = 0; k < op.operands.size(); ++k) launch.operands.push_back(operand_view(node, k));
-      for (Value result : op.results) launch.results.push_back(storage_.view(result));
-      program_.launches.push_back(std::move(launch));
+      OpCall call{op, {}, {}};
+      for (std::size_t k = 0; k < op.operands.size(); ++k) call.operands.push_back(operand_view(node, k));
+      for (Value result : op.results) call.results.push_back(storage_.view(result));
+      const bool has_kernels = is_attention(op) && (dtype == ir::DType::f32 || dtype == ir::DType::bf16);
+      if (has_kernels && !(library_computes_ && library_computes_(program_, call))) {
+        emit_attention_kernels(call);
+      } else {
+        program_.launches.push_back(std::move(call));
+      }
     }
   }
 
@@ -96,36 +99,13 @@ class Lowering {
     return op.code == Opcode::attention || op.code == Opcode::attention_grad;
   }
 
-  void emit_attention_call(const GroupNode& node, const Op& op) {
-    std::vector<View> operands, results;
-    for (std::size_t k = 0; k < op.operands.size(); ++k) operands.push_back(operand_view(node, k));
-    for (Value result : op.results) results.push_back(storage_.view(result));
-    const double scale = op.attributes.get_double("scale");
-    AttentionLaunch call = attention_launch(op, operands, results, scale);
-    if (library_computes_ && library_computes_(program_, call)) {
-      program_.launches.push_back(std::move(call));
-      return;
-    }
-    auto launches = op.code == Opcode::attention
-                        ? emit_attention(program_, operands, results, scale, op.location, grain_)
-                        : emit_attention_grad(program_, operands, results, scale, op.location, grain_);
+  void emit_attention_kernels(const OpCall& call) {
+    const double scale = call.op.attributes.get_double("scale");
+    const std::string& location = call.op.location;
+    auto launches = call.op.code == Opcode::attention
+                        ? emit_attention(program_, call.operands, call.results, scale, location, grain_)
+                        : emit_attention_grad(program_, call.operands, call.results, scale, location, grain_);
     for (KernelLaunch& launch : launches) program_.launches.push_back(std::move(launch));
-  }
-
-  static AttentionLaunch attention_launch(const Op& op, const std::vector<View>& operands,
-                                          const std::vector<View>& results, double scale) {
-    AttentionLaunch call;
-    call.gradient = op.code == Opcode::attention_grad;
-    call.scale = scale;
-    call.location = op.location;
-    call.q = operands[0], call.k = operands[1], call.v = operands[2];
-    if (call.gradient) {
-      call.output = operands[3], call.lse = operands[4], call.d_output = operands[5];
-      call.dq = results[0], call.dk = results[1], call.dv = results[2];
-    } else {
-      call.output = results[0], call.lse = results[1];
-    }
-    return call;
   }
 
   // c [batch…, m, n] = a [batch…, m, k] b [batch…, k, n]; leading axes become rows of a where b serves them
@@ -263,7 +243,7 @@ class Lowering {
   Grouping grouping_;
   Storage storage_;
   const WorkGrain grain_;
-  const std::function<bool(const Program&, const AttentionLaunch&)>& library_computes_;
+  const std::function<bool(const Program&, const OpCall&)>& library_computes_;
 };
 
 }  // namespace

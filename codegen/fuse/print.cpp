@@ -114,16 +114,12 @@ std::string print(const Program& program) {
         text += fmt::format(" gelu'({}), sum of rows {}", view_text(program, gemm->pre),
                             view_text(program, gemm->bias));
       text += fmt::format("  // {}\n", gemm->location);
-    } else if (const auto* host = std::get_if<HostLaunch>(&launch)) {
-      text += fmt::format("  call {}", ir::describe(host->op));
-      for (const View& view : host->results) text += " -> " + view_text(program, view);
-      for (const View& view : host->operands) text += ", " + view_text(program, view);
+    } else {
+      const auto& call = std::get<OpCall>(launch);
+      text += fmt::format("  call {}", ir::describe(call.op));
+      for (const View& view : call.results) text += " -> " + view_text(program, view);
+      for (const View& view : call.operands) text += ", " + view_text(program, view);
       text += "\n";
-    } else if (const auto* attention = std::get_if<AttentionLaunch>(&launch)) {
-      text += attention->gradient ? "  attention_grad" : "  attention";
-      for (const View* view : attention->writes()) text += " -> " + view_text(program, *view);
-      for (const View* view : attention->reads()) text += ", " + view_text(program, *view);
-      text += fmt::format("  // {}\n", attention->location);
     }
   }
   return text;

@@ -54,24 +54,25 @@ std::string full_name(const DeviceAttentionShape& s) {
   return name;
 }
 
-std::optional<DeviceAttentionShape> device_attention(const Program& program, const AttentionLaunch& launch) {
+std::optional<DeviceAttentionShape> device_attention(const Program& program, const OpCall& call) {
+  const View &q = call.operands[0], &k = call.operands[1], &v = call.operands[2];
   DeviceAttentionShape shape;
-  shape.gradient = launch.gradient;
-  shape.batch = launch.q.shape[0], shape.heads = launch.q.shape[1], shape.queries = launch.q.shape[2];
-  shape.keys = launch.k.shape[2], shape.width = launch.q.shape[3];
-  shape.scale = launch.scale;
-  if (shape.width % kRow != 0 || shape.width > kMostWidth || !is_dense(program, launch.lse))
-    return std::nullopt;
+  shape.gradient = call.op.code == ir::Opcode::attention_grad;
+  shape.batch = q.shape[0], shape.heads = q.shape[1], shape.queries = q.shape[2];
+  shape.keys = k.shape[2], shape.width = q.shape[3];
+  shape.scale = call.op.attributes.get_double("scale");
+  const View& output = shape.gradient ? call.operands[3] : call.results[0];
+  const View& lse = shape.gradient ? call.operands[4] : call.results[1];
+  if (shape.width % kRow != 0 || shape.width > kMostWidth || !is_dense(program, lse)) return std::nullopt;
   const auto put = [&](DeviceAttentionShape::Tensor& to, const View& view) {
     const std::optional<DeviceAttentionShape::Tensor> tensor = tensor_of(program, view);
     if (tensor) to = *tensor;
     return tensor.has_value();
   };
-  bool taken = put(shape.q, launch.q) && put(shape.k, launch.k) && put(shape.v, launch.v) &&
-               put(shape.output, launch.output);
+  bool taken = put(shape.q, q) && put(shape.k, k) && put(shape.v, v) && put(shape.output, output);
   if (shape.gradient)
-    taken = taken && put(shape.d_output, launch.d_output) && put(shape.dq, launch.dq) &&
-            put(shape.dk, launch.dk) && put(shape.dv, launch.dv);
+    taken = taken && put(shape.d_output, call.operands[5]) && put(shape.dq, call.results[0]) &&
+            put(shape.dk, call.results[1]) && put(shape.dv, call.results[2]);
   return taken ? std::optional(shape) : std::nullopt;
 }
 

@@ -38,6 +38,6 @@ struct DeviceAttentionShape {
 std::string full_name(const DeviceAttentionShape& shape);
 
 /// nullopt: no library is asked for such a one.
-std::optional<DeviceAttentionShape> device_attention(const Program& program, const AttentionLaunch& launch);
+std::optional<DeviceAttentionShape> device_attention(const Program& program, const OpCall& call);
 
 }  // namespace rewire::codegen

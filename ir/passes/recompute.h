@@ -1,6 +1,6 @@
 // What backward needs of forward is either held in memory until then or computed again. This pass chooses,
 // and clones the chains that are computed again next to their first user behind the peak: a plain rewrite of
-// the IR. It runs last, since CSE would undo it.
+// the IR. It runs behind CSE, which would undo it.
 //
 // The peak is the op during which most bytes live: in a training step, where forward ends. A value held
 // across it can be computed again if it comes by cheap ops (pointwise, random, and shape ops that move no

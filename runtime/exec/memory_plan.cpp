@@ -112,13 +112,10 @@ BufferUse buffers_of(const codegen::Launch& launch) {
   } else if (const auto* gemm = std::get_if<codegen::GemmLaunch>(&launch)) {
     use.reads = gemm->reads();
     use.writes = gemm->writes();
-  } else if (const auto* attention = std::get_if<codegen::AttentionLaunch>(&launch)) {
-    for (const codegen::View* view : attention->reads()) use.reads.push_back(view->buffer);
-    for (const codegen::View* view : attention->writes()) use.writes.push_back(view->buffer);
   } else {
-    const auto& host = std::get<codegen::HostLaunch>(launch);
-    for (const codegen::View& view : host.operands) use.reads.push_back(view.buffer);
-    for (const codegen::View& view : host.results) use.writes.push_back(view.buffer);
+    const auto& call = std::get<codegen::OpCall>(launch);
+    for (const codegen::View& view : call.operands) use.reads.push_back(view.buffer);
+    for (const codegen::View& view : call.results) use.writes.push_back(view.buffer);
   }
   return use;
 }

@@ -7,7 +7,7 @@
 
 #include "ir/passes/mixed_precision.h"
 #include "ir/side_results.h"
-#include "runtime/train/check_point.h"
+#include "runtime/train/perturbed_state.h"
 
 namespace rewire::runtime {
 namespace {

@@ -1,5 +1,5 @@
 // Does an engine compute a training program as the evaluator does? One run of `forward` and of `grad` on
-// each, from the same weights and inputs (check_point.h).
+// each, from the same weights and inputs (perturbed_state.h).
 //
 // Each tensor is held to a fixed bound first. Two things are measured where that is not enough:
 // - 16-bit values, and products of TF32. The evaluator with every value rounded to its dtype is off by e; the

@@ -8,7 +8,7 @@
 #include "ir/evaluate.h"
 #include "ir/ops/op_info.h"
 #include "ir/passes/dce.h"
-#include "runtime/train/check_point.h"
+#include "runtime/train/perturbed_state.h"
 
 namespace rewire::runtime {
 namespace {

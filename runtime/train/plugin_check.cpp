@@ -21,10 +21,10 @@
 #include "runtime/exec/make_engine.h"
 #include "runtime/plugin/filters.h"
 #include "runtime/plugin/isolated.h"
-#include "runtime/train/check_point.h"
 #include "runtime/train/engine_check.h"
 #include "runtime/train/gradient_check.h"
 #include "runtime/train/initialise.h"
+#include "runtime/train/perturbed_state.h"
 #include "runtime/train/rewrite_check.h"
 #include "runtime/train/weights.h"
 

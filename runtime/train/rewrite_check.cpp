@@ -9,7 +9,7 @@
 
 #include "ir/evaluate.h"
 #include "ir/residual.h"
-#include "runtime/train/check_point.h"
+#include "runtime/train/perturbed_state.h"
 
 namespace rewire::runtime {
 namespace {

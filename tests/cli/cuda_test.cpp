@@ -159,6 +159,43 @@ TEST_CASE("bench --kernels on a GPU says what each kernel takes, also of kernels
   CHECK_THAT(text.out, REWIRE_CATCH_CONTAINS("% copy") && REWIRE_CATCH_CONTAINS("regs spills  shared"));
 }
 
+TEST_CASE("dump --device cuda prints the kernels that the engine compiles, each once") {
+  const Words small = kModel + Words{"--set", "train.batch=2", "--set", "model.depth=2"};
+  const std::vector<Words> cases = {
+      {},
+      {"--set", "train.dtype=bf16", "--set", "model.act_layer=gelu_tanh"},
+      {"--plugin", "augment:lowering=fft,blocks=1", "--set", "model.dropout=0.1"}};
+  for (const Words& more : cases) {
+    CAPTURE(more);
+    const TemporaryFolder cache;
+    const Words own = {"XDG_CACHE_HOME=" + cache.file("cache")};
+    const Outcome run = on_fake(
+        Words{"bench", "--quiet", "--steps", "1", "--batch", "2"} + small + more + kUntimed + kCuda, own);
+    REQUIRE(run.code == 0);
+    const Outcome dump = on_fake(Words{"dump", "--stage", "cuda"} + small + more + kCuda, own);
+    CHECK(dump.err.empty());
+    REQUIRE(dump.code == 0);
+    std::size_t compiled = 0, bytes = 0;
+    for (const auto& file : fs::recursive_directory_iterator(cache.file("cache"))) {
+      if (file.path().extension() != ".cu") continue;
+      const std::string text = read_text(file.path().string());
+      CHECK_THAT(dump.out, REWIRE_CATCH_CONTAINS(text));
+      ++compiled;
+      bytes += text.size() + 1;
+    }
+    CHECK(compiled > 20);
+    CHECK(dump.out.size() == bytes);
+  }
+  // And of the program: its library's calls, which no dump for an architecture knows.
+  const Words fused = Words{"dump", "--stage", "fused"} + small +
+                      Words{"--set", "train.dtype=bf16", "--set", "model.act_layer=gelu_tanh"};
+  const Outcome here = on_fake(fused + kCuda), anywhere = rewire_command(fused + Words{"--arch", "sm_90"});
+  CHECK_THAT(here.out, REWIRE_CATCH_CONTAINS(", gelu"));
+  CHECK(here.out != anywhere.out);
+  CHECK_THAT(on_fake(fused + kCuda + Words{"--arch", "sm_90"}).err,
+             REWIRE_CATCH_CONTAINS("dump: --device cuda is the GPU that is there: drop --arch"));
+}
+
 TEST_CASE("every launch of a profile was predicted, and every launch that was predicted is there") {
   const Words network = kModel + Words{"--set", "train.batch=2", "--set", "train.dtype=bf16"};
   const Outcome profile =

@@ -36,7 +36,7 @@ int gemms(const Program& program) {
   return count<codegen::GemmLaunch>(program);
 }
 int host_calls(const Program& program) {
-  return count<codegen::HostLaunch>(program);
+  return count<codegen::OpCall>(program);
 }
 
 int arguments(const Program& program, int kernel, codegen::tile::ArgumentUse use) {

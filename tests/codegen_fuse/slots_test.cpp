@@ -88,7 +88,7 @@ TEST_CASE("slots hold as many bytes as are counted anew, whichever way they move
     reference.bytes.push_back(temporary ? 4 * elements : 0);
   }
   for (std::size_t i = 0; i < kLaunches; ++i) {
-    codegen::HostLaunch launch;
+    codegen::OpCall launch;
     reference.place.push_back(i);
     reference.uses.emplace_back();
     // One that most read, and some near its place.

@@ -15,7 +15,7 @@ namespace {
 using codegen::Buffer;
 using codegen::BufferKind;
 using codegen::GemmLaunch;
-using codegen::HostLaunch;
+using codegen::OpCall;
 using codegen::Program;
 using codegen::View;
 using runtime::HostTensor;
@@ -127,7 +127,7 @@ void run_gemm(FakeDevice& device, const Memory& memory, const GemmLaunch& launch
   }
 }
 
-void run_host(Memory& memory, const HostLaunch& launch) {
+void run_host(Memory& memory, const OpCall& launch) {
   std::vector<ir::Tensor> operands, results;
   for (const View& view : launch.operands) operands.push_back(memory.gather(view));
   for (const View& view : launch.results)
@@ -209,7 +209,7 @@ TensorMap DeviceProgram::run(FakeDevice& device, const HostCompiler& compiler, c
   for (const codegen::Launch& launch : program_.launches) {
     if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
       run_gemm(device, memory, *gemm);
-    } else if (const auto* host = std::get_if<HostLaunch>(&launch)) {
+    } else if (const auto* host = std::get_if<OpCall>(&launch)) {
       run_host(memory, *host);
     } else {
       const auto& kernel = std::get<codegen::KernelLaunch>(launch);

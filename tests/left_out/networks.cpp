@@ -8,8 +8,8 @@
 #include "ir/passes/mixed_precision.h"
 #include "models/model.h"
 #include "programs/programs.h"
-#include "runtime/train/check_point.h"
 #include "runtime/train/engine_check.h"
+#include "runtime/train/perturbed_state.h"
 #include "tests/support/catch.h"
 
 namespace rewire::testing::left_out {

@@ -7,7 +7,7 @@
 #include "ir/verify.h"
 #include "models/model.h"
 #include "programs/programs.h"
-#include "runtime/train/check_point.h"
+#include "runtime/train/perturbed_state.h"
 #include "runtime/train/weights.h"
 #include "tests/support/catch.h"
 

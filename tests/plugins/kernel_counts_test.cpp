@@ -47,7 +47,7 @@ Counts counts_of(const codegen::Program& program) {
   std::set<std::string> codes;
   for (const codegen::Launch& launch : program.launches) {
     counts.products += std::holds_alternative<codegen::GemmLaunch>(launch);
-    counts.host += std::holds_alternative<codegen::HostLaunch>(launch);
+    counts.host += std::holds_alternative<codegen::OpCall>(launch);
     if (const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch)) {
       counts.kernels += kernel->members();
       counts.tables += kernel->is_table();

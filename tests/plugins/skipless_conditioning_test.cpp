@@ -5,7 +5,7 @@
 
 #include "models/model.h"
 #include "runtime/analyze/conditioning.h"
-#include "runtime/train/check_point.h"
+#include "runtime/train/perturbed_state.h"
 #include "tests/plugins/strategy.h"
 #include "tests/support/catch.h"
 

@@ -9,7 +9,7 @@
 #include "runtime/analyze/block_program.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/linalg/lapack.h"
-#include "runtime/train/check_point.h"
+#include "runtime/train/perturbed_state.h"
 #include "runtime/train/weights.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"

@@ -52,12 +52,11 @@ TEST_CASE("buffers stand at the lowest offset that is free for their whole lives
   for (int round = 0; round < 12; ++round) {
     const int launches = 1 + draw(40), count = draw(60);
     codegen::Program program;
-    program.launches.resize(static_cast<std::size_t>(launches), codegen::HostLaunch{});
+    program.launches.resize(static_cast<std::size_t>(launches), codegen::OpCall{});
     for (int i = 0; i < count; ++i) {
       program.buffers.push_back({"t", codegen::BufferKind::temporary, {ir::DType::f32, {1 + draw(100)}}, {}});
       for (int use = 0; use < 2; ++use) {
-        auto& launch =
-            std::get<codegen::HostLaunch>(program.launches[static_cast<std::size_t>(draw(launches))]);
+        auto& launch = std::get<codegen::OpCall>(program.launches[static_cast<std::size_t>(draw(launches))]);
         launch.operands.push_back({i, 0, {1}, {1}});
       }
     }

@@ -48,22 +48,22 @@ void scatter(const BufferPointers& buffers, const View& view, const ir::Tensor& 
 
 }  // namespace
 
-HostOp::HostOp(const codegen::Program& program, const codegen::HostLaunch& launch) : launch_(launch) {
-  for (const View& view : launch.operands) operand_types_.push_back(type_of(program, view));
-  for (const View& view : launch.results) result_types_.push_back(type_of(program, view));
+HostOp::HostOp(const codegen::Program& program, const codegen::OpCall& call) : call_(call) {
+  for (const View& view : call.operands) operand_types_.push_back(type_of(program, view));
+  for (const View& view : call.results) result_types_.push_back(type_of(program, view));
 }
 
 void HostOp::run(const BufferPointers& buffers) const {
   std::vector<ir::Tensor> operands, results;
   for (std::size_t i = 0; i < operand_types_.size(); ++i)
-    operands.push_back(gather(buffers, launch_.operands[i], operand_types_[i]));
+    operands.push_back(gather(buffers, call_.operands[i], operand_types_[i]));
   for (const ir::TensorType& result : result_types_) results.emplace_back(result);
   std::vector<const ir::Tensor*> inputs;
   for (const ir::Tensor& operand : operands) inputs.push_back(&operand);
   ir::EvalState state;
-  ir::EvalContext context{launch_.op, std::move(inputs), results, state};
-  ir::op_info(launch_.op.code).evaluate(context);
-  for (std::size_t i = 0; i < results.size(); ++i) scatter(buffers, launch_.results[i], results[i]);
+  ir::EvalContext context{call_.op, std::move(inputs), results, state};
+  ir::op_info(call_.op.code).evaluate(context);
+  for (std::size_t i = 0; i < results.size(); ++i) scatter(buffers, call_.results[i], results[i]);
 }
 
 }  // namespace rewire::runtime

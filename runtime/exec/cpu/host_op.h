@@ -13,13 +13,13 @@ using BufferPointers = std::vector<std::byte*>;
 
 class HostOp {
  public:
-  HostOp(const codegen::Program& program, const codegen::HostLaunch& launch);
+  HostOp(const codegen::Program& program, const codegen::OpCall& call);
 
   /// `buffers` need addresses where the op's views lie, and nowhere else.
   void run(const BufferPointers& buffers) const;
 
  private:
-  codegen::HostLaunch launch_;
+  codegen::OpCall call_;
   std::vector<ir::TensorType> operand_types_, result_types_;
 };
 

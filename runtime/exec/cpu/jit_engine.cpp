@@ -14,7 +14,7 @@
 #include "ir/passes/pass.h"
 #include "runtime/device/process.h"
 #include "runtime/exec/checks.h"
-#include "runtime/exec/cpu/steps.h"
+#include "runtime/exec/cpu/launches.h"
 #include "runtime/exec/cpu/thread_pool.h"
 #include "runtime/exec/engine.h"
 #include "runtime/exec/launch_times.h"
@@ -35,20 +35,20 @@ HostTensor make_bytes(std::int64_t count) {
 }
 
 struct Task {
-  const Step* step;
+  const CpuLaunch* launch;
   std::int64_t index;
 };
 
-std::vector<Task> tasks_of(const Step& step) {
+std::vector<Task> tasks_of(const CpuLaunch& launch) {
   std::vector<Task> tasks;
-  for (std::int64_t task = 0; task < step.tasks(); ++task) tasks.push_back({&step, task});
+  for (std::int64_t task = 0; task < launch.tasks(); ++task) tasks.push_back({&launch, task});
   return tasks;
 }
 
 struct CompiledProgram {
   Program program;
   MemoryPlan plan;
-  std::vector<std::unique_ptr<Step>> steps;
+  std::vector<std::unique_ptr<CpuLaunch>> launches;
   std::vector<std::vector<Task>> waves;
   std::vector<HostTensor> constants;  // by position among the constant buffers
   std::int64_t scratch_bytes = 0;
@@ -99,7 +99,7 @@ class CpuEngine final : public JitEngine {
     CompiledProgram& compiled_program = compiled(function);
     TensorMap outputs = make_outputs(function);
     const BufferPointers pointers = locate(compiled_program, function, arguments, outputs);
-    std::vector<double> best(compiled_program.steps.size(), std::numeric_limits<double>::infinity());
+    std::vector<double> best(compiled_program.launches.size(), std::numeric_limits<double>::infinity());
     for (int run = 0; run < runs; ++run) time_launches(compiled_program, pointers, best);
     return launch_times(compiled_program.program, best);
   }
@@ -140,11 +140,11 @@ class CpuEngine final : public JitEngine {
     }
     const auto functions = jit_.compile(kernels);
     result.plan = plan_memory(result.program, options_.check_memory ? kGap : 0);
-    result.steps = make_steps(result.program, functions);
+    result.launches = make_cpu_launches(result.program, functions);
     for (const auto& wave : make_waves(result.program, result.plan))
       result.waves.push_back(wave_tasks(result, wave));
-    for (const auto& step : result.steps)
-      result.scratch_bytes = std::max(result.scratch_bytes, step->scratch_bytes());
+    for (const auto& launch : result.launches)
+      result.scratch_bytes = std::max(result.scratch_bytes, launch->scratch_bytes());
     fill_constants(result);
     reserve(result);
     const codegen::JitStatistics& statistics = jit_.statistics();
@@ -159,19 +159,19 @@ class CpuEngine final : public JitEngine {
   /// The tasks of a wave's launches, the longest first, so that no long one is left for the end.
   static std::vector<Task> wave_tasks(const CompiledProgram& compiled, const std::vector<int>& wave) {
     std::vector<Task> tasks;
-    std::map<const Step*, double> seconds;  // of one task
-    for (int launch : wave) {
-      const auto at = static_cast<std::size_t>(launch);
-      const Step& step = *compiled.steps[at];
-      const std::vector<Task> own = tasks_of(step);
+    std::map<const CpuLaunch*, double> seconds;  // of one task
+    for (int index : wave) {
+      const auto at = static_cast<std::size_t>(index);
+      const CpuLaunch& launch = *compiled.launches[at];
+      const std::vector<Task> own = tasks_of(launch);
       tasks.insert(tasks.end(), own.begin(), own.end());
       const codegen::LaunchCost cost = codegen::cost_of(compiled.program, compiled.program.launches[at]);
-      seconds[&step] = std::max(static_cast<double>(cost.flops) / kFlopsPerSecond,
-                                static_cast<double>(cost.bytes) / kBytesPerSecond) /
-                       static_cast<double>(std::max<std::int64_t>(step.tasks(), 1));
+      seconds[&launch] = std::max(static_cast<double>(cost.flops) / kFlopsPerSecond,
+                                  static_cast<double>(cost.bytes) / kBytesPerSecond) /
+                         static_cast<double>(std::max<std::int64_t>(launch.tasks(), 1));
     }
     std::ranges::stable_sort(tasks, std::greater<>(),
-                             [&](const Task& task) { return seconds.at(task.step); });
+                             [&](const Task& task) { return seconds.at(task.launch); });
     return tasks;
   }
 
@@ -234,7 +234,7 @@ class CpuEngine final : public JitEngine {
 
   void execute(CompiledProgram& compiled, const BufferPointers& pointers) {
     if (options_.check_memory) poison(compiled);
-    for (const auto& step : compiled.steps) step->bind(pointers);
+    for (const auto& launch : compiled.launches) launch->bind(pointers);
     for (const std::vector<Task>& wave : compiled.waves) run_tasks(wave);
     if (options_.check_memory) check_gaps(compiled.program, compiled.plan, arena_.bytes());
   }
@@ -245,16 +245,16 @@ class CpuEngine final : public JitEngine {
                 void* scratch = scratch_.bytes().data() + worker * scratch_stride_;
                 for (std::int64_t i = begin; i < end; ++i) {
                   const Task& task = tasks[static_cast<std::size_t>(i)];
-                  task.step->run(task.index, scratch);
+                  task.launch->run(task.index, scratch);
                 }
               });
   }
 
   /// One run, launch by launch; `best` keeps the shortest time of each.
   void time_launches(CompiledProgram& compiled, const BufferPointers& pointers, std::vector<double>& best) {
-    for (const auto& step : compiled.steps) step->bind(pointers);
-    for (std::size_t i = 0; i < compiled.steps.size(); ++i) {
-      const std::vector<Task> tasks = tasks_of(*compiled.steps[i]);
+    for (const auto& launch : compiled.launches) launch->bind(pointers);
+    for (std::size_t i = 0; i < compiled.launches.size(); ++i) {
+      const std::vector<Task> tasks = tasks_of(*compiled.launches[i]);
       const auto start = std::chrono::steady_clock::now();
       run_tasks(tasks);
       const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;

@@ -3,21 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
-#include <set>
 
 #include "codegen/cost.h"
 #include "ir/error.h"
-#include "ir/ops/op_info.h"
-#include "runtime/exec/cpu/host_op.h"
-#include "runtime/exec/memory_plan.h"
+#include "runtime/exec/cuda/op_calls.h"
 
 namespace rewire::runtime {
 namespace {
 
-using codegen::AttentionLaunch;
 using codegen::GemmLaunch;
-using codegen::HostLaunch;
 using codegen::KernelLaunch;
 using codegen::Program;
 using cuda::Address;
@@ -118,155 +112,6 @@ class GemmCall final : public CudaLaunch {
   const codegen::DeviceGemm& gemm_;
 };
 
-/// The rows that an op of pairs transforms; nothing for another op.
-std::optional<ir::FourierRows> fourier_rows(const Program& program, const HostLaunch& launch) {
-  const bool inverse = launch.op.code == ir::Opcode::irfft_pairs;
-  if (!inverse && launch.op.code != ir::Opcode::rfft_pairs) return std::nullopt;
-  const codegen::View& real = inverse ? launch.results[0] : launch.operands[0];
-  const std::int64_t elements = ir::element_count(real.shape);
-  if (elements == 0) return std::nullopt;
-  return ir::FourierRows{elements / real.shape.back(), real.shape.back(), inverse,
-                         program.buffers[static_cast<std::size_t>(real.buffer)].type.dtype};
-}
-
-/// A plan of cuFFT's, which wants arrays aligned to complex numbers. The inverse may overwrite what it reads.
-/// So it reads a copy where others read the same later, and reads and writes one where a window is
-/// misaligned.
-class FftCall final : public CudaLaunch {
- public:
-  FftCall(const HostLaunch& launch, const codegen::DeviceFft& fft, const ir::FourierRows& rows,
-          bool keep_input)
-      : from_(launch.operands[0]),
-        to_(launch.results[0]),
-        fft_(fft),
-        name_(fmt::format("{} by cuFFT", codegen::full_name(rows))),
-        element_(static_cast<std::int64_t>(ir::dtype_bytes(rows.dtype))),
-        work_bytes_(device_aligned(fft.workspace_bytes())) {
-    if ((rows.inverse && keep_input) || is_misaligned(from_)) input_bytes_ = device_aligned(bytes(from_));
-    if (is_misaligned(to_)) output_bytes_ = bytes(to_);
-  }
-
-  std::int64_t workspace_bytes() const override { return work_bytes_ + input_bytes_ + output_bytes_; }
-  bool is_library_call() const override { return true; }
-  LaunchLabel label() const override { return {name_}; }
-  void enqueue(const std::vector<Address>& buffers, Address workspace, const Stream& stream) const override {
-    const auto at = [&](const codegen::View& view) {
-      return buffers[static_cast<std::size_t>(view.buffer)] + static_cast<Address>(view.offset * element_);
-    };
-    const Address copy = workspace + static_cast<Address>(work_bytes_);
-    const Address input = input_bytes_ > 0 ? copy : at(from_);
-    const Address output = output_bytes_ > 0 ? copy + static_cast<Address>(input_bytes_) : at(to_);
-    if (input_bytes_ > 0) stream.copy(input, at(from_), bytes(from_), "of the input of " + name_);
-    fft_.run(reinterpret_cast<void*>(input), reinterpret_cast<void*>(output),
-             reinterpret_cast<void*>(workspace), stream.handle());
-    if (output_bytes_ > 0) stream.copy(at(to_), output, bytes(to_), "of the result of " + name_);
-  }
-
- private:
-  static bool is_misaligned(const codegen::View& view) { return view.offset % 2 != 0; }
-  std::int64_t bytes(const codegen::View& view) const { return ir::element_count(view.shape) * element_; }
-
-  codegen::View from_, to_;
-  const codegen::DeviceFft& fft_;
-  std::string name_;
-  std::int64_t element_, work_bytes_, input_bytes_ = 0, output_bytes_ = 0;  // the last two: of copies
-};
-
-/// Whether what stands in a buffer is wanted behind this launch: it is the caller's, or a later one reads it.
-bool is_read_behind(const Program& program, std::size_t launch, std::int32_t buffer) {
-  if (program.buffers[static_cast<std::size_t>(buffer)].kind != codegen::BufferKind::temporary) return true;
-  return std::any_of(program.launches.begin() + static_cast<std::ptrdiff_t>(launch) + 1,
-                     program.launches.end(), [&](const codegen::Launch& later) {
-                       const BufferUse use = buffers_of(later);
-                       return std::ranges::find(use.reads, buffer) != use.reads.end();
-                     });
-}
-
-/// Attention, or its gradient, by the engine of cuDNN's that was chosen for it.
-class AttentionCall final : public CudaLaunch {
- public:
-  AttentionCall(const Program& program, const AttentionLaunch& launch, CudaLibraries& libraries)
-      : launch_(launch),
-        shape_(device_attention(program, launch).value()),
-        call_(*libraries.attention(shape_)) {}
-
-  std::int64_t workspace_bytes() const override { return call_.workspace_bytes(); }
-  bool is_library_call() const override { return true; }
-  LaunchLabel label() const override {
-    return {fmt::format("{}, {}", codegen::full_name(shape_), call_.chosen())};
-  }
-  void enqueue(const std::vector<Address>& buffers, Address workspace, const Stream& stream) const override {
-    const auto at = [&](const codegen::View& view, std::int64_t element_bytes) -> void* {
-      if (view.buffer < 0) return nullptr;
-      return reinterpret_cast<void*>(buffers[static_cast<std::size_t>(view.buffer)] +
-                                     static_cast<Address>(view.offset * element_bytes));
-    };
-    constexpr std::int64_t kBf16 = 2, kF32 = 4;  // bytes
-    call_.run({at(launch_.q, kBf16), at(launch_.k, kBf16), at(launch_.v, kBf16), at(launch_.output, kBf16),
-               at(launch_.lse, kF32), at(launch_.d_output, kBf16), at(launch_.dq, kBf16),
-               at(launch_.dk, kBf16), at(launch_.dv, kBf16)},
-              reinterpret_cast<void*>(workspace), stream.handle());
-  }
-
- private:
-  AttentionLaunch launch_;
-  codegen::DeviceAttentionShape shape_;
-  const codegen::CudnnAttention& call_;
-};
-
-/// Out to pinned memory, the evaluator's function, and back: all buffers that the op touches, whole.
-class OpCall final : public CudaLaunch {
- public:
-  OpCall(const Program& program, const HostLaunch& launch, HostFailure& failure)
-      : op_(program, launch),
-        failure_(failure),
-        what_(fmt::format("of the op '{}'", ir::describe(launch.op))) {
-    const BufferUse use = buffers_of(codegen::Launch(launch));
-    std::set<std::int32_t> all(use.reads.begin(), use.reads.end());
-    all.insert(use.writes.begin(), use.writes.end());
-    pointers_.resize(program.buffers.size());
-    for (const std::int32_t buffer : all) {
-      const auto index = static_cast<std::size_t>(buffer);
-      const std::int64_t bytes = program.buffers[index].type.bytes();
-      copies_.push_back({index, bytes, std::ranges::find(use.writes, buffer) != use.writes.end(),
-                         cuda::PinnedMemory(bytes, what_.substr(3))});
-      pointers_[index] = copies_.back().memory.bytes().data();
-    }
-  }
-
-  void enqueue(const std::vector<Address>& buffers, Address, const Stream& stream) const override {
-    for (const Copy& copy : copies_)
-      stream.copy_out(copy.memory.bytes().data(), buffers[copy.buffer], copy.bytes, what_);
-    stream.call(&OpCall::run, const_cast<OpCall*>(this), what_);
-    for (const Copy& copy : copies_) {
-      if (copy.written) stream.copy_in(buffers[copy.buffer], copy.memory.bytes().data(), copy.bytes, what_);
-    }
-  }
-
- private:
-  struct Copy {
-    std::size_t buffer;
-    std::int64_t bytes;
-    bool written;
-    cuda::PinnedMemory memory;
-  };
-
-  static void run(void* self) {
-    auto& call = *static_cast<OpCall*>(self);
-    try {
-      call.op_.run(call.pointers_);
-    } catch (const std::exception& error) {
-      call.failure_.set(fmt::format("{}: {}", call.what_.substr(3), error.what()));
-    }
-  }
-
-  HostOp op_;
-  HostFailure& failure_;
-  std::string what_;
-  std::vector<Copy> copies_;
-  BufferPointers pointers_;
-};
-
 }  // namespace
 
 std::int64_t PointerTables::add(const std::vector<std::int32_t>& buffers) {
@@ -313,18 +158,8 @@ std::vector<std::unique_ptr<CudaLaunch>> make_cuda_launches(const Program& progr
       }
     } else if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
       launches.push_back(std::make_unique<GemmCall>(program, *gemm, libraries));
-    } else if (const auto* attention = std::get_if<AttentionLaunch>(&launch)) {
-      launches.push_back(std::make_unique<AttentionCall>(program, *attention, libraries));
     } else {
-      const auto& host = std::get<HostLaunch>(launch);
-      const std::optional<ir::FourierRows> rows = fourier_rows(program, host);
-      const codegen::DeviceFft* const fft = rows ? libraries.fft(*rows) : nullptr;
-      if (fft != nullptr) {
-        launches.push_back(std::make_unique<FftCall>(host, *fft, *rows,
-                                                     is_read_behind(program, i, host.operands[0].buffer)));
-      } else {
-        launches.push_back(std::make_unique<OpCall>(program, host, failure));
-      }
+      launches.push_back(make_op_launch(program, i, libraries, failure));
     }
   }
   return launches;

@@ -44,9 +44,9 @@ Epilogues epilogues_of(const Program& program, CudaLibraries& libraries) {
 codegen::Target machine_of(const DeviceLowering& lowering, CudaLibraries& libraries) {
   codegen::Target machine = codegen::cuda::machine(lowering.target, {lowering.fuse});
   machine.fourier = [&libraries](const ir::FourierRows& rows) { return libraries.fourier(rows); };
-  machine.fuse.attention = [&libraries, told = lowering.on_attention](
-                               const Program& program, const codegen::AttentionLaunch& launch) {
-    const auto shape = codegen::device_attention(program, launch);
+  machine.fuse.attention = [&libraries, told = lowering.on_attention](const Program& program,
+                                                                      const codegen::OpCall& call) {
+    const auto shape = codegen::device_attention(program, call);
     if (shape && told) told(*shape);
     return shape && libraries.attention(*shape) != nullptr;
   };

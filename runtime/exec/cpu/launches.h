@@ -16,9 +16,9 @@
 namespace rewire::runtime {
 
 /// Runs task `index` of a launch.
-class Step {
+class CpuLaunch {
  public:
-  virtual ~Step() = default;
+  virtual ~CpuLaunch() = default;
   virtual std::int64_t tasks() const = 0;
   virtual std::int64_t scratch_bytes() const = 0;
   /// Called once before the tasks of each run.
@@ -26,9 +26,9 @@ class Step {
   virtual void run(std::int64_t task, void* scratch) const = 0;
 };
 
-/// Steps in launch order. `kernels` holds one entry per KernelLaunch, in order.
-std::vector<std::unique_ptr<Step>> make_steps(const codegen::Program& program,
-                                              const std::vector<codegen::CompiledKernel>& kernels);
+/// In the program's order. `kernels` holds one entry per KernelLaunch, in order.
+std::vector<std::unique_ptr<CpuLaunch>> make_cpu_launches(
+    const codegen::Program& program, const std::vector<codegen::CompiledKernel>& kernels);
 
 /// Launch indices, in order, cut where a launch touches memory that an earlier one of the same wave writes,
 /// or writes what it reads.

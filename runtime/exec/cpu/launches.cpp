@@ -1,14 +1,13 @@
-// Launches as tasks, and waves of them; see steps.h.
-#include "runtime/exec/cpu/steps.h"
+// Launches as tasks, and waves of them; see launches.h.
+#include "runtime/exec/cpu/launches.h"
 
 #include <algorithm>
 #include <bit>
 #include <map>
 #include <memory>
 
-#include "codegen/library/fft.h"
 #include "ir/error.h"
-#include "runtime/exec/cpu/host_op.h"
+#include "runtime/exec/cpu/op_calls.h"
 
 namespace rewire::runtime {
 namespace {
@@ -19,8 +18,8 @@ using codegen::KernelLaunch;
 using codegen::Program;
 using codegen::View;
 
-// A kernel, each member of a table and a batch of transforms are cut into at most this many tasks: enough for
-// balance, few enough to cost nothing.
+// A kernel and each member of a table are cut into at most this many tasks: enough for balance, few enough to
+// cost nothing.
 constexpr std::int64_t kMaxTasks = 64;
 constexpr std::int64_t kGemmPartFlops = 40'000'000;
 constexpr std::int64_t kGemmPartElements = 192 * 192;  // of c; smaller parts lose a quarter of the speed
@@ -29,9 +28,9 @@ constexpr std::int64_t kGemmMultiple = 16;
 constexpr std::int64_t kGemmLeastColumns = 96;
 
 // The members of a table one after the other, each cut as if it were launched alone.
-class KernelStep final : public Step {
+class CpuKernel final : public CpuLaunch {
  public:
-  KernelStep(const KernelLaunch& launch, codegen::CompiledKernel kernel)
+  CpuKernel(const KernelLaunch& launch, codegen::CompiledKernel kernel)
       : kernel_(kernel),
         members_(static_cast<std::int64_t>(launch.members())),
         instances_(launch.kernel.instances()) {
@@ -113,9 +112,9 @@ class GemmLibrary {
 };
 
 // A GEMM cut into parts of rows and columns, times the batch.
-class GemmStep final : public Step {
+class CpuGemm final : public CpuLaunch {
  public:
-  GemmStep(const Program& program, const GemmLaunch& launch, const std::shared_ptr<GemmLibrary>& library)
+  CpuGemm(const Program& program, const GemmLaunch& launch, const std::shared_ptr<GemmLibrary>& library)
       : launch_(launch),
         parts_(GemmParts::choose(launch.c.shape[launch.c.shape.size() - 2], launch.c.shape.back(),
                                  launch.a.shape.back())),
@@ -207,59 +206,6 @@ class GemmStep final : public Step {
   std::byte *a_ = nullptr, *b_ = nullptr, *c_ = nullptr, *bias_ = nullptr;
 };
 
-// Fourier transforms of dense f32 rows, cut by rows: by the shape alone, so whoever takes a piece computes
-// the same.
-class FftStep final : public Step {
- public:
-  static bool serves(const Program& program, const codegen::HostLaunch& launch) {
-    if (launch.op.code != ir::Opcode::rfft && launch.op.code != ir::Opcode::irfft) return false;
-    return program.buffers[static_cast<std::size_t>(launch.operands[0].buffer)].type.dtype == ir::DType::f32;
-  }
-  explicit FftStep(const codegen::HostLaunch& launch) : from_(launch.operands[0]), to_(launch.results[0]) {
-    const bool inverse = launch.op.code == ir::Opcode::irfft;
-    const std::int64_t length = (inverse ? to_ : from_).shape.back();
-    const std::int64_t rows = ir::element_count((inverse ? to_ : from_).shape) / length;
-    grain_ = (rows + kMaxTasks - 1) / kMaxTasks;
-    tasks_ = (rows + grain_ - 1) / grain_;
-    full_ = std::make_unique<codegen::Fft>(codegen::FftShape{grain_, length, inverse});
-    last_ = std::make_unique<codegen::Fft>(codegen::FftShape{rows - (tasks_ - 1) * grain_, length, inverse});
-    const std::int64_t spectrum = 2 * (length / 2 + 1);
-    from_step_ = grain_ * (inverse ? spectrum : length);
-    to_step_ = grain_ * (inverse ? length : spectrum);
-  }
-  std::int64_t tasks() const override { return tasks_; }
-  std::int64_t scratch_bytes() const override { return 0; }
-  void bind(const BufferPointers& pointers) override {
-    input_ = reinterpret_cast<const float*>(pointers[static_cast<std::size_t>(from_.buffer)]) + from_.offset;
-    output_ = reinterpret_cast<float*>(pointers[static_cast<std::size_t>(to_.buffer)]) + to_.offset;
-  }
-  void run(std::int64_t task, void*) const override {
-    const codegen::Fft& transform = task + 1 == tasks_ ? *last_ : *full_;
-    transform.run(input_ + task * from_step_, output_ + task * to_step_);
-  }
-
- private:
-  View from_, to_;
-  std::int64_t grain_ = 1, tasks_ = 1, from_step_ = 0, to_step_ = 0;
-  std::unique_ptr<codegen::Fft> full_, last_;
-  const float* input_ = nullptr;
-  float* output_ = nullptr;
-};
-
-// Other ops without a tile form: on one thread.
-class HostStep final : public Step {
- public:
-  HostStep(const Program& program, const codegen::HostLaunch& launch) : op_(program, launch) {}
-  std::int64_t tasks() const override { return 1; }
-  std::int64_t scratch_bytes() const override { return 0; }
-  void bind(const BufferPointers& pointers) override { pointers_ = &pointers; }
-  void run(std::int64_t, void*) const override { op_.run(*pointers_); }
-
- private:
-  HostOp op_;
-  const BufferPointers* pointers_ = nullptr;
-};
-
 // Bytes [begin, end) of a space: space -1 is the arena, every other buffer is a space of its own.
 struct Range {
   std::int64_t space, begin, end;
@@ -283,23 +229,21 @@ bool any_overlap(const std::vector<Range>& a, const std::vector<Range>& b) {
 
 }  // namespace
 
-std::vector<std::unique_ptr<Step>> make_steps(const Program& program,
-                                              const std::vector<codegen::CompiledKernel>& kernels) {
-  std::vector<std::unique_ptr<Step>> steps;
+std::vector<std::unique_ptr<CpuLaunch>> make_cpu_launches(
+    const Program& program, const std::vector<codegen::CompiledKernel>& kernels) {
+  std::vector<std::unique_ptr<CpuLaunch>> launches;
   const auto gemms = std::make_shared<GemmLibrary>();
   std::size_t kernel = 0;
   for (const codegen::Launch& launch : program.launches) {
     if (const auto* k = std::get_if<KernelLaunch>(&launch)) {
-      steps.push_back(std::make_unique<KernelStep>(*k, kernels.at(kernel++)));
+      launches.push_back(std::make_unique<CpuKernel>(*k, kernels.at(kernel++)));
     } else if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
-      steps.push_back(std::make_unique<GemmStep>(program, *gemm, gemms));
-    } else if (const auto& host = std::get<codegen::HostLaunch>(launch); FftStep::serves(program, host)) {
-      steps.push_back(std::make_unique<FftStep>(host));
+      launches.push_back(std::make_unique<CpuGemm>(program, *gemm, gemms));
     } else {
-      steps.push_back(std::make_unique<HostStep>(program, host));
+      launches.push_back(make_op_launch(program, std::get<codegen::OpCall>(launch)));
     }
   }
-  return steps;
+  return launches;
 }
 
 std::vector<std::vector<int>> make_waves(const Program& program, const MemoryPlan& plan) {

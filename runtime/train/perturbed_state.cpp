@@ -1,4 +1,4 @@
-#include "runtime/train/check_point.h"
+#include "runtime/train/perturbed_state.h"
 
 #include <cmath>
 

@@ -1,0 +1,88 @@
+#include "runtime/exec/cuda/op_calls.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "ir/ops/op_info.h"
+#include "runtime/exec/cpu/host_op.h"
+#include "runtime/exec/memory_plan.h"
+
+namespace rewire::runtime {
+
+extern const CudaOp kCudaRfft, kCudaIrfft, kCudaAttention, kCudaAttentionGrad;
+
+namespace {
+
+using codegen::OpCall;
+using codegen::Program;
+using cuda::Address;
+using cuda::Stream;
+
+constexpr std::array kCudaOps = {&kCudaRfft, &kCudaIrfft, &kCudaAttention, &kCudaAttentionGrad};
+
+/// Out to pinned memory, the evaluator's function, and back: all buffers that the op touches, whole.
+class HostCall final : public CudaLaunch {
+ public:
+  HostCall(const Program& program, const OpCall& call, HostFailure& failure)
+      : op_(program, call), failure_(failure), what_(fmt::format("of the op '{}'", ir::describe(call.op))) {
+    const BufferUse use = buffers_of(codegen::Launch(call));
+    std::set<std::int32_t> all(use.reads.begin(), use.reads.end());
+    all.insert(use.writes.begin(), use.writes.end());
+    pointers_.resize(program.buffers.size());
+    for (const std::int32_t buffer : all) {
+      const auto index = static_cast<std::size_t>(buffer);
+      const std::int64_t bytes = program.buffers[index].type.bytes();
+      copies_.push_back({index, bytes, std::ranges::find(use.writes, buffer) != use.writes.end(),
+                         cuda::PinnedMemory(bytes, what_.substr(3))});
+      pointers_[index] = copies_.back().memory.bytes().data();
+    }
+  }
+
+  void enqueue(const std::vector<Address>& buffers, Address, const Stream& stream) const override {
+    for (const Copy& copy : copies_)
+      stream.copy_out(copy.memory.bytes().data(), buffers[copy.buffer], copy.bytes, what_);
+    stream.call(&HostCall::run, const_cast<HostCall*>(this), what_);
+    for (const Copy& copy : copies_) {
+      if (copy.written) stream.copy_in(buffers[copy.buffer], copy.memory.bytes().data(), copy.bytes, what_);
+    }
+  }
+
+ private:
+  struct Copy {
+    std::size_t buffer;
+    std::int64_t bytes;
+    bool written;
+    cuda::PinnedMemory memory;
+  };
+
+  static void run(void* self) {
+    auto& call = *static_cast<HostCall*>(self);
+    try {
+      call.op_.run(call.pointers_);
+    } catch (const std::exception& error) {
+      call.failure_.set(fmt::format("{}: {}", call.what_.substr(3), error.what()));
+    }
+  }
+
+  HostOp op_;
+  HostFailure& failure_;
+  std::string what_;
+  std::vector<Copy> copies_;
+  BufferPointers pointers_;
+};
+
+}  // namespace
+
+std::unique_ptr<CudaLaunch> make_op_launch(const Program& program, std::size_t launch,
+                                           CudaLibraries& libraries, HostFailure& failure) {
+  const auto& call = std::get<OpCall>(program.launches[launch]);
+  const auto row = std::ranges::find(kCudaOps, call.op.code, &CudaOp::code);
+  std::unique_ptr<CudaLaunch> made =
+      row == kCudaOps.end() ? nullptr : (*row)->make(program, launch, libraries);
+  return made != nullptr ? std::move(made) : std::make_unique<HostCall>(program, call, failure);
+}
+
+}  // namespace rewire::runtime
