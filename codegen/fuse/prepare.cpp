@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "codegen/fuse/indexed.h"
 #include "codegen/lowering_steps.h"
 #include "ir/builder.h"
 #include "ir/error.h"
@@ -431,6 +432,8 @@ Prepared prepare(const Module& module, const Function& function, const ir::LeftO
   drop_dead(f);
   if (does(kWideningCasts)) copy_widening_casts(f);
   if (does(kLowerArgmax)) lower_argmax(m, f);
+  // Not fused, the pairs of places would stand in memory.
+  if (does(kLowerIndexed) && does(kFuse)) lower_indexed(m, f);
   if (does(kMergePads)) merge_pads(m, f);
   prepared.copy.assign(f.body.size(), false);
   copy_concat_operands(m, f, prepared.copy);
