@@ -94,7 +94,8 @@ struct GemmLaunch {
 };
 
 /// An op without a tile form, on dense buffers: Fourier transforms run in FFTW (rfft, irfft of f32) and in a
-/// device's library (rfft_pairs, irfft_pairs), others (sort, scatter_add) on the evaluator's own function.
+/// device's library (rfft_pairs, irfft_pairs), others (sort and scatter_add of many places) on the
+/// evaluator's own function.
 struct HostLaunch {
   ir::Op op;
   std::vector<View> operands, results;
@@ -170,6 +171,9 @@ struct WorkGrain {
   // Ops that a kernel computes. A join of four lanes with dynamic weights takes 450 backward, and in two
   // kernels would read and write all lanes once more; beyond this, compilation dominates.
   std::int64_t group_ops = 600;
+  // Places of a row that sort and scatter_add compare in pairs (fuse/indexed.h); more of them the host
+  // computes.
+  std::int64_t counted_places = 1024;
 };
 
 struct FuseOptions {

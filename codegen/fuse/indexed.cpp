@@ -18,7 +18,8 @@ using ir::Opcode;
 using ir::Shape;
 using ir::Value;
 
-constexpr std::int64_t kMaxCounted = 4096;
+/// A scatter of rows of many elements may have more places: it compares once a row (tile/row_condition.h).
+constexpr std::int64_t kPlacesAnElement = 64;
 
 Value iota(Builder& b, DType dtype, std::size_t rank, std::size_t axis, std::int64_t extent) {
   Shape shape(rank, 1);
@@ -98,18 +99,22 @@ std::vector<Value> sorted(Builder& b, const Op& op) {
   return {b.transpose(values, swapped), b.transpose(index, swapped)};
 }
 
-bool is_counted(const ir::Function& function, const Op& op) {
+bool is_counted(const ir::Function& function, const Op& op, std::int64_t places) {
   if (op.code != Opcode::sort && op.code != Opcode::scatter_add) return false;
   const ir::TensorType& type = function.type(op.operands[0]);
-  const auto axis = static_cast<std::size_t>(ir::normal_axis(op.attributes.get_int("axis"), type.rank()));
-  return type.dtype != DType::u8 && type.shape[axis] <= kMaxCounted;
+  if (type.dtype == DType::u8) return false;
+  const ir::AxisView view =
+      ir::view_around(type.shape, ir::normal_axis(op.attributes.get_int("axis"), type.rank()));
+  if (op.code == Opcode::sort) return view.extent <= places;
+  const std::int64_t indices = function.type(op.operands[1]).shape.back();
+  return std::min(view.extent, indices) <= std::max(places, kPlacesAnElement * view.inner);
 }
 
 }  // namespace
 
-void lower_indexed(ir::Module& module, ir::Function& function) {
+void lower_indexed(ir::Module& module, ir::Function& function, std::int64_t places) {
   for (std::size_t i = 0; i < function.body.size(); ++i) {
-    if (!is_counted(function, function.body[i])) continue;
+    if (!is_counted(function, function.body[i], places)) continue;
     const Op op = function.body[i];
     const std::int32_t made = function.definitions()[static_cast<std::size_t>(op.operands[0].id)];
     const Op* base = made < 0 ? nullptr : &function.body[static_cast<std::size_t>(made)];

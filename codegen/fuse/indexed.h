@@ -6,13 +6,17 @@
 //                                 index[o, r] = sum over i of select(rank[o, i] = r, i, 0)
 //                                 value[o, r] = x[o, index[o, r]], a gather
 //
-// Both look at each pair of places. Where that is too many, kMaxCounted, the op stays as it is.
+// Both look at each pair of places, of rows of any number of elements. An op with too many places stays as it
+// is.
 #pragma once
+
+#include <cstdint>
 
 #include "ir/module.h"
 
 namespace rewire::codegen {
 
-void lower_indexed(ir::Module& module, ir::Function& function);
+/// `places`: WorkGrain::counted_places.
+void lower_indexed(ir::Module& module, ir::Function& function, std::int64_t places);
 
 }  // namespace rewire::codegen

@@ -24,7 +24,7 @@ using ir::Value;
 class Lowering {
  public:
   Lowering(const ir::Module& module, const ir::Function& function, const FuseOptions& options)
-      : grouping_(prepare(module, function, options.left_out), options),
+      : grouping_(prepare(module, function, options), options),
         storage_(grouping_, module, program_),
         grain_(options.grain),
         library_computes_(options.attention) {

@@ -421,19 +421,19 @@ bool is_fusible(Opcode code) {
   }
 }
 
-Prepared prepare(const Module& module, const Function& function, const ir::LeftOut& left_out) {
+Prepared prepare(const Module& module, const Function& function, const FuseOptions& options) {
   Prepared prepared;
   prepared.module = module;
   prepared.module.functions = {function};
   Module& m = prepared.module;
   Function& f = m.functions.front();
-  const auto does = [&](std::string_view step) { return !left_out.contains(step); };
+  const auto does = [&](std::string_view step) { return options.does(step); };
   if (does(kUnifyViews)) unify_views_of_calls(f);
   drop_dead(f);
   if (does(kWideningCasts)) copy_widening_casts(f);
   if (does(kLowerArgmax)) lower_argmax(m, f);
   // Not fused, the pairs of places would stand in memory.
-  if (does(kLowerIndexed) && does(kFuse)) lower_indexed(m, f);
+  if (does(kLowerIndexed) && does(kFuse)) lower_indexed(m, f, options.grain.counted_places);
   if (does(kMergePads)) merge_pads(m, f);
   prepared.copy.assign(f.body.size(), false);
   copy_concat_operands(m, f, prepared.copy);

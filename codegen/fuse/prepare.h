@@ -12,8 +12,8 @@
 #include <set>
 #include <vector>
 
+#include "codegen/program.h"
 #include "ir/module.h"
-#include "ir/passes/left_out.h"
 
 namespace rewire::codegen {
 
@@ -25,7 +25,7 @@ struct Prepared {
   const ir::Function& function() const { return module.functions.front(); }
 };
 
-Prepared prepare(const ir::Module& module, const ir::Function& function, const ir::LeftOut& left_out = {});
+Prepared prepare(const ir::Module& module, const ir::Function& function, const FuseOptions& options = {});
 
 /// Shape ops that are only another way to look at their operand.
 bool is_view(ir::Opcode code);
