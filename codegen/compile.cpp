@@ -29,7 +29,7 @@ struct Pass {
 
 constexpr Pass kPasses[] = {
     // What every op becomes is clear now: part of a kernel, another view of a tensor, or a call.
-    {"prepare", [](State& s) { prepare(s.prepared, s.options.left_out); }},
+    {"prepare", [](State& s) { prepare(s.prepared, s.options); }},
     // Ops form groups, values get places in memory; a group becomes a tile kernel, a call a library's.
     {"launches", [](State& s) { s.program = make_launches(std::move(s.prepared), s.options); }, true},
     // Kernels that differ in numbers alone become one code.

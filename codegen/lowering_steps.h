@@ -11,9 +11,10 @@ inline constexpr std::string_view kFuse = "fuse";               // ops share ker
 inline constexpr std::string_view kUnifyViews = "unify_views";  // prepare.h
 inline constexpr std::string_view kWideningCasts = "widening_casts";  // prepare.h
 inline constexpr std::string_view kLowerArgmax =
-    "lower_argmax";                                           // prepare.h; without it the host computes it
-inline constexpr std::string_view kMergePads = "merge_pads";  // prepare.h
-inline constexpr std::string_view kMergeGroups = "merge_groups";   // groups that read one tensor become one
+    "lower_argmax";  // prepare.h; without it the host computes it
+inline constexpr std::string_view kLowerIndexed = "lower_indexed";  // indexed.h; without it the host computes
+inline constexpr std::string_view kMergePads = "merge_pads";        // prepare.h
+inline constexpr std::string_view kMergeGroups = "merge_groups";    // groups that read one tensor become one
 inline constexpr std::string_view kBiasInCalls = "bias_in_calls";  // a product's call adds its bias and casts
 inline constexpr std::string_view kMergeAxes = "merge_axes";       // tile/simplify.h
 inline constexpr std::string_view kConcatWindows =
@@ -25,7 +26,7 @@ inline constexpr std::string_view kShareCode = "share_code";  // shared_code.h
 inline constexpr std::string_view kTables = "tables";         // tables.h
 
 inline constexpr std::array kLoweringSteps = {
-    kFuse,      kUnifyViews,    kWideningCasts, kLowerArgmax, kMergePads, kMergeGroups, kBiasInCalls,
-    kMergeAxes, kConcatWindows, kCopyElision,   kTwins,       kShareCode, kTables};
+    kFuse,        kUnifyViews, kWideningCasts, kLowerArgmax, kLowerIndexed, kMergePads, kMergeGroups,
+    kBiasInCalls, kMergeAxes,  kConcatWindows, kCopyElision, kTwins,        kShareCode, kTables};
 
 }  // namespace rewire::codegen

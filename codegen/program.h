@@ -151,6 +151,9 @@ struct WorkGrain {
   // Ops that a kernel computes. A join of four lanes with dynamic weights takes 450 backward, and in two
   // kernels would read and write all lanes once more; beyond this, compilation dominates.
   std::int64_t group_ops = 600;
+  // Places of a row that sort and scatter_add compare in pairs (fuse/indexed.h); more of them the host
+  // computes.
+  std::int64_t counted_places = 1024;
 };
 
 struct FuseOptions {

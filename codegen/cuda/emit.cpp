@@ -67,6 +67,7 @@ WorkGrain work_grain(const DeviceTarget& target) {
   grain.lanes_side_by_side = 128;  // 8 threads of 16 elements, what rows_plan.h makes of most
   grain.rows_at_once = 32;         // groups of 8 threads in a block of 256
   grain.group_ops = 200;           // more would spill registers
+  grain.counted_places = 4096;     // the host would have to be waited for
   return grain;
 }
 

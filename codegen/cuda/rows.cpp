@@ -7,6 +7,7 @@
 
 #include "codegen/cuda/rows_level.h"
 #include "codegen/cuda/rows_values.h"
+#include "codegen/tile/row_condition.h"
 #include "codegen/tile/walk.h"
 
 namespace rewire::codegen::cuda {
@@ -313,7 +314,9 @@ class RowsWriter {
   // --- sections
 
   void write_section(const Section& section, SectionId id) {
-    const RowGuard guard{guard_of(id), guard_ == "active" ? guard_ : ""};
+    const bool walks = plan_.by_partition && id == SectionId::body;
+    const RowGuard guard{guard_of(id), guard_ == "active" ? guard_ : "",
+                         walks ? tile::row_condition(kernel_) : TileValue{}};
     for (int level = 0; level < section.levels; ++level) {
       std::vector<const Node*> nodes;
       for (const LeveledNode& node : section.nodes) {

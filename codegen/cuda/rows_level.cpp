@@ -22,6 +22,7 @@ class LevelWriter {
     for (const Node* node : nodes) {
       if (is_scalar(*node) && !std::holds_alternative<tile::Store>(*node)) write_scalar(*node);
     }
+    if (guard_.condition) lines_.line("if (!({})) continue;", values_.read(guard_.condition).text);
     for (const Node* node : nodes) {
       if (is_scalar(*node) && std::holds_alternative<tile::Store>(*node))
         write_scalar_store(std::get<tile::Store>(*node));

@@ -15,6 +15,8 @@ namespace rewire::codegen::cuda {
 struct RowGuard {
   std::string stores;
   std::string added;  // to carried values
+  tile::TileValue condition =
+      {};  // of a row: where it is false, nothing is left to do (tile/row_condition.h)
 };
 
 /// The nodes of one level, in their order.

@@ -67,7 +67,10 @@ IndexMap Grouping::start_map(const Group& group, int index, std::size_t operand)
   if (node.code != Opcode::gather) return map;
   std::int64_t axis = node.attributes.get_int("axis");
   if (axis < 0) axis += static_cast<std::int64_t>(map.size());
-  if (operand == 1) return {map[static_cast<std::size_t>(axis)]};
+  if (operand == 1) {  // one list, or one for each place of the axes before
+    const bool one = function().type(node.operands[1]).rank() == 1;
+    return {map.begin() + (one ? axis : 0), map.begin() + axis + 1};
+  }
   IndexMap rest = map;
   rest[static_cast<std::size_t>(axis)] = {};
   return rest;

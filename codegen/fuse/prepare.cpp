@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "codegen/fuse/indexed.h"
 #include "codegen/lowering_steps.h"
 #include "ir/builder.h"
 #include "ir/error.h"
@@ -420,14 +421,16 @@ bool is_fusible(Opcode code) {
   }
 }
 
-void prepare(Prepared& prepared, const ir::LeftOut& left_out) {
+void prepare(Prepared& prepared, const FuseOptions& options) {
   Module& m = prepared.module;
   Function& f = m.functions.front();
-  const auto does = [&](std::string_view step) { return !left_out.contains(step); };
+  const auto does = [&](std::string_view step) { return options.does(step); };
   if (does(kUnifyViews)) unify_views_of_calls(f);
   drop_dead(f);
   if (does(kWideningCasts)) copy_widening_casts(f);
   if (does(kLowerArgmax)) lower_argmax(m, f);
+  // Not fused, the pairs of places would stand in memory.
+  if (does(kLowerIndexed) && does(kFuse)) lower_indexed(m, f, options.grain.counted_places);
   if (does(kMergePads)) merge_pads(m, f);
   prepared.copy.assign(f.body.size(), false);
   copy_concat_operands(m, f, prepared.copy);

@@ -4,6 +4,7 @@
 //   equal views of one call's result -> one of them, which the call can then write
 //   f32(x of 16 bits)      -> one cast a reader, so that kernels read x and its f32 is never stored
 //   argmax(x)              -> max, compare, index, max: fusible
+//   scatter_add, sort      -> compare, select, sum: fusible (indexed.h)
 //   pad(a) + pad(b) + …    -> concat(a, b, …), where the padded windows tile one axis (the VJP of slices)
 //   a result, or an operand of a concat, that no op of its own computes -> a copy op
 #pragma once
@@ -11,8 +12,8 @@
 #include <set>
 #include <vector>
 
+#include "codegen/program.h"
 #include "ir/module.h"
-#include "ir/passes/left_out.h"
 
 namespace rewire::codegen {
 
@@ -24,7 +25,7 @@ struct Prepared {
   const ir::Function& function() const { return module.functions.front(); }
 };
 
-void prepare(Prepared& prepared, const ir::LeftOut& left_out = {});
+void prepare(Prepared& prepared, const FuseOptions& options = {});
 
 /// Shape ops that are only another way to look at their operand.
 bool is_view(ir::Opcode code);

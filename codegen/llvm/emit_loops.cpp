@@ -11,12 +11,14 @@ using llvm::Value;
 using tile::TileValue;
 
 void Emitter::emit_block(const Block& block) {
-  for (const Step& step : block) {
-    if (step.loop) {
-      emit_loop(*step.loop);
-    } else {
-      emit_node(step.node);
-    }
+  for (const Step& step : block) emit_step(step);
+}
+
+void Emitter::emit_step(const Step& step) {
+  if (step.loop) {
+    emit_loop(*step.loop);
+  } else {
+    emit_node(step.node);
   }
 }
 

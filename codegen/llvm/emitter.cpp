@@ -157,8 +157,7 @@ void Emitter::emit_rows() {
     row.inside = mark();
     environment_ = &row;
     load_carried(row);
-    emit_block(program_.body);
-    store_carried();
+    emit_row();
     environment_ = row.around;
   });
   for (std::size_t i = 0; i < program_.kernel.carried.size(); ++i) {
@@ -168,6 +167,24 @@ void Emitter::emit_rows() {
         builder_.CreateLoad(type_of(program_.info(last).dtype, false),
                             slots_[static_cast<std::size_t>(program_.carried_slots[i])]);
   }
+}
+
+/// Past the rest of a row whose condition is false.
+void Emitter::emit_row() {
+  llvm::BasicBlock* skipped = nullptr;
+  for (const Step& step : program_.body) {
+    emit_step(step);
+    const TileValue condition = program_.row_condition;
+    if (!condition || step.node != program_.plan(condition).node) continue;
+    llvm::BasicBlock* counts = llvm::BasicBlock::Create(context_, "counts", function_);
+    skipped = llvm::BasicBlock::Create(context_, "skipped", function_);
+    builder_.CreateCondBr(read(condition, 0), counts, skipped);
+    builder_.SetInsertPoint(counts);
+  }
+  store_carried();
+  if (skipped == nullptr) return;
+  builder_.CreateBr(skipped);
+  builder_.SetInsertPoint(skipped);
 }
 
 void Emitter::load_carried(Environment& row) {

@@ -62,6 +62,7 @@ class Emitter {
   void emit_instances(llvm::Function* function);
   void emit_instance(llvm::Value* instance);
   void emit_rows();
+  void emit_row();
   void load_carried(Environment& row);
   void store_carried();
   void decompose(llvm::Value* linear, tile::AxisUse use);
@@ -72,6 +73,7 @@ class Emitter {
 
   // --- emit_loops.cpp: lane loops, reductions, slots, values
   void emit_block(const Block& block);
+  void emit_step(const Step& step);
   void emit_loop(const Loop& lane_loop);
   void emit_vector_loop(const Loop& lane_loop);
   void emit_chunk(const Loop& lane_loop, const Chunk& chunk, llvm::Instruction* before);

@@ -113,28 +113,16 @@ void vjp_scatter_add(VjpContext& c) {
       2, c.builder.emit(Opcode::gather, {g, c.operand(1)}, {{"axis", c.op.attributes.get_int("axis")}}));
 }
 
-// values[r, j] = x[r, indices[r, j]] with the sorted axis last, so dx[r, indices[r, j]] = g[r, j]. The flat
-// target r n + indices[r, j] is hit once by each j: one scatter over all rows.
+// values[r, j] = x[r, indices[r, j]] with the sorted axis last, so dx[r, indices[r, j]] = g[r, j].
 void vjp_sort(VjpContext& c) {
   Builder& b = c.builder;
   const TensorType type = b.type(c.operand(0));
   const auto axis = static_cast<std::size_t>(normal_axis(c.op.attributes.get_int("axis"), type.rank()));
-  const std::int64_t extent = type.shape[axis];
-  const std::int64_t rows = type.elements() / extent;
   const Ints to_last = axis_last(axis, type.shape.size());
-
-  const Value columns = b.reshape(b.transpose(b.cast(c.result(1), DType::i64), to_last), {rows, extent});
-  const Value row =
-      b.emit(Opcode::iota, {}, {{"axis", std::int64_t{0}}}, TensorType{DType::i64, {rows, extent}});
-  const Value target = b.reshape(b.add(b.mul(row, static_cast<double>(extent)), columns), {rows * extent});
-  const Value g = b.reshape(b.transpose(c.cotangent(0), to_last), {rows * extent});
-  const Value flat =
-      b.emit(Opcode::scatter_add, {zeros(b, b.type(g)), target, g}, {{"axis", std::int64_t{0}}});
-
-  Shape moved = type.shape;
-  moved.erase(moved.begin() + static_cast<std::ptrdiff_t>(axis));
-  moved.push_back(extent);
-  c.accumulate(0, b.transpose(b.reshape(flat, moved), inverse_permutation(to_last)));
+  const Value g = b.transpose(c.cotangent(0), to_last);
+  const Value rows = b.emit(Opcode::scatter_add, {zeros(b, b.type(g)), b.transpose(c.result(1), to_last), g},
+                            {{"axis", std::int64_t{-1}}});
+  c.accumulate(0, b.transpose(rows, inverse_permutation(to_last)));
 }
 
 }  // namespace rewire::ir

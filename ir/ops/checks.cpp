@@ -31,13 +31,6 @@ void require_type(const InferContext& context, std::size_t i, std::string_view n
   }
 }
 
-void require_indices(const InferContext& context, std::size_t i) {
-  const TensorType& type = context.operand(i);
-  if ((type.dtype != DType::i32 && type.dtype != DType::i64) || type.rank() != 1) {
-    user_error("indices must be i32[k] or i64[k], not {}", to_string(type));
-  }
-}
-
 void require_stream(const InferContext& context) {
   if (context.attributes.get_string("stream").empty()) user_error("attribute 'stream' is empty");
 }

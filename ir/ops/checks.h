@@ -17,8 +17,6 @@ void require_float(const InferContext& context, std::size_t i);
 void require_number(const InferContext& context, std::size_t i);
 /// Operand i, called `name`, has exactly this type.
 void require_type(const InferContext& context, std::size_t i, std::string_view name, const TensorType& type);
-/// Operand i holds indices: i32 or i64, rank 1.
-void require_indices(const InferContext& context, std::size_t i);
 /// The attribute `stream` is not empty.
 void require_stream(const InferContext& context);
 

@@ -1,6 +1,14 @@
 // Shape ops that move elements by value: gather, scatter_add, sort.
+//
+// With x [outer..., n, inner...] and the axis at n, indices are one list [k] for all of x, or a list for each
+// outer place, [outer..., k]:
+//   gather        y[o, j, i] = x[o, index[o, j], i]
+//   scatter_add   y[o, m, i] = base[o, m, i] + sum over j, in order, where index[o, j] = m, of updates[o, j,
+//   i]
+// An index below 0 is 0, one of n or more is n - 1.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 #include "ir/error.h"
@@ -20,11 +28,31 @@ int axis_of(const EvalContext& context) {
   return normal_axis(context.op.attributes.get_int("axis"), context.in(0).type.rank());
 }
 
-/// `type` with the axis' extent replaced by the number of indices.
-TensorType indexed_type(const InferContext& context, TensorType type) {
+/// The type of operand 0 with the axis' extent replaced by the number of indices in a list, operand 1.
+TensorType indexed_type(const InferContext& context) {
+  TensorType type = context.operand(0);
+  const TensorType& indices = context.operand(1);
   const int axis = normal_axis(context.attributes.get_int("axis"), type.rank());
-  type.shape[static_cast<std::size_t>(axis)] = context.operand(1).shape[0];
+  const auto end = type.shape.begin() + axis;
+  const bool each = indices.rank() == axis + 1 && std::equal(type.shape.begin(), end, indices.shape.begin());
+  if ((indices.dtype != DType::i32 && indices.dtype != DType::i64) || (indices.rank() != 1 && !each)) {
+    const std::string lists =
+        axis == 0 ? "" : fmt::format(", or [{},k] for each", fmt::join(type.shape.begin(), end, ","));
+    user_error("indices must be i32[k] or i64[k]{}, not {}", lists, to_string(indices));
+  }
+  *end = indices.shape.back();
   return type;
+}
+
+/// Calls move(row of x, row of what is indexed) for each index of each outer place, in order.
+template <class Move>
+void for_each_index(const Tensor& indices, const AxisView& view, Move move) {
+  const std::int64_t count = indices.type.shape.back();
+  const std::int64_t lists = indices.type.elements() / count;
+  for (std::int64_t row = 0; row < view.outer * count; ++row) {
+    const double index = indices.data[static_cast<std::size_t>(row % (lists * count))];
+    move(row / count * view.extent + clamp_index(index, view.extent), row);
+  }
 }
 
 /// A total order with NaN above all numbers, as NumPy and PyTorch sort.
@@ -35,43 +63,32 @@ bool before(double a, double b) {
 }  // namespace
 
 std::vector<TensorType> infer_gather(const InferContext& context) {
-  require_indices(context, 1);
-  return {indexed_type(context, context.operand(0))};
+  return {indexed_type(context)};
 }
 
 void eval_gather(EvalContext& context) {
   const Tensor& x = context.in(0);
-  const Tensor& indices = context.in(1);
   const AxisView view = view_around(x.type.shape, axis_of(context));
-  auto next = context.out().data.begin();
-  for (std::int64_t outer = 0; outer < view.outer; ++outer) {
-    for (double index : indices.data) {
-      const std::int64_t row = outer * view.extent + clamp_index(index, view.extent);
-      next = std::copy_n(x.data.begin() + row * view.inner, view.inner, next);
-    }
-  }
+  for_each_index(context.in(1), view, [&](std::int64_t from, std::int64_t to) {
+    std::copy_n(x.data.begin() + from * view.inner, view.inner, context.out().data.begin() + to * view.inner);
+  });
 }
 
 std::vector<TensorType> infer_scatter_add(const InferContext& context) {
   require_number(context, 0);
-  require_indices(context, 1);
-  require_type(context, 2, "the updates (operand 2)", indexed_type(context, context.operand(0)));
+  require_type(context, 2, "the updates (operand 2)", indexed_type(context));
   return {context.operand(0)};
 }
 
 void eval_scatter_add(EvalContext& context) {
-  const Tensor& indices = context.in(1);
   const AxisView view = view_around(context.in(0).type.shape, axis_of(context));
   std::vector<double>& y = context.out().data;
   y = context.in(0).data;
-  auto update = context.in(2).data.begin();
-  for (std::int64_t outer = 0; outer < view.outer; ++outer) {
-    for (double index : indices.data) {
-      const std::int64_t row = outer * view.extent + clamp_index(index, view.extent);
-      for (std::int64_t i = 0; i < view.inner; ++i)
-        y[static_cast<std::size_t>(row * view.inner + i)] += *update++;
-    }
-  }
+  for_each_index(context.in(1), view, [&](std::int64_t to, std::int64_t from) {
+    const auto update = context.in(2).data.begin() + from * view.inner;
+    const auto target = y.begin() + to * view.inner;
+    std::transform(update, update + view.inner, target, target, std::plus<>());
+  });
 }
 
 std::vector<TensorType> infer_sort(const InferContext& context) {

@@ -12,6 +12,7 @@ using codegen::Program;
 using test::arguments;
 using test::fuse;
 using test::gemms;
+using test::host_calls;
 using test::kernels;
 using test::kRead;
 using test::kWrite;
@@ -397,4 +398,42 @@ TEST_CASE("readers of a computed value are one with it, but not with a reader th
   REQUIRE(kernels(waits) == 2);
   CHECK(arguments(waits, 0, kRead) == 2);   // g and h
   CHECK(arguments(waits, 0, kWrite) == 2);  // s and c
+}
+
+TEST_CASE(
+    "rows by index are kernels: of a gather's gradient one, of an order two, however many lists there are") {
+  const auto scatter = [](const std::string& lists, const std::string& base) {
+    return fuse(module("    func @main(%x: f32[5,40,24], %i: i32[" + lists +
+                       R"(], %u: f32[5,9,24]) -> (y: f32[5,40,24]) {
+      %z = constant {value = 0.0} : f32[5,40,24]
+      %v = mul %u, %u : f32[5,9,24]
+      %y = scatter_add )" +
+                       base + R"(, %i, %v {axis = 1} : f32[5,40,24]
+      return y = %y
+    })"));
+  };
+  for (const char* lists : {"9", "5,9"}) {
+    const Program gradient = scatter(lists, "%z");
+    REQUIRE(kernels(gradient) == 1);  // which squares the rows that it adds
+    CHECK(arguments(gradient, 0, kRead) == 2);
+    CHECK(kernels(scatter(lists, "%x")) == 2);
+    CHECK(host_calls(scatter(lists, "%x")) == 0);
+  }
+  const auto order = [](const std::string& extent, codegen::FuseOptions options = {}) {
+    return fuse(module("    func @main(%x: f32[5," + extent + "]) -> (y: f32[5," + extent + R"(]) {
+      %s, %i = sort %x {axis = 1} : f32[5,)" +
+                       extent + "], i32[5," + extent + R"(]
+      %y = gather %x, %i {axis = 1} : f32[5,)" +
+                       extent + R"(]
+      return y = %y
+    })"),
+                false, options);
+  };
+  CHECK(kernels(order("40")) == 2);
+  CHECK(host_calls(order("40")) == 0);
+  CHECK(host_calls(order("1024")) == 0);
+  CHECK(host_calls(order("1025")) == 1);
+  codegen::FuseOptions more;
+  more.grain.counted_places = 1025;
+  CHECK(host_calls(order("1025", more)) == 0);
 }

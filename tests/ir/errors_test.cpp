@@ -239,6 +239,15 @@ TEST_CASE("Indexed ops and constants") {
           [](Bench& t) { t.b.emit(Opcode::gather, {t.f23, t.f4}, axis(0)); });
   refuses("gather: indices must be i32[k] or i64[k], not i32[2,3]: f32[2,3] x i32[2,3]",
           [](Bench& t) { t.b.emit(Opcode::gather, {t.f23, t.i23}, axis(0)); });
+  refuses(
+      "gather: indices must be i32[k] or i64[k], or [2,3,k] for each, not i32[2,3]: f32[2,3,4] x i32[2,3]",
+      [](Bench& t) { t.b.emit(Opcode::gather, {t.f234, t.i23}, axis(2)); });
+  refuses("gather: indices must be i32[k] or i64[k], or [3,k] for each, not i32[2,3]: f32[3,2] x i32[2,3]",
+          [](Bench& t) { t.b.emit(Opcode::gather, {t.f32_, t.i23}, axis(-1)); });
+  refuses(
+      "scatter_add: the updates (operand 2) must be f32[2,3,4], not f32[2,3]: f32[2,3,4] x i32[2,3] x "
+      "f32[2,3]",
+      [](Bench& t) { t.b.emit(Opcode::scatter_add, {t.f234, t.i23, t.f23}, axis(1)); });
   refuses("scatter_add: the updates (operand 2) must be f32[4,3], not f32[2,3]: f32[2,3] x i64[4] x f32[2,3]",
           [](Bench& t) { t.b.emit(Opcode::scatter_add, {t.f23, t.i4, t.f23}, axis(0)); });
   refuses("iota: iota counts; i1 was asked for",

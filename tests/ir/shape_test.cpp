@@ -106,6 +106,37 @@ TEST_CASE("scatter_add undoes gather: the sum of picked rows lands where they ca
   CHECK(values_of(Opcode::scatter_add, {zeros, indices, picked}, {{"axis", std::int64_t{0}}}) == x.data);
 }
 
+/// What the ops say of x [3, 5, 7, 2] by the axis at 1 or 2, with a list of 4 indices for each place before
+/// it.
+TEST_CASE("gather and scatter_add take a list of indices for each place before their axis") {
+  const auto axis = static_cast<std::size_t>(GENERATE(1, 2));
+  const Shape shape = {3, 5, 7, 2};
+  Shape lists(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(axis)), moved = shape;
+  lists.push_back(4);
+  moved[axis] = 4;
+  Tensor indices({DType::i32, lists});
+  for (std::size_t i = 0; i < indices.data.size(); ++i) indices.data[i] = static_cast<double>(i * 5 % 10) - 1;
+  const Tensor x = random_f32(shape, 6), updates = random_f32(moved, 7);
+  const std::size_t outer = axis == 1 ? 3 : 15, extent = axis == 1 ? 5 : 7, inner = axis == 1 ? 14 : 2;
+  Values picked(updates.data.size()), sums = x.data;
+  for (std::size_t o = 0; o < outer; ++o) {
+    for (std::size_t j = 0; j < 4; ++j) {
+      const double last = static_cast<double>(extent) - 1;
+      const auto row = static_cast<std::size_t>(std::clamp(indices.data[o * 4 + j], 0.0, last));
+      for (std::size_t i = 0; i < inner; ++i) {
+        const std::size_t from = (o * extent + row) * inner + i, to = (o * 4 + j) * inner + i;
+        picked[to] = x.data[from];
+        sums[from] += updates.data[to];
+      }
+    }
+  }
+  const auto from_the_end = static_cast<std::int64_t>(axis) - 4;
+  const Tensor y = run_op(Opcode::gather, {x, indices}, {{"axis", from_the_end}})[0];
+  CHECK(y.type == TensorType{DType::f32, moved});
+  CHECK(y.data == picked);
+  CHECK(values_of(Opcode::scatter_add, {x, indices, updates}, {{"axis", from_the_end}}) == sums);
+}
+
 TEST_CASE("sort is stable in both directions and returns where each value stood") {
   const Tensor x = f32({6}, {2, 1, 2, 3, 1, 2});
   const std::vector<Tensor> up = run_op(Opcode::sort, {x}, {{"axis", std::int64_t{0}}});

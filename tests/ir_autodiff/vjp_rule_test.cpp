@@ -133,6 +133,23 @@ TEST_CASE("scatter_add passes the base its gradient and each update that of its 
   CHECK(d[1] == Numbers{2, 2, 1, 3});
 }
 
+TEST_CASE("gather and scatter_add with a list of indices for each sample send gradients along each list") {
+  const Attributes attributes = {{"axis", std::int64_t{1}}};
+  const Tensor x = tensor({2, 3}, Numbers(6)), k = tensor({2, 2}, {2, 2, 0, 9}, DType::i32);
+  Rule gather;
+  const Value from = gather.argument("x", {2, 3});
+  const Value picked =
+      gather.b.emit(Opcode::gather, {from, gather.argument("k", {2, 2}, DType::i32)}, attributes);
+  CHECK(gather.gradients(picked, {from}, {x, k})[0] == Numbers{0, 0, 1 + 2, 3, 0, 4});
+  Rule scatter;
+  const Value base = scatter.argument("x", {2, 3}), at = scatter.argument("k", {2, 2}, DType::i32);
+  const Value updates = scatter.argument("updates", {2, 2});
+  const Value sums = scatter.b.emit(Opcode::scatter_add, {base, at, updates}, attributes);
+  const auto d = scatter.gradients(sums, {base, updates}, {x, k, tensor({2, 2}, Numbers(4))});
+  CHECK(d[0] == Numbers{1, 2, 3, 4, 5, 6});
+  CHECK(d[1] == Numbers{3, 3, 4, 6});
+}
+
 TEST_CASE("sort sends each gradient back to the element it moved, along any axis, ties in place") {
   Rule rule;
   const Value x = rule.argument("x", {3, 2});

@@ -1,6 +1,7 @@
 #include "tests/left_out/networks.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "codegen/lowering_steps.h"
@@ -35,6 +36,7 @@ constexpr Row kRows[] = {
     {codegen::kUnifyViews, Effect::bits},
     {codegen::kWideningCasts, Effect::rounding},
     {codegen::kLowerArgmax, Effect::rounding},
+    {codegen::kLowerIndexed, Effect::rounding},
     {codegen::kMergePads, Effect::rounding, "", "canonicalise"},
     {codegen::kMergeGroups, Effect::rounding},
     {codegen::kBiasInCalls, Effect::rounding},
@@ -47,7 +49,8 @@ constexpr Row kRows[] = {
 };
 
 /// Blocks that have what a ViT has not: transposes of all kinds, a circulant product, reductions over rows
-/// and columns, pads that are joined, a slice of a pointwise chain, an index of the largest, a value twice.
+/// and columns, pads that are joined, a slice of a pointwise chain, an index of the largest, rows
+/// that are kept by an order, a value twice.
 class Unlike {
  public:
   explicit Unlike(const std::string& lowering) {
@@ -108,6 +111,11 @@ class Unlike {
     b.set_location("largest");
     const Value at = b.emit(Opcode::argmax, {x}, {{"axis", std::int64_t{2}}});
     x = b.add(x, b.mul(b.cast(at, ir::DType::f32), 0.01));
+    b.set_location("kept");
+    const Value noise = b.reshape(b.slice(image, 3, 0, 1), {kBatch, kRowsOf});
+    const Value order = b.emit_all(Opcode::sort, std::array{noise}, {{"axis", std::int64_t{1}}})[1];
+    const Value kept = b.emit(Opcode::gather, {x, b.slice(order, 1, 0, 3)}, {{"axis", std::int64_t{1}}});
+    x = b.add(x, b.mul(b.sum(b.unary(Opcode::tanh, kept), {1}), 0.2));
     b.set_location("head");
     const Value pooled = b.reshape(b.mean(b.transpose(x, {0, 2, 1}), {2}), {kBatch, kWidth});
     b.result("logits", b.linear(pooled, weight("head.weight", {5, kWidth}), weight("head.bias", {5})));

@@ -28,9 +28,14 @@ Value ranked_input(CaseBuilder& c, const Shape& shape) {
   return c.input(x, false);
 }
 
-/// Indices into an axis, repeated ones and, rarely, some past its ends.
-Value index_input(CaseBuilder& c, std::int64_t extent) {
-  Tensor indices({c.pick({DType::i32, DType::i64}), {c.integer(1, 12)}});
+/// Indices into an axis, one list or one for each place before it; repeated ones and, rarely, some past its
+/// ends.
+Value index_input(CaseBuilder& c, Shape shape, std::int64_t axis) {
+  const std::int64_t extent = extent_at(shape, axis);
+  const int before = c.chance(0.5) ? normal_axis(axis, static_cast<int>(shape.size())) : 0;
+  shape.resize(static_cast<std::size_t>(before));
+  shape.push_back(c.integer(1, 12));
+  Tensor indices({c.pick({DType::i32, DType::i64}), shape});
   const std::int64_t beyond = c.chance(0.2) ? 2 : 0;
   for (double& index : indices.data) index = static_cast<double>(c.integer(-beyond, extent - 1 + beyond));
   return c.input(indices);
@@ -153,7 +158,7 @@ void gather_case(CaseBuilder& c, Opcode code) {
   Shape shape = c.shape(1, 4, 600);
   const std::int64_t axis = c.axis(shape.size());
   const Value x = moved_input(c, shape);
-  c.apply(code, {x, index_input(c, extent_at(shape, axis))}, {{"axis", axis}});
+  c.apply(code, {x, index_input(c, shape, axis)}, {{"axis", axis}});
 }
 
 void scatter_add_case(CaseBuilder& c, Opcode code) {
@@ -161,8 +166,8 @@ void scatter_add_case(CaseBuilder& c, Opcode code) {
   const std::int64_t axis = c.axis(shape.size());
   const DType dtype = c.dtype({DType::i32, DType::i64});
   const Value base = c.input(c.tensor({dtype, shape}));
-  const Value indices = index_input(c, extent_at(shape, axis));
-  extent_at(shape, axis) = c.module().functions[0].type(indices).shape[0];
+  const Value indices = index_input(c, shape, axis);
+  extent_at(shape, axis) = c.module().functions[0].type(indices).shape.back();
   c.apply(code, {base, indices, c.input(c.tensor({dtype, shape}))}, {{"axis", axis}});
 }
 

@@ -77,7 +77,7 @@ void composite(ProgramWriter& w) {
 void loss(ProgramWriter& w) {
   const Node x = w.tame(w.pick(2, 2), 8);
   const std::int64_t rows = w.shape(x)[0], classes = w.shape(x)[1];
-  const Value labels = random_indices(w, classes, rows);
+  const Value labels = random_indices(w, classes, {rows});
   w.add(w.build.emit(Opcode::cross_entropy, {x.value, labels},
                      {{"label_smoothing", w.random.pick({0.0, 0.1})}}),
         16);

@@ -123,7 +123,10 @@ void gather_or_scatter(ProgramWriter& w) {
   const std::int64_t extent = w.shape(x)[axis];
   const std::int64_t count = w.random.extent(9);
   if (w.elements(x) / extent * count > kMaxProgramElements) return;
-  const Value indices = random_indices(w, extent, count);
+  Shape lists = w.shape(x);
+  lists.resize(w.random.chance(0.5) ? axis : 0);
+  lists.push_back(count);
+  const Value indices = random_indices(w, extent, lists);
   const Attributes attributes{{"axis", static_cast<std::int64_t>(axis)}};
   if (w.random.chance(0.6)) {
     return w.add(w.build.emit(Opcode::gather, {x.value, indices}, attributes), x.bound, x.exact);
@@ -152,8 +155,8 @@ void leaf(ProgramWriter& w) {
 
 }  // namespace
 
-Value random_indices(ProgramWriter& w, std::int64_t extent, std::int64_t count) {
-  return w.random.input(w.random.tensor(TensorType{w.random.pick({DType::i32, DType::i64}), {count}}, 0,
+Value random_indices(ProgramWriter& w, std::int64_t extent, const Shape& shape) {
+  return w.random.input(w.random.tensor(TensorType{w.random.pick({DType::i32, DType::i64}), shape}, 0,
                                         static_cast<double>(extent) - 0.001));
 }
 

@@ -79,6 +79,6 @@ std::span<const ProgramStep> layer_steps();
 inline constexpr std::int64_t kMaxProgramElements = 4000;
 
 /// An argument of `count` integers in [0, extent).
-ir::Value random_indices(ProgramWriter& w, std::int64_t extent, std::int64_t count);
+ir::Value random_indices(ProgramWriter& w, std::int64_t extent, const ir::Shape& shape);
 
 }  // namespace rewire::testing

@@ -1,0 +1,134 @@
+// Modules of indexed ops, and what they are to give; see indexed_cases.h.
+#include "tests/support/indexed_cases.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "ir/autodiff/autodiff.h"
+#include "ir/evaluate.h"
+#include "tests/support/accuracy.h"
+#include "tests/support/case_builder.h"
+
+namespace rewire::testing {
+namespace {
+
+using ir::Builder;
+using ir::DType;
+using ir::Opcode;
+using ir::Shape;
+using ir::Tensor;
+using ir::Value;
+
+/// The module's one function while it is written, with its inputs.
+struct Written {
+  explicit Written(const std::string& name) : function(indexed.module.functions.emplace_back()) {
+    indexed.name = indexed.module.name = name;
+    function.name = "main";
+  }
+  Value input(Tensor tensor) {
+    indexed.inputs.push_back(std::move(tensor));
+    return b.argument("a" + std::to_string(indexed.inputs.size()), indexed.inputs.back().type);
+  }
+  void result(Value value) { b.result("r" + std::to_string(function.results.size()), value); }
+
+  IndexedCase indexed;
+  ir::Function& function;
+  Builder b{indexed.module, function};
+};
+
+/// Multiples of 1/8, many of them equal; `special`: some are no numbers.
+Tensor eighths(CaseBuilder& c, Shape shape, DType dtype, bool special) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  Tensor tensor({dtype, std::move(shape)});
+  for (double& x : tensor.data) {
+    x = static_cast<double>(c.integer(-20, 20)) / (ir::is_float(dtype) ? 8 : 1);
+    if (special && c.chance(0.1)) x = c.pick({kInfinity, -kInfinity, std::nan(""), -0.0});
+  }
+  return tensor;
+}
+
+IndexedCase random_case(std::uint64_t seed) {
+  CaseBuilder c(seed);
+  Written w("indexed " + std::to_string(seed));
+  const int rank = static_cast<int>(seed % 4) + 1;
+  const Shape shape = c.shape(rank, rank, 900);
+  const auto axis = static_cast<std::size_t>(c.integer(0, rank - 1));
+  const DType dtype = c.dtype({DType::f64, DType::i32, DType::i64});
+  const bool special = ir::is_float(dtype) && c.chance(0.5);
+
+  Shape lists(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(c.chance(0.7) ? axis : 0));
+  Shape moved = shape;
+  lists.push_back(moved[axis] = c.pick({1, 2, 7, 19}));
+  Tensor indices({c.pick({DType::i32, DType::i64}), lists});
+  for (double& index : indices.data) index = static_cast<double>(c.integer(-2, shape[axis] + 1));
+
+  const ir::Attributes along{{"axis", static_cast<std::int64_t>(axis)}};
+  const Value x = w.input(eighths(c, shape, dtype, special)), at = w.input(indices);
+  const Value updates = w.input(eighths(c, moved, dtype, special));
+  w.result(w.b.emit(Opcode::gather, {x, at}, along));
+  w.result(w.b.emit(Opcode::scatter_add, {x, at, updates}, along));
+  w.result(
+      w.b.emit(Opcode::scatter_add, {w.b.constant(0.0, dtype, shape), at, w.b.mul(updates, updates)}, along));
+  for (const bool descending : {false, true}) {
+    ir::Attributes order = along;
+    order.set("descending", descending);
+    const auto sorted = w.b.emit_all(Opcode::sort, std::array{x}, order);
+    w.result(sorted[0]);
+    w.result(sorted[1]);
+    // What the order picks of another tensor, where it is a list for each place.
+    const bool each = axis + 1 == shape.size();
+    if (each) w.result(w.b.emit(Opcode::gather, {w.b.mul(x, x), sorted[1]}, along));
+  }
+  return std::move(w.indexed);
+}
+
+/// A fourth of the tokens is kept, by the order of noise; the others are a learnt token, put back in place.
+IndexedCase masked_step() {
+  constexpr std::int64_t kBatch = 3, kTokens = 13, kKept = 3, kWidth = 10;
+  CaseBuilder c(9);
+  Written w("masked step");
+  w.indexed.tolerance = 1e-5;
+  Builder& b = w.b;
+  const Value tokens = w.input(c.tensor({kBatch, kTokens, kWidth}));
+  const Value noise = w.input(eighths(c, {kBatch, kTokens}, DType::f32, false));
+  const Value weight = w.input(c.tensor({kWidth, kWidth})), learnt = w.input(c.tensor({1, 1, kWidth}));
+  const ir::Attributes along{{"axis", std::int64_t{1}}};
+  const Value order = b.emit_all(Opcode::sort, std::array{noise}, along)[1];
+  const Value back = b.emit_all(Opcode::sort, std::array{order}, along)[1];
+  const Value kept = b.emit(Opcode::gather, {tokens, b.slice(order, 1, 0, kKept)}, along);
+  const Value hidden = b.unary(Opcode::tanh, b.linear(kept, weight));
+  const Value masked = b.broadcast(learnt, {kBatch, kTokens - kKept, kWidth});
+  const Value all = b.emit(Opcode::gather, {b.concat(std::array{hidden, masked}, 1), back}, along);
+  const Value missed = b.sub(b.mul(all, all), tokens);
+  const Value loss = b.reshape(b.sum(b.mul(missed, missed), {0, 1, 2}), {});
+  w.result(loss);
+  for (const Value gradient : ir::differentiate(b, loss, std::array{tokens, weight, learnt}))
+    w.result(gradient);
+  return std::move(w.indexed);
+}
+
+}  // namespace
+
+std::vector<IndexedCase> indexed_cases() {
+  std::vector<IndexedCase> cases;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) cases.push_back(random_case(seed));
+  cases.push_back(masked_step());
+  return cases;
+}
+
+std::string indexed_difference(const IndexedCase& indexed, const std::vector<Tensor>& results) {
+  ir::EvalState state;
+  const ir::Function& main = indexed.module.function("main");
+  const std::vector<Tensor> expected = ir::evaluate(indexed.module, main, indexed.inputs, state);
+  std::string differing;
+  for (std::size_t r = 0; r < expected.size(); ++r) {
+    const double error = scaled_error(expected[r], results[r], 0);
+    if (!(error <= indexed.tolerance))
+      differing += indexed.name + ", " + main.results[r].name + ": " + std::to_string(error) + "\n";
+  }
+  return differing;
+}
+
+}  // namespace rewire::testing
