@@ -81,12 +81,6 @@ Program make_program(const ir::Module& module, const ir::Function& function, con
 
 }  // namespace
 
-std::vector<std::string_view> lowering_passes() {
-  std::vector<std::string_view> names;
-  for (const Pass& pass : kPasses) names.push_back(pass.name);
-  return names;
-}
-
 Program lower(const ir::Module& module, const ir::Function& function, const FuseOptions& options) {
   ir::PassContext context;
   Observed observed(context, "");

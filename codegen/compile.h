@@ -5,8 +5,6 @@
 #pragma once
 
 #include <functional>
-#include <string_view>
-#include <vector>
 
 #include "codegen/program.h"
 #include "ir/passes/pass.h"
@@ -35,8 +33,5 @@ struct Compiled {
 /// the lowering too (lowering_steps.h), and what it is told of is every pass that changed something.
 Compiled compile(const ir::Module& module, const ir::Function& function, const Target& target,
                  ir::PassContext& context);
-
-/// The names of the second list, in its order.
-std::vector<std::string_view> lowering_passes();
 
 }  // namespace rewire::codegen
