@@ -316,7 +316,7 @@ class RowsWriter {
   void write_section(const Section& section, SectionId id) {
     const bool walks = plan_.by_partition && id == SectionId::body;
     const RowGuard guard{guard_of(id), guard_ == "active" ? guard_ : "",
-                         walks ? tile::row_condition(kernel_) : TileValue{}};
+                         walks ? tile::row_conditions(kernel_) : std::vector<TileValue>{}};
     for (int level = 0; level < section.levels; ++level) {
       std::vector<const Node*> nodes;
       for (const LeveledNode& node : section.nodes) {

@@ -22,7 +22,10 @@ class LevelWriter {
     for (const Node* node : nodes) {
       if (is_scalar(*node) && !std::holds_alternative<tile::Store>(*node)) write_scalar(*node);
     }
-    if (guard_.condition) lines_.line("if (!({})) continue;", values_.read(guard_.condition).text);
+    std::string missed;
+    for (const TileValue condition : guard_.conditions)
+      missed += fmt::format("{}!({})", missed.empty() ? "" : " && ", values_.read(condition).text);
+    if (!missed.empty()) lines_.line("if ({}) continue;", missed);
     for (const Node* node : nodes) {
       if (is_scalar(*node) && std::holds_alternative<tile::Store>(*node))
         write_scalar_store(std::get<tile::Store>(*node));

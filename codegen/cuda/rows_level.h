@@ -14,9 +14,8 @@ namespace rewire::codegen::cuda {
 /// Which threads write: those for which a condition holds; an empty one holds for all.
 struct RowGuard {
   std::string stores;
-  std::string added;  // to carried values
-  tile::TileValue condition =
-      {};  // of a row: where it is false, nothing is left to do (tile/row_condition.h)
+  std::string added;                             // to carried values
+  std::vector<tile::TileValue> conditions = {};  // a row that meets none is done: tile/row_condition.h
 };
 
 /// The nodes of one level, in their order.

@@ -83,12 +83,15 @@ std::vector<Value> sorted(Builder& b, const Op& op) {
   const ir::TensorType type = b.type(op.operands[0]);
   const auto axis = static_cast<std::size_t>(ir::normal_axis(op.attributes.get_int("axis"), type.rank()));
   const std::size_t last = type.shape.size() - 1;
-  // To the end and back is one permutation: the two axes change places.
-  ir::Ints swapped(type.shape.size());
-  std::iota(swapped.begin(), swapped.end(), 0);
-  std::swap(swapped[axis], swapped[last]);
+  // The axis and the last one change places, and so again at the end.
+  const auto swap = [&](Value value) {
+    ir::Ints swapped(type.shape.size());
+    std::iota(swapped.begin(), swapped.end(), 0);
+    std::swap(swapped[axis], swapped[last]);
+    return axis == last ? value : b.transpose(value, swapped);
+  };
 
-  const Value x = b.transpose(op.operands[0], swapped);
+  const Value x = swap(op.operands[0]);
   const Value before = b.cast(stands_before(b, x, op.attributes.get_bool("descending")), DType::f32);
   const Value rank = b.reshape(b.sum(before, {-1}), b.shape(x));
   const std::int64_t extent = type.shape[axis];
@@ -96,7 +99,7 @@ std::vector<Value> sorted(Builder& b, const Op& op) {
   const Value place = b.select(here, iota(b, DType::f32, last + 2, last + 1, extent), b.constant(0.0));
   const Value index = b.cast(b.reshape(b.sum(place, {-1}), b.shape(x)), DType::i32);
   const Value values = b.emit(Opcode::gather, {x, index}, {{"axis", std::int64_t{-1}}});
-  return {b.transpose(values, swapped), b.transpose(index, swapped)};
+  return {swap(values), swap(index)};
 }
 
 bool is_counted(const ir::Function& function, const Op& op, std::int64_t places) {

@@ -425,12 +425,12 @@ void prepare(Prepared& prepared, const FuseOptions& options) {
   Module& m = prepared.module;
   Function& f = m.functions.front();
   const auto does = [&](std::string_view step) { return options.does(step); };
+  // Not fused, the pairs of places would stand in memory.
+  if (does(kLowerIndexed) && does(kFuse)) lower_indexed(m, f, options.grain.counted_places);
   if (does(kUnifyViews)) unify_views_of_calls(f);
   drop_dead(f);
   if (does(kWideningCasts)) copy_widening_casts(f);
   if (does(kLowerArgmax)) lower_argmax(m, f);
-  // Not fused, the pairs of places would stand in memory.
-  if (does(kLowerIndexed) && does(kFuse)) lower_indexed(m, f, options.grain.counted_places);
   if (does(kMergePads)) merge_pads(m, f);
   prepared.copy.assign(f.body.size(), false);
   copy_concat_operands(m, f, prepared.copy);

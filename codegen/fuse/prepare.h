@@ -1,10 +1,10 @@
 // Before fusion: the few rewrites that make every op either fusible, a shape op that costs nothing, or a
 // call.
 //
+//   scatter_add, sort      -> compare, select, sum: fusible (indexed.h)
 //   equal views of one call's result -> one of them, which the call can then write
 //   f32(x of 16 bits)      -> one cast a reader, so that kernels read x and its f32 is never stored
 //   argmax(x)              -> max, compare, index, max: fusible
-//   scatter_add, sort      -> compare, select, sum: fusible (indexed.h)
 //   pad(a) + pad(b) + …    -> concat(a, b, …), where the padded windows tile one axis (the VJP of slices)
 //   a result, or an operand of a concat, that no op of its own computes -> a copy op
 #pragma once

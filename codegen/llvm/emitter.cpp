@@ -169,17 +169,22 @@ void Emitter::emit_rows() {
   }
 }
 
-/// Past the rest of a row whose condition is false.
+/// Past the rest of a row whose conditions are all false.
 void Emitter::emit_row() {
+  std::size_t known = 0;
+  Value* meets = builder_.getFalse();
   llvm::BasicBlock* skipped = nullptr;
   for (const Step& step : program_.body) {
     emit_step(step);
-    const TileValue condition = program_.row_condition;
-    if (!condition || step.node != program_.plan(condition).node) continue;
-    llvm::BasicBlock* counts = llvm::BasicBlock::Create(context_, "counts", function_);
-    skipped = llvm::BasicBlock::Create(context_, "skipped", function_);
-    builder_.CreateCondBr(read(condition, 0), counts, skipped);
-    builder_.SetInsertPoint(counts);
+    for (const TileValue condition : program_.row_conditions) {
+      if (step.node != program_.plan(condition).node) continue;
+      meets = builder_.CreateOr(meets, read(condition, 0));
+      if (++known < program_.row_conditions.size()) continue;
+      llvm::BasicBlock* counts = llvm::BasicBlock::Create(context_, "counts", function_);
+      skipped = llvm::BasicBlock::Create(context_, "skipped", function_);
+      builder_.CreateCondBr(meets, counts, skipped);
+      builder_.SetInsertPoint(counts);
+    }
   }
   store_carried();
   if (skipped == nullptr) return;

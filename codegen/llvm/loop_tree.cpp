@@ -498,7 +498,7 @@ std::vector<std::int64_t> LoopProgram::slot_extents(const Slot& slot) const {
 LoopProgram build_loop_program(const tile::Kernel& kernel, int vector_width) {
   LoopProgram program;
   program.kernel = normalise(kernel);
-  program.row_condition = tile::row_condition(kernel);
+  program.row_conditions = tile::row_conditions(kernel);
   program.vector_width = vector_width;
   for (const auto* section : {&program.kernel.prologue, &program.kernel.body, &program.kernel.epilogue}) {
     program.nodes.insert(program.nodes.end(), section->begin(), section->end());

@@ -83,9 +83,9 @@ struct LoopProgram {
   std::vector<Slot> slots;
   std::vector<std::int32_t> carried_slots;  // one per kernel.carried
   std::vector<SlotCopy> copies;
-  std::vector<DotPlan> dots;      // by node; meaningful for Dot nodes
-  tile::TileValue row_condition;  // tile/row_condition.h
-  std::vector<bool> unrolled;     // by axis: its vector loops are emitted without a loop
+  std::vector<DotPlan> dots;                    // by node; meaningful for Dot nodes
+  std::vector<tile::TileValue> row_conditions;  // tile/row_condition.h
+  std::vector<bool> unrolled;                   // by axis: its vector loops are emitted without a loop
   std::int64_t scratch_bytes = 0;
 
   std::int64_t extent(std::int32_t axis) const { return kernel.axes[static_cast<std::size_t>(axis)].extent; }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "codegen/tile/walk.h"
 
@@ -21,7 +22,7 @@ bool is_zero(const Kernel& kernel, TileValue value) {
   return constant != nullptr && constant->value == 0 && !std::signbit(constant->value);
 }
 
-/// Of next = entry + select(condition, x, 0).
+/// Of next = entry + select(condition, x, 0), an equality.
 TileValue condition_of(const Kernel& kernel, const Carried& carried) {
   const auto* sum = definition<Pointwise>(kernel.body, carried.next);
   if (sum == nullptr || sum->code != ir::Opcode::add || !is_zero(kernel, carried.initial)) return {};
@@ -29,24 +30,23 @@ TileValue condition_of(const Kernel& kernel, const Carried& carried) {
   const auto* select = definition<Pointwise>(kernel.body, sum->operands[1]);
   if (select == nullptr || select->code != ir::Opcode::select || !is_zero(kernel, select->operands[2]))
     return {};
-  return select->operands[0];
+  const TileValue condition = select->operands[0];
+  const auto* equality = definition<Pointwise>(kernel.body, condition);
+  if (equality == nullptr || equality->direction != "eq") return {};
+  return kernel.values[static_cast<std::size_t>(condition.id)].lanes.empty() ? condition : TileValue{};
 }
 
 }  // namespace
 
-TileValue row_condition(const Kernel& kernel) {
-  if (kernel.carried.empty()) return {};
-  const TileValue condition = condition_of(kernel, kernel.carried[0]);
-  const auto* equality = definition<Pointwise>(kernel.body, condition);
-  if (!condition || equality == nullptr || equality->direction != "eq") return {};
-  if (!kernel.values[static_cast<std::size_t>(condition.id)].lanes.empty()) return {};
+std::vector<TileValue> row_conditions(const Kernel& kernel) {
   const bool adds_alone = std::ranges::all_of(kernel.body, [](const Node& node) {
     return std::holds_alternative<Load>(node) || std::holds_alternative<Pointwise>(node) ||
            std::holds_alternative<Constant>(node) || std::holds_alternative<Index>(node);
   });
-  const bool one = std::ranges::all_of(
-      kernel.carried, [&](const Carried& carried) { return condition_of(kernel, carried) == condition; });
-  return adds_alone && one ? condition : TileValue{};
+  std::set<TileValue> conditions;
+  for (const Carried& carried : kernel.carried) conditions.insert(condition_of(kernel, carried));
+  if (!adds_alone || conditions.contains(TileValue{})) return {};
+  return {conditions.begin(), conditions.end()};
 }
 
 }  // namespace rewire::codegen::tile

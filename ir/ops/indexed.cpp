@@ -3,8 +3,7 @@
 // With x [outer..., n, inner...] and the axis at n, indices are one list [k] for all of x, or a list for each
 // outer place, [outer..., k]:
 //   gather        y[o, j, i] = x[o, index[o, j], i]
-//   scatter_add   y[o, m, i] = base[o, m, i] + sum over j, in order, where index[o, j] = m, of updates[o, j,
-//   i]
+//   scatter_add   y[o, m, i] = base[o, m, i] + sum of updates[o, j, i] over j with index[o, j] = m, in order
 // An index below 0 is 0, one of n or more is n - 1.
 #include <algorithm>
 #include <cmath>
@@ -48,9 +47,8 @@ TensorType indexed_type(const InferContext& context) {
 template <class Move>
 void for_each_index(const Tensor& indices, const AxisView& view, Move move) {
   const std::int64_t count = indices.type.shape.back();
-  const std::int64_t lists = indices.type.elements() / count;
   for (std::int64_t row = 0; row < view.outer * count; ++row) {
-    const double index = indices.data[static_cast<std::size_t>(row % (lists * count))];
+    const double index = indices.data[static_cast<std::size_t>(row % indices.type.elements())];
     move(row / count * view.extent + clamp_index(index, view.extent), row);
   }
 }

@@ -64,8 +64,9 @@ ir::Module example() {
   ir::Function& sorted = module.functions.emplace_back();
   sorted.name = "sorted";
   ir::Builder b(module, sorted);
-  const Value twice = b.mul(b.param("weight"), 2);
-  const Value x = b.emit_all(Opcode::sort, std::array{twice}, {{"axis", std::int64_t{0}}})[0];
+  const Value twice = b.reshape(b.mul(b.param("weight"), 2), {1, 20});
+  const Value long_row = b.reshape(b.broadcast(twice, {205, 20}), {4100});  // than a kernel sorts
+  const Value x = b.emit_all(Opcode::sort, std::array{long_row}, {{"axis", std::int64_t{0}}})[0];
   b.result("doubled", b.add(x, x));
   ir::verify(module);
   return module;

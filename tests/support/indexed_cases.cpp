@@ -55,7 +55,8 @@ IndexedCase random_case(std::uint64_t seed) {
   const int rank = static_cast<int>(seed % 4) + 1;
   const Shape shape = c.shape(rank, rank, 900);
   const auto axis = static_cast<std::size_t>(c.integer(0, rank - 1));
-  const DType dtype = c.dtype({DType::f64, DType::i32, DType::i64});
+  const DType dtype = c.dtype({DType::f64, DType::i32, DType::i64, DType::bf16, DType::f16});
+  if (ir::dtype_bytes(dtype) == 2) w.indexed.tolerance = 3 * storage_error(dtype);
   const bool special = ir::is_float(dtype) && c.chance(0.5);
 
   Shape lists(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(c.chance(0.7) ? axis : 0));
@@ -81,6 +82,19 @@ IndexedCase random_case(std::uint64_t seed) {
     const bool each = axis + 1 == shape.size();
     if (each) w.result(w.b.emit(Opcode::gather, {w.b.mul(x, x), sorted[1]}, along));
   }
+  return std::move(w.indexed);
+}
+
+/// Rows that a CPU's kernels do not compare in pairs.
+IndexedCase long_rows() {
+  constexpr std::int64_t kRows = 2, kPlaces = 1100;
+  CaseBuilder c(5);
+  Written w("long rows");
+  const Value x = w.input(eighths(c, {kRows, kPlaces}, DType::f32, true));
+  const ir::Attributes along{{"axis", std::int64_t{1}}};
+  const auto sorted = w.b.emit_all(Opcode::sort, std::array{x}, along);
+  for (const Value value : sorted) w.result(value);
+  w.result(w.b.emit(Opcode::scatter_add, {x, sorted[1], w.b.mul(x, x)}, along));
   return std::move(w.indexed);
 }
 
@@ -114,6 +128,7 @@ IndexedCase masked_step() {
 std::vector<IndexedCase> indexed_cases() {
   std::vector<IndexedCase> cases;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) cases.push_back(random_case(seed));
+  cases.push_back(long_rows());
   cases.push_back(masked_step());
   return cases;
 }
