@@ -88,7 +88,7 @@ Value scaled(Builder& b, Value lr, double scale) {
 }
 
 ChosenOptimizer::ChosenOptimizer(const Selection& selection) : name(selection.name) {
-  const OptimizerRow& row = find_row(optimizers(), "optimizer", name);
+  const OptimizerRow& row = find_row(optimizers(), "optimizer.name", name);
   values = ir::settle(row.schema, selection.values, "optimizer");
   optimizer = row.make(values);
 }

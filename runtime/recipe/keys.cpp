@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "programs/optimizer.h"
+#include "runtime/data/source.h"
+#include "runtime/data/transform.h"
 
 namespace rewire::runtime {
 namespace {
@@ -27,9 +29,6 @@ constexpr Bounds kBatch{1, 1e6};  // as the models have it
 
 const RecipeCondition kZoo{[](const Recipe& r) { return !r.model.name.ends_with(".rir"); },
                            "a model of the zoo: a module's shapes are fixed in its file"};
-const RecipeCondition kIdx{[](const Recipe& r) { return r.data.format == "idx"; }, "data.format=idx"};
-const RecipeCondition kSynthetic{[](const Recipe& r) { return r.data.format == "synthetic"; },
-                                 "data.format=synthetic"};
 
 ParameterKind kind_of(const RecipeTarget& target, bool is_choice) {
   if (is_choice) return ParameterKind::choice;
@@ -52,14 +51,20 @@ RecipeKey row(std::string_view section, std::string_view name, RecipeTarget targ
   return key;
 }
 
-/// A section whose `name` selects one of `residents`: the parameters of all of them, each with an effect
+RecipeKey path_row(std::string_view section, std::string_view name, RecipeTarget target) {
+  RecipeKey key = row(section, name, target);
+  key.spec.is_path = true;
+  return key;
+}
+
+/// A section whose `chooser` selects one of `residents`: the parameters of all of them, each with an effect
 /// where one is selected that has it, and with the default and bounds that this one gives it.
 template <class Row>
 void add_section(std::vector<RecipeKey>& keys, const std::string& section,
                  programs::Selection Recipe::* selection, Recipe& recipe,
-                 std::span<const Row* const> residents) {
+                 std::span<const Row* const> residents, std::string_view chooser = "name") {
   programs::Selection& selected = recipe.*selection;
-  keys.push_back(row(section, "name", &selected.name, {}, programs::row_names(residents)));
+  keys.push_back(row(section, chooser, &selected.name, {}, programs::row_names(residents)));
   for (const Row* resident : residents) {
     for (const ParameterSpec& spec : resident->schema) {
       const bool known = std::ranges::any_of(
@@ -77,7 +82,7 @@ void add_section(std::vector<RecipeKey>& keys, const std::string& section,
           selected_row == residents.end() ? nullptr : ir::find_parameter((*selected_row)->schema, spec.name);
       RecipeCondition only;  // none where all have it
       if (owners.size() < residents.size())
-        only = {has_it, fmt::format("{}.name={}", section, fmt::join(owners, "|"))};
+        only = {has_it, fmt::format("{}.{}={}", section, chooser, fmt::join(owners, "|"))};
       keys.push_back({section, own != nullptr ? *own : spec, &selected.values, only});
     }
   }
@@ -128,7 +133,6 @@ void RecipeKey::set(ir::Attribute given) const {
 std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
   RecipeModel& model = recipe.model;
   RecipeData& data = recipe.data;
-  RecipeTransforms& transforms = recipe.transforms;
   RecipeTrain& train = recipe.train;
   RecipeEval& eval = recipe.eval;
   std::vector<RecipeKey> keys = {
@@ -147,18 +151,14 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
       row("model", "act_layer", &model.act_layer, {}, {}, kZoo),
       row("model", "drop_path", &model.drop_path, {}, {}, kZoo),
       row("model", "dropout", &model.dropout, {}, {}, kZoo),
-
-      row("data", "format", &data.format, {}, {"idx", "synthetic"}),
-      row("data", "path", &data.path, {}, {}, kIdx),
-      row("data", "count", &data.count, kCount, {}, kSynthetic),
-      row("data", "threads", &data.threads, {1, 256}),
-      row("data", "prefetch", &data.prefetch, {1, 1024}),
-
-      row("transforms", "crop_padding", &transforms.crop_padding, {0, kMostCropPadding}),
-      row("transforms", "crop_fill", &transforms.crop_fill, {}, {"zero", "reflect"}),
-      row("transforms", "horizontal_flip", &transforms.horizontal_flip),
-      row("transforms", "mean", &transforms.mean),
-      row("transforms", "std", &transforms.std, kPositive)};
+  };
+  add_section(keys, "data", &Recipe::source, recipe, sources(), "format");
+  keys.push_back(row("data", "threads", &data.threads, {1, 256}));
+  keys.push_back(row("data", "prefetch", &data.prefetch, {1, 1024}));
+  for (const TransformRow* transform : transforms()) {
+    for (const ParameterSpec& spec : transform->schema)
+      keys.push_back({"transforms", spec, &recipe.transforms});
+  }
   add_section(keys, "objective", &Recipe::objective, recipe, programs::objectives());
   add_section(keys, "optimizer", &Recipe::optimizer, recipe, programs::optimizers());
   add_section(keys, "schedule", &Recipe::schedule, recipe, programs::schedules());
@@ -168,7 +168,7 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
                                       row("train", "dtype", &train.dtype, {}, {"f32", "bf16"}),
                                       row("train", "stream_dtype", &train.stream_dtype, {}, {"f32", "bf16"}),
                                       row("train", "tf32", &train.tf32),
-                                      row("train", "weights", &train.weights),
+                                      path_row("train", "weights", &train.weights),
                                       row("train", "clip_norm", &train.clip_norm, kNotNegative),
                                       row("train", "accumulate", &train.accumulate, kCount),
                                       row("train", "on_switch", &train.on_switch, {}, {"keep", "reset"}),

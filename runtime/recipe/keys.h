@@ -1,6 +1,6 @@
 // The table of a recipe's keys: where each value goes, its kind and its bounds. The reader, the writer and
 // the nearest-match hints all read this table. A new key of Rewire's own is one row; those of objectives,
-// optimizers and schedules come from their schemas.
+// optimizers, schedules, sources of images and transforms come from their schemas.
 #pragma once
 
 #include <functional>
