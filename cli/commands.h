@@ -24,7 +24,7 @@ Command plugins_info_command();
 Command plugin_new_command();
 Command plugin_test_command();
 Command doctor_command();
-/// objectives, optimizers and schedules, each with its info.
+/// sources, transforms, objectives, optimizers and schedules, each with its info.
 std::vector<Command> resident_commands();
 
 }  // namespace rewire::cli

@@ -6,9 +6,9 @@
 #include "cli/json.h"
 #include "cli/network.h"
 #include "cli/streams.h"
+#include "runtime/data/idx.h"
 #include "runtime/device/probe.h"
 #include "runtime/plugin/plugin.h"
-#include "runtime/recipe/recipe.h"
 
 namespace rewire::cli {
 namespace {
@@ -28,7 +28,7 @@ struct Facts {
   std::vector<runtime::LibraryVersion> libraries = runtime::built_with();
   runtime::CudaFacts cuda = runtime::probe_cuda();
   std::vector<runtime::PluginInfo> plugins;
-  std::string dataset = runtime::RecipeData().path;
+  std::string dataset{runtime::kFashionMnistFolder};
   bool has_dataset = std::filesystem::is_directory(dataset);
 };
 

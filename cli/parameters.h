@@ -1,4 +1,4 @@
-// How `info` commands print what a plugin, objective, optimizer or schedule can be told.
+// How `info` commands print what a plugin, a source of images, an objective and the like can be told.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
-// rewire objectives, optimizers, schedules: what there is of each; `info` of these and of models: what one
-// can be told.
+// rewire sources, transforms, objectives, optimizers, schedules: what there is of each; `info` of these and of
+// models: what one can be told.
 #include <fmt/format.h>
 
 #include "cli/commands.h"
@@ -10,25 +10,35 @@
 #include "programs/objective.h"
 #include "programs/optimizer.h"
 #include "programs/schedule.h"
+#include "runtime/data/source.h"
+#include "runtime/data/transform.h"
 
 namespace rewire::cli {
 namespace {
 
-/// The lists that recipes choose from, under the recipe's names of their sections.
+/// The lists that recipes choose from: the command, the section of their keys, and what selects one.
 struct Models {
-  static constexpr const char* kSection = "model";
+  static constexpr std::string_view kCommand = "models", kSection = "model";
   static const auto& find(std::string_view name) { return models::find_model(name); }
 };
+struct Sources {
+  static constexpr std::string_view kCommand = "sources", kSection = "data", kKey = "data.format";
+  static auto rows() { return runtime::sources(); }
+};
+struct Transforms {
+  static constexpr std::string_view kCommand = "transforms", kSection = "transforms", kKey = "transform";
+  static auto rows() { return runtime::transforms(); }
+};
 struct Objectives {
-  static constexpr const char* kSection = "objective";
+  static constexpr std::string_view kCommand = "objectives", kSection = "objective", kKey = "objective.name";
   static auto rows() { return programs::objectives(); }
 };
 struct Optimizers {
-  static constexpr const char* kSection = "optimizer";
+  static constexpr std::string_view kCommand = "optimizers", kSection = "optimizer", kKey = "optimizer.name";
   static auto rows() { return programs::optimizers(); }
 };
 struct Schedules {
-  static constexpr const char* kSection = "schedule";
+  static constexpr std::string_view kCommand = "schedules", kSection = "schedule", kKey = "schedule.name";
   static auto rows() { return programs::schedules(); }
 };
 
@@ -52,7 +62,7 @@ void list(const ListRequest<List>& request) {
   nlohmann::ordered_json objects = nlohmann::ordered_json::array();
   for (const auto* row : List::rows()) {
     objects.push_back(describe(*row));
-    if (!request.json) print("{:<12} {}\n", row->name, row->doc);
+    if (!request.json) print("{:<15} {}\n", row->name, row->doc);
   }
   if (request.json) print_json(objects);
 }
@@ -61,7 +71,7 @@ template <class List>
 void info(const InfoRequest<List>& request) {
   const auto& row = [&]() -> const auto& {
     if constexpr (requires { List::rows(); }) {
-      return ir::find_row(List::rows(), List::kSection, request.name);
+      return ir::find_row(List::rows(), List::kKey, request.name);
     } else {
       return List::find(request.name);
     }
@@ -79,7 +89,7 @@ void info(const InfoRequest<List>& request) {
 template <class List>
 Command list_command(const char* doc) {
   return make_command<ListRequest<List>>(
-      fmt::format("{}s", List::kSection), doc,
+      std::string(List::kCommand), doc,
       [](ListRequest<List>& request, Options& options) {
         options.flag("--json", request.json, "print a list of objects");
       },
@@ -89,10 +99,10 @@ Command list_command(const char* doc) {
 template <class List>
 Command info_command() {
   return make_command<InfoRequest<List>>(
-      fmt::format("{}s info", List::kSection),
+      fmt::format("{} info", List::kCommand),
       fmt::format("the keys of [{}] that one of them has", List::kSection),
       [](InfoRequest<List>& request, Options& options) {
-        options.text("NAME", request.name, fmt::format("one of `rewire {}s`", List::kSection),
+        options.text("NAME", request.name, fmt::format("one of `rewire {}`", List::kCommand),
                      Options::Need::required);
         options.flag("--json", request.json, "print an object");
       },
@@ -106,7 +116,11 @@ Command models_info_command() {
 }
 
 std::vector<Command> resident_commands() {
-  return {list_command<Objectives>("what a network can be trained for"),
+  return {list_command<Sources>("where images can come from"),
+          info_command<Sources>(),
+          list_command<Transforms>("what can be done to images, in this order"),
+          info_command<Transforms>(),
+          list_command<Objectives>("what a network can be trained for"),
           info_command<Objectives>(),
           list_command<Optimizers>("how weights can move"),
           info_command<Optimizers>(),

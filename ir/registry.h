@@ -1,5 +1,5 @@
-// What can be chosen by a name and told by a schema: models, objectives, optimizers, schedules. Each is a row
-// of one list; a row's file is all that knows it.
+// What can be chosen by a name and told by a schema: models, sources of images, objectives, optimizers,
+// schedules. Each is a row of one list; a row's file is all that knows it.
 #pragma once
 
 #include <fmt/ranges.h>
@@ -35,11 +35,11 @@ std::vector<std::string> row_names(std::span<const Row* const> rows) {
 
 /// UserError "optimizer.name=sdg is unknown: it takes one of adamw|sgd (did you mean 'sgd'?)".
 template <class Row>
-const Row& find_row(std::span<const Row* const> rows, std::string_view section, std::string_view name) {
+const Row& find_row(std::span<const Row* const> rows, std::string_view key, std::string_view name) {
   const auto found = std::ranges::find(rows, name, &Row::name);
   if (found != rows.end()) return **found;
   const std::vector<std::string> names = row_names(rows);
-  user_error("{}.name={} is unknown: it takes one of {}{}", section, name, fmt::join(names, "|"),
+  user_error("{}={} is unknown: it takes one of {}{}", key, name, fmt::join(names, "|"),
              did_you_mean(name, names));
 }
 

@@ -195,6 +195,14 @@ ParameterSpec enum_parameter(std::string_view name, std::vector<std::string> val
   parameter.values = std::move(values);
   return parameter;
 }
+ParameterSpec text_parameter(std::string_view name, std::string_view default_value, std::string_view doc) {
+  return make(name, ParameterKind::text, std::string(default_value), doc);
+}
+ParameterSpec path_parameter(std::string_view name, std::string_view default_value, std::string_view doc) {
+  ParameterSpec parameter = text_parameter(name, default_value, doc);
+  parameter.is_path = true;
+  return parameter;
+}
 ParameterSpec list_parameter(std::string_view name, Doubles default_value, std::string_view doc) {
   return make(name, ParameterKind::numbers, std::move(default_value), doc);
 }

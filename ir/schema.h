@@ -1,5 +1,6 @@
-// What a plugin, an objective, an optimizer, a schedule or a section of a recipe can be told: parameters with
-// a kind, a default and bounds. Values are read, refused and printed here alone, in one way for all of them.
+// What a plugin, an objective, an optimizer, a source of images or a section of a recipe can be told:
+// parameters with a kind, a default and bounds. Values are read, refused and printed here alone, in one way
+// for all of them.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +41,7 @@ struct ParameterSpec {
   Bounds bounds = {};
   std::vector<std::string> values = {};  // of a choice
   std::string doc = {};                  // one line
+  bool is_path = false;                  // of text: of a file or folder, which recipes record as absolute
 
   ParameterSpec at_least(double low) &&;
   ParameterSpec above(double low) &&;
@@ -67,6 +69,9 @@ ParameterSpec int_parameter(std::string_view name, std::int64_t default_value, s
 ParameterSpec float_parameter(std::string_view name, double default_value, std::string_view doc);
 /// The first value is the default.
 ParameterSpec enum_parameter(std::string_view name, std::vector<std::string> values, std::string_view doc);
+ParameterSpec text_parameter(std::string_view name, std::string_view default_value, std::string_view doc);
+/// A text that is a path; "" where there is none.
+ParameterSpec path_parameter(std::string_view name, std::string_view default_value, std::string_view doc);
 ParameterSpec list_parameter(std::string_view name, Doubles default_value, std::string_view doc);
 
 /// Of the schema's parameters those that `given` has, accepted, and the defaults of all others. `section`

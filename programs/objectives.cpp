@@ -33,7 +33,7 @@ MetricInfo metric_info(std::string_view name) {
 }
 
 std::unique_ptr<Objective> make_objective(const ir::Selection& selection) {
-  const ObjectiveRow& row = ir::find_row(objectives(), "objective", selection.name);
+  const ObjectiveRow& row = ir::find_row(objectives(), "objective.name", selection.name);
   return row.make(ir::settle(row.schema, selection.values, "objective"));
 }
 

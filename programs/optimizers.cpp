@@ -88,7 +88,7 @@ Value scaled(Builder& b, Value lr, double scale) {
 }
 
 ChosenOptimizer::ChosenOptimizer(const ir::Selection& selection) : name(selection.name) {
-  const OptimizerRow& row = ir::find_row(optimizers(), "optimizer", name);
+  const OptimizerRow& row = ir::find_row(optimizers(), "optimizer.name", name);
   values = ir::settle(row.schema, selection.values, "optimizer");
   optimizer = row.make(values);
 }

@@ -83,7 +83,7 @@ std::span<const ScheduleRow* const> schedules() {
 
 Value learning_rate(Builder& b, Value step, double lr, const ir::Selection& selection,
                     const Timeline& timeline) {
-  const ScheduleRow& row = ir::find_row(schedules(), "schedule", selection.name);
+  const ScheduleRow& row = ir::find_row(schedules(), "schedule.name", selection.name);
   const Attributes values = ir::settle(row.schema, selection.values, "schedule");
   Value s = b.cast(step, DType::f64);
   const Value rate = row.rate(b, s, lr, values, timeline);

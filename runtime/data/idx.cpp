@@ -1,14 +1,11 @@
-// Reads IDX arrays, and the pair of them that is a labelled image set.
+// Reads IDX arrays.
 #include "runtime/data/idx.h"
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 
 #include "ir/error.h"
 #include "runtime/data/byte_source.h"
-#include "runtime/data/dataset.h"
-#include "runtime/io/files.h"
 
 namespace rewire::runtime {
 namespace {
@@ -60,32 +57,6 @@ std::size_t checked_count(const std::vector<std::int64_t>& shape, const ByteSour
   return static_cast<std::size_t>(count);
 }
 
-/// FOLDER/STEM or FOLDER/STEM.gz.
-std::string find_file(const std::string& folder, const std::string& stem) {
-  const std::string plain = (std::filesystem::path(folder) / stem).string();
-  for (const std::string& path : {plain, plain + ".gz"}) {
-    std::error_code ignored;
-    if (std::filesystem::exists(path, ignored)) return path;
-  }
-  const std::string hint = folder == kFashionMnistFolder ? "install the Debian package dataset-fashion-mnist"
-                                                         : "set data.path to the folder that holds it";
-  user_error("cannot find {} or {}.gz; {}", plain, stem, hint);
-}
-
-struct NamedArray {
-  std::string path;
-  IdxArray array;
-};
-
-NamedArray read_array(const std::string& folder, const std::string& stem, std::size_t rank) {
-  const std::string path = find_file(folder, stem);
-  IdxArray array = parse_idx(read_file(path), path);
-  if (array.shape.size() != rank) {
-    user_error("{}: rank {}, where {} is expected", path, array.shape.size(), rank);
-  }
-  return {path, std::move(array)};
-}
-
 }  // namespace
 
 IdxArray parse_idx(std::span<const std::byte> file, const std::string& file_name) {
@@ -108,24 +79,6 @@ IdxArray parse_idx(std::span<const std::byte> file, const std::string& file_name
     user_error("{}: bytes follow the {} elements that the header claims", file_name, count);
   }
   return array;
-}
-
-Dataset load_idx_dataset(const std::string& folder, Split split) {
-  const std::string stem = split == Split::train ? "train" : "t10k";
-  NamedArray images = read_array(folder, stem + "-images-idx3-ubyte", 3);
-  const NamedArray labels = read_array(folder, stem + "-labels-idx1-ubyte", 1);
-  const std::vector<std::int64_t>& shape = images.array.shape;
-  if (shape[0] != labels.array.shape[0]) {
-    user_error("{} holds {} images, but {} holds {} labels", images.path, shape[0], labels.path,
-               labels.array.shape[0]);
-  }
-  return {labels.path,
-          shape[0],
-          1,
-          shape[1],
-          shape[2],
-          std::move(images.array.data),
-          {labels.array.data.begin(), labels.array.data.end()}};
 }
 
 }  // namespace rewire::runtime

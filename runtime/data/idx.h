@@ -5,9 +5,13 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace rewire::runtime {
+
+/// Where the Debian package dataset-fashion-mnist puts its files.
+inline constexpr std::string_view kFashionMnistFolder = "/usr/share/datasets/fashion-mnist";
 
 struct IdxArray {
   std::vector<std::int64_t> shape;

@@ -43,13 +43,16 @@ void check(const LoaderOptions& options, std::int64_t count) {
 
 }  // namespace
 
-SampleFunction sample_function(const Dataset& dataset, const Transform& transform,
-                               const LoaderOptions& options) {
-  return [&dataset, transform, training = options.training, seed = options.seed](
+SampleFunction sample_function(const ImageSource& source, const TransformChain& transforms,
+                               std::int64_t classes) {
+  return [&source, &transforms, classes, name = source.name(),
+          size = static_cast<std::size_t>(ir::element_count(source.shape()))](
              std::int64_t sample, std::int64_t epoch, std::span<float> image) -> std::int64_t {
-    const Augmentation augmentation = training ? transform.draw(seed, epoch, sample) : Augmentation{};
-    transform.apply(dataset.image(sample), image, augmentation);
-    return dataset.labels[static_cast<std::size_t>(sample)];
+    const auto pixels = std::make_unique_for_overwrite<std::uint8_t[]>(size);
+    const std::int64_t label = source.read(sample, {pixels.get(), size});
+    check_label(name, sample, label, classes);
+    transforms.apply({pixels.get(), size}, image, epoch, sample);
+    return label;
   };
 }
 

@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/data/dataset.h"
+#include "runtime/data/source.h"
 #include "runtime/data/transform.h"
 #include "runtime/host_tensor.h"
 
@@ -40,7 +40,7 @@ struct DataPosition {
 struct LoaderOptions {
   bool training = true;
   std::int64_t batch = 64;
-  std::uint64_t seed = 0;     // of order and augmentation; evaluation has neither
+  std::uint64_t seed = 0;     // of the order; evaluation has none
   int threads = 1;            // that prepare batches
   std::int64_t prefetch = 4;  // batches prepared ahead, at most
 };
@@ -50,9 +50,10 @@ struct LoaderOptions {
 using SampleFunction =
     std::function<std::int64_t(std::int64_t sample, std::int64_t epoch, std::span<float> image)>;
 
-/// The samples of `dataset` (which must outlive the function) under `transform`, augmented in training.
-SampleFunction sample_function(const Dataset& dataset, const Transform& transform,
-                               const LoaderOptions& options);
+/// The samples of `source` under `transforms`; both must outlive the function. UserError at a sample whose
+/// label the model has no class for (check_label).
+SampleFunction sample_function(const ImageSource& source, const TransformChain& transforms,
+                               std::int64_t classes = 0);
 
 /// The order in which epoch `epoch` visits `count` samples: a permutation, each as likely, a function of
 /// (seed, epoch) (Fisher–Yates on Philox numbers). UserError above 2^32 samples.

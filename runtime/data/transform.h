@@ -1,64 +1,108 @@
-// From stored bytes to the floats a network sees: random crop with padding, horizontal flip, normalisation,
-// in this order (as torchvision composes them). The random draws of a sample are a function of (seed, epoch,
-// sample index) alone, so that neither threads nor a resumed run change them.
+// From stored bytes to the floats that a network sees. A transform is one file under transforms/ and one row
+// of transforms.cpp, which lists them in the order in which they are applied; the rows' schemas are the keys
+// of [transforms]. What chance decides for a sample is a function of (seed, epoch, sample) alone, so that
+// neither threads nor a resumed run change it.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <string_view>
+#include <type_traits>
 #include <vector>
+
+#include "ir/philox.h"
+#include "ir/schema.h"
+#include "ir/types.h"
 
 namespace rewire::runtime {
 
-/// Pixels a side; no image of ours is larger.
-inline constexpr std::int64_t kMostCropPadding = 16384;
+/// The random numbers that one transform has for one sample as one epoch sees it.
+struct SampleRandom {
+  ir::PhiloxStream stream;  // of the transform, the run's seed and the epoch
+  std::uint64_t sample = 0;
 
-enum class CropFill {
-  zero,    // black pixels
-  reflect  // the image mirrored at its edge, the edge itself not repeated
+  /// Uniform in [0, count): the high word of the stream's 32 bits at `index` times count.
+  std::int64_t below(std::uint64_t index, std::int64_t count) const {
+    return static_cast<std::int64_t>(std::uint64_t{stream.bits(index)} * static_cast<std::uint64_t>(count) >>
+                                     32);
+  }
 };
 
-struct TransformOptions {
-  /// Of pixels scaled to [0, 1]: out = (pixel / 255 - mean) / deviation. One value a channel, or one for all.
-  std::vector<double> mean{0};
-  std::vector<double> deviation{1};
-  /// Training only: pad by so many pixels a side, then cut the image's own size out at a random place.
-  std::int64_t crop_padding = 0;
-  CropFill crop_fill = CropFill::zero;
-  /// Training only: mirror left to right, one time in two.
-  bool horizontal_flip = false;
-};
-
-/// What chance decides for one sample: the crop's offset, each in [-crop_padding, crop_padding], and the
-/// flip.
-struct Augmentation {
-  std::int64_t dy = 0;
-  std::int64_t dx = 0;
-  bool flip = false;
-};
-
+/// A transform for images of one shape. It is called from several threads at once.
 class Transform {
  public:
-  /// UserError naming the option: a count of means or deviations that is neither 1 nor `channels`, a
-  /// deviation that is not > 0, both so far apart that a pixel overflows f32, a padding below 0 or above
-  /// kMostCropPadding, a reflecting padding as large as the image.
-  Transform(const TransformOptions& options, std::int64_t channels, std::int64_t height, std::int64_t width);
+  virtual ~Transform() = default;
+  /// Of the images that it makes: [channels, height, width].
+  virtual ir::Shape shape() const = 0;
+  /// Elements that it reads and writes: u8, pixels as they were stored, or f32.
+  virtual ir::DType reads() const = 0;
+  virtual ir::DType writes() const = 0;
+  /// Writes all of `out`, which has its shape; a function of its arguments.
+  virtual void run(std::span<const std::byte> image, std::span<std::byte> out,
+                   const SampleRandom& random) const = 0;
+};
 
-  Augmentation draw(std::uint64_t seed, std::int64_t epoch, std::int64_t sample) const;
+/// What a transform derives from: of bytes to bytes before `normalize`, of floats to floats behind it.
+template <class In, class Out>
+class TransformOf : public Transform {
+ public:
+  virtual void apply(std::span<const In> image, std::span<Out> out, const SampleRandom& random) const = 0;
 
-  /// `pixels` and `image` are [channels, height, width]. The default augmentation is none: evaluation's view.
-  void apply(std::span<const std::uint8_t> pixels, std::span<float> image,
-             const Augmentation& augmentation = {}) const;
+  ir::DType reads() const final { return dtype_of<In>(); }
+  ir::DType writes() const final { return dtype_of<Out>(); }
+  void run(std::span<const std::byte> image, std::span<std::byte> out,
+           const SampleRandom& random) const final {
+    apply({reinterpret_cast<const In*>(image.data()), image.size() / sizeof(In)},
+          {reinterpret_cast<Out*>(out.data()), out.size() / sizeof(Out)}, random);
+  }
 
  private:
-  /// Which source row or column stands at each place of the output; kFill where the padding does.
-  std::vector<std::int32_t> sources(std::int64_t extent, std::int64_t offset, bool mirrored) const;
+  template <class T>
+  static constexpr ir::DType dtype_of() {
+    static_assert(std::is_same_v<T, std::uint8_t> || std::is_same_v<T, float>);
+    return std::is_same_v<T, float> ? ir::DType::f32 : ir::DType::u8;
+  }
+};
 
-  static constexpr std::int32_t kFill = -1;
-  std::int64_t channels_, height_, width_;
-  std::int64_t crop_padding_;
-  CropFill crop_fill_;
-  bool horizontal_flip_;
-  std::vector<float> normalised_;  // [channels, 256]: the float of each byte
+struct TransformRow {
+  std::string_view name, doc;
+  ir::Schema schema;  // no two rows have a key of one name
+  bool training_only;
+  /// For images of that shape, of values that are settled; null where the values ask for nothing. UserError
+  /// naming the key where they do not go together, or not with the shape.
+  std::unique_ptr<Transform> (*make)(const ir::Attributes& values, const ir::Shape& image);
+  /// Of its random numbers; "": data.augment.NAME, which is no other's.
+  std::string_view stream = {};
+};
+
+std::span<const TransformRow* const> transforms();
+/// For a transform that is no resident, as tests have: in front of the one called `before`, or last. The row
+/// must outlive the process.
+void add_transform(const TransformRow& row, std::string_view before = {});
+
+/// The transforms that are on, one behind the other.
+class TransformChain {
+ public:
+  /// `values` are those of [transforms], `image` the shape of the stored images. UserError naming the key.
+  TransformChain(const ir::Attributes& values, ir::Shape image, bool training, std::uint64_t seed);
+
+  /// Of what it makes.
+  const ir::Shape& shape() const { return shape_; }
+  /// Evaluation sees the same in each epoch. `pixels` are the stored image, `image` is of shape().
+  void apply(std::span<const std::uint8_t> pixels, std::span<float> image, std::int64_t epoch,
+             std::int64_t sample) const;
+
+ private:
+  struct Link {
+    std::unique_ptr<Transform> transform;
+    std::uint64_t stream;  // stream_hash()
+    std::size_t bytes;     // of what it makes
+  };
+  std::vector<Link> links_;
+  ir::Shape shape_;
+  bool training_;
+  std::uint64_t seed_;
 };
 
 }  // namespace rewire::runtime

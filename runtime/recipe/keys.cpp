@@ -10,6 +10,8 @@
 
 #include "models/model.h"
 #include "programs/optimizer.h"
+#include "runtime/data/source.h"
+#include "runtime/data/transform.h"
 
 namespace rewire::runtime {
 namespace {
@@ -28,9 +30,6 @@ constexpr Bounds kBatch{1, 1e6};  // as the models have it
 
 const RecipeCondition kNoFile{[](const Recipe& r) { return !r.model.name.ends_with(".rir"); },
                               "a model of the zoo: a module's shapes are fixed in its file"};
-const RecipeCondition kIdx{[](const Recipe& r) { return r.data.format == "idx"; }, "data.format=idx"};
-const RecipeCondition kSynthetic{[](const Recipe& r) { return r.data.format == "synthetic"; },
-                                 "data.format=synthetic"};
 
 ParameterKind kind_of(const RecipeTarget& target, bool is_choice) {
   if (is_choice) return ParameterKind::choice;
@@ -52,12 +51,19 @@ RecipeKey row(std::string_view section, std::string_view name, RecipeTarget targ
   return key;
 }
 
-/// Of a section whose `name` selects one of `residents`: the parameters of all of them, each with an effect
-/// where one is selected that has it, and with the default and bounds that this one gives it. `only`: what
-/// all of them need.
+RecipeKey path_row(std::string_view section, std::string_view name, RecipeTarget target) {
+  RecipeKey key = row(section, name, target);
+  key.spec.is_path = true;
+  return key;
+}
+
+/// Of a section whose key `chooser` selects one of `residents`: the parameters of all of them, each with an
+/// effect where one is selected that has it, and with the default and bounds that this one gives it. `only`:
+/// what all of them need.
 template <class Row>
-void add_section(std::vector<RecipeKey>& keys, const std::string& section, ir::Selection Recipe::* selection,
-                 Recipe& recipe, std::span<const Row* const> residents, const RecipeCondition& only = {}) {
+void add_parameters(std::vector<RecipeKey>& keys, const RecipeKey& chooser, ir::Selection Recipe::* selection,
+                    Recipe& recipe, std::span<const Row* const> residents, const RecipeCondition& only = {}) {
+  const std::string section = chooser.section;
   ir::Selection& selected = recipe.*selection;
   for (const Row* resident : residents) {
     for (const ParameterSpec& spec : resident->schema) {
@@ -76,7 +82,7 @@ void add_section(std::vector<RecipeKey>& keys, const std::string& section, ir::S
           selected_row == residents.end() ? nullptr : ir::find_parameter((*selected_row)->schema, spec.name);
       RecipeCondition condition = only;
       if (owners.size() < residents.size())
-        condition = {has_it, fmt::format("{}.name={}", section, fmt::join(owners, "|"))};
+        condition = {has_it, fmt::format("{}={}", chooser.path(), fmt::join(owners, "|"))};
       keys.push_back({section, own != nullptr ? *own : spec, &selected.values, condition});
     }
   }
@@ -122,39 +128,35 @@ void RecipeKey::set(ir::Attribute given) const {
 
 std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
   RecipeData& data = recipe.data;
-  RecipeTransforms& transforms = recipe.transforms;
   RecipeTrain& train = recipe.train;
   RecipeEval& eval = recipe.eval;
-  std::vector<RecipeKey> keys = {row("", "seed", &recipe.seed, kSeed),
-                                 row("model", "name", &recipe.model.name)};
-  add_section(keys, "model", &Recipe::model, recipe, models::models(), kNoFile);
-  const std::vector<RecipeKey> fed = {
-      row("data", "format", &data.format, {}, {"idx", "synthetic"}),
-      row("data", "path", &data.path, {}, {}, kIdx),
-      row("data", "count", &data.count, kCount, {}, kSynthetic),
-      row("data", "threads", &data.threads, {1, 256}),
-      row("data", "prefetch", &data.prefetch, {1, 1024}),
-
-      row("transforms", "crop_padding", &transforms.crop_padding, {0, kMostCropPadding}),
-      row("transforms", "crop_fill", &transforms.crop_fill, {}, {"zero", "reflect"}),
-      row("transforms", "horizontal_flip", &transforms.horizontal_flip),
-      row("transforms", "mean", &transforms.mean),
-      row("transforms", "std", &transforms.std, kPositive)};
-  keys.insert(keys.end(), fed.begin(), fed.end());
-  const auto choose = [&](const std::string& section, ir::Selection Recipe::* selection, const auto& rows) {
-    keys.push_back(row(section, "name", &(recipe.*selection).name, {}, ir::row_names(rows)));
-    add_section(keys, section, selection, recipe, rows);
+  std::vector<RecipeKey> keys = {row("", "seed", &recipe.seed, kSeed)};
+  const auto choose = [&](std::string_view section, std::string_view name, ir::Selection Recipe::* selection,
+                          const auto& rows, bool by_name_alone = true) {
+    RecipeKey chooser = row(section, name, &(recipe.*selection).name, {},
+                            by_name_alone ? ir::row_names(rows) : std::vector<std::string>());
+    chooser.selects = true;
+    keys.push_back(chooser);
+    add_parameters(keys, chooser, selection, recipe, rows, by_name_alone ? RecipeCondition() : kNoFile);
   };
-  choose("objective", &Recipe::objective, programs::objectives());
-  choose("optimizer", &Recipe::optimizer, programs::optimizers());
-  choose("schedule", &Recipe::schedule, programs::schedules());
+  choose("model", "name", &Recipe::model, models::models(), /*by_name_alone=*/false);
+  choose("data", "format", &Recipe::source, sources());
+  keys.push_back(row("data", "threads", &data.threads, {1, 256}));
+  keys.push_back(row("data", "prefetch", &data.prefetch, {1, 1024}));
+  for (const TransformRow* transform : transforms()) {
+    for (const ParameterSpec& spec : transform->schema)
+      keys.push_back({"transforms", spec, &recipe.transforms});
+  }
+  choose("objective", "name", &Recipe::objective, programs::objectives());
+  choose("optimizer", "name", &Recipe::optimizer, programs::optimizers());
+  choose("schedule", "name", &Recipe::schedule, programs::schedules());
   const std::vector<RecipeKey> run = {row("train", "batch", &train.batch, kBatch),
                                       row("train", "epochs", &train.epochs, kCount),
                                       row("train", "max_steps", &train.max_steps, {0, kCount.max}),
                                       row("train", "dtype", &train.dtype, {}, {"f32", "bf16"}),
                                       row("train", "stream_dtype", &train.stream_dtype, {}, {"f32", "bf16"}),
                                       row("train", "tf32", &train.tf32),
-                                      row("train", "weights", &train.weights),
+                                      path_row("train", "weights", &train.weights),
                                       row("train", "clip_norm", &train.clip_norm, kNotNegative),
                                       row("train", "accumulate", &train.accumulate, kCount),
                                       row("train", "on_switch", &train.on_switch, {}, {"keep", "reset"}),

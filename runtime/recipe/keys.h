@@ -1,6 +1,6 @@
 // The table of a recipe's keys: where each value goes, its kind and its bounds. The reader, the writer and
-// the nearest-match hints all read this table. A new key of Rewire's own is one row; those of models,
-// objectives, optimizers and schedules come from their schemas.
+// the nearest-match hints all read this table. A new key of Rewire's own is one row; those of models, sources
+// of images, transforms, objectives, optimizers and schedules come from their schemas.
 #pragma once
 
 #include <functional>
@@ -29,6 +29,7 @@ struct RecipeKey {
   ir::ParameterSpec spec;  // its default is that of Attributes only
   RecipeTarget target;
   RecipeCondition only = {};
+  bool selects = false;  // says what the other keys of the section are of
 
   bool has_effect(const Recipe& recipe) const { return only.holds == nullptr || only.holds(recipe); }
 

@@ -1,4 +1,4 @@
-// What other parts take from a recipe: the options of the step program and the transforms, and the plugins
+// What other parts take from a recipe: the options of the step program, and the plugins
 // that the command line asks for.
 #include <cmath>
 
@@ -26,16 +26,6 @@ std::optional<ir::MixedPrecision> mixed_precision(const Recipe& recipe) {
     return std::nullopt;
   }
   return ir::MixedPrecision{narrow_stream ? ir::DType::bf16 : ir::DType::f32};
-}
-
-TransformOptions transform_options(const Recipe& recipe) {
-  TransformOptions options;
-  options.mean = recipe.transforms.mean;
-  options.deviation = recipe.transforms.std;
-  options.crop_padding = recipe.transforms.crop_padding;
-  options.crop_fill = recipe.transforms.crop_fill == "reflect" ? CropFill::reflect : CropFill::zero;
-  options.horizontal_flip = recipe.transforms.horizontal_flip;
-  return options;
 }
 
 void override_plugins(Recipe& recipe, const std::vector<std::string>& flags) {

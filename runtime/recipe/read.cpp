@@ -14,7 +14,6 @@ namespace rewire::runtime {
 namespace {
 
 constexpr std::string_view kPluginSection = "plugin";
-constexpr std::string_view kSelector = "name";  // the key of a section that says what its other keys are of
 
 /// A TOML value as one of the key's kind; its bounds are judged by RecipeKey::set.
 class ValueReader {
@@ -152,18 +151,20 @@ class RecipeReader {
     const RecipeKey& key = find_key(section, name, place);
     read_override_value(key, place, text.substr(equals + 1));
     note(key, place);
-    if (name == kSelector) keys_ = recipe_keys(recipe_);
+    if (key.selects) keys_ = recipe_keys(recipe_);  // in the same order, with what the selected one takes
   }
 
  private:
   void read_section(const toml::key& section, const toml::table& table) {
     check_section(section.str(), Place::of(file_name_, section.source()));
-    if (const auto selector = table.find(kSelector); selector != table.end()) {
-      read_value(section.str(), selector->first, selector->second);
-      keys_ = recipe_keys(recipe_);  // in the same order, with what the selected one takes
-    }
-    for (const auto& [key, node] : table) {
-      if (key.str() != kSelector) read_value(section.str(), key, node);
+    for (const bool selects : {true, false}) {  // what a section selects says what its other keys take
+      for (const auto& [key, node] : table) {
+        const bool is_selector = std::ranges::any_of(keys_, [&](const RecipeKey& known) {
+          return known.selects && known.section == section.str() && known.spec.name == key.str();
+        });
+        if (is_selector == selects) read_value(section.str(), key, node);
+      }
+      if (selects) keys_ = recipe_keys(recipe_);
     }
   }
 

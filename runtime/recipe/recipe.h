@@ -13,28 +13,14 @@
 
 #include "ir/passes/mixed_precision.h"
 #include "programs/programs.h"
-#include "runtime/data/dataset.h"
-#include "runtime/data/transform.h"
 #include "runtime/plugin/plugin.h"
 
 namespace rewire::runtime {
 
-/// [data]
+/// [data], beside `source`: of the loader.
 struct RecipeData {
-  std::string format = "idx";  // idx | synthetic
-  std::string path{kFashionMnistFolder};
-  std::int64_t count = 1024;  // images of each synthetic split
   std::int64_t threads = 1;   // that prepare batches
   std::int64_t prefetch = 4;  // batches prepared ahead, at most
-};
-
-/// [transforms]: of training images in this order; evaluation images are normalised only.
-struct RecipeTransforms {
-  std::int64_t crop_padding = 0;     // pixels a side, then a random crop of the image's own size; 0: no crop
-  std::string crop_fill = "zero";    // zero | reflect
-  bool horizontal_flip = false;      // one time in two
-  std::vector<double> mean = {0.0};  // of pixels in [0, 1]; one value a channel, or one for all
-  std::vector<double> std = {1.0};
 };
 
 /// [train]
@@ -65,8 +51,9 @@ struct Recipe {
   std::int64_t seed = 0;
   ir::Selection model{"vit"};  // or the path of a .rir file
   std::vector<PluginSpec> plugins;
+  ir::Selection source{"idx"};  // data.format, and the keys of [data] that are its own
   RecipeData data;
-  RecipeTransforms transforms;
+  ir::Attributes transforms;  // [transforms]; what is not told has the schema's default
   ir::Selection objective{"supervised"}, optimizer{"adamw"}, schedule{"constant"};
   RecipeTrain train;
   RecipeEval eval;
@@ -94,7 +81,6 @@ std::string to_toml(const Recipe& recipe);
 
 /// What the step program is built from; an epoch of the schedule is `steps_per_epoch` optimizer steps.
 programs::TrainOptions train_options(const Recipe& recipe, double steps_per_epoch);
-TransformOptions transform_options(const Recipe& recipe);
 /// How train.dtype asks the network to be computed; nothing for f32 throughout.
 std::optional<ir::MixedPrecision> mixed_precision(const Recipe& recipe);
 

@@ -7,8 +7,6 @@
 namespace rewire::runtime {
 namespace {
 
-constexpr std::int64_t kAnyClasses = 10;  // of synthetic images that nobody asks the label of
-
 const programs::Input* find_input(const NetworkFace& face, std::string_view name) {
   const auto found = std::ranges::find(face.inputs, name, &programs::Input::name);
   return found == face.inputs.end() ? nullptr : &*found;
@@ -20,39 +18,20 @@ ir::Shape image_shape(const NetworkFace& face) {
   return {batch.begin() + 1, batch.end()};
 }
 
-Dataset read_dataset(const Recipe& recipe, Split split, const NetworkFace& face) {
-  if (recipe.data.format == "idx" && recipe.data.path.empty())
-    user_error("data.path is empty: set it to the folder that holds the IDX files, or data.format=synthetic");
-  if (recipe.data.format == "idx") return load_idx_dataset(recipe.data.path, split);
-  const ir::Shape image = image_shape(face);
+/// 0: nobody asks for labels, or any will do.
+std::int64_t classes(const NetworkFace& face) {
   const programs::Input* label = find_input(face, "label");
-  SyntheticOptions options;
-  options.count = recipe.data.count;
-  options.classes = label == nullptr || label->categories == 0 ? kAnyClasses : label->categories;
-  options.channels = image[0];
-  options.height = image[1];
-  options.width = image[2];
-  options.seed = static_cast<std::uint64_t>(recipe.seed);
-  return make_synthetic_dataset(options, split);
+  return label == nullptr ? 0 : label->categories;
 }
 
-Dataset open_dataset(const Recipe& recipe, Split split, const NetworkFace& face) {
-  Dataset dataset = read_dataset(recipe, split, face);
-  const ir::Shape shape = {dataset.channels, dataset.height, dataset.width};
-  if (shape != image_shape(face)) {
-    user_error(
-        "{}: its images are {} (channels, height, width), the network takes {}: set model.image and "
-        "model.channels to the data's",
-        recipe.data.format == "idx" ? recipe.data.path : dataset.name, ir::to_string(shape),
-        ir::to_string(image_shape(face)));
+std::unique_ptr<ImageSource> open_source(const Recipe& recipe, Split split, const NetworkFace& face) {
+  std::unique_ptr<ImageSource> source = make_source(
+      recipe.source, {split, image_shape(face), classes(face), static_cast<std::uint64_t>(recipe.seed)});
+  if (split == Split::train && source->count() < recipe.train.batch) {
+    user_error("train.batch is {}, but {} has {} training images only", recipe.train.batch, source->name(),
+               source->count());
   }
-  const programs::Input* label = find_input(face, "label");
-  if (label != nullptr && label->categories > 0) check_labels(dataset, label->categories);
-  if (split == Split::train && dataset.count < recipe.train.batch) {
-    user_error("train.batch is {}, but {} has {} training images only", recipe.train.batch, dataset.name,
-               dataset.count);
-  }
-  return dataset;
+  return source;
 }
 
 LoaderOptions loader_options(const Recipe& recipe, Split split, std::int64_t images,
@@ -104,18 +83,25 @@ void put_back(TensorMap inputs, Batch& batch) {
 }
 
 DataFeed::DataFeed(const Recipe& recipe, Split split, const NetworkFace& face)
-    : dataset_(open_dataset(recipe, split, face)),
-      options_(loader_options(recipe, split, dataset_.count, face)),
-      transform_(transform_options(recipe), dataset_.channels, dataset_.height, dataset_.width) {}
+    : source_(open_source(recipe, split, face)),
+      options_(loader_options(recipe, split, source_->count(), face)),
+      transforms_(recipe.transforms, source_->shape(), options_.training, options_.seed),
+      classes_(classes(face)) {
+  if (transforms_.shape() != image_shape(face)) {
+    user_error(
+        "{}: its images are {} (channels, height, width), the network takes {}: set model.image and "
+        "model.channels to the data's",
+        source_->name(), ir::to_string(transforms_.shape()), ir::to_string(image_shape(face)));
+  }
+}
 
 std::unique_ptr<Loader> DataFeed::load(DataPosition start) const {
-  return std::make_unique<Loader>(sample_function(dataset_, transform_, options_), dataset_.count,
-                                  ir::Shape{dataset_.channels, dataset_.height, dataset_.width}, options_,
-                                  start);
+  return std::make_unique<Loader>(sample_function(*source_, transforms_, classes_), source_->count(),
+                                  transforms_.shape(), options_, start);
 }
 
 std::int64_t DataFeed::batches() const {
-  return (dataset_.count + (options_.training ? 0 : options_.batch - 1)) / options_.batch;
+  return (source_->count() + (options_.training ? 0 : options_.batch - 1)) / options_.batch;
 }
 
 }  // namespace rewire::runtime

@@ -5,7 +5,6 @@
 
 #include "ir/module.h"
 #include "programs/objective.h"
-#include "runtime/data/dataset.h"
 #include "runtime/data/loader.h"
 #include "runtime/recipe/recipe.h"
 
@@ -34,7 +33,7 @@ class DataFeed {
   /// The training split shuffled and augmented, from `start` on; the test split in order. The feed must
   /// outlive it.
   std::unique_ptr<Loader> load(DataPosition start = {}) const;
-  std::int64_t images() const { return dataset_.count; }
+  std::int64_t images() const { return source_->count(); }
   /// Images of a batch: train.batch; eval.batch, or all test images where they are fewer and the network
   /// takes any number.
   std::int64_t batch() const { return options_.batch; }
@@ -42,9 +41,10 @@ class DataFeed {
   std::int64_t batches() const;
 
  private:
-  const Dataset dataset_;
+  const std::unique_ptr<const ImageSource> source_;
   const LoaderOptions options_;
-  const Transform transform_;
+  const TransformChain transforms_;
+  const std::int64_t classes_;  // 0: nobody asks for labels
 };
 
 }  // namespace rewire::runtime

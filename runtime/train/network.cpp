@@ -9,6 +9,7 @@
 #include "ir/text.h"
 #include "models/model.h"
 #include "runtime/io/files.h"
+#include "runtime/recipe/keys.h"
 #include "runtime/train/run_plugins.h"
 
 namespace rewire::runtime {
@@ -31,8 +32,11 @@ std::string absolute(const std::string& path) {
 
 /// So that the recipe means the same wherever it is read again.
 void make_paths_absolute(Recipe& recipe) {
-  if (!recipe.data.path.empty()) recipe.data.path = absolute(recipe.data.path);
-  if (!recipe.train.weights.empty()) recipe.train.weights = absolute(recipe.train.weights);
+  for (const RecipeKey& key : recipe_keys(recipe)) {
+    if (!key.spec.is_path || !key.has_effect(recipe)) continue;
+    const std::string path = std::get<std::string>(key.value());
+    if (!path.empty()) key.set(absolute(path));
+  }
   for (PluginSpec& spec : recipe.plugins) {
     if (spec.name.find('/') != std::string::npos) spec.name = absolute(spec.name);
   }

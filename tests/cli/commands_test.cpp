@@ -35,6 +35,10 @@ const std::vector<std::string> kCommands = {"train",
                                             "plugins info",
                                             "plugin new",
                                             "plugin test",
+                                            "sources",
+                                            "sources info",
+                                            "transforms",
+                                            "transforms info",
                                             "objectives",
                                             "objectives info",
                                             "optimizers",
@@ -90,7 +94,7 @@ TEST_CASE("Help names every command, and every command explains itself") {
 }
 
 TEST_CASE("What recipes choose from is listed, and says its keys") {
-  for (const std::string kind : {"objectives", "optimizers", "schedules"}) {
+  for (const std::string kind : {"sources", "transforms", "objectives", "optimizers", "schedules"}) {
     CAPTURE(kind);
     const json list = json::parse(rewire_command({kind, "--json"}).out);
     REQUIRE_FALSE(list.empty());
@@ -102,10 +106,19 @@ TEST_CASE("What recipes choose from is listed, and says its keys") {
       for (const json& parameter : object.at("parameters")) CHECK_FALSE(parameter.at("doc").empty());
     }
   }
-  const Outcome unknown = rewire_command({"optimizers", "info", "sdg"});
-  CHECK(unknown.code == 2);
-  CHECK(unknown.err ==
+  const auto unknown = [](const std::string& kind, const std::string& name) {
+    const Outcome outcome = rewire_command({kind, "info", name});
+    CHECK(outcome.code == 2);
+    return outcome.err;
+  };
+  CHECK(unknown("optimizers", "sdg") ==
         "rewire: optimizer.name=sdg is unknown: it takes one of adamw|sgd (did you mean 'sgd'?)\n");
+  CHECK(unknown("sources", "idy") ==
+        "rewire: data.format=idy is unknown: it takes one of idx|synthetic (did you mean 'idx'?)\n");
+  CHECK(unknown("transforms", "normalise") ==
+        "rewire: transform=normalise is unknown: it takes one of random_crop|horizontal_flip|normalize (did "
+        "you mean "
+        "'normalize'?)\n");
 }
 
 TEST_CASE("Inputs by name are those of --input and --labels") {

@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "ir/error.h"
-#include "runtime/data/dataset.h"
 #include "runtime/data/idx.h"
+#include "runtime/data/source.h"
 #include "runtime/io/files.h"
 #include "tests/runtime_data/idx_files.h"
 #include "tests/support/catch.h"
@@ -115,6 +115,11 @@ TEST_CASE("A gzip file that holds as much as deflate can pack is not taken for t
   CHECK(parse(gzip(text)).data.size() == 20'000'000);
 }
 
+std::unique_ptr<ImageSource> open_folder(const std::string& path, Split split, std::int64_t classes = 0) {
+  ir::Selection selection{"idx"};
+  return make_source(selection.set("path", path), {split, {1, 28, 28}, classes});
+}
+
 class DataFolder {
  public:
   void write(const std::string& name, const std::string& text) const {
@@ -123,7 +128,7 @@ class DataFolder {
   std::string file(const std::string& name) const { return folder_.file(name); }
   std::string path() const { return folder_.path().string(); }
   std::string message(Split split = Split::train) const {
-    return message_of<UserError>([&] { load_idx_dataset(path(), split); });
+    return message_of<UserError>([&] { open_folder(path(), split); });
   }
 
  private:
@@ -136,17 +141,20 @@ TEST_CASE("A folder of plain or gzip files is a data set") {
   folder.write("train-labels-idx1-ubyte.gz", gzip(idx_header({3}) + "\x07\x00\x02"s));
   folder.write("t10k-images-idx3-ubyte.gz", gzip(idx_header({1, 2, 5}) + counting_bytes(10)));
   folder.write("t10k-labels-idx1-ubyte", idx_header({1}) + "\x01"s);
-  const Dataset train = load_idx_dataset(folder.path(), Split::train);
-  CHECK(train.count == 3);
-  CHECK(train.channels == 1);
-  CHECK(train.height == 2);
-  CHECK(train.width == 5);
-  CHECK(train.labels == std::vector<std::int32_t>{7, 0, 2});
-  CHECK(train.image(2)[0] == 20);
-  CHECK(load_idx_dataset(folder.path(), Split::test).count == 1);
+  const auto train = open_folder(folder.path(), Split::train, 8);
+  CHECK(train->name() == folder.path());
+  CHECK(train->count() == 3);
+  CHECK(train->shape() == ir::Shape{1, 2, 5});
+  std::vector<std::uint8_t> pixels(10);
+  const std::int64_t labels[] = {7, 0, 2};
+  for (std::int64_t i = 0; i < 3; ++i) {
+    CHECK(train->read(i, pixels) == labels[i]);
+    for (std::size_t pixel = 0; pixel < 10; ++pixel)
+      CHECK(pixels[pixel] == static_cast<std::size_t>(i) * 10 + pixel);
+  }
+  CHECK(open_folder(folder.path(), Split::test)->count() == 1);
 
-  check_labels(train, 8);
-  CHECK(message_of<UserError>([&] { check_labels(train, 7); }) ==
+  CHECK(message_of<UserError>([&] { open_folder(folder.path(), Split::train, 7); }) ==
         folder.file("train-labels-idx1-ubyte.gz") +
             ": sample 0 has label 7, but the model has 7 classes; raise model.classes");
 }
@@ -180,13 +188,15 @@ TEST_CASE("The Debian package's Fashion-MNIST is read where it is installed") {
     WARN("dataset-fashion-mnist is not installed");
     return;
   }
-  const Dataset train = load_idx_dataset(folder, Split::train);
-  CHECK(train.count == 60'000);
-  CHECK(train.image_size() == 784);
-  const Dataset test = load_idx_dataset(folder, Split::test);
-  CHECK(test.count == 10'000);
+  const auto train = open_folder(folder, Split::train, 10);
+  CHECK(train->count() == 60'000);
+  CHECK(train->shape() == ir::Shape{1, 28, 28});
+  const auto test = open_folder(folder, Split::test, 10);
+  CHECK(test->count() == 10'000);
   std::vector<int> per_class(10);
-  for (const std::int32_t label : test.labels) ++per_class.at(static_cast<std::size_t>(label));
+  std::vector<std::uint8_t> pixels(784);
+  for (std::int64_t i = 0; i < test->count(); ++i)
+    ++per_class.at(static_cast<std::size_t>(test->read(i, pixels)));
   CHECK(per_class == std::vector<int>(10, 1000));  // the set is balanced
 }
 

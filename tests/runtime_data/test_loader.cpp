@@ -18,22 +18,21 @@ namespace {
 using test::message_of;
 
 struct Example {
-  Dataset dataset;
-  Transform transform;
+  std::unique_ptr<ImageSource> source;
+  TransformChain training, evaluation;
+  SampleFunction samples = sample_function(*source, training);
 };
 
 Example example(std::int64_t count = 100) {
-  SyntheticOptions synthetic;
-  synthetic.count = count;
-  synthetic.channels = 2;
-  synthetic.height = 6;
-  synthetic.width = 5;
-  TransformOptions options;
-  options.mean.assign(1, 0.4);  // GCC 14 misreads = {0.4}
-  options.deviation.assign(1, 0.3);
-  options.crop_padding = 2;
-  options.horizontal_flip = true;
-  return {make_synthetic_dataset(synthetic, Split::train), Transform(options, 2, 6, 5)};
+  const ir::Shape image = {2, 6, 5};
+  const ir::Attributes values = {{"mean", ir::Doubles{0.4}},
+                                 {"std", ir::Doubles{0.3}},
+                                 {"crop_padding", std::int64_t{2}},
+                                 {"horizontal_flip", true}};
+  ir::Selection synthetic{"synthetic"};
+  return {make_source(synthetic.set("count", count), {Split::train, image}),
+          {values, image, true, 7},
+          {values, image, false, 7}};
 }
 
 LoaderOptions training(std::int64_t batch, int threads, std::int64_t prefetch = 3) {
@@ -57,8 +56,7 @@ std::vector<std::byte> bytes_of(const Batch& batch) {
 /// The bytes of `count` batches from `start` on.
 std::vector<std::vector<std::byte>> batches(const Example& data, const LoaderOptions& options, int count,
                                             DataPosition start = {}) {
-  Loader loader(sample_function(data.dataset, data.transform, options), data.dataset.count, {2, 6, 5},
-                options, start);
+  Loader loader(data.samples, data.source->count(), {2, 6, 5}, options, start);
   std::vector<std::vector<std::byte>> result;
   Batch batch;
   for (int i = 0; i < count; ++i) {
@@ -83,8 +81,7 @@ TEST_CASE("A run resumed in mid-epoch sees the batches that the first would have
   const Example data = example();
   const LoaderOptions options = training(8, 2);
   const auto reference = batches(data, options, 40);
-  Loader first(sample_function(data.dataset, data.transform, options), data.dataset.count, {2, 6, 5},
-               options);
+  Loader first(data.samples, data.source->count(), {2, 6, 5}, options);
   CHECK(first.batches_per_epoch() == 12);
   Batch batch;
   for (int taken = 0; taken < 30; ++taken) {
@@ -138,10 +135,11 @@ TEST_CASE("Evaluation keeps the order, pads the last batch with weight 0, and co
   const Example data = example(13);
   LoaderOptions options = training(5, 2);
   options.training = false;
-  Loader loader(sample_function(data.dataset, data.transform, options), 13, {2, 6, 5}, options);
+  Loader loader(sample_function(*data.source, data.evaluation), 13, {2, 6, 5}, options);
   CHECK(loader.batches_per_epoch() == 3);
   Batch batch;
   std::vector<float> expected(60);
+  std::vector<std::uint8_t> stored(60);
   for (int pass = 0; pass < 2; ++pass) {
     for (std::int64_t i = 0; i < 15; ++i) {
       if (i % 5 == 0) loader.next(batch);
@@ -149,7 +147,8 @@ TEST_CASE("Evaluation keeps the order, pads the last batch with weight 0, and co
       const auto row = static_cast<std::size_t>(i % 5);
       const std::span<const float> image = batch.tensors.at("image").as<float>().subspan(row * 60, 60);
       if (i < 13) {
-        data.transform.apply(data.dataset.image(i), expected);  // as stored: nothing is augmented
+        data.source->read(i, stored);
+        data.evaluation.apply(stored, expected, 0, i);
         CHECK(std::ranges::equal(image, expected));
         CHECK(batch.tensors.at("label").as<std::int64_t>()[row] == i % 10);
         CHECK(batch.tensors.at("weight").as<float>()[row] == 1);
@@ -180,8 +179,7 @@ TEST_CASE("A batch's memory is filled again, also where the consumer kept some o
   const Example data = example();
   const LoaderOptions options = training(8, 2);
   const auto reference = batches(data, options, 6);
-  Loader loader(sample_function(data.dataset, data.transform, options), data.dataset.count, {2, 6, 5},
-                options);
+  Loader loader(data.samples, data.source->count(), {2, 6, 5}, options);
   Batch batch;
   std::vector<HostTensor> kept;
   for (std::size_t i = 0; i < 6; ++i) {
@@ -260,8 +258,7 @@ TEST_CASE("A loader is gone at once, whatever its threads are doing") {
   const Example data = example();
   for (int taken = 0; taken < 20; ++taken) {
     const LoaderOptions options = training(8, 4, 1 + taken % 5);
-    Loader loader(sample_function(data.dataset, data.transform, options), data.dataset.count, {2, 6, 5},
-                  options);
+    Loader loader(data.samples, data.source->count(), {2, 6, 5}, options);
     Batch batch;
     for (int i = 0; i < taken; ++i) loader.next(batch);
   }

@@ -50,9 +50,10 @@ std::map<std::string, std::string> values_of(const std::vector<std::string>& set
 /// The same of all keys, whichever has an effect where nothing else is chosen.
 std::map<std::string, std::string> defaults() {
   std::map<std::string, std::string> values = values_of({});
-  for (const char* choice :
-       {"data.format=synthetic", "optimizer.name=sgd", "schedule.name=cosine", "schedule.name=multistep"})
-    values.merge(values_of({choice}));
+  Recipe recipe;
+  for (const RecipeKey& key : recipe_keys(recipe)) {
+    for (const std::string& choice : key.spec.values) values.merge(values_of({key.path() + "=" + choice}));
+  }
   return values;
 }
 

@@ -2,6 +2,9 @@
 #include "runtime/recipe/recipe.h"
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
+
 #include "ir/error.h"
 #include "runtime/recipe/keys.h"
 #include "tests/support/catch.h"
@@ -69,12 +72,12 @@ TEST_CASE("A recipe's values arrive in their fields, and what it leaves out keep
   CHECK(recipe.model.values.get_double("mlp_ratio") == 3.0);
   CHECK(recipe.model.values.get_string("pool") == "avg");
   CHECK_FALSE(recipe.model.values.has("depth"));
-  CHECK(recipe.data.format == RecipeData().format);
-  CHECK(recipe.data.path == "/data");
-  CHECK(recipe.transforms.crop_padding == 2);
-  CHECK(recipe.transforms.horizontal_flip);
-  CHECK(recipe.transforms.mean == std::vector<double>{0.5, 0});
-  CHECK(recipe.transforms.std == std::vector<double>{0.25, 1});
+  CHECK(recipe.source.name == "idx");
+  CHECK(recipe.source.values.get_string("path") == "/data");
+  CHECK(recipe.transforms.get_int("crop_padding") == 2);
+  CHECK(recipe.transforms.get_bool("horizontal_flip"));
+  CHECK(recipe.transforms.get<ir::Doubles>("mean") == ir::Doubles{0.5, 0});
+  CHECK(recipe.transforms.get<ir::Doubles>("std") == ir::Doubles{0.25, 1});
   CHECK(recipe.optimizer.name == "sgd");
   CHECK(recipe.optimizer.values.get_double("lr") == 0.1);
   CHECK_FALSE(recipe.optimizer.values.has("momentum"));
@@ -96,13 +99,13 @@ TEST_CASE("A recipe's plugins keep their order, and their values become plugin t
 
 TEST_CASE("A recipe that is written and read again is the same") {
   Recipe recipe = parse_recipe(kWhole, "r.toml", {"optimizer.lr=1e-300", "transforms.mean=[0.1, 3]"});
-  recipe.data.path = "a \"quoted\" \\ folder\n\x01\x7f é";
+  recipe.source.set("path", std::string("a \"quoted\" \\ folder\n\x01\x7f é"));
   const std::string text = to_toml(recipe);
   const Recipe again = parse_recipe(text, "again.toml");
   CHECK(to_toml(again) == text);
-  CHECK(again.data.path == recipe.data.path);
+  CHECK(again.source.values == recipe.source.values);
   CHECK(again.optimizer.values.get_double("lr") == 1e-300);
-  CHECK(again.transforms.mean == recipe.transforms.mean);
+  CHECK(again.transforms.get<ir::Doubles>("mean") == ir::Doubles{0.1, 3});
   CHECK(again.plugins.size() == 2);
   CHECK(again.plugins[0].values == recipe.plugins[0].values);
 }
@@ -115,11 +118,21 @@ TEST_CASE("--set overrides the file in order, and text that is no TOML is a stri
   CHECK(recipe.seed == 9);
   CHECK(recipe.model.values.get_int("dim") == 128);
   CHECK(recipe.optimizer.name == "sgd");
-  CHECK(recipe.data.path == "/other/folder");
-  CHECK(recipe.data.format == "idx");
+  CHECK(recipe.source.values.get_string("path") == "/other/folder");
+  CHECK(recipe.source.name == "idx");
   CHECK(recipe.optimizer.values.get_double("lr") == 1.0);
-  CHECK_FALSE(recipe.transforms.horizontal_flip);
+  CHECK_FALSE(recipe.transforms.get_bool("horizontal_flip"));
   CHECK(recipe.train.weights == "2024-01-01");
+}
+
+/// "" where the settings are accepted.
+std::string fault_of(const std::vector<std::string>& settings) {
+  try {
+    parse_recipe("", "r.toml", settings);
+    return "";
+  } catch (const UserError& error) {
+    return error.what();
+  }
 }
 
 /// What to set, so that `key` has an effect, and so that it has none.
@@ -158,12 +171,32 @@ TEST_CASE("A setting without effect is refused, whatever it is set to and wherev
         "--set optimizer.momentum=0.9: optimizer.momentum has no effect here, it is of optimizer.name=sgd: "
         "drop "
         "it");
-  // Every key of which the table says where it has an effect is tried here, but those of a model.
+}
+
+TEST_CASE("A key of one resident has an effect where that is selected, and is refused elsewhere") {
   Recipe recipe;
-  std::size_t conditional = 0;
-  for (const RecipeKey& key : recipe_keys(recipe))
-    conditional += key.only.holds != nullptr && key.section != "model";
-  CHECK(kEffects.size() == conditional + 2);
+  const std::vector<RecipeKey> keys = recipe_keys(recipe);
+  for (const RecipeKey& key : keys) {
+    if (key.only.holds == nullptr || key.section == "model") continue;
+    CAPTURE(key.path());
+    const auto chooser = std::ranges::find_if(keys, [&](const RecipeKey& other) {
+      return other.section == key.section && !other.spec.values.empty();
+    });
+    const std::string text = key.spec.default_text.empty() ? "\"\"" : key.spec.default_text;
+    std::size_t accepted = 0;
+    for (const std::string& choice : chooser->spec.values) {
+      const std::vector<std::string> settings = {chooser->path() + "=" + choice, key.path() + "=" + text};
+      if (fault_of(settings).empty()) {
+        CHECK(key.only.text.find(choice) != std::string::npos);
+        ++accepted;
+      } else {
+        CHECK_THAT(fault_of(settings),
+                   REWIRE_CATCH_CONTAINS(" has no effect here, it is of " + key.only.text));
+      }
+    }
+    CHECK(accepted > 0);
+    CHECK(accepted < chooser->spec.values.size());
+  }
 }
 
 TEST_CASE("A key without effect is refused in a file by the file's own choices") {
@@ -349,14 +382,15 @@ TEST_CASE("Epochs become steps") {
   CHECK(options.optimizer.name == "sgd");
 }
 
-TEST_CASE("The transforms of a recipe are those of the data pipeline") {
-  const TransformOptions options =
-      transform_options(parse_recipe(kWhole, "r.toml", {"transforms.crop_fill=reflect"}));
-  CHECK(options.crop_padding == 2);
-  CHECK(options.crop_fill == CropFill::reflect);
-  CHECK(options.horizontal_flip);
-  CHECK(options.mean == std::vector<double>{0.5, 0});
-  CHECK(options.deviation == std::vector<double>{0.25, 1});
+TEST_CASE("No two keys have one path, and those that name files say so") {
+  Recipe recipe;
+  std::set<std::string> paths, files;
+  for (const RecipeKey& key : recipe_keys(recipe)) {
+    CAPTURE(key.path());
+    CHECK(paths.insert(key.path()).second);
+    if (key.spec.is_path) files.insert(key.path());
+  }
+  CHECK(files == std::set<std::string>{"data.path", "train.weights"});
 }
 
 TEST_CASE("--plugin replaces the recipe's plugins, and a lone none clears them") {

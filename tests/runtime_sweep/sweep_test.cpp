@@ -54,9 +54,9 @@ TEST_CASE("The runs of a sweep are all combinations, seed by seed within a row")
   CHECK(recipe.train.epochs == 2);
   CHECK(recipe.optimizer.values.get_double("lr") == 1e-3);
   CHECK(recipe.optimizer.name == "sgd");
-  CHECK(recipe.transforms.mean == std::vector<double>{0.5});
-  CHECK(recipe.transforms.std == std::vector<double>{0.5, 0.25});
-  CHECK(recipe.transforms.horizontal_flip);
+  CHECK(recipe.transforms.get<ir::Doubles>("mean") == ir::Doubles{0.5});
+  CHECK(recipe.transforms.get<ir::Doubles>("std") == ir::Doubles{0.5, 0.25});
+  CHECK(recipe.transforms.get_bool("horizontal_flip"));
 }
 
 TEST_CASE("Numbers are spelled with as few digits as they need, and the former spelling is known") {

@@ -1,0 +1,40 @@
+// A source whose images all lie in memory, as bytes that were decoded once.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "runtime/data/source.h"
+
+namespace rewire::runtime {
+
+class StoredImages final : public ImageSource {
+ public:
+  /// `shape` is [channels, height, width], `pixels` [labels.size(), channels, height, width].
+  StoredImages(std::string name, ir::Shape shape, std::vector<std::uint8_t> pixels,
+               std::vector<std::int32_t> labels)
+      : name_(std::move(name)),
+        shape_(std::move(shape)),
+        size_(static_cast<std::size_t>(ir::element_count(shape_))),
+        pixels_(std::move(pixels)),
+        labels_(std::move(labels)) {}
+
+  std::string name() const override { return name_; }
+  std::int64_t count() const override { return static_cast<std::int64_t>(labels_.size()); }
+  ir::Shape shape() const override { return shape_; }
+  std::int64_t read(std::int64_t index, std::span<std::uint8_t> pixels) const override {
+    const auto image = static_cast<std::size_t>(index);
+    std::copy_n(pixels_.data() + image * size_, size_, pixels.data());
+    return labels_[image];
+  }
+
+ private:
+  std::string name_;
+  ir::Shape shape_;
+  std::size_t size_;
+  std::vector<std::uint8_t> pixels_;
+  std::vector<std::int32_t> labels_;
+};
+
+}  // namespace rewire::runtime

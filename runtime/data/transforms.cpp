@@ -1,0 +1,32 @@
+// The residents: a transform is its file and a row here, in the order in which they are applied.
+#include <algorithm>
+
+#include "runtime/data/transform.h"
+
+namespace rewire::runtime {
+
+extern const TransformRow kRandomCrop, kHorizontalFlip, kNormalize;
+
+namespace {
+
+std::vector<const TransformRow*>& transform_rows() {
+  static std::vector<const TransformRow*> rows = {
+      &kRandomCrop,      // of bytes
+      &kHorizontalFlip,  //
+      &kNormalize,       // to floats
+  };
+  return rows;
+}
+
+}  // namespace
+
+std::span<const TransformRow* const> transforms() {
+  return transform_rows();
+}
+
+void add_transform(const TransformRow& row, std::string_view before) {
+  std::vector<const TransformRow*>& rows = transform_rows();
+  rows.insert(std::ranges::find(rows, before, &TransformRow::name), &row);
+}
+
+}  // namespace rewire::runtime
