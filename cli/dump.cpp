@@ -314,10 +314,11 @@ void run(const Request& request) {
     user_error("dump: --json is of --summary and --stage times; another stage is text");
   if (is_of_device(request) && (!request.arch.empty() || request.multiprocessors > 0))
     user_error("dump: --device cuda is the GPU that is there: drop --arch and --multiprocessors");
-  const std::vector<std::string> of_host = {"llvm", "asm", "times"};
-  if (is_of_device(request) && std::ranges::find(of_host, request.stage) != of_host.end())
-    user_error("dump: --stage {} is not of --device cuda: {}", request.stage,
-               request.stage == "times" ? "it is of a --card" : "a GPU's kernels are --stage cuda and ptx");
+  const std::vector<std::string> elsewhere = {"ir", "rewritten", "llvm", "asm", "times"};
+  if (is_of_device(request) && !request.summary &&
+      std::ranges::find(elsewhere, request.stage) != elsewhere.end())
+    user_error("dump: --stage {} is not of --device cuda, which has step, fused, tile, cuda, ptx and plan",
+               request.stage);
   if (request.stage == "times" && !request.arch.empty())
     user_error("dump: --stage times is of a --card, whose --arch is its own");
   const std::vector<std::string> without_kernels = {"ir", "rewritten", "step", "plan", "times"};

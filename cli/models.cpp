@@ -77,7 +77,7 @@ void print_table(const std::vector<Row>& rows) {
 void run(const Request& request) {
   std::vector<Row> rows;  // all of them before the first is printed: a plugin may refuse a later one
   for (const models::Model* model : models::models()) {
-    if (!model->values.empty()) rows.push_back(row_of(request, *model));
+    if (!model->values.empty() || model->family->variants.empty()) rows.push_back(row_of(request, *model));
   }
   request.json ? print_list(rows) : print_table(rows);
 }

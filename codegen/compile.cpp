@@ -98,7 +98,9 @@ Compiled compile(const ir::Module& module, const ir::Function& function, const T
   FuseOptions options = target.fuse;
   options.left_out = context.left_out;
   Observed observed(context, context.on_change ? ir::print(compiled.module) : std::string());
+  const std::size_t simplified = context.times.size();
   const auto lowered = [&] {
+    context.times.resize(simplified);  // the times are those of the last try
     return make_program(compiled.module, compiled.module.functions.front(), options, observed);
   };
   Program& program = compiled.program = lowered();

@@ -37,10 +37,16 @@ std::vector<Join::Change> changes_from_text(std::string_view text) {
   return changes;
 }
 
+/// Only what stands within something else is named by its location: what recorded runs call their weights
+/// stays.
 std::string place_of(std::string_view location, const Join& join) {
   const std::string suffix = "." + join.site;
-  if (location.size() > suffix.size() && location.ends_with(suffix))
-    return std::string(location.substr(0, location.size() - suffix.size()));
+  if (location.ends_with(suffix)) {
+    location.remove_suffix(suffix.size());
+    const std::size_t number = location.find_last_not_of("0123456789") + 1;
+    const bool is_numbered = number < location.size() && location.substr(0, number).ends_with(".blocks.");
+    if (is_numbered) return std::string(location);
+  }
   return fmt::format("{}blocks.{}", join.scope == "encoder" ? "" : join.scope + "_", join.block);
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "ir/error.h"
 #include "ir/residual.h"
 
 namespace rewire::models {
@@ -109,18 +110,19 @@ Value Layers::mlp(Value x, std::int64_t hidden, std::string_view act_layer, doub
 }
 
 Layers::Block::Block(Layers& layers, std::string_view name, std::string_view scope)
-    : layers_(layers), scope_(layers.b_, name) {
+    : layers_(layers), place_(layers.b_, name), outer_scope_(layers.scope_), outer_block_(layers.block_) {
   layers.scope_ = scope;
   layers.block_ = static_cast<std::int32_t>(layers.counts_[layers.scope_].blocks++);
 }
 
 Layers::Block::~Block() {
-  layers_.scope_.clear();
-  layers_.block_ = -1;
+  layers_.scope_ = outer_scope_;
+  layers_.block_ = outer_block_;
 }
 
 Value Layers::join(std::string_view site, Value x, const Layer& input_of, const Layer& branch_of,
                    const JoinOptions& options) {
+  if (block_ < 0) internal_error("a join of site '{}' stands in no block", site);
   site_ = site;
   const Value input = input_of(x);
   const Builder::Scope scope(b_, site);
@@ -143,7 +145,7 @@ Value Layers::join(std::string_view site, Value x, const Layer& input_of, const 
 void Layers::finish() {
   for (const std::size_t at : ir::find_joins(b_.function())) {
     ir::Attributes& facts = b_.function().body[at].attributes;
-    facts.set("join_count", counts_.find(facts.get_string("scope"))->second.joins);
+    facts.set("join_count", counts_.at(facts.get_string("scope")).joins);
   }
 }
 

@@ -70,7 +70,9 @@ class Layers {
 
    private:
     Layers& layers_;
-    ir::Builder::Scope scope_;
+    ir::Builder::Scope place_;
+    const std::string outer_scope_;
+    const std::int32_t outer_block_;
   };
   /// x + drop_path(branch(input(x))) in a block: the branch and the join in a scope of the site's name, attn,
   /// mlp or conv, the input's layers before it.

@@ -11,6 +11,7 @@
 #include "codegen/cost.h"
 #include "codegen/cuda/blocks_plan.h"
 #include "codegen/cuda/rows_plan.h"
+#include "codegen/library/device_attention.h"
 #include "codegen/library/device_gemm.h"
 #include "codegen/tile/walk.h"
 #include "ir/error.h"
@@ -288,8 +289,10 @@ Prediction predict(const Program& program, const Launch& launch, const DeviceTar
   const LaunchCost cost = cost_of(program, launch);
   const auto bytes = static_cast<double>(cost.bytes), flops = static_cast<double>(cost.flops);
   const Prediction moving{kLaunch + bytes / (kReached * card.bytes_per_second), Bound::memory};
-  const ir::Opcode code = std::get<OpCall>(launch).op.code;
-  if (code == ir::Opcode::attention || code == ir::Opcode::attention_grad)
+  const auto& call = std::get<OpCall>(launch);
+  const ir::Opcode code = call.op.code;
+  const bool is_attention = code == ir::Opcode::attention || code == ir::Opcode::attention_grad;
+  if (is_attention && device_attention(program, call))
     return longest({moving, {kLaunch + flops / (kAttention * card.bf16_flops), Bound::tensor}});
   const bool on_device = code == ir::Opcode::rfft_pairs || code == ir::Opcode::irfft_pairs;
   return on_device ? moving : Prediction{bytes / kHostBytes, Bound::memory};

@@ -2,6 +2,7 @@
 #include "codegen/fuse/indexed.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "codegen/fuse/storage.h"
@@ -18,7 +19,8 @@ using ir::Opcode;
 using ir::Shape;
 using ir::Value;
 
-/// A scatter of rows of many elements may have more places: it compares once a row (tile/row_condition.h).
+// A scatter of rows of many elements may have more places: it compares once a row (tile/row_condition.h). A pair
+// of places is then worth this part of `places` in elements that the host would move instead.
 constexpr std::int64_t kPlacesAnElement = 64;
 
 Value iota(Builder& b, DType dtype, std::size_t rank, std::size_t axis, std::int64_t extent) {
@@ -110,7 +112,11 @@ bool is_counted(const ir::Function& function, const Op& op, std::int64_t places)
       ir::view_around(type.shape, ir::normal_axis(op.attributes.get_int("axis"), type.rank()));
   if (op.code == Opcode::sort) return view.extent <= places;
   const std::int64_t indices = function.type(op.operands[1]).shape.back();
-  return std::min(view.extent, indices) <= std::max(places, kPlacesAnElement * view.inner);
+  if (std::max(view.extent, indices) <= places) return true;
+  const double pairs = static_cast<double>(view.extent) * static_cast<double>(indices);
+  const double moved = static_cast<double>(view.extent + indices) * static_cast<double>(view.inner);
+  return std::min(view.extent, indices) <= kPlacesAnElement * view.inner &&
+         pairs * kPlacesAnElement <= moved * static_cast<double>(places);
 }
 
 }  // namespace
@@ -121,7 +127,8 @@ void lower_indexed(ir::Module& module, ir::Function& function, std::int64_t plac
     const Op op = function.body[i];
     const std::int32_t made = function.definitions()[static_cast<std::size_t>(op.operands[0].id)];
     const Op* base = made < 0 ? nullptr : &function.body[static_cast<std::size_t>(made)];
-    const bool zero = base != nullptr && base->code == Opcode::constant && splat_value(*base) == 0;
+    const bool zero = base != nullptr && base->code == Opcode::constant && splat_value(*base) == 0 &&
+                      !std::signbit(*splat_value(*base));
     Builder b(module, function);
     b.set_position(i);
     b.set_location(op.location);

@@ -7,7 +7,7 @@
 //     index[o, r] = sum over i of select(rank[o, i] = r, i, 0)
 //     value[o, r] = x[o, index[o, r]], a gather
 //
-// Both look at each pair of places, of rows of any number of elements. An op with too many places stays as it
+// A kernel adds the base last; the evaluator begins with it. Both look at each pair of places, of rows of any number of elements. An op with too many places stays as it
 // is.
 #pragma once
 

@@ -65,6 +65,10 @@ class TransformOf : public Transform {
   }
 };
 
+/// Numbers of data.augment a sample, which random_crop and horizontal_flip share: dy, dx, the flip, and one that
+/// is free.
+inline constexpr std::uint64_t kSharedDraws = 4;
+
 struct TransformRow {
   std::string_view name, doc;
   ir::Schema schema;  // no two rows have a key of one name

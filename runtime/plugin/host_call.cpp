@@ -50,12 +50,9 @@ void HostCall::read_model() {
   for (const ir::Parameter& parameter : module_.parameters)
     parameters_.emplace(parameter.name, parameters_.size());
   std::set<std::pair<std::string, std::int64_t>> blocks;
-  std::set<std::string> names;
   for (const std::size_t at : ir::find_joins(forward())) {
     const ir::Join join = ir::read_join(forward().body[at]);
     if (blocks.emplace(join.scope, join.block).second) ++block_counts_[join.scope];
-    if (!names.insert(join.describe()).second)
-      user_error("the network has two joins called {}: give each a location of its own", join.describe());
   }
 }
 

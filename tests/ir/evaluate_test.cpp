@@ -208,12 +208,13 @@ TEST_CASE("A join reads back as it was written") {
   CHECK(again.join_index == 7);
 }
 
-TEST_CASE("A join's place is its location without the site; without one, its block's number") {
+TEST_CASE("A join within something has its location as its place; any other has its block's number") {
   Op op = fresh_join();
   op.location = "stages.2.blocks.1.mlp";
   CHECK(read_join(op).place == "stages.2.blocks.1");
   CHECK(read_join(op).describe() == "stages.2.blocks.1.mlp");
-  for (const char* location : {"", "mlp", ".mlp", "stages.2.attn"}) {
+  for (const char* location : {"", "mlp", ".mlp", "stages.2.attn", "blocks.1.mlp", "encoder.layer.1.mlp",
+                               "a.blocks.mlp", "a.blocks.1.x.mlp"}) {
     op.location = location;
     CHECK(read_join(op).place == "blocks.3");
   }

@@ -236,8 +236,9 @@ std::string check_attention(const testing::AttentionHeads& heads, std::uint64_t 
   if (!more) return {};
   runtime::CudaLibraries libraries(/*tf32=*/false, *record);
   const codegen::Program program = lowered(module, libraries);
-  const auto calls = std::ranges::count_if(program.launches, [](const codegen::Launch& launch) {
-    return std::holds_alternative<codegen::OpCall>(launch);
+  const auto calls = std::ranges::count_if(program.launches, [&](const codegen::Launch& launch) {
+    const auto* call = std::get_if<codegen::OpCall>(&launch);
+    return call != nullptr && device_attention(program, *call).has_value();
   });
   if (static_cast<std::size_t>(calls) != record->made().size()) return "cuDNN makes no plan of its engine";
   const std::vector<ir::Tensor> inputs = testing::bf16_arguments(module.function("main"), seed);

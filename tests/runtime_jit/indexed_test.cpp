@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "codegen/compile.h"
+#include "codegen/tile/row_condition.h"
 #include "tests/runtime_jit/jit_check.h"
 #include "tests/support/catch.h"
 
@@ -20,4 +22,22 @@ TEST_CASE("rows by index are compiled as evaluated, with the same bits for any n
     const testing::JitRun unfused = testing::run_jit(indexed.module, indexed.inputs, {}, false, 1);
     CHECK(testing::indexed_difference(indexed, unfused.results) == "");
   }
+}
+
+TEST_CASE("what walks many rows by index skips those that add nothing") {
+  int cases = 0;
+  for (const testing::IndexedCase& indexed : testing::indexed_cases()) {
+    if (!indexed.name.starts_with("skipped rows")) continue;
+    CAPTURE(indexed.name);
+    ++cases;
+    ir::PassContext context;
+    const codegen::Program program =
+        codegen::compile(indexed.module, indexed.module.function("main"), {}, context).program;
+    const auto skipping = std::ranges::count_if(program.launches, [](const codegen::Launch& launch) {
+      const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch);
+      return kernel != nullptr && !codegen::tile::row_conditions(kernel->kernel).empty();
+    });
+    CHECK(skipping > 0);
+  }
+  CHECK(cases == 3);
 }

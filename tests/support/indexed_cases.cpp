@@ -85,6 +85,24 @@ IndexedCase random_case(std::uint64_t seed) {
   return std::move(w.indexed);
 }
 
+/// Enough places that rows are walked, and those that add nothing skipped: many rows, so that they are cut into
+/// parts; some of them for the same place, some for places outside.
+IndexedCase skipped_rows(DType dtype) {
+  constexpr std::int64_t kBatch = 4, kPlaces = 150, kRows = 310, kWidth = 24;
+  CaseBuilder c(11);
+  Written w("skipped rows, " + std::string(ir::dtype_name(dtype)));
+  Tensor indices({DType::i32, {kBatch, kRows}});
+  for (double& index : indices.data) index = static_cast<double>(c.integer(-3, kPlaces + 2));
+  const Value base = w.input(eighths(c, {kBatch, kPlaces, kWidth}, dtype, true)), at = w.input(indices);
+  const Value updates = w.input(eighths(c, {kBatch, kRows, kWidth}, dtype, true));
+  const ir::Attributes along{{"axis", std::int64_t{1}}};
+  w.result(w.b.emit(Opcode::scatter_add, {base, at, updates}, along));
+  const Value zero = w.b.constant(0.0, dtype, {kBatch, kPlaces, kWidth});
+  w.result(w.b.emit(Opcode::scatter_add, {zero, at, w.b.mul(updates, updates)}, along));
+  w.result(w.b.emit(Opcode::gather, {base, at}, along));
+  return std::move(w.indexed);
+}
+
 /// Rows that a CPU's kernels do not compare in pairs.
 IndexedCase long_rows() {
   constexpr std::int64_t kRows = 2, kPlaces = 1100;
@@ -129,6 +147,7 @@ std::vector<IndexedCase> indexed_cases() {
   std::vector<IndexedCase> cases;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) cases.push_back(random_case(seed));
   cases.push_back(long_rows());
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f64}) cases.push_back(skipped_rows(dtype));
   cases.push_back(masked_step());
   return cases;
 }

@@ -17,7 +17,7 @@ class HorizontalFlip final : public TransformOf<std::uint8_t, std::uint8_t> {
              const SampleRandom& random) const override {
     const std::int64_t width = shape_[2], rows = shape_[0] * shape_[1];
     // The third of the four numbers of data.augment that a sample has; random_crop takes two.
-    if (random.below(random.sample * 4 + 2, 2) == 0) {
+    if (random.below(random.sample * kSharedDraws + 2, 2) == 0) {
       std::ranges::copy(image, out.begin());
       return;
     }

@@ -9,7 +9,6 @@ namespace rewire::runtime {
 namespace {
 
 constexpr std::int64_t kMostPadding = 16384;  // pixels a side; no image of ours is larger
-constexpr std::uint64_t kDraws = 4;  // numbers of data.augment a sample: dy, dx, the flip, one that is free
 
 class RandomCrop final : public TransformOf<std::uint8_t, std::uint8_t> {
  public:
@@ -30,7 +29,7 @@ class RandomCrop final : public TransformOf<std::uint8_t, std::uint8_t> {
 
   void apply(std::span<const std::uint8_t> image, std::span<std::uint8_t> out,
              const SampleRandom& random) const override {
-    const std::uint64_t first = random.sample * kDraws;
+    const std::uint64_t first = random.sample * kSharedDraws;
     const std::int64_t dy = random.below(first, 2 * padding_ + 1) - padding_;
     const std::int64_t dx = random.below(first + 1, 2 * padding_ + 1) - padding_;
     for (std::int64_t plane = 0; plane < channels_ * height_ * width_; plane += height_ * width_)

@@ -9,6 +9,7 @@
 #include "ir/ops/op_info.h"
 #include "runtime/exec/cpu/host_op.h"
 #include "runtime/exec/memory_plan.h"
+#include "runtime/log.h"
 
 namespace rewire::runtime {
 
@@ -80,6 +81,11 @@ std::unique_ptr<CudaLaunch> make_op_launch(const Program& program, std::size_t l
                                            CudaLibraries& libraries, HostFailure& failure) {
   const auto& call = std::get<OpCall>(program.launches[launch]);
   const auto row = std::ranges::find(kCudaOps, call.op.code, &CudaOp::code);
+  if (row == kCudaOps.end()) {
+    write_log_once(LogLevel::info, fmt::format("host's {}", ir::op_info(call.op.code).name),
+                   fmt::format("{}: no library computes it on a GPU, so the host does while the device waits",
+                               ir::describe(call.op)));
+  }
   std::unique_ptr<CudaLaunch> made =
       row == kCudaOps.end() ? nullptr : (*row)->make(program, launch, libraries);
   return made != nullptr ? std::move(made) : std::make_unique<HostCall>(program, call, failure);
