@@ -38,8 +38,9 @@ TEST_CASE("Unknown commands, options and arguments are refused with the nearest 
       "test");
   check_refusal(rewire_command({"models", "--jsno"}),
                 "models: unknown option --jsno (did you mean '--json'?); see rewire models --help");
-  check_refusal(rewire_command({"models", "vit"}),
-                "models: unexpected argument 'vit'; see rewire models --help");
+  check_refusal(rewire_command({"doctor", "vit"}),
+                "doctor: unexpected argument 'vit'; see rewire doctor --help");
+  check_refusal(rewire_command({"models", "vit"}), "unknown command 'models vit'; there are models info");
   check_refusal(rewire_command({"run"}), "run: MODEL is required; see rewire run --help");
   // The misspelt option is the cause, the missing one its consequence.
   check_refusal(rewire_command({"run", "vit_tiny_28", "--wieghts=w"}),

@@ -98,7 +98,7 @@ IndexedCase skipped_rows(DType dtype) {
   const ir::Attributes along{{"axis", std::int64_t{1}}};
   w.result(w.b.emit(Opcode::scatter_add, {base, at, updates}, along));
   const Value zero = w.b.constant(0.0, dtype, {kBatch, kPlaces, kWidth});
-  w.result(w.b.emit(Opcode::scatter_add, {zero, at, w.b.mul(updates, updates)}, along));
+  w.result(w.b.emit(Opcode::scatter_add, {zero, at, w.b.add(updates, updates)}, along));
   w.result(w.b.emit(Opcode::gather, {base, at}, along));
   return std::move(w.indexed);
 }

@@ -81,7 +81,8 @@ std::unique_ptr<CudaLaunch> make_op_launch(const Program& program, std::size_t l
                                            CudaLibraries& libraries, HostFailure& failure) {
   const auto& call = std::get<OpCall>(program.launches[launch]);
   const auto row = std::ranges::find(kCudaOps, call.op.code, &CudaOp::code);
-  if (row == kCudaOps.end()) {
+  // Of transforms lowering has said which library is missing.
+  if (row == kCudaOps.end() && ir::op_info(call.op.code).op_class != ir::OpClass::spectral) {
     write_log_once(LogLevel::info, fmt::format("host's {}", ir::op_info(call.op.code).name),
                    fmt::format("{}: no library computes it on a GPU, so the host does while the device waits",
                                ir::describe(call.op)));
