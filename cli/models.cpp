@@ -8,7 +8,7 @@
 #include "cli/json.h"
 #include "cli/network.h"
 #include "cli/streams.h"
-#include "ir/ops/flops.h"
+#include "ir/ops/work.h"
 
 namespace rewire::cli {
 namespace {

@@ -125,12 +125,6 @@ std::int64_t view_bytes(const Program& program, const View& view) {
   return count;
 }
 
-/// What a radix-2 transform of real rows takes: 2.5 n log2 n.
-std::int64_t fft_flops(const ir::Shape& rows) {
-  return static_cast<std::int64_t>(2.5 * static_cast<double>(ir::element_count(rows)) *
-                                   std::log2(static_cast<double>(rows.back())));
-}
-
 LaunchCost gemm_cost(const Program& program, const GemmLaunch& gemm) {
   LaunchCost cost;
   cost.bytes = view_bytes(program, gemm.a) + view_bytes(program, gemm.b) + view_bytes(program, gemm.bias) +
@@ -150,26 +144,25 @@ std::string gemm_name(const GemmLaunch& gemm) {
       epilogue_text(gemm.epilogue, gemm.bias.buffer >= 0, gemm.pre.buffer >= 0, gemm.accumulate));
 }
 
-/// Attention: two products forward; five for the gradient, which makes the first one again.
-std::int64_t call_flops(const OpCall& call) {
-  const bool gradient = call.op.code == ir::Opcode::attention_grad;
-  switch (call.op.code) {
-    case ir::Opcode::attention:
-    case ir::Opcode::attention_grad:
-      return (gradient ? 10 : 4) * ir::element_count(call.operands[0].shape) * call.operands[1].shape[2];
-    case ir::Opcode::rfft:
-    case ir::Opcode::rfft_pairs:
-      return fft_flops(call.operands[0].shape);
-    case ir::Opcode::irfft:
-    case ir::Opcode::irfft_pairs:
-      return fft_flops(call.results[0].shape);
-    default:
-      return 0;
-  }
+std::int64_t call_flops(const Program& program, const OpCall& call) {
+  const ir::WorkFunction work = ir::op_info(call.op.code).work;
+  if (work == nullptr) return 0;
+  const auto types = [&](const std::vector<View>& views) {
+    std::vector<ir::TensorType> all;
+    for (const View& view : views) {
+      const bool written = view.buffer >= 0;  // or nobody reads this result
+      all.push_back(
+          {written ? program.buffers[static_cast<std::size_t>(view.buffer)].type.dtype : ir::DType::f32,
+           view.shape});
+    }
+    return all;
+  };
+  return static_cast<std::int64_t>(
+      work({call.op.attributes, types(call.operands), types(call.results)}).flops);
 }
 
 LaunchCost call_cost(const Program& program, const OpCall& call) {
-  LaunchCost cost{0, call_flops(call)};
+  LaunchCost cost{0, call_flops(program, call)};
   for (const auto* views : {&call.operands, &call.results}) {
     for (const View& view : *views) cost.bytes += view_bytes(program, view);
   }

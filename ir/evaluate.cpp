@@ -49,11 +49,6 @@ std::vector<std::size_t> last_uses(const Function& function) {
   return last;
 }
 
-bool is_product(const Op& op) {
-  return op.code == Opcode::matmul || op.code == Opcode::circulant_matmul ||
-         op.code == Opcode::circulant_matmul_grad;
-}
-
 Tensor rounded_to_tf32(Tensor tensor) {
   if (tensor.type.dtype != DType::f32) return tensor;
   for (double& x : tensor.data) x = round_to_tf32(x);
@@ -64,7 +59,7 @@ void run_op(const Function& function, std::size_t position, std::vector<Tensor>&
   const Op& op = function.body[position];
   std::vector<const Tensor*> operands;
   std::vector<Tensor> rounded;
-  if (state.round_to_tf32 && is_product(op)) {
+  if (state.round_to_tf32 && op_info(op.code).arithmetic == Arithmetic::product) {
     for (Value operand : op.operands) rounded.push_back(rounded_to_tf32(values[index(operand)]));
     for (const Tensor& operand : rounded) operands.push_back(&operand);
   } else {

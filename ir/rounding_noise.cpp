@@ -44,22 +44,6 @@ double unit_inside(DType dtype) {
   return std::min(unit(dtype), unit(DType::f32));
 }
 
-/// Linear in each operand, with coefficients that are not negative: of the operands' magnitudes it is the sum
-/// of the terms' magnitudes.
-bool is_sum_of_products(const Op& op) {
-  switch (op.code) {
-    case Opcode::sum:
-    case Opcode::matmul:
-    case Opcode::residual:
-    case Opcode::scatter_add:
-    case Opcode::circulant_matmul:
-    case Opcode::circulant_matmul_grad:
-      return true;
-    default:
-      return false;
-  }
-}
-
 /// Copies of the operands that are floats, changed by `change`; the others are passed on.
 template <class Change>
 class ChangedOperands {
@@ -88,7 +72,9 @@ void evaluate_with_noise(EvalContext& context, std::uint64_t seed, std::size_t p
   const bool rounds = info.tolerance > 0 && info.op_class != OpClass::random;
   if (!rounds && !narrows) return info.evaluate(context);
 
-  if (is_sum_of_products(context.op)) {
+  // Linear in each operand, with coefficients that are not negative: of the operands' magnitudes it is the sum
+  // of the terms' magnitudes.
+  if (info.arithmetic != Arithmetic::other) {
     info.evaluate(context);
     const ChangedOperands magnitudes(context, [](double x, DType) { return std::abs(x); });
     std::vector<Tensor> sums;

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "codegen/fuse/grouping.h"
-#include "ir/ops/flops.h"
 #include "ir/ops/op_info.h"
+#include "ir/ops/work.h"
 
 namespace rewire::codegen {
 namespace {
@@ -172,7 +172,7 @@ bool Grouping::worth_joining(const Group& group, int index, const AxisPlan& plan
   for (int axis : plan.lanes) {
     if (axes.contains(axis)) lanes *= group.extents[static_cast<std::size_t>(axis)];
   }
-  return lanes == 1 || (!reduction && ir::flops_per_element(node.code) <= kCheap);
+  return lanes == 1 || (!reduction && ir::flops_per_element(function(), node) <= kCheap);
 }
 
 std::size_t Grouping::max_ops(const Group& group) const {

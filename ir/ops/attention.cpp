@@ -49,6 +49,12 @@ void check_qkv(const InferContext& context) {
   if (!std::isfinite(scale)) user_error("scale must be finite, not {}", scale);
 }
 
+/// A product of [N, D] rows with the keys' or the values', once for each head.
+double product(const WorkContext& context) {
+  return static_cast<double>(context.operands[0].elements()) *
+         static_cast<double>(context.operands[1].shape[2]);
+}
+
 }  // namespace
 
 std::vector<TensorType> infer_attention(const InferContext& context) {
@@ -80,6 +86,16 @@ void eval_attention(EvalContext& context) {
     }
     context.out(1).data[static_cast<std::size_t>(i)] = log_sum_exp;
   }
+}
+
+// query key^T, and the map times value.
+Work work_attention(const WorkContext& context) {
+  return {4 * product(context), 2 * product(context)};
+}
+
+// The map is computed again; two products give the gradients of it, and two those of query and key.
+Work work_attention_grad(const WorkContext& context) {
+  return {10 * product(context), 5 * product(context)};
 }
 
 std::vector<TensorType> infer_attention_grad(const InferContext& context) {

@@ -5,6 +5,7 @@
 //   y[i, r] = sum over j, s of x[j, s] c[i, j, (s - r) mod n]     correlation
 // which is y = x C(c) with a matrix C(c) [q n, p n]; transpose: y [..., q n] = x [..., p n] C(c)^T.
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "ir/error.h"
@@ -47,6 +48,15 @@ void for_each_term(const Slices& slices, bool correlation, Visit visit) {
       }
     }
   }
+}
+
+/// As papers count it, whatever it is lowered to: for each of `outputs` elements a transform there and one
+/// back, and its share of the spectra's products with each input slice (Tang et al., Augmented Shortcuts,
+/// tables 3 to 5): 2 p n log2 n + 2 p q n a row.
+Work by_transforms(double outputs, const Shape& lags, std::size_t inputs_axis) {
+  const double multiply_adds =
+      outputs * 2 * (std::log2(static_cast<double>(lags[2])) + static_cast<double>(lags[inputs_axis]));
+  return {2 * multiply_adds, multiply_adds};
 }
 
 }  // namespace
@@ -115,6 +125,15 @@ void eval_circulant_matmul_grad(EvalContext& context) {
                   for (std::size_t row = 0; row * in < x.data.size(); ++row)
                     c[at] += g.data[row * out + r] * x.data[row * in + s];
                 });
+}
+
+Work work_circulant(const WorkContext& context) {
+  return by_transforms(static_cast<double>(context.results[0].elements()), context.operands[1].shape,
+                       context.attributes.get_bool("transpose") ? 0 : 1);
+}
+
+Work work_circulant_grad(const WorkContext& context) {
+  return by_transforms(static_cast<double>(context.operands[1].elements()), context.results[0].shape, 1);
 }
 
 }  // namespace rewire::ir

@@ -69,6 +69,14 @@ std::vector<TensorType> infer_matmul(const InferContext& context) {
   return {{a.dtype, result}};
 }
 
+Work work_matmul(const WorkContext& context) {
+  const MatmulShape shape =
+      matmul_shape(context.operands[0].shape, context.operands[1].shape, context.attributes);
+  const double multiply_adds =
+      static_cast<double>(context.results[0].elements()) * static_cast<double>(shape.k);
+  return {2 * multiply_adds, multiply_adds};
+}
+
 void eval_matmul(EvalContext& context) {
   const Tensor& a = context.in(0);
   const Tensor& b = context.in(1);

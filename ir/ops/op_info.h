@@ -28,6 +28,9 @@ enum class OpClass : std::uint8_t {
 };
 std::string_view op_class_name(OpClass op_class);
 
+/// How the magnitudes of an op's results follow from its operands'; see ops.def.
+enum class Arithmetic : std::uint8_t { other, sums, product };
+
 enum class AttributeKind : std::uint8_t { boolean, integer, floating, string, integers, floats };
 
 struct AttributeSpec {
@@ -87,11 +90,24 @@ class VjpContext {
   std::vector<Value> gradients;  // per operand; invalid: none
 };
 
+/// What one run of an op computes.
+struct Work {
+  double flops = 0;          // roughly, as a vectorised kernel or a library does them
+  double multiply_adds = 0;  // of products alone, as papers count a model's
+};
+
+struct WorkContext {
+  const Attributes& attributes;
+  std::vector<TensorType> operands;
+  std::vector<TensorType> results;
+};
+
 using InferFunction = std::vector<TensorType> (*)(const InferContext&);
 using EvalFunction = void (*)(EvalContext&);
 using VjpFunction = void (*)(VjpContext&);
 /// Emits the same meaning in smaller ops and returns the values that stand for the op's results.
 using DecomposeFunction = std::vector<Value> (*)(Builder&, const Op&);
+using WorkFunction = Work (*)(const WorkContext&);
 
 struct OpInfo {
   Opcode code{};
@@ -107,6 +123,9 @@ struct OpInfo {
   VjpFunction vjp = nullptr;              // nullptr: no gradient flows through
   DecomposeFunction decompose = nullptr;  // nullptr: not a composite, or stays whole for the tile level
   double tolerance = 0;
+  WorkFunction work = nullptr;  // nullptr: it moves elements along, or is decomposed
+  Arithmetic arithmetic{};
+  bool open_to_plugins = false;
 
   const AttributeSpec* find_attribute(std::string_view attribute_name) const;
 };

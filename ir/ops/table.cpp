@@ -86,7 +86,8 @@ std::vector<AttributeSpec> parse_attributes(std::string_view spec) {
 
 OpInfo make_row(Opcode code, OpClass op_class, std::string_view operands, int results, bool typed,
                 std::string_view attributes, InferFunction infer, EvalFunction evaluate, VjpFunction vjp,
-                DecomposeFunction decompose, double tolerance) {
+                DecomposeFunction decompose, double tolerance, WorkFunction work, Arithmetic arithmetic,
+                bool open_to_plugins) {
   OpInfo info;
   info.code = code;
   info.name = opcode_name(code);
@@ -98,6 +99,9 @@ OpInfo make_row(Opcode code, OpClass op_class, std::string_view operands, int re
   info.vjp = vjp;
   info.decompose = decompose;
   info.tolerance = tolerance;
+  info.work = work;
+  info.arithmetic = arithmetic;
+  info.open_to_plugins = open_to_plugins;
   parse_operands(operands, info);
   info.attributes = parse_attributes(attributes);
   return info;
@@ -106,18 +110,22 @@ OpInfo make_row(Opcode code, OpClass op_class, std::string_view operands, int re
 std::vector<OpInfo> make_table() {
   constexpr bool yes = true;
   constexpr bool no = false;
+  constexpr bool open = true;
+  constexpr bool closed = false;
   std::vector<OpInfo> table;
   table.reserve(kOpcodeCount);
 #define no_vjp nullptr
 #define no_decompose nullptr
+#define no_work nullptr
 #define REWIRE_OP(name, op_class, operands, results, typed, attributes, infer, evaluate, vjp, decompose, \
-                  tolerance)                                                                             \
+                  tolerance, work, arithmetic, plugins)                                                  \
   table.push_back(make_row(Opcode::name, OpClass::op_class, operands, results, typed, attributes, infer, \
-                           evaluate, vjp, decompose, tolerance));
+                           evaluate, vjp, decompose, tolerance, work, Arithmetic::arithmetic, plugins));
 #include "ir/ops/ops.def"
 #undef REWIRE_OP
 #undef no_vjp
 #undef no_decompose
+#undef no_work
   return table;
 }
 

@@ -6,8 +6,8 @@
 #include <set>
 #include <utility>
 
-#include "ir/ops/flops.h"
 #include "ir/ops/op_info.h"
+#include "ir/ops/work.h"
 #include "ir/passes/dce.h"
 #include "ir/passes/liveness.h"
 
@@ -237,7 +237,7 @@ class Recomputation {
       if (!written_[index(leaf)]) newly_written += liveness_.bytes(leaf);
     }
     for (std::int32_t i : cone.ops) {
-      flops += flops_per_element(op_at(i).code) * function_.type(op_at(i).results[0]).elements();
+      flops += static_cast<std::int64_t>(op_work(function_, op_at(i)).flops);
     }
     const std::set<std::int32_t>& levels = reading_levels_[index(value)];
     const bool written_again = needed_in_memory_[index(value)] || levels.size() > 1;

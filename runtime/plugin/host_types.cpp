@@ -22,28 +22,6 @@ static_assert(static_cast<int>(ir::InitKind::zeros) == REWIRE_INIT_ZEROS &&
 
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 40;  // the verifier's V9
 
-/// The op classes that plugins compute with. Not among them: what only autodiff and passes emit (…_grad,
-/// …_pairs), a loss, and what takes the program's seed and step (rng_stream gives plugins their random
-/// numbers).
-bool open_to_plugins(const ir::OpInfo& info) {
-  constexpr std::array kClosed = {
-      ir::Opcode::attention_grad, ir::Opcode::cross_entropy,         ir::Opcode::dropout,
-      ir::Opcode::drop_path,      ir::Opcode::circulant_matmul_grad, ir::Opcode::rfft_pairs,
-      ir::Opcode::irfft_pairs};
-  if (std::ranges::find(kClosed, info.code) != kClosed.end()) return false;
-  switch (info.op_class) {
-    case ir::OpClass::pointwise:
-    case ir::OpClass::reduce:
-    case ir::OpClass::contract:
-    case ir::OpClass::shape:
-    case ir::OpClass::spectral:
-    case ir::OpClass::composite:
-      return true;
-    default:
-      return false;
-  }
-}
-
 std::string default_text(const ir::Attribute& value) {
   if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
   if (const auto* integer = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *integer);
@@ -163,7 +141,7 @@ ir::Init from_c_init(const rewire_new_weight& weight) {
 ir::Opcode plugin_opcode(std::string_view name) {
   std::vector<std::string> known;
   for (const ir::OpInfo& info : ir::op_table()) {
-    if (!open_to_plugins(info)) continue;
+    if (!info.open_to_plugins) continue;
     if (info.name == name) return info.code;
     known.emplace_back(info.name);
   }
@@ -173,7 +151,7 @@ ir::Opcode plugin_opcode(std::string_view name) {
 std::vector<std::string> plugin_op_lines() {
   std::vector<std::string> lines;
   for (const ir::OpInfo& info : ir::op_table()) {
-    if (open_to_plugins(info)) lines.push_back(op_line(info));
+    if (info.open_to_plugins) lines.push_back(op_line(info));
   }
   return lines;
 }

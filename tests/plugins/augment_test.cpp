@@ -4,7 +4,7 @@
 #include <numbers>
 
 #include "ir/error.h"
-#include "ir/ops/flops.h"
+#include "ir/ops/work.h"
 #include "ir/residual.h"
 #include "ir/text.h"
 #include "models/model.h"
