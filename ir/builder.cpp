@@ -69,27 +69,23 @@ void Builder::result(std::string_view name, Value value) {
   function_.results.push_back({std::string(name), value});
 }
 
+std::vector<Value> Builder::broadcast_together(std::vector<Value> values) {
+  Shape common;
+  for (const Value value : values) common = common_shape(common, shape(value), location_);
+  for (Value& value : values) value = broadcast(value, common);
+  return values;
+}
+
 Value Builder::binary(Opcode code, Value a, Value b) {
-  const Shape common = common_shape(shape(a), shape(b), location_);
-  a = broadcast(a, common);
-  b = broadcast(b, common);
-  return emit(code, {a, b});
+  return emit(code, broadcast_together({a, b}));
 }
 
 Value Builder::compare(std::string_view direction, Value a, Value b) {
-  const Shape common = common_shape(shape(a), shape(b), location_);
-  a = broadcast(a, common);
-  b = broadcast(b, common);
-  return emit(Opcode::compare, {a, b}, {{"direction", std::string(direction)}});
+  return emit(Opcode::compare, broadcast_together({a, b}), {{"direction", std::string(direction)}});
 }
 
 Value Builder::select(Value condition, Value if_true, Value if_false) {
-  const Shape values = common_shape(shape(if_true), shape(if_false), location_);
-  const Shape common = common_shape(shape(condition), values, location_);
-  condition = broadcast(condition, common);
-  if_true = broadcast(if_true, common);
-  if_false = broadcast(if_false, common);
-  return emit(Opcode::select, {condition, if_true, if_false});
+  return emit(Opcode::select, broadcast_together({condition, if_true, if_false}));
 }
 
 Value Builder::cast(Value x, DType dtype) {

@@ -67,6 +67,7 @@ class Builder {
   Value reshape(Value x, Shape shape);
   Value transpose(Value x, Ints permutation);
   Value broadcast(Value x, const Shape& shape);  // NumPy rules; x itself if nothing changes
+  std::vector<Value> broadcast_together(std::vector<Value> values);  // each to their common shape
   Value slice(Value x, int axis, std::int64_t start, std::int64_t limit);
   Value concat(std::span<const Value> parts, int axis);
   Value sum(Value x, Ints axes);

@@ -14,10 +14,14 @@ struct Timeline {
   std::int64_t steps(double epochs) const;  // the nearest; a half rounds away from zero
 };
 
-/// All have warmup_epochs and warmup_lr.
+inline constexpr double kMostEpochs = 1e9;  // a product with any other such number is far from overflow
+
+/// warmup_epochs and warmup_lr, which every schedule has, then `own`.
+ir::Schema with_warmup(ir::Schema own);
+
 struct ScheduleRow {
   std::string_view name, doc;
-  ir::Schema schema;
+  ir::Schema schema;  // with_warmup
   /// f64[] of `s` f64[], the updates done before this one, behind the warm-up. UserError where the values do
   /// not go together.
   ir::Value (*rate)(ir::Builder& builder, ir::Value s, double lr, const ir::Attributes& values,

@@ -23,23 +23,6 @@ std::int32_t type(rewire_call token, rewire_value value, rewire_type* out) {
   });
 }
 
-/// Operands of one common shape, by NumPy's rules.
-void broadcast_operands(ir::Builder& builder, std::vector<ir::Value>& operands) {
-  const auto common = [&] {
-    ir::Shape shape;
-    for (ir::Value operand : operands) {
-      const ir::Shape& other = builder.shape(operand);
-      if (other.size() > shape.size()) shape.insert(shape.begin(), other.size() - shape.size(), 1);
-      const std::size_t offset = shape.size() - other.size();
-      for (std::size_t i = 0; i < other.size(); ++i) {
-        if (shape[offset + i] == 1) shape[offset + i] = other[i];
-      }
-    }
-    return shape;
-  }();
-  for (ir::Value& operand : operands) operand = builder.broadcast(operand, common);
-}
-
 std::int32_t emit(rewire_call token, std::uint32_t join, const rewire_op* op, rewire_value* results,
                   std::uint32_t result_count) {
   return guarded_status(token, [&](HostCall& call) {
@@ -52,7 +35,8 @@ std::int32_t emit(rewire_call token, std::uint32_t join, const rewire_op* op, re
     for (std::uint32_t i = 0; i < op->operand_count; ++i) {
       operands.push_back(call.to_operand(op->operands[i]));
     }
-    if (ir::op_info(code).op_class == ir::OpClass::pointwise) broadcast_operands(builder, operands);
+    if (ir::op_info(code).op_class == ir::OpClass::pointwise)
+      operands = builder.broadcast_together(std::move(operands));
     std::optional<ir::TensorType> requested;
     if (op->type != nullptr) requested = from_c_type(op->type);
     const std::vector<ir::Value> values =

@@ -1,0 +1,31 @@
+#include <numbers>
+
+#include "programs/schedule.h"
+
+namespace rewire::programs {
+namespace {
+
+using ir::Value;
+
+/// min_lr + (lr - min_lr) (1 + cos(pi min((s - W) / (T - W), 1))) / 2 with T = total_steps.
+Value cosine(ir::Builder& b, Value s, double lr, const ir::Attributes& values, const Timeline& timeline) {
+  const std::int64_t warmup = timeline.steps(values.get_double("warmup_epochs"));
+  const double min_lr = values.get_double("min_lr");
+  if (timeline.total_steps <= warmup) {
+    user_error("the cosine schedule has {} steps, of which {} are warm-up; train longer or warm up less",
+               timeline.total_steps, warmup);
+  }
+  const auto span = static_cast<double>(timeline.total_steps - warmup);
+  Value done = b.div(b.sub(s, static_cast<double>(warmup)), span);
+  done = b.binary(ir::Opcode::minimum, done, b.constant_like(done, 1));
+  Value wave = b.add(b.unary(ir::Opcode::cos, b.mul(done, std::numbers::pi)), 1);
+  return b.add(b.mul(wave, (lr - min_lr) / 2), min_lr);
+}
+
+}  // namespace
+
+extern const ScheduleRow kCosineSchedule{
+    "cosine", "half a cosine wave down to min_lr at the end of the run",
+    with_warmup({ir::float_parameter("min_lr", 0, "learning rate at the end").at_least(0)}), cosine};
+
+}  // namespace rewire::programs
