@@ -42,7 +42,7 @@ ElfFacts read_elf(std::span<const std::byte> bytes, std::string_view symbol) {
   }
   // The bytes of a segment are mapped, beyond the file's end too, and the first look at them there is a SIGBUS.
   for (const File::Elf_Phdr& segment : sound(file.program_headers())) {
-    if (segment.p_type == llvm::ELF::PT_LOAD) sound(file.getSegmentContents(segment));
+    if (segment.p_type == llvm::ELF::PT_LOAD) static_cast<void>(sound(file.getSegmentContents(segment)));
   }
   ElfFacts facts;
   const auto sections = sound(file.sections());
