@@ -62,14 +62,16 @@ void print_list(const std::vector<Row>& rows) {
 }
 
 void print_table(const std::vector<Row>& rows) {
-  print("{:<12} {:>10} {:>12} {:>8}   {}\n", "name", "image", "parameters", "GMACs", "what it is");
+  std::size_t width = 12;
+  for (const Row& row : rows) width = std::max(width, row.model->name.size());
+  print("{:<{}} {:>10} {:>12} {:>8}   {}\n", "name", width, "image", "parameters", "GMACs", "what it is");
   for (const auto& [model, image, parameters, gmacs] : rows) {
     std::vector<std::string> values = {std::string(model->family->name)};
     for (const ir::ParameterSpec& parameter : model->schema) {
       if (model->values.has(parameter.name))
         values.push_back(fmt::format("{}={}", parameter.name, parameter.default_text));
     }
-    print("{:<12} {:>10} {:>12} {:>8.3f}   {}\n", model->name, image, parameters, gmacs,
+    print("{:<{}} {:>10} {:>12} {:>8.3f}   {}\n", model->name, width, image, parameters, gmacs,
           fmt::to_string(fmt::join(values, " ")));
   }
 }

@@ -84,6 +84,7 @@ void info(const InfoRequest<List>& request) {
     if (!request.json) print_parameter(parameter.info());
   }
   if (request.json) print_json(object);
+  if (!request.json && row.schema.empty()) print("  it has no keys\n");
 }
 
 template <class List>

@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "codegen/library/vector_clones.h"
 #include "codegen/library_call.h"
 #include "ir/error.h"
 
@@ -86,14 +87,6 @@ void make_sgemm_kernels() {
 }
 
 constexpr std::size_t kCacheLine = 64;
-
-// One version for each kind of vector unit, picked when the program starts.
-#if defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)
-#define REWIRE_VECTOR_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define REWIRE_VECTOR_CLONES
-#endif
 
 REWIRE_VECTOR_CLONES
 void widen_run(const std::uint16_t* __restrict from, std::int64_t count, float* __restrict to) {

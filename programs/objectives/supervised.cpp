@@ -1,5 +1,5 @@
-// Classification: forward(image) -> (logits [batch, classes]) against one label a sample, by cross-entropy
-// with label smoothing (Szegedy et al., CVPR 2016), as PyTorch defines both.
+// Classification: forward(image) -> (logits [batch, classes]) against one label a sample, or the probability of
+// each class, by cross-entropy with label smoothing (Szegedy et al., CVPR 2016), as PyTorch defines all of them.
 #include "programs/objective.h"
 #include "programs/sums.h"
 
@@ -40,7 +40,8 @@ Value count_hits(Builder& builder, Value rank, double k, Value weight = {}) {
 
 class Supervised : public Objective {
  public:
-  explicit Supervised(double label_smoothing) : label_smoothing_(label_smoothing) {}
+  Supervised(double label_smoothing, bool takes_probabilities)
+      : label_smoothing_(label_smoothing), takes_probabilities_(takes_probabilities) {}
 
   Inputs inputs(const ir::Module& module) const override {
     const ir::Function& forward = module.function("forward");
@@ -57,25 +58,26 @@ class Supervised : public Objective {
           "the network has {} and {}",
           to_string(type), to_string(forward.type(logits)));
     }
-    return {{"image", type}, {"label", {DType::i64, {type.shape[0]}}, forward.type(logits).shape[1]}};
+    const std::int64_t batch = type.shape[0], classes = forward.type(logits).shape[1];
+    if (takes_probabilities_) return {{"image", type}, {"target", {DType::f32, {batch, classes}}}};
+    return {{"image", type}, {"label", {DType::i64, {batch}}, classes}};
   }
 
   Trained train(Builder& b, Network& network, const NamedValues& inputs) const override {
-    const Value label = inputs.at("label");
     const Value logits = logits_of(network, inputs);
     b.set_location("loss");
-    const Value loss = mean_all(b, cross_entropy(b, logits, label, label_smoothing_));
+    const Value loss = mean_all(b, cross_entropy(b, logits, inputs, label_smoothing_));
     const auto batch = static_cast<double>(b.shape(logits).at(0));
-    return {loss, {{{"top1", "correct1", {}, batch}, count_hits(b, label_rank(b, logits, label), 1)}}};
+    const Value rank = label_rank(b, logits, label_of(b, inputs));
+    return {loss, {{{"top1", "correct1", {}, batch}, count_hits(b, rank, 1)}}};
   }
 
   std::vector<Measured> evaluate(Builder& b, Network& network, const NamedValues& inputs,
                                  Value weight) const override {
-    const Value label = inputs.at("label");
     const Value logits = logits_of(network, inputs);
     b.set_location("eval");
-    const Value loss = b.cast(cross_entropy(b, logits, label, 0), DType::f32);
-    const Value rank = label_rank(b, logits, label);
+    const Value loss = b.cast(cross_entropy(b, logits, inputs, 0), DType::f32);
+    const Value rank = label_rank(b, logits, label_of(b, inputs));
     const Value loss_sum = sum_all(b, b.mul(loss, weight));
     const Value correct1 = count_hits(b, rank, 1, weight), correct5 = count_hits(b, rank, 5, weight);
     const Value count = sum_all(b, weight);
@@ -88,25 +90,45 @@ class Supervised : public Objective {
   static Value logits_of(Network& network, const NamedValues& inputs) {
     return network.call("forward", {{"image", inputs.at("image")}}).at("logits");
   }
-  /// [batch] of logits [batch, classes] against labels i64 [batch].
-  static Value cross_entropy(Builder& b, Value logits, Value labels, double label_smoothing) {
-    return b.emit(Opcode::cross_entropy, {logits, labels}, {{"label_smoothing", label_smoothing}});
+  /// i64 [batch]: the label, or the most probable class, the first of a tie.
+  Value label_of(Builder& b, const NamedValues& inputs) const {
+    if (!takes_probabilities_) return inputs.at("label");
+    const Value target = inputs.at("target");
+    const Value index = b.emit(Opcode::argmax, {target}, {{"axis", std::int64_t{1}}});
+    return b.cast(b.reshape(index, {b.shape(target).at(0)}), DType::i64);
+  }
+  /// [batch]. With probabilities t: -sum over k of ((1 - s) t_k + s / K) log softmax(logits)_k.
+  Value cross_entropy(Builder& b, Value logits, const NamedValues& inputs, double label_smoothing) const {
+    if (!takes_probabilities_)
+      return b.emit(Opcode::cross_entropy, {logits, inputs.at("label")},
+                    {{"label_smoothing", label_smoothing}});
+    const auto classes = static_cast<double>(b.shape(logits).at(1));
+    const std::int64_t batch = b.shape(logits).at(0);
+    Value target = b.cast(inputs.at("target"), b.type(logits).dtype);
+    target = b.add(b.mul(target, 1 - label_smoothing), label_smoothing / classes);
+    const Value shifted = b.sub(logits, b.unary(Opcode::stop_gradient, b.max(logits, {1})));
+    const Value log_sum = b.unary(Opcode::log, b.sum(b.unary(Opcode::exp, shifted), {1}));
+    return b.reshape(b.sum(b.mul(target, b.sub(log_sum, shifted)), {1}), {batch});
   }
 
   double label_smoothing_;
+  bool takes_probabilities_;
 };
 
 }  // namespace
 
 extern const ObjectiveRow kSupervised{
     "supervised",
-    "classification: cross-entropy of 'logits' against one label an image",
+    "classification: cross-entropy of 'logits' against one label an image, or the probability of each class",
     {{"loss", "loss", Shown::number}, {"top1", "top-1", Shown::percent}, {"top5", "top-5", Shown::percent}},
     {ir::float_parameter("label_smoothing", 0, "share of the target that all classes have alike")
          .at_least(0)
-         .below(1)},
+         .below(1),
+     ir::enum_parameter("targets", {"label", "probabilities"},
+                        "one label an image, or the probability of each class, as MixUp and CutMix make it")},
     [](const ir::Attributes& values) -> std::unique_ptr<Objective> {
-      return std::make_unique<Supervised>(values.get_double("label_smoothing"));
+      return std::make_unique<Supervised>(values.get_double("label_smoothing"),
+                                          values.get_string("targets") == "probabilities");
     }};
 
 }  // namespace rewire::programs

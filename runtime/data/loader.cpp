@@ -43,16 +43,14 @@ void check(const LoaderOptions& options, std::int64_t count) {
 
 }  // namespace
 
-SampleFunction sample_function(const ImageSource& source, const TransformChain& transforms,
-                               std::int64_t classes) {
-  return [&source, &transforms, classes, name = source.name(),
-          size = static_cast<std::size_t>(ir::element_count(source.shape()))](
-             std::int64_t sample, std::int64_t epoch, std::span<float> image) -> std::int64_t {
-    const auto pixels = std::make_unique_for_overwrite<std::uint8_t[]>(size);
-    const std::int64_t label = source.read(sample, {pixels.get(), size});
-    check_label(name, sample, label, classes);
-    transforms.apply({pixels.get(), size}, image, epoch, sample);
-    return label;
+SampleFunction sample_function(const ImageSource& source, const TransformChain& transforms) {
+  return [&source, &transforms](std::int64_t sample, std::int64_t epoch, std::span<float> image) {
+    thread_local ReadBuffer buffer;
+    const StoredImage stored = source.read(sample, buffer, [&](std::int64_t height, std::int64_t width) {
+      return transforms.looks_at(height, width, epoch, sample);
+    });
+    transforms.apply(stored, image, epoch, sample);
+    return source.label(sample);
   };
 }
 
@@ -160,6 +158,13 @@ void Loader::prepare(std::int64_t number, Batch& batch, const std::stop_token& s
     }
     weights[row] = padding ? 0.0F : 1.0F;
   }
+  if (options_.classes == 0) return;
+  const std::span<float> targets =
+      of_type("target", {ir::DType::f32, {options_.batch, options_.classes}}).as<float>();
+  std::ranges::fill(targets, 0.0F);
+  for (std::size_t row = 0; row < labels.size(); ++row)
+    targets[row * static_cast<std::size_t>(options_.classes) + static_cast<std::size_t>(labels[row])] = 1;
+  if (options_.change) options_.change(images, targets, batch.epoch, batch.index);
 }
 
 Loader::Order Loader::order_of(std::int64_t epoch) {

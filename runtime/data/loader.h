@@ -23,7 +23,8 @@
 
 namespace rewire::runtime {
 
-/// Tensors by name: image f32 [B, C, H, W], label i64 [B], weight f32 [B], which is 1, or 0 for padding.
+/// Tensors by name: image f32 [B, C, H, W], label i64 [B], weight f32 [B], which is 1, or 0 for padding; target f32
+/// [B, classes] where it is asked for: the probability of each class.
 struct Batch {
   TensorMap tensors;
   std::int64_t epoch = 0;
@@ -37,12 +38,18 @@ struct DataPosition {
   bool operator==(const DataPosition&) const = default;
 };
 
+/// Changes the images and the targets of batch `index` of an epoch.
+using BatchFunction = std::function<void(std::span<float> images, std::span<float> targets,
+                                         std::int64_t epoch, std::int64_t index)>;
+
 struct LoaderOptions {
   bool training = true;
   std::int64_t batch = 64;
-  std::uint64_t seed = 0;     // of the order; evaluation has none
-  int threads = 1;            // that prepare batches
-  std::int64_t prefetch = 4;  // batches prepared ahead, at most
+  std::uint64_t seed = 0;          // of the order; evaluation has none
+  int threads = 1;                 // that prepare batches
+  std::int64_t prefetch = 4;       // batches prepared ahead, at most
+  std::int64_t classes = 0;        // of targets; 0: a batch has none
+  BatchFunction change = nullptr;  // with targets alone
 };
 
 /// Writes one sample as `epoch` sees it (C·H·W floats, all of them) and returns its label. Called from
@@ -50,10 +57,8 @@ struct LoaderOptions {
 using SampleFunction =
     std::function<std::int64_t(std::int64_t sample, std::int64_t epoch, std::span<float> image)>;
 
-/// The samples of `source` under `transforms`; both must outlive the function. UserError at a sample whose
-/// label the model has no class for (check_label).
-SampleFunction sample_function(const ImageSource& source, const TransformChain& transforms,
-                               std::int64_t classes = 0);
+/// The samples of `source` under `transforms`; both must outlive the function.
+SampleFunction sample_function(const ImageSource& source, const TransformChain& transforms);
 
 /// The order in which epoch `epoch` visits `count` samples: a permutation, each as likely, a function of
 /// (seed, epoch) (Fisher–Yates on Philox numbers). UserError above 2^32 samples.

@@ -7,26 +7,43 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ir/registry.h"
 #include "ir/types.h"
+#include "runtime/data/box.h"
 
 namespace rewire::runtime {
 
 enum class Split { train, test };
 
-/// Images as bytes, each with a label. Normalisation and augmentation follow later (transform.h).
+/// An image as it was stored: u8 [channels, height, width].
+struct StoredImage {
+  std::span<const std::uint8_t> pixels;
+  std::int64_t height = 0, width = 0;
+};
+
+/// What a thread reads images into: nothing is allocated anew once they have been as large. Pixels that a
+/// source reads stand here or in the source's own memory.
+struct ReadBuffer {
+  std::vector<std::uint8_t> pixels;
+  std::vector<std::byte> file;  // of an image that is a file of its own
+};
+
+/// Images as bytes, each with a label. Normalisation and augmentation follow later (transform.h). Whatever it
+/// says is a function of the index alone, and it is asked from several threads at once.
 class ImageSource {
  public:
   virtual ~ImageSource() = default;
   /// For messages: "synthetic data", or the folder.
   virtual std::string name() const = 0;
   virtual std::int64_t count() const = 0;
-  /// Of each image: [channels, height, width].
+  /// Of each image: [channels, height, width]; height and width are 0 where each has its own.
   virtual ir::Shape shape() const = 0;
-  /// Writes all pixels of image `index`, [channels, height, width], and returns its label, which is >= 0. It
-  /// is a function of `index` alone, and is called from several threads at once.
-  virtual std::int64_t read(std::int64_t index, std::span<std::uint8_t> pixels) const = 0;
+  virtual std::int64_t label(std::int64_t index) const = 0;
+  /// Valid until the buffer is read into again. Outside of the box that is `needed` pixels may have any value.
+  /// UserError naming the image that cannot be read.
+  virtual StoredImage read(std::int64_t index, ReadBuffer& buffer, const BoxFunction& needed) const = 0;
 };
 
 /// What a network asks of its images.
@@ -48,7 +65,8 @@ std::span<const SourceRow* const> sources();
 /// For a source that is no resident, as tests have; the row must outlive the process.
 void add_source(const SourceRow& row);
 
-/// UserError naming the key: an unknown format, a value out of range.
+/// UserError naming the key: an unknown format, a value out of range; or an image and its label, for which the
+/// model has no class.
 std::unique_ptr<ImageSource> make_source(const ir::Selection& selection, const SourceContext& context);
 
 /// UserError where the model has no class for the label; `classes` 0: it has one for all. `source` begins it.

@@ -4,13 +4,15 @@
 
 namespace rewire::runtime {
 
-extern const SourceRow kIdxSource, kSyntheticSource;
+extern const SourceRow kIdxSource, kCifarSource, kFolderSource, kSyntheticSource;
 
 namespace {
 
 std::vector<const SourceRow*>& source_rows() {
   static std::vector<const SourceRow*> rows = {
       &kIdxSource,
+      &kCifarSource,
+      &kFolderSource,
       &kSyntheticSource,
   };
   return rows;
@@ -28,7 +30,10 @@ void add_source(const SourceRow& row) {
 
 std::unique_ptr<ImageSource> make_source(const ir::Selection& selection, const SourceContext& context) {
   const SourceRow& row = ir::find_row(sources(), "data.format", selection.name);
-  return row.make(ir::settle(row.schema, selection.values, "data"), context);
+  auto source = row.make(ir::settle(row.schema, selection.values, "data"), context);
+  const std::string name = source->name();
+  for (std::int64_t i = 0; i < source->count(); ++i) check_label(name, i, source->label(i), context.classes);
+  return source;
 }
 
 void check_label(std::string_view source, std::int64_t sample, std::int64_t label, std::int64_t classes) {

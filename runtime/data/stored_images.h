@@ -1,7 +1,6 @@
 // A source whose images all lie in memory, as bytes that were decoded once.
 #pragma once
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -23,10 +22,9 @@ class StoredImages final : public ImageSource {
   std::string name() const override { return name_; }
   std::int64_t count() const override { return static_cast<std::int64_t>(labels_.size()); }
   ir::Shape shape() const override { return shape_; }
-  std::int64_t read(std::int64_t index, std::span<std::uint8_t> pixels) const override {
-    const auto image = static_cast<std::size_t>(index);
-    std::copy_n(pixels_.data() + image * size_, size_, pixels.data());
-    return labels_[image];
+  std::int64_t label(std::int64_t index) const override { return labels_[static_cast<std::size_t>(index)]; }
+  StoredImage read(std::int64_t index, ReadBuffer&, const BoxFunction&) const override {
+    return {std::span(pixels_).subspan(static_cast<std::size_t>(index) * size_, size_), shape_[1], shape_[2]};
   }
 
  private:

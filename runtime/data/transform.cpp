@@ -11,44 +11,62 @@
 
 namespace rewire::runtime {
 
-TransformChain::TransformChain(const ir::Attributes& values, ir::Shape image, bool training,
-                               std::uint64_t seed)
-    : shape_(std::move(image)), training_(training), seed_(seed) {
+TransformChain::TransformChain(const ir::Attributes& values, TransformContext context, std::uint64_t seed)
+    : training_(context.training), seed_(seed) {
   ir::DType elements = ir::DType::u8;
   for (const TransformRow* row : transforms()) {
-    if (row->training_only && !training) continue;
+    if (row->training_only && !training_) continue;
     const ir::Attributes settled = ir::settle(row->schema, values, "transforms");
-    std::unique_ptr<Transform> transform = row->make(settled, shape_);
+    const std::uint64_t stream = ir::stream_hash(
+        row->stream.empty() ? fmt::format("data.augment.{}", row->name) : std::string(row->stream));
+    if (row->make_batch != nullptr) {
+      if (auto mix = row->make_batch(settled, context.network))
+        batch_links_.push_back({std::move(mix), stream});
+      continue;
+    }
+    std::unique_ptr<Transform> transform = row->make(settled, context);
     if (transform == nullptr) continue;
     if (transform->reads() != elements)
       internal_error("the transform {} stands on the wrong side of normalize", row->name);
+    if (context.image[1] == 0 && !transform->takes_any_size())
+      user_error("each image has a size of its own: set transforms.resize, which gives them the network's");
     elements = transform->writes();
-    shape_ = transform->shape();
-    const std::string stream =
-        row->stream.empty() ? fmt::format("data.augment.{}", row->name) : std::string(row->stream);
-    const auto bytes = static_cast<std::size_t>(ir::TensorType{elements, shape_}.bytes());
-    links_.push_back({std::move(transform), ir::stream_hash(stream), bytes});
+    context.image = transform->shape();
+    const auto bytes = static_cast<std::size_t>(ir::TensorType{elements, context.image}.bytes());
+    links_.push_back({std::move(transform), context.image, stream, bytes});
   }
   if (elements != ir::DType::f32) internal_error("no transform makes floats of the pixels");
+  shape_ = context.image;
 }
 
-void TransformChain::apply(std::span<const std::uint8_t> pixels, std::span<float> image, std::int64_t epoch,
+Box TransformChain::looks_at(std::int64_t height, std::int64_t width, std::int64_t epoch,
+                             std::int64_t sample) const {
+  const Link& first = links_.front();
+  return first.transform->looks_at(height, width, random_of(first.stream, epoch, sample));
+}
+
+void TransformChain::apply(const StoredImage& image, std::span<float> out, std::int64_t epoch,
                            std::int64_t sample) const {
   // What the links before the last make, in turns: as large as the largest of them, whole floats.
   std::size_t size = 0;
   for (std::size_t i = 0; i + 1 < links_.size(); ++i) size = std::max(size, links_[i].bytes);
   size = (size + sizeof(float) - 1) / sizeof(float) * sizeof(float);
   const auto buffers = std::make_unique_for_overwrite<std::byte[]>(2 * size);
-  const auto step = static_cast<std::uint32_t>(training_ ? epoch : 0);
-  std::span<const std::byte> in = std::as_bytes(pixels);
+  ImageBytes in{std::as_bytes(image.pixels), image.height, image.width};
   for (std::size_t i = 0; i < links_.size(); ++i) {
-    const auto& [transform, stream, bytes] = links_[i];
+    const auto& [transform, shape, stream, bytes] = links_[i];
     const bool is_last = i + 1 == links_.size();
-    const std::span<std::byte> out =
-        is_last ? std::as_writable_bytes(image) : std::span(buffers.get() + i % 2 * size, bytes);
-    transform->run(in, out, {{seed_, step, stream}, static_cast<std::uint64_t>(sample)});
-    in = out;
+    const std::span<std::byte> made =
+        is_last ? std::as_writable_bytes(out) : std::span(buffers.get() + i % 2 * size, bytes);
+    transform->run(in, made, random_of(stream, epoch, sample));
+    in = {made, shape[1], shape[2]};
   }
+}
+
+void TransformChain::apply_to_batch(std::span<float> images, std::span<float> targets, std::int64_t batch,
+                                    std::int64_t epoch, std::int64_t index) const {
+  for (const auto& [transform, stream] : batch_links_)
+    transform->run(images, targets, batch, random_of(stream, epoch, index));
 }
 
 }  // namespace rewire::runtime

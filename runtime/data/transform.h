@@ -14,6 +14,7 @@
 #include "ir/philox.h"
 #include "ir/schema.h"
 #include "ir/types.h"
+#include "runtime/data/source.h"
 
 namespace rewire::runtime {
 
@@ -29,7 +30,20 @@ struct SampleRandom {
   }
 };
 
-/// A transform for images of one shape. It is called from several threads at once.
+/// The images that a transform is to be made for.
+struct TransformContext {
+  ir::Shape image;  // [channels, height, width] of what comes; height and width are 0 where each has its own
+  ir::Shape network;  // of what the network takes
+  bool training = true;
+};
+
+/// What a transform sees of an image.
+struct ImageBytes {
+  std::span<const std::byte> bytes;  // [channels, height, width] of the elements that it reads
+  std::int64_t height = 0, width = 0;
+};
+
+/// Made for images of one shape, unless it says that it takes any. It is called from several threads at once.
 class Transform {
  public:
   virtual ~Transform() = default;
@@ -38,9 +52,14 @@ class Transform {
   /// Elements that it reads and writes: u8, pixels as they were stored, or f32.
   virtual ir::DType reads() const = 0;
   virtual ir::DType writes() const = 0;
+  /// Whether images may differ in size: then it is what gives all of them one.
+  virtual bool takes_any_size() const { return false; }
+  /// What run() reads of an image of that size.
+  virtual Box looks_at(std::int64_t height, std::int64_t width, const SampleRandom&) const {
+    return {0, 0, height, width};
+  }
   /// Writes all of `out`, which has its shape; a function of its arguments.
-  virtual void run(std::span<const std::byte> image, std::span<std::byte> out,
-                   const SampleRandom& random) const = 0;
+  virtual void run(const ImageBytes& image, std::span<std::byte> out, const SampleRandom& random) const = 0;
 };
 
 /// What a transform derives from: of bytes to bytes before `normalize`, of floats to floats behind it.
@@ -51,9 +70,8 @@ class TransformOf : public Transform {
 
   ir::DType reads() const final { return dtype_of<In>(); }
   ir::DType writes() const final { return dtype_of<Out>(); }
-  void run(std::span<const std::byte> image, std::span<std::byte> out,
-           const SampleRandom& random) const final {
-    apply({reinterpret_cast<const In*>(image.data()), image.size() / sizeof(In)},
+  void run(const ImageBytes& image, std::span<std::byte> out, const SampleRandom& random) const final {
+    apply({reinterpret_cast<const In*>(image.bytes.data()), image.bytes.size() / sizeof(In)},
           {reinterpret_cast<Out*>(out.data()), out.size() / sizeof(Out)}, random);
   }
 
@@ -69,15 +87,28 @@ class TransformOf : public Transform {
 /// is free.
 inline constexpr std::uint64_t kSharedDraws = 4;
 
+/// What changes a whole batch in training, behind all other transforms. Called from several threads at once.
+class BatchTransform {
+ public:
+  virtual ~BatchTransform() = default;
+  /// Changes `images` f32 [batch, channels, height, width] and `targets` f32 [batch, classes], the probability
+  /// of each class. `random.sample` is the batch's number in its epoch.
+  virtual void run(std::span<float> images, std::span<float> targets, std::int64_t batch,
+                   const SampleRandom& random) const = 0;
+};
+
 struct TransformRow {
   std::string_view name, doc;
   ir::Schema schema;  // no two rows have a key of one name
   bool training_only;
-  /// For images of that shape, of values that are settled; null where the values ask for nothing. UserError
+  /// For those images, of values that are settled; null where the values ask for nothing. UserError
   /// naming the key where they do not go together, or not with the shape.
-  std::unique_ptr<Transform> (*make)(const ir::Attributes& values, const ir::Shape& image);
+  std::unique_ptr<Transform> (*make)(const ir::Attributes& values, const TransformContext& context);
   /// Of its random numbers; "": data.augment.NAME, which is no other's.
   std::string_view stream = {};
+  /// Instead of `make`, for images that the network takes.
+  std::unique_ptr<BatchTransform> (*make_batch)(const ir::Attributes& values,
+                                                const ir::Shape& image) = nullptr;
 };
 
 std::span<const TransformRow* const> transforms();
@@ -88,22 +119,40 @@ void add_transform(const TransformRow& row, std::string_view before = {});
 /// The transforms that are on, one behind the other.
 class TransformChain {
  public:
-  /// `values` are those of [transforms], `image` the shape of the stored images. UserError naming the key.
-  TransformChain(const ir::Attributes& values, ir::Shape image, bool training, std::uint64_t seed);
+  /// `values` are those of [transforms], `context.image` is the shape of the stored images. UserError naming
+  /// the key.
+  TransformChain(const ir::Attributes& values, TransformContext context, std::uint64_t seed);
 
   /// Of what it makes.
   const ir::Shape& shape() const { return shape_; }
-  /// Evaluation sees the same in each epoch. `pixels` are the stored image, `image` is of shape().
-  void apply(std::span<const std::uint8_t> pixels, std::span<float> image, std::int64_t epoch,
-             std::int64_t sample) const;
+  /// What apply() reads of a stored image of that size.
+  Box looks_at(std::int64_t height, std::int64_t width, std::int64_t epoch, std::int64_t sample) const;
+  /// Evaluation sees the same in each epoch. `out` is of shape().
+  void apply(const StoredImage& image, std::span<float> out, std::int64_t epoch, std::int64_t sample) const;
+  /// Whether batches are changed too, and their targets with them.
+  bool changes_batches() const { return !batch_links_.empty(); }
+  /// Batch `index` of an epoch, which has its images already.
+  void apply_to_batch(std::span<float> images, std::span<float> targets, std::int64_t batch,
+                      std::int64_t epoch, std::int64_t index) const;
 
  private:
+  SampleRandom random_of(std::uint64_t stream, std::int64_t epoch, std::int64_t sample) const {
+    return {{seed_, static_cast<std::uint32_t>(training_ ? epoch : 0), stream},
+            static_cast<std::uint64_t>(sample)};
+  }
+
   struct Link {
     std::unique_ptr<Transform> transform;
+    ir::Shape shape;
     std::uint64_t stream;  // stream_hash()
     std::size_t bytes;     // of what it makes
   };
+  struct BatchLink {
+    std::unique_ptr<BatchTransform> transform;
+    std::uint64_t stream;
+  };
   std::vector<Link> links_;
+  std::vector<BatchLink> batch_links_;
   ir::Shape shape_;
   bool training_;
   std::uint64_t seed_;

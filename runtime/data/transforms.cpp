@@ -5,15 +5,24 @@
 
 namespace rewire::runtime {
 
-extern const TransformRow kRandomCrop, kHorizontalFlip, kNormalize;
+extern const TransformRow kResizedCrop, kRandomCrop, kHorizontalFlip, kColorJitter, kRandAugment, kGrayscale,
+    kGaussianBlur, kSolarize, kNormalize, kRandomErasing, kMix;
 
 namespace {
 
 std::vector<const TransformRow*>& transform_rows() {
   static std::vector<const TransformRow*> rows = {
-      &kRandomCrop,      // of bytes
+      &kResizedCrop,     // of bytes
+      &kRandomCrop,      //
       &kHorizontalFlip,  //
+      &kColorJitter,     //
+      &kRandAugment,     //
+      &kGrayscale,       //
+      &kGaussianBlur,    //
+      &kSolarize,        //
       &kNormalize,       // to floats
+      &kRandomErasing,   // of floats
+      &kMix,             // of batches
   };
   return rows;
 }

@@ -74,8 +74,12 @@ void add_parameters(std::vector<RecipeKey>& keys, const RecipeKey& chooser, ir::
       for (const Row* owner : residents) {
         if (ir::find_parameter(owner->schema, spec.name) != nullptr) owners.emplace_back(owner->name);
       }
-      const auto has_it = [selection, owners](const Recipe& r) {
-        return std::ranges::find(owners, (r.*selection).name) != owners.end();
+      // A name that nobody has is refused as such, later.
+      const auto has_it = [selection, owners, names = ir::row_names(residents), only](const Recipe& r) {
+        if (only.holds != nullptr && !only.holds(r)) return false;
+        const std::string& name = (r.*selection).name;
+        return std::ranges::find(owners, name) != owners.end() ||
+               std::ranges::find(names, name) == names.end();
       };
       const auto selected_row = std::ranges::find(residents, selected.name, &Row::name);
       const ParameterSpec* own =

@@ -18,10 +18,16 @@ ir::Shape image_shape(const NetworkFace& face) {
   return {batch.begin() + 1, batch.end()};
 }
 
+/// Of targets; 0: the objective takes none.
+std::int64_t target_classes(const NetworkFace& face) {
+  const programs::Input* target = find_input(face, "target");
+  return target == nullptr ? 0 : target->type.shape[1];
+}
+
 /// 0: nobody asks for labels, or any will do.
 std::int64_t classes(const NetworkFace& face) {
   const programs::Input* label = find_input(face, "label");
-  return label == nullptr ? 0 : label->categories;
+  return label == nullptr ? target_classes(face) : label->categories;
 }
 
 std::unique_ptr<ImageSource> open_source(const Recipe& recipe, Split split, const NetworkFace& face) {
@@ -43,6 +49,7 @@ LoaderOptions loader_options(const Recipe& recipe, Split split, std::int64_t ima
   options.seed = static_cast<std::uint64_t>(recipe.seed);
   options.threads = static_cast<int>(recipe.data.threads);
   options.prefetch = recipe.data.prefetch;
+  options.classes = target_classes(face);
   return options;
 }
 
@@ -54,10 +61,11 @@ NetworkFace network_face(const ir::Module& module, const ir::Selection& objectiv
   for (const auto& [name, type, categories] : face.inputs) {
     const bool is_image = name == "image" && type.dtype == ir::DType::f32 && type.rank() == 4;
     const bool is_label = name == "label" && type.dtype == ir::DType::i64 && type.rank() == 1;
-    if (is_image || is_label) continue;
+    const bool is_target = name == "target" && type.dtype == ir::DType::f32 && type.rank() == 2;
+    if (is_image || is_label || is_target) continue;
     user_error(
-        "a data set has 'image' f32[batch,channels,height,width] and 'label' i64[batch]; the network takes "
-        "'{}' {}",
+        "a data set has 'image' f32[batch,channels,height,width], 'label' i64[batch] and 'target' "
+        "f32[batch,classes]; the network takes '{}' {}",
         name, to_string(type));
   }
   const programs::Input* image = find_input(face, "image");
@@ -85,19 +93,29 @@ void put_back(TensorMap inputs, Batch& batch) {
 DataFeed::DataFeed(const Recipe& recipe, Split split, const NetworkFace& face)
     : source_(open_source(recipe, split, face)),
       options_(loader_options(recipe, split, source_->count(), face)),
-      transforms_(recipe.transforms, source_->shape(), options_.training, options_.seed),
-      classes_(classes(face)) {
+      transforms_(recipe.transforms, {source_->shape(), image_shape(face), options_.training},
+                  options_.seed) {
   if (transforms_.shape() != image_shape(face)) {
     user_error(
-        "{}: its images are {} (channels, height, width), the network takes {}: set model.image and "
-        "model.channels to the data's",
+        "{}: its images are {} (channels, height, width), the network takes {}: set transforms.resize, or "
+        "model.image and model.channels to the data's",
         source_->name(), ir::to_string(transforms_.shape()), ir::to_string(image_shape(face)));
+  }
+  if (transforms_.changes_batches() && options_.classes == 0) {
+    user_error("transforms.mixup and transforms.cutmix blend labels: set objective.targets=probabilities");
   }
 }
 
 std::unique_ptr<Loader> DataFeed::load(DataPosition start) const {
-  return std::make_unique<Loader>(sample_function(*source_, transforms_, classes_), source_->count(),
-                                  transforms_.shape(), options_, start);
+  LoaderOptions options = options_;
+  if (transforms_.changes_batches()) {
+    options.change = [this](std::span<float> images, std::span<float> targets, std::int64_t epoch,
+                            std::int64_t index) {
+      transforms_.apply_to_batch(images, targets, options_.batch, epoch, index);
+    };
+  }
+  return std::make_unique<Loader>(sample_function(*source_, transforms_), source_->count(),
+                                  transforms_.shape(), options, start);
 }
 
 std::int64_t DataFeed::batches() const {

@@ -44,7 +44,6 @@ class DataFeed {
   const std::unique_ptr<const ImageSource> source_;
   const LoaderOptions options_;
   const TransformChain transforms_;
-  const std::int64_t classes_;  // 0: nobody asks for labels
 };
 
 }  // namespace rewire::runtime

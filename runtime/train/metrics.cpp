@@ -10,8 +10,6 @@
 
 namespace rewire::runtime {
 
-constexpr std::size_t kRunsAhead = 2;  // a device computes while the host reads batches
-
 std::string metrics_text(const MetricValues& values, int percent_digits, const char* separator) {
   std::string text;
   for (const MetricValue& metric : values) {

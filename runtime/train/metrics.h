@@ -15,6 +15,9 @@
 
 namespace rewire::runtime {
 
+/// Programs that are under way on a device: one computes, the next has its inputs.
+inline constexpr std::size_t kRunsAhead = 2;
+
 /// A mean. programs::metric_info() says what people call it.
 struct MetricValue {
   std::string name;

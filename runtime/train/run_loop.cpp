@@ -19,8 +19,6 @@
 namespace rewire::runtime {
 namespace {
 
-/// One computes, the next has its inputs.
-constexpr std::size_t kRunsAhead = 2;
 constexpr const char* kWayOut =
     "lower optimizer.lr, or set train.clip_norm";  // of numbers that are not finite
 

@@ -18,7 +18,8 @@ TEST_CASE("a block of every zoo model as CUDA text agrees with the CPU's engine"
     ir::Selection options{name};
     options.set("depth", 1).set("dropout", 0.1).set("drop_path", 0.1);
     // Products in double precision take their time.
-    if (model->values.get_int("dim") > 384) options.set("image", 4 * model->values.get_int("patch"));
+    if (models::options_of(options).get_int("dim") > 384)
+      options.set("image", 4 * models::options_of(options).get_int("patch"));
     ir::Module module = models::build(options, models::options_of(options).get_int("image") > 32 ? 1 : 2);
     programs::add_grad_program(module, {});
     const auto device = make_device_engine(module, compiler);

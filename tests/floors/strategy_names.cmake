@@ -22,7 +22,7 @@ list(JOIN own "|" names)
 set(by_name "${before}(${names})${behind}")
 list(JOIN common "|" names)
 # plugins/NAME, NAME.so, --plugin NAME, "NAME:key=", load_plugin({"NAME", parse_plugin_spec("NAME
-set(by_use "plugins/(${names})${behind}|${before}(${names})[.]so|--plugin[ =](${names})|\"(${names}):[a-z_]+=|plugin[a-z_]*[(][{]?\"(${names})")
+set(by_use "plugins/(${names})${behind}|${before}(${names})[.]so${behind}|--plugin[ =](${names})|\"(${names}):[a-z_]+=|plugin[a-z_]*[(][{]?\"(${names})")
 function(names_a_strategy text result)
   if((own AND text MATCHES "${by_name}") OR (common AND text MATCHES "${by_use}"))
     set(${result} TRUE PARENT_SCOPE)

@@ -5,6 +5,7 @@
 #include "ir/error.h"
 #include "runtime/data/source.h"
 #include "runtime/data/transform.h"
+#include "tests/runtime_data/same_size.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 
@@ -14,7 +15,7 @@ namespace {
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
 std::string transform_message(const ir::Attributes& values) {
-  return test::message_of<UserError>([&] { TransformChain(values, {1, 4, 4}, true, 0); });
+  return test::message_of<UserError>([&] { TransformChain(values, same_size({1, 4, 4}), 0); });
 }
 
 TEST_CASE("A padding or a normalisation beyond its limit is refused") {
@@ -29,11 +30,11 @@ TEST_CASE("A padding or a normalisation beyond its limit is refused") {
 }
 
 TEST_CASE("The largest padding leaves a black image mostly") {
-  const TransformChain chain({{"crop_padding", std::int64_t{16384}}}, {1, 4, 4}, true, 1);
+  const TransformChain chain({{"crop_padding", std::int64_t{16384}}}, same_size({1, 4, 4}), 1);
   const std::vector<std::uint8_t> pixels(16, 255);
   std::vector<float> image(16);
   for (std::int64_t sample = 0; sample < 100; ++sample) {
-    chain.apply(pixels, image, 0, sample);
+    apply(chain, pixels, {1, 4, 4}, image, 0, sample);
     CHECK(std::ranges::all_of(image, [](float value) { return value == 0 || value == 1; }));
     CHECK(std::ranges::count(image, 0.0F) > 0);
   }

@@ -9,6 +9,7 @@
 
 #include "ir/error.h"
 #include "runtime/data/loader.h"
+#include "tests/runtime_data/same_size.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 
@@ -31,8 +32,8 @@ Example example(std::int64_t count = 100) {
                                  {"horizontal_flip", true}};
   ir::Selection synthetic{"synthetic"};
   return {make_source(synthetic.set("count", count), {Split::train, image}),
-          {values, image, true, 7},
-          {values, image, false, 7}};
+          {values, same_size(image), 7},
+          {values, same_size(image, false), 7}};
 }
 
 LoaderOptions training(std::int64_t batch, int threads, std::int64_t prefetch = 3) {
@@ -139,7 +140,7 @@ TEST_CASE("Evaluation keeps the order, pads the last batch with weight 0, and co
   CHECK(loader.batches_per_epoch() == 3);
   Batch batch;
   std::vector<float> expected(60);
-  std::vector<std::uint8_t> stored(60);
+  ReadBuffer buffer;
   for (int pass = 0; pass < 2; ++pass) {
     for (std::int64_t i = 0; i < 15; ++i) {
       if (i % 5 == 0) loader.next(batch);
@@ -147,8 +148,7 @@ TEST_CASE("Evaluation keeps the order, pads the last batch with weight 0, and co
       const auto row = static_cast<std::size_t>(i % 5);
       const std::span<const float> image = batch.tensors.at("image").as<float>().subspan(row * 60, 60);
       if (i < 13) {
-        data.source->read(i, stored);
-        data.evaluation.apply(stored, expected, 0, i);
+        data.evaluation.apply(data.source->read(i, buffer, nullptr), expected, 0, i);
         CHECK(std::ranges::equal(image, expected));
         CHECK(batch.tensors.at("label").as<std::int64_t>()[row] == i % 10);
         CHECK(batch.tensors.at("weight").as<float>()[row] == 1);

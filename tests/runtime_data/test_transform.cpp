@@ -8,6 +8,7 @@
 #include "ir/error.h"
 #include "runtime/data/source.h"
 #include "runtime/data/transform.h"
+#include "tests/runtime_data/same_size.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 
@@ -43,7 +44,7 @@ ir::Attributes augmented(std::int64_t padding, const std::string& fill, bool fli
 std::vector<float> seen(const TransformChain& chain, const std::vector<std::uint8_t>& pixels,
                         std::int64_t epoch = 0, std::int64_t sample = 0) {
   std::vector<float> image(static_cast<std::size_t>(ir::element_count(chain.shape())), std::nanf(""));
-  chain.apply(pixels, image, epoch, sample);
+  apply(chain, pixels, chain.shape(), image, epoch, sample);
   return image;
 }
 
@@ -86,7 +87,7 @@ TEST_CASE("Every crop, fill and flip is what its definition says, at every pixel
     for (const bool reflect : {false, true}) {
       for (const bool flip : {false, true}) {
         if (reflect && padding >= kHeight) continue;
-        const TransformChain chain(augmented(padding, reflect ? "reflect" : "zero", flip), kShape, true,
+        const TransformChain chain(augmented(padding, reflect ? "reflect" : "zero", flip), same_size(kShape),
                                    kSeed);
         std::map<std::tuple<std::int64_t, std::int64_t, bool>, int> draws;
         for (std::int64_t sample = 0; sample < 2500; ++sample) {
@@ -113,7 +114,7 @@ TEST_CASE("Every crop, fill and flip is what its definition says, at every pixel
 
 TEST_CASE("A zero fill wider than the image leaves nothing of it, but where the offset is zero") {
   const ir::Attributes values = {{"crop_padding", std::int64_t{9}}};
-  const TransformChain chain(values, {1, 1, 1}, true, 0);
+  const TransformChain chain(values, same_size({1, 1, 1}), 0);
   int whole = 0;
   for (std::int64_t sample = 0; sample < 2000; ++sample) {
     const Drawn draw = drawn(9, false, 0, 0, sample);
@@ -127,8 +128,8 @@ TEST_CASE("A zero fill wider than the image leaves nothing of it, but where the 
 TEST_CASE("One mean and deviation serve all channels") {
   const ir::Attributes one = {{"mean", ir::Doubles{0.3}}, {"std", ir::Doubles{0.2}}},
                        two = {{"mean", ir::Doubles{0.3, 0.3}}, {"std", ir::Doubles{0.2, 0.2}}};
-  CHECK(seen(TransformChain(one, kShape, true, 0), example_pixels()) ==
-        seen(TransformChain(two, kShape, true, 0), example_pixels()));
+  CHECK(seen(TransformChain(one, same_size(kShape), 0), example_pixels()) ==
+        seen(TransformChain(two, same_size(kShape), 0), example_pixels()));
 }
 
 /// An image in which each pixel has a value of its own.
@@ -150,7 +151,7 @@ Drawn found(const std::vector<float>& image) {
 
 TEST_CASE("Draws are uniform over offsets and flips, and independent of each other") {
   const ir::Attributes values = {{"crop_padding", std::int64_t{2}}, {"horizontal_flip", true}};
-  const TransformChain chain(values, {1, kSide, kSide}, true, 11);
+  const TransformChain chain(values, same_size({1, kSide, kSide}), 11);
   const std::vector<std::uint8_t> pixels = places();
   constexpr int kDraws = 50'000;
   std::map<std::tuple<std::int64_t, std::int64_t, bool>, int> counts;
@@ -170,7 +171,7 @@ TEST_CASE("Draws are uniform over offsets and flips, and independent of each oth
 TEST_CASE("A draw is a function of seed, epoch and sample, and each of them matters") {
   const ir::Attributes values = {{"crop_padding", std::int64_t{7}}};
   const auto offsets = [&](std::uint64_t seed, std::int64_t epoch, std::int64_t first) {
-    const TransformChain chain(values, {1, kSide, kSide}, true, seed);
+    const TransformChain chain(values, same_size({1, kSide, kSide}), seed);
     std::vector<std::int64_t> all;
     for (std::int64_t sample = first; sample < first + 8; ++sample) {
       const Drawn draw = found(seen(chain, places(), epoch, sample));
@@ -188,8 +189,8 @@ TEST_CASE("A draw is a function of seed, epoch and sample, and each of them matt
 
 TEST_CASE("Nothing is drawn that was not asked for, and nothing in evaluation") {
   const std::vector<std::uint8_t> pixels = example_pixels();
-  const TransformChain plain(example_values(), kShape, true, 0),
-      evaluation(augmented(2, "zero", true), kShape, false, 0);
+  const TransformChain plain(example_values(), same_size(kShape), 0),
+      evaluation(augmented(2, "zero", true), same_size(kShape, false), 0);
   for (std::int64_t sample = 0; sample < 100; ++sample) {
     CHECK(seen(plain, pixels, sample % 3, sample) == seen(plain, pixels));
     CHECK(seen(evaluation, pixels, sample % 3, sample) == seen(plain, pixels));
@@ -198,12 +199,12 @@ TEST_CASE("Nothing is drawn that was not asked for, and nothing in evaluation") 
 
 TEST_CASE("A core augments 50,000 images of 28 x 28 a second", "[.benchmark]") {
   const ir::Attributes values = {{"crop_padding", std::int64_t{4}}, {"horizontal_flip", true}};
-  const TransformChain chain(values, {1, 28, 28}, true, 0);
+  const TransformChain chain(values, same_size({1, 28, 28}), 0);
   const std::vector<std::uint8_t> pixels(28 * 28, 100);
   std::vector<float> image(pixels.size());
   constexpr std::int64_t kCount = 200'000;
   const auto start = std::chrono::steady_clock::now();
-  for (std::int64_t i = 0; i < kCount; ++i) chain.apply(pixels, image, 0, i);
+  for (std::int64_t i = 0; i < kCount; ++i) apply(chain, pixels, {1, 28, 28}, image, 0, i);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   const double rate = static_cast<double>(kCount) / seconds.count();
   WARN(static_cast<int>(rate) << " images/s");
@@ -214,7 +215,7 @@ TEST_CASE("Options out of range are refused by name") {
   const auto message = [](const char* key, ir::Attribute value, const char* fill = "zero") {
     ir::Attributes values = {{"crop_fill", std::string(fill)}};
     values.set(key, std::move(value));
-    return message_of<UserError>([&] { TransformChain(values, {3, 28, 32}, true, 0); });
+    return message_of<UserError>([&] { TransformChain(values, same_size({3, 28, 32}), 0); });
   };
   CHECK(message("mean", ir::Doubles{0, 0}) ==
         "transforms.mean has 2 values; the images have 3 channels: give 1 or 3");
@@ -238,8 +239,10 @@ struct Images {
 Images read_all(const ImageSource& source) {
   Images all;
   for (std::int64_t i = 0; i < source.count(); ++i) {
-    all.pixels.emplace_back(static_cast<std::size_t>(ir::element_count(source.shape())));
-    all.labels.push_back(source.read(i, all.pixels.back()));
+    ReadBuffer buffer;
+    const auto pixels = source.read(i, buffer, nullptr).pixels;
+    all.pixels.emplace_back(pixels.begin(), pixels.end());
+    all.labels.push_back(source.label(i));
   }
   return all;
 }

@@ -4,6 +4,7 @@
 #include <map>
 #include <sstream>
 
+#include "models/model.h"
 #include "runtime/recipe/keys.h"
 #include "tests/support/catch.h"
 
@@ -47,13 +48,16 @@ std::map<std::string, std::string> values_of(const std::vector<std::string>& set
   return values;
 }
 
-/// The same of all keys, whichever has an effect where nothing else is chosen.
+/// The same of all keys, each beside the choice that it belongs to.
 std::map<std::string, std::string> defaults() {
   std::map<std::string, std::string> values = values_of({});
   Recipe recipe;
   for (const RecipeKey& key : recipe_keys(recipe)) {
+    if (!key.selects) continue;
     for (const std::string& choice : key.spec.values) values.merge(values_of({key.path() + "=" + choice}));
   }
+  for (const models::Model* model : models::models())
+    values.merge(values_of({"model.name=" + std::string(model->name)}));
   return values;
 }
 

@@ -1,5 +1,8 @@
 // A source of images and transforms that Rewire has not got, each in the few lines that it takes: a recipe
 // selects them by their keys, and what makes batches, trains and evaluates knows neither.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "ir/error.h"
@@ -24,12 +27,14 @@ class Ramps final : public ImageSource {
   std::string name() const override { return folder_.empty() ? "ramps" : folder_; }
   std::int64_t count() const override { return count_; }
   ir::Shape shape() const override { return {1, kHeight, kWidth}; }
-  std::int64_t read(std::int64_t index, std::span<std::uint8_t> pixels) const override {
+  std::int64_t label(std::int64_t index) const override { return index % 2; }
+  StoredImage read(std::int64_t index, ReadBuffer& buffer, const BoxFunction&) const override {
+    buffer.pixels.resize(kHeight * kWidth);
     for (std::int64_t i = 0; i < kHeight * kWidth; ++i) {
       const std::int64_t x = i % kWidth, step = index % 2 == 0 ? x : kWidth - 1 - x;
-      pixels[static_cast<std::size_t>(i)] = static_cast<std::uint8_t>(20 * step + index % 7);
+      buffer.pixels[static_cast<std::size_t>(i)] = static_cast<std::uint8_t>(20 * step + index % 7);
     }
-    return index % 2;
+    return {buffer.pixels, kHeight, kWidth};
   }
 
  private:
@@ -73,9 +78,9 @@ const TransformRow kCut{
     "cuts pixels off each side",
     {ir::int_parameter("cut", 0, "pixels of each side").at_least(0)},
     false,
-    [](const ir::Attributes& values, const ir::Shape& image) -> std::unique_ptr<Transform> {
+    [](const ir::Attributes& values, const TransformContext& context) -> std::unique_ptr<Transform> {
       const std::int64_t cut = values.get_int("cut");
-      return cut == 0 ? nullptr : std::make_unique<Cut>(image, cut);
+      return cut == 0 ? nullptr : std::make_unique<Cut>(context.image, cut);
     }};
 
 /// Of floats, in training alone: adds a number that is uniform in [0, noise) to each.
@@ -99,9 +104,9 @@ const TransformRow kNoise{
     "adds noise to each pixel",
     {ir::float_parameter("noise", 0, "its height").at_least(0)},
     true,
-    [](const ir::Attributes& values, const ir::Shape& image) -> std::unique_ptr<Transform> {
+    [](const ir::Attributes& values, const TransformContext& context) -> std::unique_ptr<Transform> {
       const double noise = values.get_double("noise");
-      return noise == 0 ? nullptr : std::make_unique<Noise>(image, noise);
+      return noise == 0 ? nullptr : std::make_unique<Noise>(context.image, noise);
     }};
 
 Recipe recipe_of(const std::vector<std::string>& settings = {}) {
@@ -196,26 +201,22 @@ TEST_CASE("Foreign keys are refused as Rewire's own are") {
   CHECK(test::message_of<UserError>([] { recipe_of({"data.count=3"}); }) ==
         "--set data.count=3: data.count has no effect here, it is of data.format=synthetic: drop it");
   CHECK(test::message_of<UserError>([] { recipe_of({"data.format=ramp"}); }) ==
-        "--set data.format=ramp: data.format=ramp is unknown: it takes one of idx|synthetic|ramps (did you "
-        "mean "
-        "'ramps'?)");
+        fmt::format(
+            "--set data.format=ramp: data.format=ramp is unknown: it takes one of {} (did you mean 'ramps'?)",
+            fmt::join(ir::row_names(sources()), "|")));
   const auto refusal = [](const std::vector<std::string>& settings) {
     return test::message_of<UserError>([&] { DataFeed(recipe_of(settings), Split::train, face()); });
   };
   CHECK(refusal({"transforms.cut=3"}) == "transforms.cut is 3: images of 3 x 11 have nothing left");
-  CHECK(
-      refusal({"transforms.cut=0", "data.ramp_folder=/r"}) ==
-      "/r: its images are [1,3,11] (channels, height, width), the network takes [1,1,9]: set model.image and "
-      "model.channels to the data's");
+  CHECK(refusal({"transforms.cut=0", "data.ramp_folder=/r"}) ==
+        "/r: its images are [1,3,11] (channels, height, width), the network takes [1,1,9]: set "
+        "transforms.resize, or model.image and model.channels to the data's");
   CHECK(refusal({"data.ramp_count=7"}) == "train.batch is 8, but ramps has 7 training images only");
 }
 
-TEST_CASE("A label that the model has no class for is refused at its batch") {
+TEST_CASE("A label that the model has no class for is refused at once") {
   const auto one_class = [] { return network_face(linear_model(1, 9, 1), {"supervised"}); };
-  const DataFeed feed(recipe_of(), Split::test, one_class());
-  const auto loader = feed.load();
-  Batch batch;
-  CHECK(test::message_of<UserError>([&] { loader->next(batch); }) ==
+  CHECK(test::message_of<UserError>([&] { DataFeed(recipe_of(), Split::test, one_class()); }) ==
         "ramps: sample 1 has label 1, but the model has 1 classes; raise model.classes");
 }
 

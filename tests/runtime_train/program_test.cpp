@@ -90,6 +90,73 @@ TEST_CASE("The gradient of softmax regression is (p - y) x^T / B, smoothed or no
   }
 }
 
+TEST_CASE("Against probabilities the gradient of softmax regression is (p - t) x^T / B, smoothed or not") {
+  constexpr std::int64_t kBatch = 3, kInputs = 4, kClasses = 5;
+  const std::vector<double> x = numbers(kBatch * kInputs, 1), w = numbers(kClasses * kInputs, 2),
+                            b = numbers(kClasses, 3);
+  std::vector<double> target = numbers(kBatch * kClasses, 4);
+  for (double& t : target) t = std::abs(t);
+  for (double smoothing : {0.0, 0.2}) {
+    programs::TrainOptions options;
+    options.objective.set("label_smoothing", smoothing).set("targets", std::string("probabilities"));
+    ir::Module module = linear_model(kBatch, kInputs, kClasses);
+    programs::add_grad_program(module, options);
+    ir::EvalState state = start(module, {{"w", w}, {"b", b}});
+    const auto got = call(module, "grad", {x, target}, state);
+
+    double loss = 0;
+    std::vector<double> db(b.size());
+    for (std::size_t n = 0; n < kBatch; ++n) {
+      std::vector<double> logit = b;
+      double total = 0, mass = 0;
+      const auto smoothed = [&](std::size_t k) {
+        return (1 - smoothing) * target[n * kClasses + k] + smoothing / kClasses;
+      };
+      for (std::size_t k = 0; k < kClasses; ++k) {
+        for (std::size_t i = 0; i < kInputs; ++i) logit[k] += w[k * kInputs + i] * x[n * kInputs + i];
+        total += std::exp(logit[k]);
+        mass += smoothed(k);
+      }
+      for (std::size_t k = 0; k < kClasses; ++k) {
+        loss -= smoothed(k) * (logit[k] - std::log(total)) / kBatch;
+        db[k] += (mass * std::exp(logit[k]) / total - smoothed(k)) / kBatch;
+      }
+    }
+    check_close(got.at("loss"), {loss});
+    check_close(got.at("b"), db);
+  }
+}
+
+TEST_CASE("The loss of mixed targets is timm's SoftTargetCrossEntropy of its mixup_target") {
+  const std::vector<double> logits = {0.5, -1.25, 2.0, 0.75, 1.5, 0.25, -0.5, 3.0, -2.0, 0.0, 1.0, 0.5};
+  // Labels 2, 0, 3, each mixed with that of the batch reversed, at a share of 0.3.
+  const std::vector<double> target = {0, 0, 0.3, 0.7, 1, 0, 0, 0, 0, 0, 0.7, 0.3};
+  std::vector<double> identity(16);
+  for (std::size_t k = 0; k < 4; ++k) identity[5 * k] = 1;
+  programs::TrainOptions options;
+  options.objective.set("label_smoothing", 0.1).set("targets", std::string("probabilities"));
+  ir::Module module = linear_model(3, 4, 4);
+  programs::add_grad_program(module, options);
+  ir::EvalState state = start(module, {{"w", identity}});
+  check_close(call(module, "grad", {logits, target}, state).at("loss"), {1.3822338513693762});
+}
+
+TEST_CASE("Evaluation against probabilities counts hits of the most probable class, the first of a tie") {
+  ir::Module module = identity_model(4, 3);
+  programs::TrainOptions options;
+  ir::Selection objective{"supervised"};
+  objective.set("targets", std::string("probabilities"));
+  programs::add_eval_program(module, objective);
+  ir::EvalState state = start(module, {});
+  const std::vector<double> logits = {3, 1, 0, 0, 2, 1, 0, 0, 5, 1, 2, 3},
+                            target = {0.9, 0.1, 0, 0.4, 0.2, 0.4, 0, 0.5, 0.5, 0, 0, 1},
+                            weight = {1, 1, 1, 0};
+  const auto got = call(module, "eval", {logits, target, weight}, state);
+  CHECK(got.at("count")[0] == 3);
+  CHECK(got.at("correct1")[0] == 1);
+  CHECK(got.at("correct5")[0] == 3);
+}
+
 TEST_CASE("A weight that the model reads twice gets the sum of both gradients") {
   ir::Module module = linear_model(2, 3, 3);
   {  // logits = (x W^T) W^T instead

@@ -1,5 +1,8 @@
 // An objective and an optimizer that Rewire has not got, each in the few lines that it takes, trained through
 // the whole runtime: what evaluates, logs, saves and resumes knows neither.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -291,7 +294,8 @@ TEST_CASE(
   CHECK(refusal(scaled_image(2), {"supervised"}) ==
         "the model has no result 'logits'; the objective supervised needs one of shape [batch, classes]");
   CHECK(refusal(scaled_image(2), {"pixel"}) ==
-        "objective.name=pixel is unknown: it takes one of supervised|pixels (did you mean 'pixels'?)");
+        fmt::format("objective.name=pixel is unknown: it takes one of {} (did you mean 'pixels'?)",
+                    fmt::join(ir::row_names(objectives()), "|")));
   ir::Module updates = scaled_image(2);
   updates.add_state("seen", {ir::DType::f32, {}}, ir::StateKind::statistic);
   ir::Function& forward = updates.function("forward");

@@ -1,6 +1,9 @@
 // Learning rates against their formulas; tests/parity holds them to PyTorch's schedulers.
 #include "programs/schedule.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <cmath>
 #include <numbers>
 
@@ -68,8 +71,8 @@ TEST_CASE("A schedule that cannot be is refused by its recipe key") {
     CHECK_THROWS_AS(rates(1.0, schedule, 1, 5), UserError);
   };
   refused({"cosin"},
-          "schedule.name=cosin is unknown: it takes one of constant|cosine|multistep (did you mean "
-          "'cosine'?)");
+          fmt::format("schedule.name=cosin is unknown: it takes one of {} (did you mean 'cosine'?)",
+                      fmt::join(ir::row_names(schedules()), "|")));
   refused(ir::Selection{"cosine"}.set("warmup_epochs", 5.0), "5 steps, of which 5 are warm-up");
   refused(ir::Selection{"constant"}.set("warmup_epochs", -1.0), "schedule.warmup_epochs=-1 is out of range");
   refused(ir::Selection{"cosine"}.set("min_lr", std::nan("")), "schedule.min_lr=nan is no finite float");

@@ -8,9 +8,56 @@
 #include "tests/support/case_builder.h"
 
 namespace rewire::testing {
+
+// One generator serves a family of ops.
+void unary_case(CaseBuilder& c, ir::Opcode code);
+void binary_case(CaseBuilder& c, ir::Opcode code);
+void logical_case(CaseBuilder& c, ir::Opcode code);
+void isfinite_case(CaseBuilder& c, ir::Opcode code);
+void cast_case(CaseBuilder& c, ir::Opcode code);
+void compare_case(CaseBuilder& c, ir::Opcode code);
+void select_case(CaseBuilder& c, ir::Opcode code);
+
+void reduce_case(CaseBuilder& c, ir::Opcode code);
+void argmax_case(CaseBuilder& c, ir::Opcode code);
+void matmul_case(CaseBuilder& c, ir::Opcode code);
+
+void reshape_case(CaseBuilder& c, ir::Opcode code);
+void transpose_case(CaseBuilder& c, ir::Opcode code);
+void broadcast_case(CaseBuilder& c, ir::Opcode code);
+void slice_case(CaseBuilder& c, ir::Opcode code);
+void pad_case(CaseBuilder& c, ir::Opcode code);
+void concat_case(CaseBuilder& c, ir::Opcode code);
+void gather_case(CaseBuilder& c, ir::Opcode code);
+void scatter_add_case(CaseBuilder& c, ir::Opcode code);
+void sort_case(CaseBuilder& c, ir::Opcode code);
+void iota_case(CaseBuilder& c, ir::Opcode code);
+void constant_case(CaseBuilder& c, ir::Opcode code);
+
+void random_case(CaseBuilder& c, ir::Opcode code);
+void layer_norm_case(CaseBuilder& c, ir::Opcode code);
+void softmax_case(CaseBuilder& c, ir::Opcode code);
+void activation_case(CaseBuilder& c, ir::Opcode code);
+void attention_case(CaseBuilder& c, ir::Opcode code);
+void attention_grad_case(CaseBuilder& c, ir::Opcode code);
+void cross_entropy_case(CaseBuilder& c, ir::Opcode code);
+void dropout_case(CaseBuilder& c, ir::Opcode code);
+void residual_case(CaseBuilder& c, ir::Opcode code);
+
+void rfft_case(CaseBuilder& c, ir::Opcode code);
+void irfft_case(CaseBuilder& c, ir::Opcode code);
+void irfft_pairs_case(CaseBuilder& c, ir::Opcode code);
+void circulant_matmul_case(CaseBuilder& c, ir::Opcode code);
+void circulant_matmul_grad_case(CaseBuilder& c, ir::Opcode code);
+
+void param_case(CaseBuilder& c, ir::Opcode code);
+void update_case(CaseBuilder& c, ir::Opcode code);
+void is_training_case(CaseBuilder& c, ir::Opcode code);
+
 namespace {
 
 using ir::Opcode;
+using CaseGenerator = void (*)(CaseBuilder&, ir::Opcode);
 
 const std::map<Opcode, CaseGenerator>& generators() {
   static const std::map<Opcode, CaseGenerator> table = {

@@ -52,9 +52,9 @@ extern const TransformRow kHorizontalFlip{
     "mirrors one image in two left to right",
     {ir::bool_parameter("horizontal_flip", false, "mirror one training image in two")},
     true,
-    [](const ir::Attributes& values, const ir::Shape& image) -> std::unique_ptr<Transform> {
+    [](const ir::Attributes& values, const TransformContext& context) -> std::unique_ptr<Transform> {
       if (!values.get_bool("horizontal_flip")) return nullptr;
-      return std::make_unique<HorizontalFlip>(image);
+      return std::make_unique<HorizontalFlip>(context.image);
     },
     "data.augment"};
 

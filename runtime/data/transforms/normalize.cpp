@@ -67,8 +67,8 @@ extern const TransformRow kNormalize{
     {ir::list_parameter("mean", {0}, "subtracted from pixels in [0, 1]; one a channel, or one for all"),
      ir::list_parameter("std", {1}, "what is left is divided by it; one a channel, or one for all").above(0)},
     false,
-    [](const ir::Attributes& values, const ir::Shape& image) -> std::unique_ptr<Transform> {
-      return std::make_unique<Normalize>(image, values.get<ir::Doubles>("mean"),
+    [](const ir::Attributes& values, const TransformContext& context) -> std::unique_ptr<Transform> {
+      return std::make_unique<Normalize>(context.image, values.get<ir::Doubles>("mean"),
                                          values.get<ir::Doubles>("std"));
     }};
 

@@ -85,10 +85,11 @@ extern const TransformRow kRandomCrop{
      ir::enum_parameter("crop_fill", {"zero", "reflect"},
                         "what the padding holds: black, or the image's mirror image")},
     true,
-    [](const ir::Attributes& values, const ir::Shape& image) -> std::unique_ptr<Transform> {
+    [](const ir::Attributes& values, const TransformContext& context) -> std::unique_ptr<Transform> {
       const std::int64_t padding = values.get_int("crop_padding");
       if (padding == 0) return nullptr;
-      return std::make_unique<RandomCrop>(image, padding, values.get_string("crop_fill") == "reflect");
+      return std::make_unique<RandomCrop>(context.image, padding,
+                                          values.get_string("crop_fill") == "reflect");
     },
     "data.augment"};
 

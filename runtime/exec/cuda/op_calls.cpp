@@ -25,9 +25,9 @@ using cuda::Stream;
 constexpr std::array kCudaOps = {&kCudaRfft, &kCudaIrfft, &kCudaAttention, &kCudaAttentionGrad};
 
 /// Out to pinned memory, the evaluator's function, and back: all buffers that the op touches, whole.
-class HostCall final : public CudaLaunch {
+class HostOpCall final : public CudaLaunch {
  public:
-  HostCall(const Program& program, const OpCall& call, HostFailure& failure)
+  HostOpCall(const Program& program, const OpCall& call, HostFailure& failure)
       : op_(program, call), failure_(failure), what_(fmt::format("of the op '{}'", ir::describe(call.op))) {
     const BufferUse use = buffers_of(codegen::Launch(call));
     std::set<std::int32_t> all(use.reads.begin(), use.reads.end());
@@ -45,7 +45,7 @@ class HostCall final : public CudaLaunch {
   void enqueue(const std::vector<Address>& buffers, Address, const Stream& stream) const override {
     for (const Copy& copy : copies_)
       stream.copy_out(copy.memory.bytes().data(), buffers[copy.buffer], copy.bytes, what_);
-    stream.call(&HostCall::run, const_cast<HostCall*>(this), what_);
+    stream.call(&HostOpCall::run, const_cast<HostOpCall*>(this), what_);
     for (const Copy& copy : copies_) {
       if (copy.written) stream.copy_in(buffers[copy.buffer], copy.memory.bytes().data(), copy.bytes, what_);
     }
@@ -60,7 +60,7 @@ class HostCall final : public CudaLaunch {
   };
 
   static void run(void* self) {
-    auto& call = *static_cast<HostCall*>(self);
+    auto& call = *static_cast<HostOpCall*>(self);
     try {
       call.op_.run(call.pointers_);
     } catch (const std::exception& error) {
@@ -89,7 +89,7 @@ std::unique_ptr<CudaLaunch> make_op_launch(const Program& program, std::size_t l
   }
   std::unique_ptr<CudaLaunch> made =
       row == kCudaOps.end() ? nullptr : (*row)->make(program, launch, libraries);
-  return made != nullptr ? std::move(made) : std::make_unique<HostCall>(program, call, failure);
+  return made != nullptr ? std::move(made) : std::make_unique<HostOpCall>(program, call, failure);
 }
 
 }  // namespace rewire::runtime

@@ -1,0 +1,31 @@
+// JPEG and PNG files as pixels, by libjpeg and libpng. Every size is checked before memory is asked for, and
+// whatever the bytes are, the answer is pixels or one line.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "runtime/data/box.h"
+
+namespace rewire::runtime {
+
+inline constexpr std::int64_t kMostImagePixels = std::int64_t{1} << 28;
+
+struct ImageSize {
+  std::int64_t height = 0, width = 0;
+};
+
+/// Whether a file of that name is taken for an image: .jpg, .jpeg or .png, in any case.
+bool is_image_name(std::string_view name);
+
+/// Writes u8 [channels, height, width], channels 1 or 3, to `pixels`, which it sizes. Colours become grey by ITU-R
+/// 601's luma, grey becomes three equal channels, a palette its colours, 16 bits the upper 8; what an alpha channel
+/// says is dropped; CMYK is converted without a profile. Of what lies outside of the box that is `needed`, a JPEG's pixels may be left as they were. UserError beginning with `name`: no image, damaged,
+/// truncated, or of more than kMostImagePixels.
+ImageSize decode_image(std::span<const std::byte> file, std::string_view name, std::int64_t channels,
+                       std::vector<std::uint8_t>& pixels, const BoxFunction& needed = nullptr);
+
+}  // namespace rewire::runtime

@@ -1,0 +1,72 @@
+// CIFAR-10 and CIFAR-100 in their binary form: a folder that holds data_batch_{1..5}.bin and test_batch.bin, or
+// train.bin and test.bin. A record is a label byte (CIFAR-100: coarse, then fine) and 3 planes of 32 x 32 bytes.
+#include <filesystem>
+
+#include "ir/error.h"
+#include "runtime/data/stored_images.h"
+#include "runtime/io/files.h"
+
+namespace rewire::runtime {
+namespace {
+
+constexpr std::int64_t kSide = 32;
+constexpr std::size_t kPixels = 3 * kSide * kSide;
+
+struct Records {
+  std::vector<std::uint8_t> pixels;
+  std::vector<std::int32_t> labels;
+};
+
+void append(const std::string& path, std::size_t label_bytes, std::size_t label_at, std::int64_t classes,
+            Records& records) {
+  const std::vector<std::byte> file = read_file(path);
+  const std::size_t size = label_bytes + kPixels;
+  if (file.empty() || file.size() % size != 0) {
+    user_error("{}: {} bytes are no records of {} ({} of labels, 3 x 32 x 32 of pixels): get the file again",
+               path, file.size(), size, label_bytes);
+  }
+  for (std::size_t at = 0; at < file.size(); at += size) {
+    const auto label = std::to_integer<std::int32_t>(file[at + label_at]);
+    check_label(path, static_cast<std::int64_t>(at / size), label, classes);
+    records.labels.push_back(label);
+    const auto* pixels = reinterpret_cast<const std::uint8_t*>(file.data()) + at + label_bytes;
+    records.pixels.insert(records.pixels.end(), pixels, pixels + kPixels);
+  }
+}
+
+std::unique_ptr<ImageSource> read_cifar(const ir::Attributes& values, const SourceContext& context) {
+  const std::string& folder = values.get_string("path");
+  if (folder.empty()) user_error("data.path is empty: set it to the folder that holds CIFAR's .bin files");
+  const auto file = [&](std::string_view name) { return (std::filesystem::path(folder) / name).string(); };
+  const auto exists = [&](std::string_view name) {
+    std::error_code ignored;
+    return std::filesystem::exists(file(name), ignored);
+  };
+  const bool is_train = context.split == Split::train;
+  Records records;
+  if (exists(is_train ? "train.bin" : "test.bin")) {
+    const bool fine = values.get_string("labels") == "fine";
+    append(file(is_train ? "train.bin" : "test.bin"), 2, fine ? 1 : 0, context.classes, records);
+  } else if (exists(is_train ? "data_batch_1.bin" : "test_batch.bin")) {
+    if (!is_train) append(file("test_batch.bin"), 1, 0, context.classes, records);
+    for (const char batch : std::string_view(is_train ? "12345" : ""))
+      append(file(std::string("data_batch_") + batch + ".bin"), 1, 0, context.classes, records);
+  } else {
+    user_error(
+        "{}: neither CIFAR-10's {} nor CIFAR-100's {} is there: set data.path to the folder that holds it",
+        folder, is_train ? "data_batch_1.bin" : "test_batch.bin", is_train ? "train.bin" : "test.bin");
+  }
+  return std::make_unique<StoredImages>(folder, ir::Shape{3, kSide, kSide}, std::move(records.pixels),
+                                        std::move(records.labels));
+}
+
+}  // namespace
+
+extern const SourceRow kCifarSource{
+    "cifar",
+    "a folder of CIFAR-10 or CIFAR-100 in binary form",
+    {ir::path_parameter("path", "", "the folder"),
+     ir::enum_parameter("labels", {"fine", "coarse"}, "of CIFAR-100: 100 classes, or 20")},
+    read_cifar};
+
+}  // namespace rewire::runtime
