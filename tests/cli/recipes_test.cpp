@@ -1,0 +1,82 @@
+// The recipes of papers, each on made-up files of the real layout, for three steps.
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "runtime/io/files.h"
+#include "runtime/io/safetensors.h"
+#include "tests/cli/fixture.h"
+#include "tests/support/catch.h"
+#include "tests/support/temporary_folder.h"
+
+namespace rewire::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+std::string recipe(const std::string& name) {
+  return REWIRE_EXAMPLES "/recipes/" + name + ".toml";
+}
+
+/// Three steps and an evaluation; the metrics of its last line.
+Json three_steps(const std::string& name, const TemporaryFolder& folder, const Words& more) {
+  const Words small = {"--set",  "data.path=" + folder.path().string(),
+                       "--set",  "train.epochs=3",
+                       "--set",  "train.max_steps=3",
+                       "--set",  "train.batch=4",
+                       "--set",  "eval.batch=4",
+                       "--set",  "schedule.warmup_epochs=1",
+                       "--set",  "model.depth=1",
+                       "--quiet"};
+  const Outcome run =
+      rewire_command(Words{"train", recipe(name), "--out", folder.file("run")} + small + more);
+  CAPTURE(run.err);
+  REQUIRE(run.code == 0);
+  const Outcome eval = rewire_command({"eval", folder.file("run"), "--json"});
+  REQUIRE(eval.code == 0);
+  return Json::parse(eval.out);
+}
+
+/// Records of `label_bytes` labels, the last below ten, and pixels of no pattern.
+std::string records(int count, int label_bytes) {
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    for (int k = 0; k < label_bytes; ++k) text += static_cast<char>(i % 10);
+    for (int p = 0; p < 3072; ++p) text += static_cast<char>((i * 31 + p * p * 7) % 251);
+  }
+  return text;
+}
+
+TEST_CASE("The recipe of the orthogonal paper trains on CIFAR-10's and CIFAR-100's files") {
+  const TemporaryFolder ten, hundred;
+  for (int batch = 1; batch <= 5; ++batch)
+    runtime::write_file_atomically(ten.file("data_batch_" + std::to_string(batch) + ".bin"), records(3, 1));
+  runtime::write_file_atomically(ten.file("test_batch.bin"), records(6, 1));
+  CHECK(three_steps("cifar10_vit_s", ten, {}).at("images") == 6);
+  runtime::write_file_atomically(hundred.file("train.bin"), records(13, 2));
+  runtime::write_file_atomically(hundred.file("test.bin"), records(5, 2));
+  CHECK(three_steps("cifar10_vit_s", hundred, {"--set", "model.classes=100"}).at("images") == 5);
+}
+
+TEST_CASE("DeiT's recipe trains on a folder of JPEG and PNG files, whatever their sizes") {
+  const TemporaryFolder folder;
+  const TensorMap files =
+      runtime::read_safetensors(std::string(REWIRE_GOLDENS) + "/images.safetensors").tensors;
+  const auto put = [&](const std::string& path, const std::string& image) {
+    fs::create_directories((folder.path() / path).parent_path());
+    runtime::write_file_atomically(folder.file(path), files.at("file." + image + ".bytes").bytes());
+  };
+  int number = 0;
+  for (const char* image :
+       {"jpeg_420", "jpeg_grey", "jpeg_cmyk", "jpeg_progressive", "png_alpha", "png_palette", "png_16_bits",
+        "jpeg_one_pixel", "png_one_bit", "jpeg_444", "png_grey", "png_rgb"})
+    put("train/n0" + std::to_string(number++ % 2) + "/" + image + ".img.JPEG", image);
+  put("val/n00/a.jpg", "jpeg_422");
+  put("val/n01/b.png", "png_rgb");
+  const Json result =
+      three_steps("imagenet_deit_s", folder, {"--set", "model.image=32", "--set", "model.dim=24"});
+  CHECK(result.at("images") == 2);
+}
+
+}  // namespace
+}  // namespace rewire::test
