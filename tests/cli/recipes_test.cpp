@@ -60,7 +60,7 @@ TEST_CASE("The recipe of the orthogonal paper trains on CIFAR-10's and CIFAR-100
 
 TEST_CASE("DeiT's recipe trains on a folder of JPEG and PNG files, whatever their sizes") {
   const TemporaryFolder folder;
-  const TensorMap files =
+  const runtime::TensorMap files =
       runtime::read_safetensors(std::string(REWIRE_GOLDENS) + "/images.safetensors").tensors;
   const auto put = [&](const std::string& path, const std::string& image) {
     fs::create_directories((folder.path() / path).parent_path());
