@@ -14,21 +14,21 @@
 #include <string>
 
 #include "ir/error.h"
+#include "ir/printable.h"
 #include "runtime/data/colour_ops.h"
-#include "runtime/io/files.h"
 
 namespace rewire::runtime {
 namespace {
 
 [[noreturn]] void refuse(std::string_view name, std::string_view what) {
-  user_error("{}: {}", printable(name), printable(what));
+  user_error("{}: {}", visible(name), visible(what));
 }
 
 void check_size(std::string_view name, std::int64_t height, std::int64_t width) {
   if (height < 1 || width < 1) refuse(name, "an image without pixels");
   if (width > kMostImagePixels / height) {
-    user_error("{}: {} x {} pixels are more than the {} that an image may have", printable(name), height,
-               width, kMostImagePixels);
+    user_error("{}: {} x {} pixels are more than the {} that an image may have", visible(name), height, width,
+               kMostImagePixels);
   }
 }
 
@@ -82,7 +82,6 @@ struct JpegErrors {
     info->err->format_message(info, of(info).text);
     std::longjmp(of(info).back, 1);
   }
-  /// Data that ends too early is an error; other faults that libjpeg reads on behind are not.
   /// A hundred bytes of scans that say nothing would each cost a pass over the whole image.
   static void watch(j_common_ptr info) {
     constexpr int kMostScans = 500;
@@ -90,9 +89,9 @@ struct JpegErrors {
     std::strncpy(of(info).text, "more than 500 scans", JMSG_LENGTH_MAX);
     std::longjmp(of(info).back, 1);
   }
+  /// Data that ends too early is an error; other faults that libjpeg reads on behind are not.
   static void note(j_common_ptr info, int level) {
-    if (level < 0 && (info->err->msg_code == JWRN_JPEG_EOF || info->err->msg_code == JWRN_HIT_MARKER))
-      fail(info);
+    if (level < 0 && info->err->msg_code == JWRN_JPEG_EOF) fail(info);
   }
 };
 
@@ -134,6 +133,7 @@ class JpegReader {
     row_.resize(static_cast<std::size_t>(size().width) * (grey ? 1 : four ? 4 : 3));
     std::uint8_t* row = row_.data();
     const bool done = guarded([&] {
+      info_.do_block_smoothing = FALSE;  // it looks further than the neighbours that a part keeps
       jpeg_start_decompress(&info_);
       // Colours at a cut's edge are made of half their neighbours: one block of them is kept on each side.
       const auto block = static_cast<std::int64_t>(DCTSIZE * info_.max_h_samp_factor);
@@ -210,9 +210,13 @@ class PngReader {
   PngReader(std::span<const std::byte> file, std::string_view name) : rest_(file), name_(name) {
     png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, &errors_, PngErrors::fail, PngErrors::ignore);
     if (png_ != nullptr) info_ = png_create_info_struct(png_);
-    if (info_ == nullptr) throw std::bad_alloc();
+    if (info_ == nullptr) {
+      png_destroy_read_struct(&png_, nullptr, nullptr);
+      throw std::bad_alloc();
+    }
     const bool made = guarded([&] {
       png_set_read_fn(png_, this, take);
+      png_set_chunk_cache_max(png_, 1);  // texts are not kept: each may be packed a thousandfold
       png_set_user_limits(png_, PNG_UINT_31_MAX, PNG_UINT_31_MAX);  // check_size() says more in its message
       png_read_info(png_, info_);
     });
@@ -244,17 +248,21 @@ class PngReader {
       row_bytes = png_get_rowbytes(png_, info_);
     });
     if (!ready) fail();
-    const auto height = static_cast<std::size_t>(size().height);
-    rows_.resize(row_bytes * height);
-    for (std::size_t y = 0; y < height; ++y) starts_.push_back(rows_.data() + y * row_bytes);
-    if (!guarded([&] {
-          png_read_image(png_, starts_.data());
-          png_read_end(png_, nullptr);
-        }))
-      fail();
     const int from = png_get_channels(png_, info_) == 1 ? 1 : 3;
-    for (std::size_t y = 0; y < height; ++y)
-      planes.put(static_cast<std::int64_t>(y), 0, size().width, starts_[y], from);
+    const bool at_once = png_get_interlace_type(png_, info_) != PNG_INTERLACE_NONE;
+    const auto height = static_cast<std::size_t>(size().height);
+    rows_.resize(row_bytes * (at_once ? height : 1));
+    const bool done = guarded([&] {
+      for (int pass = at_once ? png_set_interlace_handling(png_) : 1; pass > 0; --pass) {
+        for (std::size_t y = 0; y < height; ++y) {
+          std::uint8_t* row = rows_.data() + (at_once ? y * row_bytes : 0);
+          png_read_row(png_, row, nullptr);
+          if (pass == 1) planes.put(static_cast<std::int64_t>(y), 0, size().width, row, from);
+        }
+      }
+      png_read_end(png_, nullptr);
+    });
+    if (!done) fail();
   }
 
  private:
@@ -282,7 +290,6 @@ class PngReader {
   png_structp png_ = nullptr;
   png_infop info_ = nullptr;
   std::vector<std::uint8_t> rows_;
-  std::vector<png_bytep> starts_;
 };
 
 template <class Reader>
@@ -291,7 +298,7 @@ ImageSize decode(Reader&& reader, std::span<const std::byte> file, std::string_v
   const ImageSize size = reader.size();
   check_size(name, size.height, size.width);
   if (!reader.is_plausible(file.size()))
-    user_error("{}: its header claims more pixels than {} bytes can hold", printable(name), file.size());
+    user_error("{}: its header claims more pixels than {} bytes can hold", visible(name), file.size());
   const Box whole{0, 0, size.height, size.width};
   reader.read(Planes(channels, size, pixels), needed ? needed(size.height, size.width) : whole);
   return size;

@@ -21,10 +21,11 @@ struct ImageSize {
 /// Whether a file of that name is taken for an image: .jpg, .jpeg or .png, in any case.
 bool is_image_name(std::string_view name);
 
-/// Writes u8 [channels, height, width], channels 1 or 3, to `pixels`, which it sizes. Colours become grey by ITU-R
-/// 601's luma, grey becomes three equal channels, a palette its colours, 16 bits the upper 8; what an alpha channel
-/// says is dropped; CMYK is converted without a profile. Of what lies outside of the box that is `needed`, a JPEG's pixels may be left as they were. UserError beginning with `name`: no image, damaged,
-/// truncated, or of more than kMostImagePixels.
+/// Writes u8 [channels, height, width], channels 1 or 3, to `pixels`, which it sizes. Colours become grey by
+/// ITU-R 601's luma, grey becomes three equal channels, a palette its colours, 16 bits the nearest 8; what an
+/// alpha channel says is dropped; CMYK is converted without a profile. Of a JPEG no more is read than the box that
+/// is `needed` takes: pixels outside may be left as they were, and damage behind it is not seen. UserError
+/// beginning with `name`: no image, damaged, truncated, or of more than kMostImagePixels.
 ImageSize decode_image(std::span<const std::byte> file, std::string_view name, std::int64_t channels,
                        std::vector<std::uint8_t>& pixels, const BoxFunction& needed = nullptr);
 

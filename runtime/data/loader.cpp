@@ -158,7 +158,7 @@ void Loader::prepare(std::int64_t number, Batch& batch, const std::stop_token& s
     }
     weights[row] = padding ? 0.0F : 1.0F;
   }
-  if (options_.classes == 0) return;
+  if (options_.classes == 0 || stop.stop_requested()) return;
   const std::span<float> targets =
       of_type("target", {ir::DType::f32, {options_.batch, options_.classes}}).as<float>();
   std::ranges::fill(targets, 0.0F);

@@ -35,7 +35,7 @@ struct Taps {
 /// Of pixels [begin, begin + count) of an axis that is scaled from `from` to `to`.
 Taps taps_of(std::int64_t from, std::int64_t to, std::int64_t begin, std::int64_t count, Filter filter) {
   const double scale = static_cast<double>(from) / static_cast<double>(to), stretch = std::max(scale, 1.0);
-  const double support = support_of(filter) * stretch;
+  const double support = support_of(filter) * stretch, inverse_stretch = 1 / stretch;
   Taps taps;
   taps.most = static_cast<std::int64_t>(std::ceil(support)) * 2 + 1;
   taps.weights.resize(static_cast<std::size_t>(taps.most * count));
@@ -46,12 +46,13 @@ Taps taps_of(std::int64_t from, std::int64_t to, std::int64_t begin, std::int64_
     const auto last = std::min(static_cast<std::int64_t>(centre + support + 0.5), from);
     double sum = 0;
     for (std::int64_t i = first; i < last; ++i) {
-      const double value = weight(filter, (static_cast<double>(i) - centre + 0.5) / stretch);
+      const double value = weight(filter, (static_cast<double>(i) - centre + 0.5) * inverse_stretch);
       exact[static_cast<std::size_t>(i - first)] = value;
       sum += value;
     }
+    const double inverse_sum = 1 / sum;
     for (std::int64_t i = 0; i < last - first; ++i) {
-      const double fraction = exact[static_cast<std::size_t>(i)] / sum * (1 << kFractionBits);
+      const double fraction = exact[static_cast<std::size_t>(i)] * inverse_sum * (1 << kFractionBits);
       taps.weights[static_cast<std::size_t>(pixel * taps.most + i)] =
           static_cast<std::int32_t>(fraction + (fraction < 0 ? -0.5 : 0.5));
     }

@@ -23,8 +23,7 @@ struct StoredImage {
   std::int64_t height = 0, width = 0;
 };
 
-/// What a thread reads images into: nothing is allocated anew once they have been as large. Pixels that a
-/// source reads stand here or in the source's own memory.
+/// What a thread reads images into: the pixels that a source gives stand here or in the source's own memory.
 struct ReadBuffer {
   std::vector<std::uint8_t> pixels;
   std::vector<std::byte> file;  // of an image that is a file of its own

@@ -1,6 +1,6 @@
 """Writes goldens/images.safetensors: what Pillow reads of JPEG and PNG files and makes of images at other sizes. See README.md.
 
-`file.NAME.bytes` is a file, `.rgb` and `.grey` its pixels, u8 [channels, height, width]. `resize.K.image` is an image, `.frame` what is
+`large.NAME.bytes` is a file alone. `file.NAME.bytes` is a file, `.rgb` and `.grey` its pixels, u8 [channels, height, width]. `resize.K.image` is an image, `.frame` what is
 asked of it (box: top, left, height, width; height and width it is scaled to; window: top, left, height, width), `.bilinear` and
 `.bicubic` the answers. `colour.IMAGE` are images, `answer.OP.K.IMAGE` what Pillow makes of them with the number in `factor.OP`, f64[K],
 at K: a factor, a share of the circle of hues, a deviation or a threshold.
@@ -56,6 +56,15 @@ add_file("png_alpha", alpha, "PNG", rgb=planes(alpha)[:3])
 deep = numbers.integers(0, 65536, (11, 13), dtype=numpy.uint16)
 eight = ((deep.astype(numpy.int64) * 255 + 32895) >> 16).astype(numpy.uint8)
 add_file("png_16_bits", Image.fromarray(deep), "PNG", rgb=numpy.stack([eight] * 3), grey=eight[None])
+
+# Of these, parts are held to the whole as the test reads it: large enough that rows of blocks are passed over.
+large = Image.fromarray(numpy.asarray(Image.fromarray(picture(51, 77)).resize((307, 203), Image.Resampling.BICUBIC)))
+for name, options in (("420", dict(subsampling=2)), ("422", dict(subsampling=1)), ("444", dict(subsampling=0)),
+                      ("420_progressive", dict(subsampling=2, progressive=True)),
+                      ("420_restarts", dict(subsampling=2, restart_marker_blocks=5))):
+    stream = io.BytesIO()
+    large.save(stream, "JPEG", quality=55, **options)
+    tensors[f"large.{name}.bytes"] = numpy.frombuffer(stream.getvalue(), numpy.uint8).copy()
 
 CASES = [  # image, box, scaled to, window
     ((37, 53), (0, 0, 37, 53), (37, 53), (0, 0, 37, 53)),

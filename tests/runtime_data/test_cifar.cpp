@@ -1,4 +1,6 @@
 // CIFAR's binary files, made up in their real layout, and damaged.
+#include <filesystem>
+
 #include "ir/error.h"
 #include "runtime/data/source.h"
 #include "runtime/io/files.h"
@@ -91,6 +93,9 @@ TEST_CASE("CIFAR files that are missing or damaged are named") {
           open(folder, Split::train);
         }).starts_with("cannot read " + folder.file("data_batch_2.bin")));
   write_file_atomically(folder.file("test.bin"), record(0, "\x01\x01").substr(1));
+  CHECK(message_of<UserError>([&] { open(folder, Split::test); }) ==
+        path + ": it holds files of CIFAR-10 and of CIFAR-100");
+  std::filesystem::remove(folder.file("data_batch_1.bin"));
   CHECK(message_of<UserError>([&] { open(folder, Split::test); }) ==
         folder.file("test.bin") +
             ": 3073 bytes are no records of 3074 (2 of labels, 3 x 32 x 32 of pixels): get the file again");

@@ -102,6 +102,19 @@ TEST_CASE("Folders that are no data set are refused in one line") {
         "data.path is empty: set it to the folder of images");
 }
 
+TEST_CASE(
+    "Names are told whole, however deep they lie, and images of other formats are not left out in silence") {
+  const ImageTree tree;
+  const std::string deep = "train/cat/" + std::string(60, 'a') + "/" + std::string(60, 'b') + "/bad.png";
+  tree.write(deep, "no image");
+  ReadBuffer buffer;
+  CHECK(message_of<UserError>([&] { tree.open()->read(0, buffer, nullptr); }) ==
+        tree.file(deep) + ": neither JPEG nor PNG");
+  tree.write("train/cat/other.WebP", "RIFF");
+  CHECK(tree.message() == tree.file("train/cat/other.WebP") +
+                              ": only JPEG and PNG files are read: convert it, or take it out of the folder");
+}
+
 TEST_CASE("An image that cannot be read, or is gone, is named with its escapes") {
   const ImageTree tree;
   tree.write("train/cat/bad\nname.png", "no image");

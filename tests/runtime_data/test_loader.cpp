@@ -47,10 +47,8 @@ LoaderOptions training(std::int64_t batch, int threads, std::int64_t prefetch = 
 
 std::vector<std::byte> bytes_of(const Batch& batch) {
   std::vector<std::byte> bytes;
-  for (const char* name : {"image", "label", "weight"}) {
-    const HostTensor* tensor = &batch.tensors.at(name);
-    bytes.insert(bytes.end(), tensor->bytes().begin(), tensor->bytes().end());
-  }
+  for (const auto& [name, tensor] : batch.tensors)
+    bytes.insert(bytes.end(), tensor.bytes().begin(), tensor.bytes().end());
   return bytes;
 }
 
@@ -130,6 +128,45 @@ TEST_CASE("A training epoch visits each sample at most once and drops what is le
   loader.next(batch);
   CHECK(batch.epoch == 1);
   CHECK(batch.index == 0);
+}
+
+/// The same images, whose targets are blended with the images.
+LoaderOptions mixing(const TransformChain& chain, std::int64_t batch, int threads,
+                     std::int64_t prefetch = 3) {
+  LoaderOptions options = training(batch, threads, prefetch);
+  options.classes = 10;
+  options.change = [&chain, batch](std::span<float> images, std::span<float> targets, std::int64_t epoch,
+                                   std::int64_t index) {
+    chain.apply_to_batch(images, targets, batch, epoch, index);
+  };
+  return options;
+}
+
+TEST_CASE("Mixed batches are the same for any number of threads, and where a run is resumed in mid-epoch") {
+  const Example data = example();
+  const TransformChain chain({{"mixup", 0.8}, {"cutmix", 1.0}}, same_size({2, 6, 5}), 7);
+  const auto reference = batches(data, mixing(chain, 8, 1, 1), 30);
+  CHECK(reference[0].size() == batches(data, training(8, 1), 1)[0].size() + 8 * 10 * sizeof(float));
+  for (const int threads : {2, 4}) CHECK(batches(data, mixing(chain, 8, threads, 7), 30) == reference);
+  for (const int taken : {1, 7, 12, 17}) {
+    const auto resumed = batches(data, mixing(chain, 8, 2), 3, {taken / 12, taken % 12});
+    for (int i = 0; i < 3; ++i)
+      CHECK(resumed[static_cast<std::size_t>(i)] == reference[static_cast<std::size_t>(taken + i)]);
+  }
+}
+
+TEST_CASE("Targets are the labels' rows where nothing mixes them; padding has those of label 0") {
+  const Example data = example(13);
+  LoaderOptions options = training(5, 2);
+  options.training = false;
+  options.classes = 10;
+  Loader loader(sample_function(*data.source, data.evaluation), 13, {2, 6, 5}, options);
+  Batch batch;
+  for (std::size_t i = 0; i < 15; ++i) {
+    if (i % 5 == 0) loader.next(batch);
+    const std::span<const float> target = batch.tensors.at("target").as<float>().subspan(i % 5 * 10, 10);
+    for (std::size_t k = 0; k < 10; ++k) CHECK(target[k] == (k == (i < 13 ? i % 10 : 0) ? 1 : 0));
+  }
 }
 
 TEST_CASE("Evaluation keeps the order, pads the last batch with weight 0, and comes again") {

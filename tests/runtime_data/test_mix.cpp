@@ -6,6 +6,7 @@
 #include "runtime/data/transform.h"
 #include "tests/runtime_data/same_size.h"
 #include "tests/support/catch.h"
+#include "tests/support/message_of.h"
 
 namespace rewire::runtime {
 namespace {
@@ -112,6 +113,28 @@ TEST_CASE("Shares are drawn from the Beta distribution, kinds by their probabili
   for (const int count : bins) chi_squared += std::pow(count - expected, 2) / expected;
   // 19 degrees of freedom; shares of less than f32 resolves fall into the outermost bins.
   CHECK(chi_squared < 19 + 5 * std::sqrt(2 * 19.0));
+}
+
+TEST_CASE("Shares of the smallest and the greatest alpha lie between 0 and 1") {
+  for (const double alpha : {1e-3, 0.01, 0.1, 0.5, 2.0, 30.0, 1000.0}) {
+    const TransformChain chain = chain_of(alpha, 0);
+    double sum = 0;
+    for (std::int64_t index = 0; index < 500; ++index) {
+      const float lambda = mixed(chain, 2, 0, index).targets[0];
+      CHECK(lambda >= 0);
+      CHECK(lambda <= 1);
+      sum += lambda;
+    }
+    CAPTURE(alpha);
+    CHECK(sum / 500 == Approx(0.5).margin(0.12));  // five deviations of a coin's mean
+    // The ends of what a uniform number can be.
+    const boost::math::beta_distribution<double> distribution(alpha, alpha);
+    CHECK(boost::math::quantile(distribution, 0.0) == 0);
+    CHECK(boost::math::quantile(distribution, 1 - 0x1p-32) <= 1);
+    CHECK(boost::math::quantile(distribution, 0x1p-32) >= 0);
+  }
+  CHECK(test::message_of<UserError>([] { chain_of(1e-4, 0); }) ==
+        "transforms.mixup is 0.0001; it must be 0 or 0.001 and more");
 }
 
 TEST_CASE("Mixing is a function of seed, epoch and batch, and off where nothing asks for it") {

@@ -95,6 +95,16 @@ TEST_CASE("Where no box fits, the middle of the image is taken") {
   CHECK(out[0] * 255 == Approx(99).margin(1));
 }
 
+TEST_CASE("A strip that has no box of the ratio still gives a pixel") {
+  const std::vector<std::uint8_t> strip(1000, 200);
+  std::vector<float> out(4);
+  TransformChain(values({1, 1}, {3, 4}), {{1, 0, 0}, {1, 2, 2}, true}, 0).apply({strip, 1000, 1}, out, 0, 0);
+  CHECK(out[0] * 255 == Approx(200));
+  TransformChain(values({1, 1}, {0.1, 0.2}), {{1, 0, 0}, {1, 2, 2}, true}, 0)
+      .apply({strip, 1, 1000}, out, 0, 0);
+  CHECK(out[3] * 255 == Approx(200));
+}
+
 TEST_CASE("Evaluation takes the middle of the scaled image, whatever the epoch") {
   ir::Attributes given = values({0.1, 0.2});
   given.set("crop_pct", 0.5);
@@ -117,6 +127,9 @@ TEST_CASE("Images that differ in size need a size, and ranges two numbers") {
   };
   CHECK(message({}) ==
         "each image has a size of its own: set transforms.resize, which gives them the network's");
+  CHECK(message({{"crop_padding", std::int64_t{4}}, {"crop_fill", std::string("reflect")}}) == message({}));
+  CHECK(message({{"scale", ir::Doubles{0.1, 1}}}) ==
+        "transforms.scale is of random resized crops: set transforms.resize to the filter");
   CHECK(message(values({0.5})) == "transforms.scale takes two numbers, the smaller one first");
   CHECK(message(values({0.5, 0.4})) == "transforms.scale takes two numbers, the smaller one first");
   CHECK(message(values({}, {})) == "transforms.ratio takes two numbers, the smaller one first");

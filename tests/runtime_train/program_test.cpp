@@ -141,6 +141,19 @@ TEST_CASE("The loss of mixed targets is timm's SoftTargetCrossEntropy of its mix
   check_close(call(module, "grad", {logits, target}, state).at("loss"), {1.3822338513693762});
 }
 
+TEST_CASE("A class at minus infinity that has no probability costs nothing, as with labels") {
+  const double kNever = -std::numeric_limits<double>::infinity();
+  ir::Module module = identity_model(2, 3), of_labels = identity_model(2, 3);
+  ir::Selection objective{"supervised"};
+  objective.set("targets", std::string("probabilities"));
+  programs::add_eval_program(module, objective);
+  programs::add_eval_program(of_labels);
+  ir::EvalState state = start(module, {}), other = start(of_labels, {});
+  const std::vector<double> logits = {0.5, kNever, 2, kNever, 1, 0};
+  const double loss = call(module, "eval", {logits, {0, 0, 1, 0, 1, 0}, {1, 1}}, state).at("loss_sum")[0];
+  CHECK(loss == Approx(call(of_labels, "eval", {logits, {2, 1}, {1, 1}}, other).at("loss_sum")[0]));
+}
+
 TEST_CASE("Evaluation against probabilities counts hits of the most probable class, the first of a tie") {
   ir::Module module = identity_model(4, 3);
   programs::TrainOptions options;

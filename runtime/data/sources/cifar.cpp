@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "ir/error.h"
+#include "ir/printable.h"
 #include "runtime/data/stored_images.h"
 #include "runtime/io/files.h"
 
@@ -43,18 +44,23 @@ std::unique_ptr<ImageSource> read_cifar(const ir::Attributes& values, const Sour
     return std::filesystem::exists(file(name), ignored);
   };
   const bool is_train = context.split == Split::train;
+  const bool is_10 = exists("data_batch_1.bin") || exists("test_batch.bin");
+  const bool is_100 = exists("train.bin") || exists("test.bin");
+  if (is_10 && is_100) user_error("{}: it holds files of CIFAR-10 and of CIFAR-100", visible(folder));
+  if (!is_10 && !is_100) {
+    user_error(
+        "{}: neither CIFAR-10's data_batch_1.bin nor CIFAR-100's train.bin is there: set data.path to the "
+        "folder that holds it",
+        visible(folder));
+  }
   Records records;
-  if (exists(is_train ? "train.bin" : "test.bin")) {
+  if (is_100) {
     const bool fine = values.get_string("labels") == "fine";
     append(file(is_train ? "train.bin" : "test.bin"), 2, fine ? 1 : 0, context.classes, records);
-  } else if (exists(is_train ? "data_batch_1.bin" : "test_batch.bin")) {
+  } else {
     if (!is_train) append(file("test_batch.bin"), 1, 0, context.classes, records);
     for (const char batch : std::string_view(is_train ? "12345" : ""))
       append(file(std::string("data_batch_") + batch + ".bin"), 1, 0, context.classes, records);
-  } else {
-    user_error(
-        "{}: neither CIFAR-10's {} nor CIFAR-100's {} is there: set data.path to the folder that holds it",
-        folder, is_train ? "data_batch_1.bin" : "test_batch.bin", is_train ? "train.bin" : "test.bin");
   }
   return std::make_unique<StoredImages>(folder, ir::Shape{3, kSide, kSide}, std::move(records.pixels),
                                         std::move(records.labels));

@@ -1,9 +1,10 @@
 // A folder of images, as torchvision's ImageFolder: PATH/SPLIT/CLASS/…/NAME.{jpg,jpeg,png}. Classes count in the order
-// of their folders' names, images in the order of their paths, both byte by byte.
+// of their folders' names; images follow each other as the names in each folder do. Names are compared byte by byte.
 #include <algorithm>
 #include <filesystem>
 
 #include "ir/error.h"
+#include "ir/printable.h"
 #include "runtime/data/image_file.h"
 #include "runtime/data/source.h"
 #include "runtime/io/files.h"
@@ -27,9 +28,17 @@ std::vector<fs::path> entries(const fs::path& folder) {
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     if (!at->path().filename().native().starts_with('.')) all.push_back(at->path());
   }
-  if (error) user_error("{}: {}", printable(folder.native()), error.message());
+  if (error) user_error("{}: {}", visible(folder.native()), error.message());
   std::ranges::sort(all, {}, [](const fs::path& path) -> const std::string& { return path.native(); });
   return all;
+}
+
+/// What would silently be missing from a class.
+bool is_other_image(const fs::path& path) {
+  std::string ending = path.extension().string();
+  for (char& c : ending) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  constexpr std::string_view kOthers[] = {".bmp", ".gif", ".pgm", ".ppm", ".tif", ".tiff", ".webp"};
+  return std::ranges::find(kOthers, ending) != std::end(kOthers);
 }
 
 bool is_folder(const fs::path& path) {
@@ -47,7 +56,7 @@ std::vector<std::string> class_names(const fs::path& split) {
 
 void collect(const fs::path& folder, std::int64_t label, int depth, std::vector<ImageFile>& files) {
   if (depth > kMostDepth) {
-    user_error("{}: folders {} deep: does a link lead back to one of them?", printable(folder.native()),
+    user_error("{}: folders {} deep: does a link lead back to one of them?", visible(folder.native()),
                kMostDepth);
   }
   for (const fs::path& path : entries(folder)) {
@@ -55,6 +64,9 @@ void collect(const fs::path& folder, std::int64_t label, int depth, std::vector<
       collect(path, label, depth + 1, files);
     } else if (is_image_name(path.native())) {
       files.push_back({path.string(), label});
+    } else if (is_other_image(path)) {
+      user_error("{}: only JPEG and PNG files are read: convert it, or take it out of the folder",
+                 visible(path.native()));
     }
   }
 }
@@ -90,15 +102,15 @@ std::unique_ptr<ImageSource> open_folder(const ir::Attributes& values, const Sou
                  test = folder / values.get_string("test_split");
   const fs::path& split = context.split == Split::train ? train : test;
   if (context.image[0] != 1 && context.image[0] != 3)
-    user_error("{}: images have 1 or 3 channels, model.channels is {}", printable(folder.native()),
+    user_error("{}: images have 1 or 3 channels, model.channels is {}", visible(folder.native()),
                context.image[0]);
   const std::vector<std::string> classes = class_names(split);
   if (classes.empty())
-    user_error("{}: it holds no folders, of which each would be a class", printable(split.native()));
+    user_error("{}: it holds no folders, of which each would be a class", visible(split.native()));
   const fs::path& other = context.split == Split::train ? test : train;
   if (is_folder(other) && class_names(other) != classes) {
-    user_error("{} and {} do not hold the same folders: a class of images each", printable(train.native()),
-               printable(test.native()));
+    user_error("{} and {} do not hold the same folders: a class of images each", visible(train.native()),
+               visible(test.native()));
   }
   std::vector<ImageFile> files;
   for (std::size_t label = 0; label < classes.size(); ++label) {
@@ -106,10 +118,10 @@ std::unique_ptr<ImageSource> open_folder(const ir::Attributes& values, const Sou
     collect(split / classes[label], static_cast<std::int64_t>(label), 1, files);
     if (files.size() == before) {
       user_error("{}: no image in this class: no file that ends in .jpg, .jpeg or .png",
-                 printable((split / classes[label]).native()));
+                 visible((split / classes[label]).native()));
     }
   }
-  return std::make_unique<ImageFolder>(printable(split.native()), context.image[0], std::move(files));
+  return std::make_unique<ImageFolder>(visible(split.native()), context.image[0], std::move(files));
 }
 
 }  // namespace

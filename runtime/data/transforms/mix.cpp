@@ -11,9 +11,19 @@
 namespace rewire::runtime {
 namespace {
 
+constexpr double kLeastAlpha = 1e-3, kMostAlpha = 1000;  // between them the quantile is tested
+
 /// The quantile of Beta(alpha, alpha) at u.
 double beta(double alpha, double u) {
   return boost::math::quantile(boost::math::beta_distribution<double>(alpha, alpha), u);
+}
+
+/// 0 or a number that `beta` takes.
+double alpha_of(const ir::Attributes& values, std::string_view key) {
+  const double alpha = values.get_double(key);
+  if (alpha > 0 && alpha < kLeastAlpha)
+    user_error("transforms.{} is {}; it must be 0 or {} and more", key, alpha, kLeastAlpha);
+  return alpha;
 }
 
 /// first = own first + other last, and the same of the other's with the shares exchanged.
@@ -28,8 +38,8 @@ void blend(float* first, float* last, std::size_t size, float own, float other) 
 class Mix final : public BatchTransform {
  public:
   Mix(const ir::Attributes& values, ir::Shape image)
-      : mixup_(values.get_double("mixup")),
-        cutmix_(values.get_double("cutmix")),
+      : mixup_(alpha_of(values, "mixup")),
+        cutmix_(alpha_of(values, "cutmix")),
         probability_(values.get_double("mix_prob")),
         switch_(values.get_double("mix_switch_prob")),
         image_(std::move(image)) {}
@@ -96,8 +106,10 @@ class Mix final : public BatchTransform {
 extern const TransformRow kMix{
     "mix",
     "MixUp and CutMix: blends images of a batch, or copies boxes between them, and blends their targets",
-    {ir::float_parameter("mixup", 0, "alpha of MixUp's share; 0: no MixUp").at_least(0).at_most(1000),
-     ir::float_parameter("cutmix", 0, "alpha of CutMix's share; 0: no CutMix").at_least(0).at_most(1000),
+    {ir::float_parameter("mixup", 0, "alpha of MixUp's share; 0: no MixUp").at_least(0).at_most(kMostAlpha),
+     ir::float_parameter("cutmix", 0, "alpha of CutMix's share; 0: no CutMix")
+         .at_least(0)
+         .at_most(kMostAlpha),
      ir::float_parameter("mix_prob", 1, "share of the batches that are mixed").at_least(0).at_most(1),
      ir::float_parameter("mix_switch_prob", 0.5, "share of CutMix among them, where both are on")
          .at_least(0)

@@ -19,7 +19,7 @@ class RandomCrop final : public TransformOf<std::uint8_t, std::uint8_t> {
         width_(shape_[2]),
         padding_(padding),
         reflect_(reflect) {
-    if (reflect && (padding >= height_ || padding >= width_)) {
+    if (reflect && height_ > 0 && (padding >= height_ || padding >= width_)) {
       user_error("transforms.crop_padding {} cannot reflect images of {} x {}: it must be below both",
                  padding, height_, width_);
     }

@@ -33,10 +33,11 @@ Box random_box(std::int64_t height, std::int64_t width, const ir::Doubles& scale
     return {random.below(at + 2, height - h + 1), random.below(at + 3, width - w + 1), h, w};
   }
   Box box{0, 0, height, width};
+  constexpr std::int64_t one = 1;
   if (columns / rows < ratio[0])
-    box.height = std::min(height, static_cast<std::int64_t>(std::nearbyint(columns / ratio[0])));
+    box.height = std::clamp(static_cast<std::int64_t>(std::nearbyint(columns / ratio[0])), one, height);
   if (columns / rows > ratio[1])
-    box.width = std::min(width, static_cast<std::int64_t>(std::nearbyint(rows * ratio[1])));
+    box.width = std::clamp(static_cast<std::int64_t>(std::nearbyint(rows * ratio[1])), one, width);
   box.top = (height - box.height) / 2;
   box.left = (width - box.width) / 2;
   return box;
@@ -126,7 +127,11 @@ extern const TransformRow kResizedCrop{
          .at_most(1)},
     false,
     [](const ir::Attributes& values, const TransformContext& context) -> std::unique_ptr<Transform> {
-      if (values.get_string("resize") == "none") return nullptr;
+      if (values.get_string("resize") == "none") {
+        if (!values.get<ir::Doubles>("scale").empty())
+          user_error("transforms.scale is of random resized crops: set transforms.resize to the filter");
+        return nullptr;
+      }
       return std::make_unique<ResizedCrop>(values, context);
     }};
 
