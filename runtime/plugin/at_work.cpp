@@ -7,22 +7,22 @@ namespace rewire::runtime {
 namespace {
 
 /// Of the process, not the thread: whichever thread a plugin ends it from, this is the one.
-std::atomic<const char*> at_work{nullptr};
+std::atomic<const char*> name_at_work{nullptr};
 std::atomic<bool> any_began{false};
 
 }  // namespace
 
 PluginAtWork::PluginAtWork(std::string name)
-    : name_(std::move(name)), before_(at_work.exchange(name_.c_str())) {
+    : name_(std::move(name)), before_(name_at_work.exchange(name_.c_str())) {
   any_began = true;
 }
 
 PluginAtWork::~PluginAtWork() {
-  at_work = before_;
+  name_at_work = before_;
 }
 
 const char* PluginAtWork::name() {
-  return at_work;
+  return name_at_work;
 }
 
 bool PluginAtWork::any() {

@@ -159,8 +159,8 @@ class RecipeReader {
     check_section(section.str(), Place::of(file_name_, section.source()));
     for (const bool selects : {true, false}) {  // what a section selects says what its other keys take
       for (const auto& [key, node] : table) {
-        const bool is_selector = std::ranges::any_of(keys_, [&](const RecipeKey& known) {
-          return known.selects && known.section == section.str() && known.spec.name == key.str();
+        const bool is_selector = std::ranges::any_of(keys_, [&, name = key.str()](const RecipeKey& known) {
+          return known.selects && known.section == section.str() && known.spec.name == name;
         });
         if (is_selector == selects) read_value(section.str(), key, node);
       }
