@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "codegen/compile.h"
 #include "codegen/cost.h"
 #include "codegen/tile/tile.h"
 #include "ir/passes/dce.h"
