@@ -137,8 +137,8 @@ Box looked_at(const Frame& frame, Filter filter) {
 void resample(std::span<const std::uint8_t> image, std::int64_t rows, std::int64_t columns,
               const Frame& frame, Filter filter, std::span<std::uint8_t> out) {
   const auto& [source, height, width, window] = frame;
-  const Taps across = taps_of(source.width, width, window.left, window.width, filter);
-  const Taps down = taps_of(source.height, height, window.top, window.height, filter);
+  Taps across = taps_of(source.width, width, window.left, window.width, filter);
+  Taps down = taps_of(source.height, height, window.top, window.height, filter);
   // The rows that a pixel of the window looks at.
   const std::int64_t top = down.first.front(), bottom = down.first.back() + down.counts.back();
   const std::int64_t left = across.first.front(), right = across.first.back() + across.counts.back();
@@ -148,17 +148,16 @@ void resample(std::span<const std::uint8_t> image, std::int64_t rows, std::int64
   std::vector<std::uint8_t> sideways(static_cast<std::size_t>(reach * used)),
       scaled(static_cast<std::size_t>(window.width * used)),
       upright(static_cast<std::size_t>(used * window.width));
-  Taps shifted_across = across, shifted_down = down;
-  for (std::int64_t& first : shifted_across.first) first -= left;
-  for (std::int64_t& first : shifted_down.first) first -= top;
+  for (std::int64_t& first : across.first) first -= left;
+  for (std::int64_t& first : down.first) first -= top;
   for (std::int64_t channel = 0; channel * rows * columns < std::ssize(image); ++channel) {
     const std::uint8_t* plane =
         image.data() + channel * rows * columns + (source.top + top) * columns + source.left;
     std::uint8_t* made = out.data() + channel * plane_size;
     transpose(plane + left, columns, used, reach, sideways.data());
-    scale_rows(sideways.data(), used, used, shifted_across, scaled.data());
+    scale_rows(sideways.data(), used, used, across, scaled.data());
     transpose(scaled.data(), used, window.width, used, upright.data());
-    scale_rows(upright.data(), window.width, window.width, shifted_down, made);
+    scale_rows(upright.data(), window.width, window.width, down, made);
   }
 }
 
