@@ -58,4 +58,4 @@ done
 awk -F'\t' '{ cpu[$1] += $2; tried[$1] += $3; edges[$1] = $4; kept[$1] = $5; bad[$1] = $6 }
   END { for (t in cpu) printf "%-14s %8.1f min %12d inputs %6d edges %6d kept %3d findings\n", t, cpu[t] / 60, tried[t], edges[t], kept[t], bad[t] }' \
   "$table" | sort
-! find "$folder" -path '*.findings/*' -type f | grep -q .
+[ -z "$(find "$folder" -path '*.findings/*' -type f -print -quit)" ]

@@ -37,7 +37,7 @@ done
 strip -o "$root/libexec/rewire/nvrtc-worker" build/bundle/libexec/rewire/nvrtc-worker
 for plugin in build/bundle/lib/rewire/plugins/*.so; do strip -o "$root/lib/rewire/plugins/$(basename "$plugin")" "$plugin"; done
 for name in "${opened[@]}"; do
-  path=$(ldconfig -p | awk -v name="$name" '$1 == name {print $NF; exit}')
+  path=$(ldconfig -p | awk -v name="$name" '$1 == name && !found++ {print $NF}')
   [ -n "$path" ] || { say "$name is not installed here: run scripts/setup.sh" >&2; exit 1; }
   cp --dereference "$path" "$root/lib/$name"
 done
