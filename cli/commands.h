@@ -23,6 +23,11 @@ Command plugins_command();
 Command plugins_info_command();
 Command plugin_new_command();
 Command plugin_test_command();
+Command data_info_command();
+Command data_preview_command();
+Command data_try_command();
+Command data_pack_command();
+Command data_bench_command();
 Command doctor_command();
 /// sources, transforms, objectives, optimizers and schedules, each with its info.
 std::vector<Command> resident_commands();

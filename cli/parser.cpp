@@ -49,16 +49,20 @@ std::vector<Command> commands_of(const std::vector<Command>& commands, std::stri
   return found;
 }
 
-/// `rewire plugin nwe`: a command that has further ones takes no argument.
+/// `rewire plugin nwe`: a command that has further ones takes no argument. `rewire data`: a word that is none
+/// without them.
 void refuse_unknown_second_word(const std::vector<Command>& commands,
-                                const std::vector<std::string>& arguments) {
-  if (arguments.size() < 2 || arguments[1].starts_with('-')) return;
+                                const std::vector<std::string>& arguments, bool is_command) {
   std::vector<std::string> names, seconds;
   for (const Command& command : commands_of(commands, arguments.front())) {
     names.push_back(command.name);
     seconds.push_back(command.name.substr(command.name.find(' ') + 1));
   }
   if (names.empty()) return;
+  if (arguments.size() < 2 || arguments[1].starts_with('-')) {
+    if (is_command) return;
+    user_error("'{}' wants a second word: there are {}", arguments[0], fmt::join(names, ", "));
+  }
   user_error("unknown command '{} {}'{}; there are {}", arguments[0], arguments[1],
              did_you_mean(arguments[1], seconds), fmt::join(names, ", "));
 }
@@ -77,6 +81,7 @@ const Command& take_command(const std::vector<Command>& commands, std::vector<st
     }
   }
   if (best == nullptr) {
+    refuse_unknown_second_word(commands, arguments, false);
     std::vector<std::string> names;
     for (const Command& command : commands) names.push_back(command.name);
     if (arguments.front().starts_with('-')) {
@@ -86,7 +91,7 @@ const Command& take_command(const std::vector<Command>& commands, std::vector<st
     user_error("unknown command '{}'{}; rewire --help lists the commands", arguments.front(),
                did_you_mean(arguments.front(), names));
   }
-  if (word_count(best->name) == 1) refuse_unknown_second_word(commands, arguments);
+  if (word_count(best->name) == 1) refuse_unknown_second_word(commands, arguments, true);
   arguments.erase(arguments.begin(), arguments.begin() + static_cast<std::ptrdiff_t>(word_count(best->name)));
   return *best;
 }

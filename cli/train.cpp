@@ -1,6 +1,7 @@
 // rewire train: a network trained on data, into a run folder.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "cli/choices.h"
@@ -82,6 +83,8 @@ void print_object(const runtime::TrainResult& result) {
   }
   object["images_per_s"] = result.images_per_second;
   object["train_seconds"] = result.train_seconds;
+  object["data_wait_seconds"] = result.data_wait_seconds;
+  object["unreadable_images"] = result.unreadable_images;
   object["peak_mb"] = static_cast<double>(result.peak_memory_bytes) / 1e6;
   print_json(object);
 }
@@ -94,6 +97,12 @@ void print_text(const runtime::TrainResult& result) {
   print("{} steps in {}, {:.0f} images/s, peak memory {:.0f} MB\nrun folder: {}\n", result.position.step,
         clock_text(result.train_seconds), result.images_per_second,
         static_cast<double>(result.peak_memory_bytes) / 1e6, result.run);
+  constexpr double kMuch = 0.1, kLong = 10;  // of the time; seconds
+  if (result.data_wait_seconds > std::max(kLong, kMuch * result.train_seconds)) {
+    print("{:.0f} % of the time went by waiting for data: more data.threads, or data.cache\n",
+          100 * result.data_wait_seconds / result.train_seconds);
+  }
+  if (result.unreadable_images > 0) print("{} images could not be read\n", result.unreadable_images);
 }
 
 runtime::TrainResult train(const Request& request, Progress& progress) {

@@ -22,3 +22,34 @@ find_library(REWIRE_DNNL_LIBRARY dnnl REQUIRED)
 # FFTW's CMake package is broken on Debian (it names no library), so it is found by name as well.
 find_path(REWIRE_FFTW_INCLUDE fftw3.h REQUIRED)
 find_library(REWIRE_FFTW_LIBRARY fftw3f REQUIRED)
+# libarchive reads tar files and no others here: then its static library needs none of the libraries that it has for other
+# formats. Where it does, the shared one is taken.
+find_path(REWIRE_ARCHIVE_INCLUDE archive.h REQUIRED)
+find_library(REWIRE_ARCHIVE_STATIC libarchive.a)
+if(REWIRE_ARCHIVE_STATIC)
+  include(CheckCXXSourceCompiles)
+  set(CMAKE_REQUIRED_INCLUDES "${REWIRE_ARCHIVE_INCLUDE}")
+  set(CMAKE_REQUIRED_LIBRARIES "${REWIRE_ARCHIVE_STATIC}")
+  check_cxx_source_compiles("
+    #include <archive.h>
+    #include <archive_entry.h>
+    int main() {
+      archive* reader = archive_read_new();
+      archive_entry* entry = nullptr;
+      const bool good = archive_read_support_format_tar(reader) == ARCHIVE_OK &&
+                        archive_read_open2(reader, nullptr, nullptr, nullptr, nullptr, nullptr) == ARCHIVE_OK &&
+                        archive_read_next_header(reader, &entry) == ARCHIVE_OK &&
+                        archive_entry_pathname_utf8(entry) != nullptr &&
+                        archive_read_data(reader, nullptr, 0) == 0 && archive_filter_bytes(reader, 0) == 0;
+      archive_read_free(reader);
+      return good;
+    }" REWIRE_ARCHIVE_IS_STATIC)
+  unset(CMAKE_REQUIRED_INCLUDES)
+  unset(CMAKE_REQUIRED_LIBRARIES)
+endif()
+if(REWIRE_ARCHIVE_IS_STATIC)
+  set(REWIRE_ARCHIVE_LIBRARY "${REWIRE_ARCHIVE_STATIC}")
+else()
+  find_library(REWIRE_ARCHIVE_SHARED archive REQUIRED)
+  set(REWIRE_ARCHIVE_LIBRARY "${REWIRE_ARCHIVE_SHARED}")
+endif()

@@ -310,11 +310,16 @@ bool begins(std::span<const std::byte> file, std::string_view magic) {
 
 }  // namespace
 
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return lower;
+}
+
 bool is_image_name(std::string_view name) {
   const std::size_t dot = name.rfind('.');
   if (dot == std::string_view::npos) return false;
-  std::string ending(name.substr(dot + 1));
-  for (char& c : ending) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  const std::string ending = lower_case(name.substr(dot + 1));
   return ending == "jpg" || ending == "jpeg" || ending == "png";
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,6 +19,8 @@ struct ImageSize {
   std::int64_t height = 0, width = 0;
 };
 
+/// With A to Z as small letters: endings of names are compared so.
+std::string lower_case(std::string_view text);
 /// Whether a file of that name is taken for an image: .jpg, .jpeg or .png, in any case.
 bool is_image_name(std::string_view name);
 

@@ -5,21 +5,13 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
-#include <numeric>
 #include <system_error>
 #include <utility>
 
 #include "ir/error.h"
-#include "ir/philox.h"
 
 namespace rewire::runtime {
 namespace {
-
-/// Uniform in [0, count): 64 random bits times count, the high word. The bias is count / 2^64.
-std::size_t below(const ir::PhiloxStream& stream, std::size_t draw, std::size_t count) {
-  const std::uint64_t high = stream.bits(2 * draw), low = stream.bits(2 * draw + 1);
-  return static_cast<std::size_t>(static_cast<unsigned __int128>(high << 32 | low) * count >> 64);
-}
 
 void reshape_tensor(HostTensor& tensor, const ir::TensorType& type) {
   if (tensor.type() != type || tensor.bytes().empty()) tensor = HostTensor(type);
@@ -31,10 +23,29 @@ ir::TensorType batch_type(std::int64_t batch, const ir::Shape& image_shape) {
   return type;
 }
 
+ir::TensorType view_type(const ViewShape& view, std::int64_t batch) {
+  ir::TensorType type = batch_type(batch, view.image);
+  type.shape.insert(type.shape.begin(), view.count);
+  return type;
+}
+
+/// Samples of one kind, one behind the other.
+struct Rows {
+  std::span<float> all;
+  std::int64_t count;
+
+  std::span<float> at(std::int64_t row) const {
+    const std::size_t size = all.size() / static_cast<std::size_t>(count);
+    return all.subspan(static_cast<std::size_t>(row) * size, size);
+  }
+};
+
 void check(const LoaderOptions& options, std::int64_t count) {
   if (options.batch < 1) user_error("train.batch is {}; it must be 1 or more", options.batch);
   if (options.threads < 1) user_error("data.threads is {}; it must be 1 or more", options.threads);
   if (options.prefetch < 1) user_error("data.prefetch is {}; it must be 1 or more", options.prefetch);
+  if (options.repeats < 1 || (options.repeats > 1 && !options.training))
+    internal_error("{} repeats of each image", options.repeats);
   if (count < 1) user_error("the data set has no samples");
   if (options.training && count < options.batch) {
     user_error("train.batch is {}, but the training data has {} samples only", options.batch, count);
@@ -42,28 +53,6 @@ void check(const LoaderOptions& options, std::int64_t count) {
 }
 
 }  // namespace
-
-SampleFunction sample_function(const ImageSource& source, const TransformChain& transforms) {
-  return [&source, &transforms](std::int64_t sample, std::int64_t epoch, std::span<float> image) {
-    thread_local ReadBuffer buffer;
-    const StoredImage stored = source.read(sample, buffer, [&](std::int64_t height, std::int64_t width) {
-      return transforms.looks_at(height, width, epoch, sample);
-    });
-    transforms.apply(stored, image, epoch, sample);
-    return source.label(sample);
-  };
-}
-
-std::vector<std::uint32_t> epoch_order(std::int64_t count, std::uint64_t seed, std::int64_t epoch) {
-  if (count > std::numeric_limits<std::uint32_t>::max()) user_error("{} samples are too many", count);
-  const ir::PhiloxStream stream{seed, static_cast<std::uint32_t>(epoch), ir::stream_hash("data.order")};
-  std::vector<std::uint32_t> order(static_cast<std::size_t>(count));
-  std::iota(order.begin(), order.end(), 0U);
-  for (std::size_t last = order.size(); last-- > 1;) {
-    std::swap(order[last], order[below(stream, last, last + 1)]);
-  }
-  return order;
-}
 
 Loader::Loader(SampleFunction sample, std::int64_t count, const ir::Shape& image_shape,
                const LoaderOptions& options, DataPosition start)
@@ -132,39 +121,53 @@ void Loader::work(const std::stop_token& stop) {
 void Loader::prepare(std::int64_t number, Batch& batch, const std::stop_token& stop) {
   batch.epoch = number / batches_per_epoch_;
   batch.index = number % batches_per_epoch_;
-  const auto of_type = [&](const char* name, const ir::TensorType& type) -> HostTensor& {
-    HostTensor& tensor = batch.tensors[name];
-    reshape_tensor(tensor, type);
-    return tensor;
+  const auto reshape = [&](const std::string& name, const ir::TensorType& type) {
+    reshape_tensor(batch.tensors[name], type);
   };
-  HostTensor& image_tensor = of_type("image", image_type_);
-  const std::span<std::int64_t> labels =
-      of_type("label", {ir::DType::i64, {options_.batch}}).as<std::int64_t>();
-  const std::span<float> weights = of_type("weight", {ir::DType::f32, {options_.batch}}).as<float>();
-  const Order order = options_.training ? order_of(batch.epoch) : nullptr;
-  const std::span<float> images = image_tensor.as<float>();
-  const std::size_t image_size = images.size() / static_cast<std::size_t>(options_.batch);
-  for (std::int64_t i = 0; i < options_.batch && !stop.stop_requested(); ++i) {
-    const auto row = static_cast<std::size_t>(i);
-    const std::span<float> image = images.subspan(row * image_size, image_size);
-    const std::int64_t place = batch.index * options_.batch + i;
-    const bool padding = place >= count_;
-    if (padding) {
-      std::ranges::fill(image, 0.0F);
-      labels[row] = 0;
-    } else {
-      const std::int64_t sample = order ? (*order)[static_cast<std::size_t>(place)] : place;
-      labels[row] = sample_(sample, batch.epoch, image);
-    }
-    weights[row] = padding ? 0.0F : 1.0F;
-  }
+  reshape("image", image_type_);
+  reshape("label", {ir::DType::i64, {options_.batch}});
+  reshape("weight", {ir::DType::f32, {options_.batch}});
+  for (const ViewShape& view : options_.views) reshape(view.name, view_type(view, options_.batch));
+  if (options_.classes > 0) reshape("target", {ir::DType::f32, {options_.batch, options_.classes}});
+  fill(batch, stop);
   if (options_.classes == 0 || stop.stop_requested()) return;
-  const std::span<float> targets =
-      of_type("target", {ir::DType::f32, {options_.batch, options_.classes}}).as<float>();
+  const std::span<const std::int64_t> labels = batch.tensors.at("label").as<std::int64_t>();
+  const std::span<float> targets = batch.tensors.at("target").as<float>();
   std::ranges::fill(targets, 0.0F);
   for (std::size_t row = 0; row < labels.size(); ++row)
     targets[row * static_cast<std::size_t>(options_.classes) + static_cast<std::size_t>(labels[row])] = 1;
-  if (options_.change) options_.change(images, targets, batch.epoch, batch.index);
+  if (options_.change)
+    options_.change(batch.tensors.at("image").as<float>(), targets, batch.epoch, batch.index);
+}
+
+void Loader::fill(Batch& batch, const std::stop_token& stop) {
+  const std::span<std::int64_t> labels = batch.tensors.at("label").as<std::int64_t>();
+  const std::span<float> weights = batch.tensors.at("weight").as<float>();
+  std::vector<Rows> rows = {{batch.tensors.at("image").as<float>(), options_.batch}};
+  for (const ViewShape& view : options_.views) {
+    const std::span<float> all = batch.tensors.at(view.name).as<float>();
+    const std::size_t size = all.size() / static_cast<std::size_t>(view.count);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(view.count); ++i)
+      rows.push_back({all.subspan(i * size, size), options_.batch});
+  }
+  const Order order = options_.training ? order_of(batch.epoch) : nullptr;
+  std::vector<std::span<float>> images(rows.size());
+  for (std::int64_t i = 0; i < options_.batch && !stop.stop_requested(); ++i) {
+    const auto row = static_cast<std::size_t>(i);
+    std::ranges::transform(rows, images.begin(), [i](const Rows& each) { return each.at(i); });
+    const std::int64_t place = batch.index * options_.batch + i;
+    std::optional<std::int64_t> label;
+    if (place < count_) {
+      const std::int64_t drawn = place / options_.repeats;
+      const std::int64_t image = order ? (*order)[static_cast<std::size_t>(drawn)] : drawn;
+      label = sample_({batch.epoch, image, place % options_.repeats}, images);
+    }
+    if (!label) {
+      for (const std::span<float> image : images) std::ranges::fill(image, 0.0F);
+    }
+    labels[row] = label.value_or(0);
+    weights[row] = label ? 1.0F : 0.0F;
+  }
 }
 
 Loader::Order Loader::order_of(std::int64_t epoch) {
@@ -173,7 +176,8 @@ Loader::Order Loader::order_of(std::int64_t epoch) {
   // The slots reach over so many epochs at most; the oldest goes when another begins.
   const std::size_t most = 2 + slots_.size() / static_cast<std::size_t>(batches_per_epoch_);
   if (orders_.size() >= most) orders_.erase(orders_.begin());
-  Order order = std::make_shared<const std::vector<std::uint32_t>>(epoch_order(count_, options_.seed, epoch));
+  Order order = std::make_shared<const std::vector<std::uint32_t>>(
+      options_.order ? options_.order(epoch) : epoch_order(count_, options_.seed, epoch));
   orders_.emplace(epoch, order);
   return order;
 }

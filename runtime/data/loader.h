@@ -14,17 +14,17 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
-#include "runtime/data/source.h"
-#include "runtime/data/transform.h"
+#include "runtime/data/samples.h"
 #include "runtime/host_tensor.h"
 
 namespace rewire::runtime {
 
 /// Tensors by name: image f32 [B, C, H, W], label i64 [B], weight f32 [B], which is 1, or 0 for padding; target f32
-/// [B, classes] where it is asked for: the probability of each class.
+/// [B, classes] where it is asked for: the probability of each class; and the views f32 [count, B, C, H, W].
 struct Batch {
   TensorMap tensors;
   std::int64_t epoch = 0;
@@ -42,27 +42,28 @@ struct DataPosition {
 using BatchFunction = std::function<void(std::span<float> images, std::span<float> targets,
                                          std::int64_t epoch, std::int64_t index)>;
 
+/// Further versions of each image: a tensor of their own.
+struct ViewShape {
+  std::string name;
+  std::int64_t count = 1;
+  ir::Shape image;  // [channels, height, width]
+};
+
+/// The order in which an epoch visits the images: a permutation.
+using OrderFunction = std::function<std::vector<std::uint32_t>(std::int64_t epoch)>;
+
 struct LoaderOptions {
   bool training = true;
   std::int64_t batch = 64;
-  std::uint64_t seed = 0;          // of the order; evaluation has none
-  int threads = 1;                 // that prepare batches
+  std::uint64_t seed = 0;         // of the order; evaluation has none
+  OrderFunction order = nullptr;  // null: epoch_order()
+  std::int64_t repeats = 1;  // how often in a row each image comes; an epoch has as many batches nevertheless
+  int threads = 1;           // that prepare batches
   std::int64_t prefetch = 4;       // batches prepared ahead, at most
   std::int64_t classes = 0;        // of targets; 0: a batch has none
   BatchFunction change = nullptr;  // with targets alone
+  std::vector<ViewShape> views = {};
 };
-
-/// Writes one sample as `epoch` sees it (C·H·W floats, all of them) and returns its label. Called from
-/// several threads at once; a function of its arguments.
-using SampleFunction =
-    std::function<std::int64_t(std::int64_t sample, std::int64_t epoch, std::span<float> image)>;
-
-/// The samples of `source` under `transforms`; both must outlive the function.
-SampleFunction sample_function(const ImageSource& source, const TransformChain& transforms);
-
-/// The order in which epoch `epoch` visits `count` samples: a permutation, each as likely, a function of
-/// (seed, epoch) (Fisher–Yates on Philox numbers). UserError above 2^32 samples.
-std::vector<std::uint32_t> epoch_order(std::int64_t count, std::uint64_t seed, std::int64_t epoch);
 
 class Loader {
  public:
@@ -94,6 +95,7 @@ class Loader {
   Slot& slot_of(std::int64_t number) { return slots_[static_cast<std::size_t>(number) % slots_.size()]; }
   void work(const std::stop_token& stop);
   void prepare(std::int64_t number, Batch& batch, const std::stop_token& stop);
+  void fill(Batch& batch, const std::stop_token& stop);
   Order order_of(std::int64_t epoch);
 
   const SampleFunction sample_;

@@ -43,7 +43,22 @@ class ImageSource {
   /// Valid until the buffer is read into again. Outside of the box that is `needed` pixels may have any value.
   /// UserError naming the image that cannot be read.
   virtual StoredImage read(std::int64_t index, ReadBuffer& buffer, const BoxFunction& needed) const = 0;
+
+  /// Of one image, for messages and lists: the path of its file, or the source's name and the index.
+  virtual std::string image_name(std::int64_t index) const;
+  /// By label, where the data names them; else none.
+  virtual std::vector<std::string> class_names() const { return {}; }
+  /// The order in which a training epoch visits the images: a permutation of all, a function of its arguments.
+  /// Each is as likely (epoch_order), unless a source is read faster in an order near its own.
+  virtual std::vector<std::uint32_t> order(std::uint64_t seed, std::int64_t epoch) const;
+  /// A digest of what the pixels depend on (names, sizes and times of files); "" where the pixels are in memory, so
+  /// that nobody needs to keep them.
+  virtual std::string fingerprint() const { return {}; }
 };
+
+/// Each of `count` images is as likely at each place: Fisher-Yates on the Philox numbers of (seed, epoch).
+/// UserError above 2^32 images.
+std::vector<std::uint32_t> epoch_order(std::int64_t count, std::uint64_t seed, std::int64_t epoch);
 
 /// What a network asks of its images.
 struct SourceContext {
@@ -58,6 +73,8 @@ struct SourceRow {
   ir::Schema schema;
   /// Of values that are settled. UserError, one line, naming the data and its fault.
   std::unique_ptr<ImageSource> (*make)(const ir::Attributes& values, const SourceContext& context);
+  /// Whether `path`, the value of data.path, looks as if it held such data, by names alone; null: it is never found.
+  bool (*is_at)(const std::string& path) = nullptr;
 };
 
 std::span<const SourceRow* const> sources();

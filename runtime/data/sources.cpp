@@ -1,24 +1,50 @@
 // The residents: a source of images is its file and a row here.
+#include <fmt/format.h>
+
+#include <limits>
+#include <numeric>
+#include <utility>
+
 #include "ir/error.h"
+#include "ir/philox.h"
+#include "runtime/data/draw.h"
 #include "runtime/data/source.h"
 
 namespace rewire::runtime {
 
-extern const SourceRow kIdxSource, kCifarSource, kFolderSource, kSyntheticSource;
+extern const SourceRow kIdxSource, kCifarSource, kFolderSource, kTinyImagenetSource, kNpySource,
+    kShardsSource, kSyntheticSource;
 
 namespace {
 
 std::vector<const SourceRow*>& source_rows() {
   static std::vector<const SourceRow*> rows = {
-      &kIdxSource,
-      &kCifarSource,
-      &kFolderSource,
-      &kSyntheticSource,
+      &kIdxSource,    &kCifarSource, &kFolderSource,    &kTinyImagenetSource,
+      &kShardsSource, &kNpySource,   &kSyntheticSource,
   };
   return rows;
 }
 
 }  // namespace
+
+std::vector<std::uint32_t> epoch_order(std::int64_t count, std::uint64_t seed, std::int64_t epoch) {
+  if (count > std::numeric_limits<std::uint32_t>::max()) user_error("{} samples are too many", count);
+  const ir::PhiloxStream stream{seed, static_cast<std::uint32_t>(epoch), ir::stream_hash("data.order")};
+  std::vector<std::uint32_t> order(static_cast<std::size_t>(count));
+  std::iota(order.begin(), order.end(), 0U);
+  for (std::size_t last = order.size(); last-- > 1;) {
+    std::swap(order[last], order[draw_below(stream, last, last + 1)]);
+  }
+  return order;
+}
+
+std::string ImageSource::image_name(std::int64_t index) const {
+  return fmt::format("{}: image {}", name(), index);
+}
+
+std::vector<std::uint32_t> ImageSource::order(std::uint64_t seed, std::int64_t epoch) const {
+  return epoch_order(count(), seed, epoch);
+}
 
 std::span<const SourceRow* const> sources() {
   return source_rows();

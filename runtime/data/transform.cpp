@@ -11,15 +11,19 @@
 
 namespace rewire::runtime {
 
-TransformChain::TransformChain(const ir::Attributes& values, TransformContext context, std::uint64_t seed)
+TransformChain::TransformChain(const ir::Attributes& values, TransformContext context, std::uint64_t seed,
+                               std::string_view view)
     : training_(context.training), seed_(seed) {
   ir::DType elements = ir::DType::u8;
   for (const TransformRow* row : transforms()) {
     if (row->training_only && !training_) continue;
     const ir::Attributes settled = ir::settle(row->schema, values, "transforms");
-    const std::uint64_t stream = ir::stream_hash(
-        row->stream.empty() ? fmt::format("data.augment.{}", row->name) : std::string(row->stream));
+    std::string numbers =
+        row->stream.empty() ? fmt::format("data.augment.{}", row->name) : std::string(row->stream);
+    if (!view.empty()) numbers += fmt::format("/{}", view);
+    const std::uint64_t stream = ir::stream_hash(numbers);
     if (row->make_batch != nullptr) {
+      if (!view.empty()) continue;  // of the image alone
       if (auto mix = row->make_batch(settled, context.network))
         batch_links_.push_back({std::move(mix), stream});
       continue;

@@ -119,9 +119,10 @@ void add_transform(const TransformRow& row, std::string_view before = {});
 /// The transforms that are on, one behind the other.
 class TransformChain {
  public:
-  /// `values` are those of [transforms], `context.image` is the shape of the stored images. UserError naming
-  /// the key.
-  TransformChain(const ir::Attributes& values, TransformContext context, std::uint64_t seed);
+  /// `values` are those of [transforms], `context.image` is the shape of the stored images. A `view` has random
+  /// numbers of its own, and batches of it are not changed. UserError naming the key.
+  TransformChain(const ir::Attributes& values, TransformContext context, std::uint64_t seed,
+                 std::string_view view = {});
 
   /// Of what it makes.
   const ir::Shape& shape() const { return shape_; }

@@ -147,10 +147,17 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
   choose("data", "format", &Recipe::source, sources());
   keys.push_back(row("data", "threads", &data.threads, {1, 256}));
   keys.push_back(row("data", "prefetch", &data.prefetch, {1, 1024}));
-  for (const TransformRow* transform : transforms()) {
-    for (const ParameterSpec& spec : transform->schema)
-      keys.push_back({"transforms", spec, &recipe.transforms});
-  }
+  keys.push_back(row("data", "aug_repeats", &data.aug_repeats, {1, 1000}));
+  keys.push_back(path_row("data", "train_list", &data.train_list));
+  keys.push_back(
+      row("data", "train_fraction", &data.train_fraction, {.min = 0, .max = 1, .min_excluded = true}));
+  keys.push_back(row("data", "unreadable", &data.unreadable, {}, {"error", "skip"}));
+  keys.push_back(path_row("data", "cache", &data.cache));
+  RecipeKey preset = row("transforms", "preset", &recipe.preset, {}, ir::row_names(transform_presets()));
+  preset.selects = true;
+  keys.push_back(preset);
+  for (ParameterSpec& spec : transform_parameters(recipe.preset))
+    keys.push_back({"transforms", std::move(spec), &recipe.transforms});
   choose("objective", "name", &Recipe::objective, programs::objectives());
   choose("optimizer", "name", &Recipe::optimizer, programs::optimizers());
   choose("schedule", "name", &Recipe::schedule, programs::schedules());
@@ -172,6 +179,29 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
                                       row("eval", "batch", &eval.batch, kBatch),
                                       row("eval", "every", &eval.every, kAtLeastOne)};
   keys.insert(keys.end(), run.begin(), run.end());
+  return keys;
+}
+
+std::vector<ParameterSpec> transform_parameters(std::string_view preset) {
+  const auto presets = transform_presets();
+  const auto selected = std::ranges::find(presets, preset, &TransformPreset::name);
+  std::vector<ParameterSpec> specs;
+  for (const TransformRow* transform : transforms()) {
+    for (ParameterSpec spec : transform->schema) {
+      const ir::Attribute* value = selected == presets.end() ? nullptr : (*selected)->values.find(spec.name);
+      if (value != nullptr) spec.default_value = *value;
+      specs.push_back(std::move(spec));
+    }
+  }
+  return specs;
+}
+
+std::vector<RecipeKey> view_keys(ViewSpec& view) {
+  std::vector<RecipeKey> keys = {row("view", "name", &view.name),
+                                 row("view", "count", &view.count, {1, 1000}),
+                                 row("view", "size", &view.size, {0, 65536})};
+  for (ParameterSpec& spec : transform_parameters("none"))
+    keys.push_back({"view", std::move(spec), &view.values});
   return keys;
 }
 

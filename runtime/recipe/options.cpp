@@ -19,6 +19,14 @@ programs::TrainOptions train_options(const Recipe& recipe, double steps_per_epoc
   return options;
 }
 
+ir::Attributes transform_values(const Recipe& recipe) {
+  return overlay(find_preset(recipe.preset).values, recipe.transforms);
+}
+
+const std::vector<ViewSpec>& views(const Recipe& recipe) {
+  return recipe.views.empty() ? find_preset(recipe.preset).views : recipe.views;
+}
+
 std::optional<ir::MixedPrecision> mixed_precision(const Recipe& recipe) {
   const bool narrow_stream = recipe.train.stream_dtype == "bf16";
   if (recipe.train.dtype != "bf16") {

@@ -13,7 +13,7 @@
 namespace rewire::runtime {
 namespace {
 
-constexpr std::string_view kPluginSection = "plugin";
+constexpr std::string_view kPluginSection = "plugin", kViewSection = "view";
 
 /// A TOML value as one of the key's kind; its bounds are judged by RecipeKey::set.
 class ValueReader {
@@ -128,6 +128,8 @@ class RecipeReader {
       const std::string_view name = key.str();
       if (name == kPluginSection) {
         read_plugins(node);
+      } else if (name == kViewSection) {
+        read_views(node);
       } else if (const toml::table* section = node.as_table()) {
         read_section(key, *section);
       } else {
@@ -147,6 +149,8 @@ class RecipeReader {
     const std::string section = dot == std::string::npos ? "" : path.substr(0, dot);
     const std::string name = dot == std::string::npos ? path : path.substr(dot + 1);
     if (section == kPluginSection) user_error("{}: plugins are set by --plugin NAME:key=value", place.text);
+    if (section == kViewSection)
+      user_error("{}: views are set in the recipe's file alone: [[view]]", place.text);
     if (!section.empty()) check_section(section, place);
     const RecipeKey& key = find_key(section, name, place);
     read_override_value(key, place, text.substr(equals + 1));
@@ -216,13 +220,54 @@ class RecipeReader {
                near.empty() ? elsewhere : near);
   }
 
-  void read_plugins(const toml::node& node) {
+  std::vector<const toml::table*> tables_of(const toml::node& node, std::string_view what,
+                                            std::string_view section) const {
     const Place place = Place::of(file_name_, node.source());
     const toml::array* list = node.as_array();
-    if (list == nullptr) user_error("{}: plugins form a list: write [[plugin]]", place.text);
+    if (list == nullptr) user_error("{}: {} form a list: write [[{}]]", place.text, what, section);
+    std::vector<const toml::table*> tables;
     for (const toml::node& element : *list) {
       const toml::table* table = element.as_table();
-      if (table == nullptr) user_error("{}: plugins form a list of sections: write [[plugin]]", place.text);
+      if (table == nullptr)
+        user_error("{}: {} form a list of sections: write [[{}]]", place.text, what, section);
+      tables.push_back(table);
+    }
+    return tables;
+  }
+
+  void read_views(const toml::node& node) {
+    for (const toml::table* table : tables_of(node, "views", kViewSection)) {
+      ViewSpec view;
+      const std::vector<RecipeKey> keys = view_keys(view);
+      for (const auto& [key, value] : *table) {
+        const Place line = Place::of(file_name_, key.source());
+        const auto known = std::ranges::find(
+            keys, key.str(), [](const RecipeKey& each) -> std::string_view { return each.spec.name; });
+        if (known == keys.end()) {
+          std::vector<std::string> names;
+          for (const RecipeKey& each : keys) names.push_back(each.spec.name);
+          user_error("{}: unknown key view.{}{}", line.text, printable(key.str()),
+                     did_you_mean(key.str(), names));
+        }
+        ValueReader(*known, line).read(value);
+      }
+      check_view(view, Place::of(file_name_, table->source()));
+      recipe_.views.push_back(std::move(view));
+    }
+  }
+
+  void check_view(const ViewSpec& view, const Place& place) const {
+    constexpr std::string_view kTaken[] = {"image", "label", "target", "weight"};
+    if (!ir::is_identifier(view.name))
+      user_error("{}: this [[view]] needs a name: lower-case letters, digits and _", place.text);
+    if (std::ranges::find(kTaken, view.name) != std::end(kTaken))
+      user_error("{}: a batch has a tensor '{}' already: give the view another name", place.text, view.name);
+    if (std::ranges::find(recipe_.views, view.name, &ViewSpec::name) != recipe_.views.end())
+      user_error("{}: there is a view '{}' already", place.text, view.name);
+  }
+
+  void read_plugins(const toml::node& node) {
+    for (const toml::table* table : tables_of(node, "plugins", kPluginSection)) {
       const Place entry = Place::of(file_name_, table->source());
       PluginSpec& spec = recipe_.plugins.emplace_back();
       for (const auto& [key, value] : *table) {
@@ -260,7 +305,7 @@ class RecipeReader {
   }
 
   std::vector<std::string> section_names() const {
-    std::vector<std::string> names{std::string(kPluginSection)};
+    std::vector<std::string> names{std::string(kViewSection), std::string(kPluginSection)};
     for (const RecipeKey& key : keys_) {
       if (!key.section.empty() && names.back() != key.section) names.emplace_back(key.section);
     }

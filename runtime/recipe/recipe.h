@@ -1,5 +1,5 @@
 // A recipe: everything that says how a network is built, rewritten, fed and trained, read from TOML into
-// typed options. Sections [model] [[plugin]] [data] [transforms] [objective] [optimizer] [schedule] [train]
+// typed options. Sections [model] [[plugin]] [data] [transforms] [[view]] [objective] [optimizer] [schedule] [train]
 // [eval] and the key `seed`; runtime/recipe/keys.cpp lists every key. An unknown key, a wrong type and a
 // value out of range are UserErrors with file, line and the way out. A recipe written back by to_toml() reads
 // as the same recipe.
@@ -13,14 +13,20 @@
 
 #include "ir/passes/mixed_precision.h"
 #include "programs/programs.h"
+#include "runtime/data/presets.h"
 #include "runtime/plugin/plugin.h"
 
 namespace rewire::runtime {
 
-/// [data], beside `source`: of the loader.
+/// [data], beside `source`: which of its images are taken, and how.
 struct RecipeData {
-  std::int64_t threads = 1;   // that prepare batches
-  std::int64_t prefetch = 4;  // batches prepared ahead, at most
+  std::int64_t threads = 1;          // that prepare batches
+  std::int64_t prefetch = 4;         // batches prepared ahead, at most
+  std::int64_t aug_repeats = 1;      // how often in a row a training image comes
+  std::string train_list;            // a file that names the training images to take; "": all
+  double train_fraction = 1;         // of each class's training images
+  std::string unreadable = "error";  // error | skip
+  std::string cache;                 // folder of decoded images; "": none
 };
 
 /// [train]
@@ -53,7 +59,10 @@ struct Recipe {
   std::vector<PluginSpec> plugins;
   ir::Selection source{"idx"};  // data.format, and the keys of [data] that are its own
   RecipeData data;
-  ir::Attributes transforms;  // [transforms]; what is not told has the schema's default
+  std::string preset = "none";  // transforms.preset
+  ir::Attributes
+      transforms;  // [transforms]; what is not told has the preset's value, or the schema's default
+  std::vector<ViewSpec> views;  // [[view]]; none: the preset's
   ir::Selection objective{"supervised"}, optimizer{"adamw"}, schedule{"constant"};
   RecipeTrain train;
   RecipeEval eval;
@@ -81,6 +90,9 @@ std::string to_toml(const Recipe& recipe);
 
 /// What the step program is built from; an epoch of the schedule is `steps_per_epoch` optimizer steps.
 programs::TrainOptions train_options(const Recipe& recipe, double steps_per_epoch);
+/// [transforms] with the preset's values; and the views.
+ir::Attributes transform_values(const Recipe& recipe);
+const std::vector<ViewSpec>& views(const Recipe& recipe);
 /// How train.dtype asks the network to be computed; nothing for f32 throughout.
 std::optional<ir::MixedPrecision> mixed_precision(const Recipe& recipe);
 

@@ -45,6 +45,18 @@ void write_plugins(const std::vector<PluginSpec>& plugins, std::string& out) {
   }
 }
 
+/// Of the values of [transforms], those that the view has.
+void write_views(const std::vector<ViewSpec>& views, std::string& out) {
+  for (ViewSpec view : views) {
+    out += "\n[[view]]\n";
+    for (const RecipeKey& key : view_keys(view)) {
+      const bool is_own =
+          !std::holds_alternative<ir::Attributes*>(key.target) || view.values.has(key.spec.name);
+      if (is_own) fmt::format_to(std::back_inserter(out), "{} = {}\n", key.spec.name, toml_text(key.value()));
+    }
+  }
+}
+
 }  // namespace
 
 std::string to_toml(const Recipe& recipe) {
@@ -54,6 +66,7 @@ std::string to_toml(const Recipe& recipe) {
   for (const RecipeKey& key : recipe_keys(copy)) {
     if (key.section != section) {
       if (section == "model") write_plugins(recipe.plugins, out);
+      if (section == "transforms") write_views(recipe.views, out);
       section = key.section;
       fmt::format_to(std::back_inserter(out), "\n[{}]\n", section);
     }

@@ -1,8 +1,12 @@
 #include "runtime/train/data_feed.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "ir/error.h"
+#include "runtime/data/decoded_cache.h"
+#include "runtime/data/subset.h"
 
 namespace rewire::runtime {
 namespace {
@@ -30,14 +34,78 @@ std::int64_t classes(const NetworkFace& face) {
   return label == nullptr ? target_classes(face) : label->categories;
 }
 
+/// What the recipe takes of the training images.
+std::unique_ptr<ImageSource> reduce(std::unique_ptr<ImageSource> source, const RecipeData& data) {
+  if (!data.train_list.empty()) {
+    std::vector<std::uint32_t> images = listed_images(*source, data.train_list);
+    source = take_images(std::move(source), std::move(images));
+  }
+  if (data.train_fraction < 1) {
+    std::vector<std::uint32_t> images = images_of_each_class(*source, data.train_fraction);
+    source = take_images(std::move(source), std::move(images));
+  }
+  return source;
+}
+
 std::unique_ptr<ImageSource> open_source(const Recipe& recipe, Split split, const NetworkFace& face) {
+  const RecipeData& data = recipe.data;
   std::unique_ptr<ImageSource> source = make_source(
       recipe.source, {split, image_shape(face), classes(face), static_cast<std::uint64_t>(recipe.seed)});
+  if (split == Split::train) source = reduce(std::move(source), data);
+  if (!data.cache.empty()) {
+    source = cache_decoded(std::move(source),
+                           {data.cache, static_cast<int>(data.threads), data.unreadable == "skip"});
+  }
   if (split == Split::train && source->count() < recipe.train.batch) {
     user_error("train.batch is {}, but {} has {} training images only", recipe.train.batch, source->name(),
                source->count());
   }
   return source;
+}
+
+/// [channels, height, width] of a view's images.
+ir::Shape view_shape(const ViewSpec& view, const ir::Shape& image) {
+  if (view.size == 0) return image;
+  return {image[0], view.size, view.size};
+}
+
+ir::TensorType view_type(const ViewSpec& view, const ir::Shape& image, std::int64_t batch) {
+  ir::TensorType type{ir::DType::f32, {view.count, batch}};
+  const ir::Shape shape = view_shape(view, image);
+  type.shape.insert(type.shape.end(), shape.begin(), shape.end());
+  return type;
+}
+
+bool is_view(const programs::Input& input) {
+  return input.type.dtype == ir::DType::f32 && input.type.rank() == 5;
+}
+
+/// The views that the network takes.
+std::vector<ViewSpec> views_of(const Recipe& recipe, const NetworkFace& face) {
+  std::vector<ViewSpec> taken;
+  for (const programs::Input& input : face.inputs) {
+    if (!is_view(input)) continue;
+    const auto view = std::ranges::find(views(recipe), input.name, &ViewSpec::name);
+    if (view == views(recipe).end())
+      user_error(
+          "the objective takes views '{}': give the recipe a [[view]] of that name, or transforms.preset",
+          input.name);
+    const ir::TensorType type = view_type(*view, image_shape(face), input.type.shape[1]);
+    if (type != input.type)
+      user_error("the view '{}' is {}, the objective takes {}: set its count and size", view->name,
+                 to_string(type), to_string(input.type));
+    taken.push_back(*view);
+  }
+  return taken;
+}
+
+/// Of the image that a data set gives and a network takes.
+void check_shape(const ImageSource& source, const ir::Shape& made, const ir::Shape& taken) {
+  if (made == taken) return;
+  user_error(
+      "{}: its images are {} (channels, height, width), the network takes {}: set transforms.resize, or "
+      "model.image and model.channels to the data's",
+      source.name(), ir::to_string(made), ir::to_string(taken));
 }
 
 LoaderOptions loader_options(const Recipe& recipe, Split split, std::int64_t images,
@@ -62,10 +130,11 @@ NetworkFace network_face(const ir::Module& module, const ir::Selection& objectiv
     const bool is_image = name == "image" && type.dtype == ir::DType::f32 && type.rank() == 4;
     const bool is_label = name == "label" && type.dtype == ir::DType::i64 && type.rank() == 1;
     const bool is_target = name == "target" && type.dtype == ir::DType::f32 && type.rank() == 2;
-    if (is_image || is_label || is_target) continue;
+    const bool is_views = type.dtype == ir::DType::f32 && type.rank() == 5;
+    if (is_image || is_label || is_target || is_views) continue;
     user_error(
-        "a data set has 'image' f32[batch,channels,height,width], 'label' i64[batch] and 'target' "
-        "f32[batch,classes]; the network takes '{}' {}",
+        "a data set has 'image' f32[batch,channels,height,width], 'label' i64[batch], 'target' "
+        "f32[batch,classes] and views f32[count,batch,channels,height,width]; the network takes '{}' {}",
         name, to_string(type));
   }
   const programs::Input* image = find_input(face, "image");
@@ -90,31 +159,53 @@ void put_back(TensorMap inputs, Batch& batch) {
   batch.tensors.merge(inputs);
 }
 
+NetworkFace with_views(NetworkFace face, const Recipe& recipe) {
+  for (const ViewSpec& view : views(recipe)) {
+    if (find_input(face, view.name) == nullptr)
+      face.inputs.push_back({view.name, view_type(view, image_shape(face), face.batch), 0});
+  }
+  return face;
+}
+
 DataFeed::DataFeed(const Recipe& recipe, Split split, const NetworkFace& face)
     : source_(open_source(recipe, split, face)),
       options_(loader_options(recipe, split, source_->count(), face)),
-      transforms_(recipe.transforms, {source_->shape(), image_shape(face), options_.training},
-                  options_.seed) {
-  if (transforms_.shape() != image_shape(face)) {
-    user_error(
-        "{}: its images are {} (channels, height, width), the network takes {}: set transforms.resize, or "
-        "model.image and model.channels to the data's",
-        source_->name(), ir::to_string(transforms_.shape()), ir::to_string(image_shape(face)));
-  }
+      transforms_(transform_values(recipe), {source_->shape(), image_shape(face), options_.training},
+                  options_.seed),
+      repeats_(options_.training ? recipe.data.aug_repeats : 1),
+      skips_unreadable_(recipe.data.unreadable == "skip") {
+  check_shape(*source_, transforms_.shape(), image_shape(face));
   if (transforms_.changes_batches() && options_.classes == 0) {
     user_error("transforms.mixup and transforms.cutmix blend labels: set objective.targets=probabilities");
+  }
+  for (const ViewSpec& view : options_.training ? views_of(recipe, face) : std::vector<ViewSpec>()) {
+    const ir::Shape shape = view_shape(view, image_shape(face));
+    for (std::int64_t copy = 0; copy < view.count; ++copy) {
+      view_transforms_.push_back(std::make_unique<const TransformChain>(
+          overlay(transform_values(recipe), view.values), TransformContext{source_->shape(), shape, true},
+          options_.seed, fmt::format("{}/{}", view.name, copy)));
+      check_shape(*source_, view_transforms_.back()->shape(), shape);
+    }
+    views_.push_back({view.name, view.count, shape});
   }
 }
 
 std::unique_ptr<Loader> DataFeed::load(DataPosition start) const {
   LoaderOptions options = options_;
+  options.views = views_;
+  options.repeats = repeats_;
+  options.order = [this](std::int64_t epoch) { return source_->order(options_.seed, epoch); };
   if (transforms_.changes_batches()) {
     options.change = [this](std::span<float> images, std::span<float> targets, std::int64_t epoch,
                             std::int64_t index) {
       transforms_.apply_to_batch(images, targets, options_.batch, epoch, index);
     };
   }
-  return std::make_unique<Loader>(sample_function(*source_, transforms_), source_->count(),
+  SampleOptions samples;
+  for (const auto& chain : view_transforms_) samples.views.push_back(chain.get());
+  if (skips_unreadable_) samples.unreadable = &unreadable_;
+  samples.replaces = options_.training;
+  return std::make_unique<Loader>(sample_function(*source_, transforms_, samples), source_->count(),
                                   transforms_.shape(), options, start);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "ir/module.h"
 #include "programs/objective.h"
@@ -18,6 +19,8 @@ struct NetworkFace {
 /// `module`: the network for a batch of 1, which a network from a file does not heed. UserError where the
 /// objective cannot be had of it, or data sets do not have what it takes.
 NetworkFace network_face(const ir::Module& module, const ir::Selection& objective);
+/// The same with all the recipe's views as inputs.
+NetworkFace with_views(NetworkFace face, const Recipe& recipe);
 
 /// The tensors of the batch that the function takes, moved out of it; put_back() moves them back.
 TensorMap take_inputs(const ir::Function& function, Batch& batch);
@@ -33,7 +36,11 @@ class DataFeed {
   /// The training split shuffled and augmented, from `start` on; the test split in order. The feed must
   /// outlive it.
   std::unique_ptr<Loader> load(DataPosition start = {}) const;
+  const ImageSource& source() const { return *source_; }
+  const TransformChain& transforms() const { return transforms_; }
   std::int64_t images() const { return source_->count(); }
+  /// Images left out so far because they cannot be read (data.unreadable=skip).
+  std::int64_t unreadable() const { return unreadable_.count(); }
   /// Images of a batch: train.batch; eval.batch, or all test images where they are fewer and the network
   /// takes any number.
   std::int64_t batch() const { return options_.batch; }
@@ -44,6 +51,11 @@ class DataFeed {
   const std::unique_ptr<const ImageSource> source_;
   const LoaderOptions options_;
   const TransformChain transforms_;
+  std::vector<ViewShape> views_;
+  std::vector<std::unique_ptr<const TransformChain>> view_transforms_;  // one for each copy of each view
+  const std::int64_t repeats_;
+  const bool skips_unreadable_;
+  mutable UnreadableImages unreadable_;
 };
 
 }  // namespace rewire::runtime

@@ -81,6 +81,8 @@ class RunLoop::Run {
     result.train_seconds = progress_.train_seconds;
     if (progress_.train_seconds > 0)
       result.images_per_second = static_cast<double>(progress_.images) / progress_.train_seconds;
+    result.data_wait_seconds = data_wait_seconds_;
+    result.unreadable_images = plan_.train_data.unreadable() + plan_.test_data.unreadable();
     result.peak_memory_bytes = peak_memory_bytes();
     return result;
   }
@@ -204,7 +206,9 @@ class RunLoop::Run {
         batch = std::move(spare_.back());
         spare_.pop_back();
       }
+      const double asked = seconds_now();
       train_loader_->next(batch);
+      data_wait_seconds_ += seconds_now() - asked;
       TensorMap inputs = take_inputs(plan_.programs.module.function(program), batch);
       submit(program, std::move(inputs), accumulate == 1);
     }
@@ -415,6 +419,7 @@ class RunLoop::Run {
   MetricSums step_;                       // of the step whose results are being read
   std::optional<Evaluation> evaluation_;  // of the last evaluation
   double step_began_ = 0;                 // or the step before it ended
+  double data_wait_seconds_ = 0;
   double line_seconds_ = 0, epoch_seconds_ = 0, recent_seconds_ = 0, evaluation_seconds_ = 0;
   std::int64_t line_began_ = progress_.position.step;
 };

@@ -79,6 +79,9 @@ struct TrainResult {
   double train_loss = 0;  // mean of the last epoch's steps so far, as trained (label smoothing and all)
   double images_per_second = 0;  // over all steps, evaluations and compiling apart
   double train_seconds = 0;      // spent in steps
+  double data_wait_seconds =
+      0;  // of them, since this process began, those in which a batch was not there yet
+  std::int64_t unreadable_images = 0;  // left out of training and evaluation
   std::int64_t peak_memory_bytes = 0;
 };
 

@@ -78,5 +78,37 @@ TEST_CASE("DeiT's recipe trains on a folder of JPEG and PNG files, whatever thei
   CHECK(result.at("images") == 2);
 }
 
+TEST_CASE(
+    "The recipe of the orthogonal paper trains on Tiny ImageNet as it is distributed, and on its shards") {
+  const TemporaryFolder folder, shards;
+  const runtime::TensorMap files =
+      runtime::read_safetensors(std::string(REWIRE_GOLDENS) + "/images.safetensors").tensors;
+  const auto put = [&](const std::string& path, const std::string& image) {
+    fs::create_directories((folder.path() / path).parent_path());
+    runtime::write_file_atomically(folder.file(path), files.at("file." + image + ".bytes").bytes());
+  };
+  int number = 0;
+  for (const char* image : {"jpeg_420", "jpeg_grey", "jpeg_progressive", "png_rgb", "jpeg_444", "png_grey"}) {
+    const std::string wnid = "n0" + std::to_string(number % 3);
+    put("train/" + wnid + "/images/" + wnid + "_" + std::to_string(number++) + ".JPEG", image);
+  }
+  put("val/images/val_0.JPEG", "jpeg_422");
+  put("val/images/val_1.JPEG", "jpeg_grey");
+  put("val/images/val_2.JPEG", "png_rgb");
+  runtime::write_file_atomically(folder.file("val/val_annotations.txt"),
+                                 "val_0.JPEG\tn02\t0\t0\t1\t1\nval_1.JPEG\tn00\t0\t0\t1\t1\n"
+                                 "val_2.JPEG\tn01\t0\t0\t1\t1\n");
+  CHECK(three_steps("tiny_imagenet_vit_s", folder, {}).at("images") == 3);
+
+  const Outcome pack =
+      rewire_command({"data", "pack", folder.path().string(), "--output", shards.path().string(), "--format",
+                      "tiny_imagenet", "--shard-size", "1"});
+  CAPTURE(pack.err);
+  REQUIRE(pack.code == 0);
+  CHECK(pack.out.ends_with("9 images in 2 shards; train on them with data.format=shards data.path=" +
+                           shards.path().string() + "\n"));
+  CHECK(three_steps("tiny_imagenet_vit_s", shards, {"--set", "data.format=shards"}).at("images") == 3);
+}
+
 }  // namespace
 }  // namespace rewire::test

@@ -1,12 +1,14 @@
 """Writes goldens/images.safetensors: what Pillow reads of JPEG and PNG files and makes of images at other sizes. See README.md.
 
-`large.NAME.bytes` is a file alone. `file.NAME.bytes` is a file, `.rgb` and `.grey` its pixels, u8 [channels, height, width]. `resize.K.image` is an image, `.frame` what is
+`large.NAME.bytes` and `wide.KIND.bytes` are files alone. `file.NAME.bytes` is a file, `.rgb` and `.grey` its pixels, u8 [channels, height, width]. `resize.K.image` is an image, `.frame` what is
 asked of it (box: top, left, height, width; height and width it is scaled to; window: top, left, height, width), `.bilinear` and
 `.bicubic` the answers. `colour.IMAGE` are images, `answer.OP.K.IMAGE` what Pillow makes of them with the number in `factor.OP`, f64[K],
 at K: a factor, a share of the circle of hues, a deviation or a threshold.
 """
 import io
 import pathlib
+import struct
+import zlib
 
 import numpy
 from PIL import Image, ImageEnhance, ImageFilter, ImageOps
@@ -132,5 +134,64 @@ for op, (work, factors) in OPS.items():
     for number, factor in enumerate(factors):
         for name, pixels in IMAGES.items():
             tensors[f"answer.{op}.{number}.{name}"] = planes(work(Image.fromarray(pixels), factor))
+
+
+
+def png_chunk(kind, body):
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+
+def png_of(pixels, interlaced=False):
+    """What Pillow cannot write: colours of 16 bits, and Adam7's seven passes. Rows are not filtered."""
+    bits = 8 * pixels.dtype.itemsize
+    big_endian = pixels.astype(f">u{pixels.dtype.itemsize}")
+    passes = [(0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1)] if interlaced else [(0, 0, 1, 1)]
+    parts = [big_endian[top::down, left::right] for top, left, down, right in passes]
+    rows = b"".join(b"\0" + row.tobytes() for part in parts if part.size for row in part)
+    header = struct.pack(">IIBBBBB", pixels.shape[1], pixels.shape[0], bits, 2 if pixels.ndim == 3 else 0, 0, 0, int(interlaced))
+    return b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", header) + png_chunk(b"IDAT", zlib.compress(rows)) + png_chunk(b"IEND", b"")
+
+
+def add_bytes(name, file, rgb=None):
+    """Pixels as Pillow reads them, but where it cuts 16 bits off."""
+    tensors[f"file.{name}.bytes"] = numpy.frombuffer(file, numpy.uint8).copy()
+    colours = planes(Image.open(io.BytesIO(file)).convert("RGB")) if rgb is None else rgb
+    tensors[f"file.{name}.rgb"] = colours
+    tensors[f"file.{name}.grey"] = planes(Image.fromarray(numpy.ascontiguousarray(colours.transpose(1, 2, 0))).convert("L"))
+
+
+def jpeg_bytes(image, **options):
+    stream = io.BytesIO()
+    image.save(stream, "JPEG", **options)
+    return stream.getvalue()
+
+
+def relabelled(file, factors, width, height):
+    """A JPEG whose header says other sampling factors, of as many blocks a unit, and another size, of as many units: the
+    pixels are others, but what they are is as well defined. Pillow writes no such sampling itself."""
+    bytes_ = bytearray(file)
+    at = file.index(b"\xff\xc0")  # start of frame: length, precision, height, width, components of 3 bytes
+    bytes_[at + 5 : at + 9] = struct.pack(">HH", height, width)
+    bytes_[at + 11] = factors
+    return bytes(bytes_)
+
+
+photograph = Image.fromarray(picture(40, 48))
+# 3 x 5 units of 16 x 8 pixels become 5 x 3 of 8 x 16; 3 x 3 of 16 x 16 become 3 x 3 of 32 x 8.
+add_bytes("jpeg_440", relabelled(jpeg_bytes(photograph, quality=85, subsampling=1), 0x12, 38, 47))
+add_bytes("jpeg_411", relabelled(jpeg_bytes(Image.fromarray(picture(48, 48)), quality=85, subsampling=2), 0x41, 91, 23))
+add_bytes("png_adam7", png_of(picture(21, 19), interlaced=True))
+add_bytes("png_adam7_one_row", png_of(picture(1, 3), interlaced=True))
+deep = numbers.integers(0, 65536, (12, 9, 3), dtype=numpy.uint16)
+add_bytes("png_16_bits_rgb", png_of(deep), rgb=((deep.astype(numpy.int64) * 255 + 32895) >> 16).astype(numpy.uint8).transpose(2, 0, 1).copy())
+for name, image, transparency in (("palette", colour.quantize(9), 3), ("grey", colour.convert("L"), 77), ("rgb", colour, (1, 2, 3))):
+    stream = io.BytesIO()
+    image.save(stream, "PNG", transparency=transparency)
+    add_bytes(f"png_transparent_{name}", stream.getvalue())
+
+# As wide as the formats and a row allow: read, but not compared with Pillow's.
+ramp = numpy.broadcast_to((numpy.arange(65500) // 257).astype(numpy.uint8), (2, 65500))
+tensors["wide.jpeg.bytes"] = numpy.frombuffer(jpeg_bytes(Image.fromarray(ramp), quality=90, optimize=True), numpy.uint8).copy()
+tensors["wide.png.bytes"] = numpy.frombuffer(png_of(ramp[:, :30000]), numpy.uint8).copy()
 
 save_file(tensors, pathlib.Path(__file__).parent / "goldens" / "images.safetensors")

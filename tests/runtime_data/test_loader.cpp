@@ -109,9 +109,7 @@ TEST_CASE("Epochs differ in order and in augmentation, seeds too") {
 }
 
 TEST_CASE("A training epoch visits each sample at most once and drops what is left over") {
-  const SampleFunction named_by_label = [](std::int64_t sample, std::int64_t, std::span<float>) {
-    return sample;
-  };
+  const SampleFunction named_by_label = [](const Visit& visit, SampleImages) { return visit.image; };
   Loader loader(named_by_label, 103, {1}, training(10, 2));
   CHECK(loader.batches_per_epoch() == 10);
   Batch batch;
@@ -201,8 +199,8 @@ TEST_CASE("Evaluation keeps the order, pads the last batch with weight 0, and co
 TEST_CASE("Evaluation pads a set smaller than one batch") {
   LoaderOptions options = training(8, 1);
   options.training = false;
-  const SampleFunction ones = [](std::int64_t, std::int64_t, std::span<float> image) {
-    std::ranges::fill(image, 1.0F);
+  const SampleFunction ones = [](const Visit&, SampleImages images) {
+    std::ranges::fill(images[0], 1.0F);
     return std::int64_t{3};
   };
   Loader loader(ones, 1, {1}, options);
@@ -251,10 +249,10 @@ TEST_CASE("All permutations of four are as likely") {
 }
 
 TEST_CASE("What a thread throws reaches the consumer at its batch, and stays") {
-  const SampleFunction fails_at_25 = [](std::int64_t sample, std::int64_t, std::span<float> image) {
-    if (sample == 25) throw UserError("sample 25 is broken");
-    std::ranges::fill(image, 0.0F);
-    return sample;
+  const SampleFunction fails_at_25 = [](const Visit& visit, SampleImages images) {
+    if (visit.image == 25) throw UserError("sample 25 is broken");
+    std::ranges::fill(images[0], 0.0F);
+    return visit.image;
   };
   for (const int threads : {1, 3}) {
     LoaderOptions options = training(10, threads);
@@ -273,9 +271,9 @@ TEST_CASE("What a thread throws reaches the consumer at its batch, and stays") {
 
 TEST_CASE("No more than the prefetch is prepared ahead") {
   std::atomic<std::int64_t> prepared{0};
-  const SampleFunction count_samples = [&](std::int64_t sample, std::int64_t, std::span<float>) {
+  const SampleFunction count_samples = [&](const Visit& visit, SampleImages) {
     ++prepared;
-    return sample;
+    return visit.image;
   };
   LoaderOptions options = training(10, 4, 3);
   options.training = false;
@@ -302,10 +300,10 @@ TEST_CASE("A loader is gone at once, whatever its threads are doing") {
   // A thread in the middle of a large batch stops at the next sample.
   std::atomic<int> begun{0};
   {
-    const SampleFunction slow = [&](std::int64_t sample, std::int64_t, std::span<float>) {
+    const SampleFunction slow = [&](const Visit& visit, SampleImages) {
       ++begun;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      return sample;
+      return visit.image;
     };
     const Loader loader(slow, 100'000, {1}, training(100'000, 1));
     while (begun == 0) std::this_thread::yield();
@@ -314,7 +312,7 @@ TEST_CASE("A loader is gone at once, whatever its threads are doing") {
 }
 
 TEST_CASE("Options out of range are refused by name, and so is a start outside the data") {
-  const SampleFunction none = [](std::int64_t, std::int64_t, std::span<float>) { return std::int64_t{0}; };
+  const SampleFunction none = [](const Visit&, SampleImages) { return std::int64_t{0}; };
   const auto message = [&](LoaderOptions options, std::int64_t count = 10, DataPosition start = {}) {
     return message_of<UserError>([&] { Loader(none, count, {1}, options, start); });
   };

@@ -112,6 +112,82 @@ TEST_CASE("A recipe that is written and read again is the same") {
   CHECK(again.plugins[0].values == recipe.plugins[0].values);
 }
 
+TEST_CASE("A preset's values stand where the recipe says nothing, and are written out with its name") {
+  const Recipe recipe = parse_recipe(R"(
+[transforms]
+scale = [0.5, 1.0]
+preset = "dino"
+)",
+                                     "r.toml", {"transforms.grayscale_prob=0.4"});
+  const ir::Attributes values = transform_values(recipe);
+  CHECK(recipe.preset == "dino");
+  CHECK(values.get<ir::Doubles>("scale") == ir::Doubles{0.5, 1});
+  CHECK(values.get_double("grayscale_prob") == 0.4);
+  CHECK(values.get_double("color_jitter_prob") == 0.8);
+  CHECK(values.get_string("resize") == "bicubic");
+  REQUIRE(views(recipe).size() == 3);
+  CHECK(views(recipe)[2].name == "local");
+  CHECK(views(recipe)[2].count == 8);
+  CHECK(views(recipe)[2].size == 96);
+  const std::string text = to_toml(recipe);
+  CHECK_THAT(text, REWIRE_CATCH_CONTAINS("preset = \"dino\"\n"));
+  CHECK_THAT(text, REWIRE_CATCH_CONTAINS("color_jitter_prob = 0.8\n"));
+  const Recipe again = parse_recipe(text, "again.toml");
+  CHECK(to_toml(again) == text);
+  CHECK(transform_values(again).get_double("grayscale_prob") == 0.4);
+  // Another preset over a recipe that is silent.
+  CHECK(transform_values(parse_recipe("", "r.toml", {"transforms.preset=mae"})).get<ir::Doubles>("scale") ==
+        ir::Doubles{0.2, 1});
+  CHECK(fault("[transforms]\npreset = \"deyt\"") ==
+        "r.toml:2: transforms.preset=deyt is unknown: it takes one of none|deit|cifar_crop|dino|mae (did you "
+        "mean "
+        "'deit'?)");
+}
+
+TEST_CASE("A preset has values that its keys take") {
+  for (const TransformPreset* preset : transform_presets()) {
+    CAPTURE(preset->name);
+    Recipe recipe = parse_recipe("", "r.toml", {"transforms.preset=" + std::string(preset->name)});
+    const std::string text = to_toml(recipe);
+    for (const auto& [name, value] : preset->values)
+      CHECK_THAT(text, REWIRE_CATCH_CONTAINS("\n" + name + " = "));
+    CHECK(to_toml(parse_recipe(text, "again.toml")) == text);
+    recipe.views = preset->views;  // each key of a view is one
+    CHECK(parse_recipe(to_toml(recipe), "again.toml").views == preset->views);
+  }
+}
+
+TEST_CASE("Views are read and written, and refused by their lines") {
+  const Recipe recipe = parse_recipe(R"(
+[[view]]
+name = "big"
+count = 2
+scale = [0.4, 1]
+[[view]]
+name = "small"
+size = 96
+horizontal_flip = true
+)",
+                                     "r.toml");
+  const std::vector<ViewSpec> expected = {{"big", 2, 0, {{"scale", ir::Doubles{0.4, 1}}}},
+                                          {"small", 1, 96, {{"horizontal_flip", true}}}};
+  CHECK(recipe.views == expected);
+  CHECK(views(recipe) == expected);
+  CHECK(parse_recipe(to_toml(recipe), "again.toml").views == expected);
+  CHECK(fault("[view]\nname = \"a\"") == "r.toml:1: views form a list: write [[view]]");
+  CHECK(fault("[[view]]\ncount = 2") ==
+        "r.toml:1: this [[view]] needs a name: lower-case letters, digits and _");
+  CHECK(fault("[[view]]\nname = \"label\"") ==
+        "r.toml:1: a batch has a tensor 'label' already: give the view another name");
+  CHECK(fault("[[view]]\nname = \"a\"\n[[view]]\nname = \"a\"") == "r.toml:3: there is a view 'a' already");
+  CHECK(fault("[[view]]\nname = \"a\"\nsise = 4") ==
+        "r.toml:3: unknown key view.sise (did you mean 'size'?)");
+  CHECK(fault("[[view]]\nname = \"a\"\ncount = 0") ==
+        "r.toml:3: view.count=0 is out of range: it takes an int 1 to 1000");
+  CHECK(fault("", {"view.count=3"}) ==
+        "--set view.count=3: views are set in the recipe's file alone: [[view]]");
+}
+
 TEST_CASE("--set overrides the file in order, and text that is no TOML is a string") {
   const Recipe recipe = parse_recipe(kWhole, "r.toml",
                                      {"seed=9", "model.dim=64", "model.dim=128", "optimizer.name=sgd",
@@ -397,7 +473,7 @@ TEST_CASE("No two keys have one path, and those that name files say so") {
     CHECK(paths.insert(key.path()).second);
     if (key.spec.is_path) files.insert(key.path());
   }
-  CHECK(files == std::set<std::string>{"data.path", "train.weights"});
+  CHECK(files == std::set<std::string>{"data.cache", "data.path", "data.train_list", "train.weights"});
 }
 
 TEST_CASE("--plugin replaces the recipe's plugins, and a lone none clears them") {

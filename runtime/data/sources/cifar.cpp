@@ -4,6 +4,7 @@
 
 #include "ir/error.h"
 #include "ir/printable.h"
+#include "runtime/data/sources/image_files.h"
 #include "runtime/data/stored_images.h"
 #include "runtime/io/files.h"
 
@@ -35,14 +36,27 @@ void append(const std::string& path, std::size_t label_bytes, std::size_t label_
   }
 }
 
+bool is_cifar(const std::string& path) {
+  return has_file(std::filesystem::path(path) / "data_batch_1.bin") ||
+         (has_file(std::filesystem::path(path) / "train.bin") &&
+          has_file(std::filesystem::path(path) / "test.bin"));
+}
+
+/// The lines of the text beside the records, where it is there and names as many classes.
+std::vector<std::string> cifar_classes(const std::string& folder, std::string_view name,
+                                       std::size_t classes) {
+  if (!has_file(std::filesystem::path(folder) / name)) return {};
+  std::vector<std::string> names = lines_of_file((std::filesystem::path(folder) / name).string());
+  std::erase(names, "");
+  if (names.size() != classes) names.clear();
+  return names;
+}
+
 std::unique_ptr<ImageSource> read_cifar(const ir::Attributes& values, const SourceContext& context) {
   const std::string& folder = values.get_string("path");
   if (folder.empty()) user_error("data.path is empty: set it to the folder that holds CIFAR's .bin files");
   const auto file = [&](std::string_view name) { return (std::filesystem::path(folder) / name).string(); };
-  const auto exists = [&](std::string_view name) {
-    std::error_code ignored;
-    return std::filesystem::exists(file(name), ignored);
-  };
+  const auto exists = [&](std::string_view name) { return has_file(std::filesystem::path(folder) / name); };
   const bool is_train = context.split == Split::train;
   const bool is_10 = exists("data_batch_1.bin") || exists("test_batch.bin");
   const bool is_100 = exists("train.bin") || exists("test.bin");
@@ -54,16 +68,19 @@ std::unique_ptr<ImageSource> read_cifar(const ir::Attributes& values, const Sour
         visible(folder));
   }
   Records records;
+  const bool fine = values.get_string("labels") == "fine";
   if (is_100) {
-    const bool fine = values.get_string("labels") == "fine";
     append(file(is_train ? "train.bin" : "test.bin"), 2, fine ? 1 : 0, context.classes, records);
   } else {
     if (!is_train) append(file("test_batch.bin"), 1, 0, context.classes, records);
     for (const char batch : std::string_view(is_train ? "12345" : ""))
       append(file(std::string("data_batch_") + batch + ".bin"), 1, 0, context.classes, records);
   }
+  std::vector<std::string> classes = is_10  ? cifar_classes(folder, "batches.meta.txt", 10)
+                                     : fine ? cifar_classes(folder, "fine_label_names.txt", 100)
+                                            : cifar_classes(folder, "coarse_label_names.txt", 20);
   return std::make_unique<StoredImages>(folder, ir::Shape{3, kSide, kSide}, std::move(records.pixels),
-                                        std::move(records.labels));
+                                        std::move(records.labels), std::move(classes));
 }
 
 }  // namespace
@@ -73,6 +90,7 @@ extern const SourceRow kCifarSource{
     "a folder of CIFAR-10 or CIFAR-100 in binary form",
     {ir::path_parameter("path", "", "the folder"),
      ir::enum_parameter("labels", {"fine", "coarse"}, "of CIFAR-100: 100 classes, or 20")},
-    read_cifar};
+    read_cifar,
+    is_cifar};
 
 }  // namespace rewire::runtime

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "ir/error.h"
+#include "runtime/data/sources/image_files.h"
 #include "runtime/data/stored_images.h"
 #include "runtime/io/files.h"
 
@@ -57,11 +58,17 @@ std::unique_ptr<ImageSource> read_folder(const ir::Attributes& values, const Sou
                                         std::vector<std::int32_t>(classes.begin(), classes.end()));
 }
 
+bool is_idx(const std::string& path) {
+  const std::filesystem::path folder = path;
+  return has_file(folder / "train-images-idx3-ubyte") || has_file(folder / "train-images-idx3-ubyte.gz");
+}
+
 }  // namespace
 
 extern const SourceRow kIdxSource{"idx",
                                   "a folder of the MNIST family: four IDX files, plain or gzip",
                                   {ir::path_parameter("path", kFashionMnistFolder, "the folder")},
-                                  read_folder};
+                                  read_folder,
+                                  is_idx};
 
 }  // namespace rewire::runtime

@@ -77,9 +77,10 @@ class Mix final : public BatchTransform {
   Box box_of(double share, const SampleRandom& random) const {
     const double side = std::sqrt(share);
     const auto span = [&](std::int64_t extent, Draw which) {
-      const auto half = static_cast<std::int64_t>(static_cast<double>(extent) * side) / 2;
+      const auto whole = static_cast<std::int64_t>(static_cast<double>(extent) * side);
       const std::int64_t middle = random.below(random.sample * kDraws + which, extent);
-      return std::pair(std::max<std::int64_t>(middle - half, 0), std::min(middle + half, extent));
+      return std::pair(std::max<std::int64_t>(middle - whole / 2, 0),
+                       std::min(middle + (whole + 1) / 2, extent));
     };
     const auto [top, bottom] = span(image_[1], kRow);
     const auto [left, right] = span(image_[2], kColumn);

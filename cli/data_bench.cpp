@@ -1,0 +1,204 @@
+// rewire data bench: how many images a second a recipe's data gives, without a network that takes them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <memory>
+#include <numeric>
+
+#include "cli/commands.h"
+#include "cli/json.h"
+#include "cli/network.h"
+#include "cli/streams.h"
+#include "runtime/device/process.h"
+#include "runtime/train/data_feed.h"
+#include "runtime/train/network.h"
+
+namespace rewire::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Request {
+  runtime::NetworkRequest network;
+  std::string split = "train";
+  std::int64_t threads = 0, seconds = 5;
+  bool json = false;
+};
+
+void declare(Request& request, Options& options) {
+  declare_network(request.network, options, Options::Need::required);
+  options.choice("--split", request.split, {"train", "test"},
+                 "train: shuffled and augmented; test: in order, as evaluation sees it");
+  options.integer("--threads", request.threads, 1,
+                  "that prepare batches; without it the recipe's data.threads");
+  options.integer(
+      "--seconds", request.seconds, 1,
+      "for which batches are taken, and again for which images are read and changed on one thread");
+  options.flag("--json", request.json, "print an object");
+}
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Of all threads of this process.
+double processor_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+/// Batches as training takes them: prepared ahead by threads.
+struct Loaded {
+  std::int64_t batches = 0, images = 0;
+  double seconds = 0, processor = 0;
+};
+
+Loaded time_loader(const runtime::DataFeed& data, std::int64_t warm_up, double seconds) {
+  const std::unique_ptr<runtime::Loader> loader = data.load();
+  runtime::Batch batch;
+  for (std::int64_t i = 0; i < warm_up; ++i) loader->next(batch);
+  Loaded loaded;
+  const double processor = processor_seconds();
+  const Clock::time_point start = Clock::now();
+  do {
+    loader->next(batch);
+    const std::span<const float> weights = batch.tensors.at("weight").as<float>();
+    loaded.images += std::ranges::count(weights, 1.0F);  // without the padding of evaluation's last batch
+    ++loaded.batches;
+    loaded.seconds = seconds_since(start);
+  } while (loaded.seconds < seconds);
+  loaded.processor = processor_seconds() - processor;
+  return loaded;
+}
+
+/// Images read, and changed, on this thread alone; the time of each.
+struct Alone {
+  std::int64_t images = 0, batches = 0;
+  double read = 0, transforms = 0, batch_transforms = 0;  // seconds
+};
+
+/// In the order of the first epoch, a few images at a time: the clock is read seldom, and pixels are still near.
+Alone time_alone(const runtime::DataFeed& data, bool training, std::uint64_t seed, double seconds) {
+  constexpr std::size_t kTogether = 8;
+  const runtime::ImageSource& source = data.source();
+  const runtime::TransformChain& transforms = data.transforms();
+  std::vector<std::uint32_t> order(static_cast<std::size_t>(source.count()));
+  std::iota(order.begin(), order.end(), 0U);
+  if (training) order = source.order(seed, 0);
+  runtime::ReadBuffer buffers[kTogether];
+  runtime::StoredImage images[kTogether];
+  std::vector<float> out(static_cast<std::size_t>(ir::element_count(transforms.shape())));
+  Alone alone;
+  const Clock::time_point start = Clock::now();
+  for (std::size_t at = 0; at == 0 || seconds_since(start) < seconds; at += kTogether) {
+    const auto sample = [&](std::size_t i) {
+      return static_cast<std::int64_t>(order[(at + i) % order.size()]);
+    };
+    const Clock::time_point read = Clock::now();
+    for (std::size_t i = 0; i < kTogether; ++i) {
+      images[i] = source.read(sample(i), buffers[i], [&](std::int64_t height, std::int64_t width) {
+        return transforms.looks_at(height, width, 0, sample(i));
+      });
+    }
+    alone.read += seconds_since(read);
+    const Clock::time_point change = Clock::now();
+    for (std::size_t i = 0; i < kTogether; ++i) transforms.apply(images[i], out, 0, sample(i));
+    alone.transforms += seconds_since(change);
+    alone.images += kTogether;
+  }
+  return alone;
+}
+
+/// MixUp and CutMix, on a batch of zeros.
+void time_batches(const runtime::DataFeed& data, std::int64_t classes, double seconds, Alone& alone) {
+  const runtime::TransformChain& transforms = data.transforms();
+  if (!transforms.changes_batches()) return;
+  std::vector<float> images(static_cast<std::size_t>(data.batch() * ir::element_count(transforms.shape())));
+  std::vector<float> targets(static_cast<std::size_t>(data.batch() * classes));
+  const Clock::time_point start = Clock::now();
+  do {
+    transforms.apply_to_batch(images, targets, data.batch(), 0, alone.batches++);
+    alone.batch_transforms = seconds_since(start);
+  } while (alone.batch_transforms < seconds);
+}
+
+struct Result {
+  Loaded loaded;
+  Alone alone;
+  std::int64_t count = 0, batch = 0, threads = 0, prefetch = 0;
+
+  double rate() const { return static_cast<double>(loaded.images) / loaded.seconds; }
+  double rate_a_core() const { return static_cast<double>(loaded.images) / loaded.processor; }
+  double batch_ms() const { return 1e3 * loaded.seconds / static_cast<double>(loaded.batches); }
+  double read_us() const { return 1e6 * alone.read / static_cast<double>(alone.images); }
+  double transforms_us() const { return 1e6 * alone.transforms / static_cast<double>(alone.images); }
+  double batch_transforms_us() const {
+    return alone.batches == 0 ? 0 : 1e6 * alone.batch_transforms / static_cast<double>(alone.batches * batch);
+  }
+};
+
+nlohmann::ordered_json to_json(const Request& request, const Result& result) {
+  return {{"split", request.split},
+          {"images", result.count},
+          {"batch", result.batch},
+          {"threads", result.threads},
+          {"prefetch", result.prefetch},
+          {"cores", runtime::usable_cores()},
+          {"loader",
+           {{"seconds", result.loaded.seconds},
+            {"processor_seconds", result.loaded.processor},
+            {"batches", result.loaded.batches},
+            {"images", result.loaded.images},
+            {"images_per_s", result.rate()},
+            {"images_per_core_s", result.rate_a_core()},
+            {"batch_ms", result.batch_ms()}}},
+          {"one_thread",
+           {{"images", result.alone.images},
+            {"read_us", result.read_us()},
+            {"transforms_us", result.transforms_us()},
+            {"batch_transforms_us", result.batch_transforms_us()}}}};
+}
+
+void print_table(const Request& request, const Result& result) {
+  print("{}: {} images, batches of {}, {} threads, {} batches ahead\n\n", request.split, result.count,
+        result.batch, result.threads, result.prefetch);
+  print("loader      {:10.1f} images/s {:10.1f} images/s a core {:9.2f} ms a batch\n", result.rate(),
+        result.rate_a_core(), result.batch_ms());
+  print("one thread  {:10.2f} us to read an image {:10.2f} us to transform it", result.read_us(),
+        result.transforms_us());
+  if (result.alone.batches > 0) print(" {:9.2f} us to mix it", result.batch_transforms_us());
+  print("\n");
+}
+
+void run(const Request& request) {
+  runtime::Network network = runtime::resolve_network(request.network);
+  runtime::Recipe& recipe = network.recipe;
+  if (request.threads > 0) recipe.data.threads = request.threads;
+  const bool training = request.split == "train";
+  const runtime::NetworkFace face =
+      runtime::network_face(runtime::network_source(network).forward(1), recipe.objective);
+  const runtime::DataFeed data(recipe, training ? runtime::Split::train : runtime::Split::test, face);
+  Result result;
+  result.count = data.images();
+  result.batch = data.batch();
+  result.threads = recipe.data.threads;
+  result.prefetch = recipe.data.prefetch;
+  const auto seconds = static_cast<double>(request.seconds);
+  result.loaded = time_loader(data, result.prefetch, seconds);
+  result.alone = time_alone(data, training, static_cast<std::uint64_t>(recipe.seed), seconds);
+  const auto target = std::ranges::find(face.inputs, "target", &programs::Input::name);
+  const std::int64_t classes = target == face.inputs.end() ? 0 : target->type.shape[1];
+  time_batches(data, classes, std::min(seconds, 1.0), result.alone);
+  request.json ? print_json(to_json(request, result)) : print_table(request, result);
+}
+
+}  // namespace
+
+Command data_bench_command() {
+  return make_command<Request>("data bench", "how many images a second a recipe's data gives", declare, run);
+}
+
+}  // namespace rewire::cli

@@ -1,0 +1,128 @@
+// rewire data preview: a batch of a recipe as the network will see it, as a picture.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/data_settings.h"
+#include "cli/json.h"
+#include "cli/network.h"
+#include "cli/program.h"
+#include "cli/streams.h"
+#include "ir/error.h"
+#include "runtime/data/preview.h"
+#include "runtime/train/data_feed.h"
+
+namespace rewire::cli {
+namespace {
+
+struct Request {
+  runtime::NetworkRequest network;
+  std::string output, split = "train";
+  std::int64_t batch = 0, images = 32;
+  bool json = false;
+};
+
+void declare(Request& request, Options& options) {
+  options.text("RECIPE", request.network.model, "a recipe (.toml), a module (.rir) or a name of the zoo",
+               Options::Need::required);
+  options.text("--output", request.output, "the PNG file to write", Options::Need::required);
+  options.integer("--batch", request.batch, 0, "which batch; of training they count on from epoch to epoch");
+  options.choice("--split", request.split, {"train", "test"}, "as training sees it, or as evaluation does");
+  options.integer("--images", request.images, 1, "of the batch, from its first");
+  options.list("--set", request.network.settings,
+               "section.key=value: sets or overrides a key of the recipe; repeatable");
+  options.flag("--json", request.json, "print an object");
+}
+
+/// The network is asked for what it takes; strategies do not change that, and none is run.
+runtime::Network network_without_plugins(const Request& request) {
+  runtime::NetworkRequest asked = request.network;
+  asked.plugins = {"none"};
+  runtime::Network network = runtime::resolve_network(asked);
+  network.recipe.data.threads = network.recipe.data.prefetch = 1;  // for one batch
+  network.recipe.data.cache.clear();
+  return network;
+}
+
+runtime::Batch load_batch(const runtime::DataFeed& data, const Request& request) {
+  const std::int64_t batches = data.batches();
+  if (request.split == "test" && request.batch >= batches) {
+    user_error("data preview: --batch {}: the test images are {} batches of {}, counted from 0",
+               request.batch, batches, data.batch());
+  }
+  runtime::Batch batch;
+  data.load({request.batch / batches, request.batch % batches})->next(batch);
+  return batch;
+}
+
+std::string share_text(const runtime::ClassShare& share, const std::vector<std::string>& names,
+                       bool has_targets) {
+  std::string text = std::to_string(share.label);
+  if (share.label < std::ssize(names))
+    text += fmt::format(" ({})", visible(names[static_cast<std::size_t>(share.label)]));
+  return has_targets ? fmt::format("{} {:.3f}", text, share.probability) : text;
+}
+
+void print_table(const Request& request, const runtime::Batch& batch, const runtime::BatchPreview& preview,
+                 const std::vector<std::string>& names) {
+  const bool has_targets = batch.tensors.contains("target");
+  print("{}: batch {} of epoch {}, {} {} images of {}, {} a row\n", request.output, batch.index, batch.epoch,
+        preview.told.size(), request.split, batch.tensors.at("label").type().shape[0], preview.columns);
+  if (preview.views > 0) print("below each row of images: {} of further views\n", preview.views);
+  print("row  column  {}\n", has_targets ? "classes, with their shares" : "class");
+  for (std::size_t i = 0; i < preview.told.size(); ++i) {
+    std::vector<std::string> shares;
+    for (const runtime::ClassShare& share : preview.told[i])
+      shares.push_back(share_text(share, names, has_targets));
+    const auto columns = static_cast<std::size_t>(preview.columns);
+    print("{:>3}  {:>6}  {}\n", i / columns, i % columns, fmt::to_string(fmt::join(shares, ", ")));
+  }
+}
+
+nlohmann::ordered_json to_json(const Request& request, const runtime::Batch& batch,
+                               const runtime::BatchPreview& preview, const std::vector<std::string>& names) {
+  nlohmann::ordered_json images = nlohmann::ordered_json::array();
+  for (const std::vector<runtime::ClassShare>& told : preview.told) {
+    nlohmann::ordered_json& shares = images.emplace_back(nlohmann::ordered_json::array());
+    for (const runtime::ClassShare& share : told) {
+      nlohmann::ordered_json& entry = shares.emplace_back();
+      entry["label"] = share.label;
+      if (share.label < std::ssize(names)) entry["name"] = names[static_cast<std::size_t>(share.label)];
+      entry["probability"] = share.probability;
+    }
+  }
+  return {{"file", request.output}, {"split", request.split}, {"epoch", batch.epoch},
+          {"batch", batch.index},   {"rows", preview.rows},   {"columns", preview.columns},
+          {"views", preview.views}, {"images", images}};
+}
+
+void run(const Request& request) {
+  check_output(request.output, {request.network.model});
+  const runtime::Network network = network_without_plugins(request);
+  const runtime::Split split = request.split == "train" ? runtime::Split::train : runtime::Split::test;
+  const runtime::DataFeed data(network.recipe, split,
+                               runtime::with_views(runtime::network_face(runtime::original_module(network, 1),
+                                                                         network.recipe.objective),
+                                                   network.recipe));
+  const runtime::Batch batch = load_batch(data, request);
+  const runtime::BatchPreview preview =
+      runtime::preview_batch(batch, runtime::transform_values(network.recipe), request.images);
+  write_picture(request.output, preview.sheet);
+  const std::vector<std::string> names = data.source().class_names();
+  if (request.json) {
+    print_json(to_json(request, batch, preview, names));
+  } else {
+    print_table(request, batch, preview, names);
+  }
+}
+
+}  // namespace
+
+Command data_preview_command() {
+  return make_command<Request>("data preview", "a batch as the network will see it, as a picture", declare,
+                               run);
+}
+
+}  // namespace rewire::cli

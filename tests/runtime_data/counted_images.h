@@ -1,0 +1,42 @@
+// A source that knows how often it was read, for tests of what stands before it: image i is 1 x (2 + i % 3) x 4 and full
+// of i.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "ir/error.h"
+#include "runtime/data/source.h"
+
+namespace rewire::runtime {
+
+struct CountedImages final : ImageSource {
+  explicit CountedImages(std::int64_t count, std::set<std::int64_t> damaged = {})
+      : images(count), broken(std::move(damaged)) {}
+
+  std::string name() const override { return "counted"; }
+  std::int64_t count() const override { return images; }
+  ir::Shape shape() const override { return {1, 0, 0}; }
+  std::int64_t label(std::int64_t index) const override { return index % 3; }
+  std::string image_name(std::int64_t index) const override {
+    return fmt::format("counted/{}/{}.png", index % 3, index / 3);
+  }
+  StoredImage read(std::int64_t index, ReadBuffer& buffer, const BoxFunction&) const override {
+    ++*reads;
+    if (broken.contains(index)) throw UserError(image_name(index) + ": damaged");
+    buffer.pixels.assign(static_cast<std::size_t>(4 * (2 + index % 3)), static_cast<std::uint8_t>(index));
+    return {buffer.pixels, 2 + index % 3, 4};
+  }
+  std::string fingerprint() const override { return print; }
+
+  std::int64_t images;
+  std::set<std::int64_t> broken;
+  std::string print = "abc";
+  std::shared_ptr<std::atomic<int>> reads = std::make_shared<std::atomic<int>>(0);
+};
+
+}  // namespace rewire::runtime

@@ -1,0 +1,110 @@
+// Decoded images in a mapped file: the same pixels, made once, made anew where a byte is another.
+#include <algorithm>
+#include <filesystem>
+
+#include "runtime/data/decoded_cache.h"
+#include "runtime/io/files.h"
+#include "tests/runtime_data/counted_images.h"
+#include "tests/support/catch.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
+
+namespace rewire::runtime {
+namespace {
+
+using test::message_of;
+
+struct Cached {
+  std::unique_ptr<ImageSource> source;
+  int reads;  // of the images themselves, while it was opened
+};
+
+Cached open_cached(std::int64_t count, const std::string& folder, int threads = 1) {
+  auto images = std::make_unique<CountedImages>(count);
+  const auto reads = images->reads;
+  auto source = cache_decoded(std::move(images), {folder, threads});
+  return {std::move(source), *reads};
+}
+
+void check_pixels(const ImageSource& cached, const ImageSource& images) {
+  ReadBuffer one, other;
+  REQUIRE(cached.count() == images.count());
+  for (std::int64_t i = 0; i < images.count(); ++i) {
+    const StoredImage expected = images.read(i, one, nullptr), found = cached.read(i, other, nullptr);
+    CHECK(found.height == expected.height);
+    CHECK(found.width == expected.width);
+    CHECK(std::ranges::equal(found.pixels, expected.pixels));
+    CHECK(cached.label(i) == images.label(i));
+    CHECK(cached.image_name(i) == images.image_name(i));
+  }
+  CHECK(cached.order(5, 2) == images.order(5, 2));
+}
+
+TEST_CASE("Images are decoded once, by any number of threads into the same file") {
+  for (const std::int64_t count : {1, 2, 600}) {
+    std::vector<std::byte> first;
+    for (const int threads : {1, 3}) {
+      const test::TemporaryFolder folder;
+      const std::string cache = folder.file("deep/cache");
+      CHECK(open_cached(count, cache, threads).reads == count);
+      const Cached again = open_cached(count, cache);
+      CHECK(again.reads == 0);
+      check_pixels(*again.source, CountedImages(count));
+      const std::vector<std::byte> file = read_file(cache + "/abc.images");
+      CHECK((first.empty() || first == file));
+      first = file;
+    }
+  }
+}
+
+TEST_CASE("A cache with another byte anywhere, or cut off anywhere, is made anew") {
+  const test::TemporaryFolder folder;
+  const std::string cache = folder.path().string(), path = cache + "/abc.images";
+  open_cached(7, cache);
+  const std::vector<std::byte> sound = read_file(path);
+  const auto heals = [&](const std::vector<std::byte>& damaged) {
+    write_file_atomically(path, damaged);
+    const Cached cached = open_cached(7, cache);
+    CHECK(cached.reads == 7);
+    CHECK(read_file(path) == sound);
+  };
+  for (std::size_t i = 0; i < sound.size(); i += 7) {
+    std::vector<std::byte> damaged = sound;
+    damaged[i] ^= std::byte{0x10};
+    heals(damaged);
+  }
+  for (std::size_t size = 0; size < sound.size(); size += 31)
+    heals({sound.begin(), sound.begin() + static_cast<long>(size)});
+  heals(std::vector<std::byte>(300));
+  // One of another number of images under the same name.
+  CHECK(open_cached(6, cache).reads == 6);
+}
+
+TEST_CASE("Images that cannot be read end the making of a cache, or stay unreadable in it") {
+  const test::TemporaryFolder folder;
+  const auto open = [&](bool keeps) {
+    return cache_decoded(std::make_unique<CountedImages>(9, std::set<std::int64_t>{4}),
+                         {folder.path().string(), 2, keeps});
+  };
+  CHECK(message_of<UserError>([&] { open(false); }) == "counted/1/1.png: damaged");
+  CHECK(std::filesystem::is_empty(folder.path()));
+  const auto cached = open(true);
+  ReadBuffer buffer;
+  CHECK(cached->read(5, buffer, nullptr).pixels[0] == 5);
+  CHECK(message_of<UserError>([&] { cached->read(4, buffer, nullptr); }) ==
+        "counted/1/1.png: it could not be read when data.cache was made");
+}
+
+TEST_CASE("What cannot be cached is refused: a source in memory, a folder that cannot be made") {
+  const test::TemporaryFolder folder;
+  auto in_memory = std::make_unique<CountedImages>(3);
+  in_memory->print.clear();
+  CHECK(message_of<UserError>([&] { cache_decoded(std::move(in_memory), {folder.path().string(), 1}); }) ==
+        "counted: its pixels are in memory already: drop data.cache");
+  write_file_atomically(folder.file("taken"), std::string_view("x"));
+  CHECK_THAT(message_of<UserError>([&] { open_cached(3, folder.file("taken/cache")); }),
+             REWIRE_CATCH_CONTAINS(folder.file("taken")));
+}
+
+}  // namespace
+}  // namespace rewire::runtime

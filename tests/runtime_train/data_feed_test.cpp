@@ -1,0 +1,140 @@
+// What a recipe says of its data beside the source: views, parts of the training set, repeats, a cache.
+#include <algorithm>
+#include <map>
+
+#include "ir/error.h"
+#include "runtime/data/presets.h"
+#include "runtime/io/files.h"
+#include "runtime/train/data_feed.h"
+#include "tests/runtime_train/linear_model.h"
+#include "tests/support/catch.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
+
+namespace rewire::runtime {
+namespace {
+
+using test::message_of;
+
+Recipe recipe_of(const std::string& more = "", const std::vector<std::string>& settings = {}) {
+  return parse_recipe(R"(
+seed = 3
+[data]
+format = "synthetic"
+count = 40
+[train]
+batch = 8
+[eval]
+batch = 16
+)" + more,
+                      "test.toml", settings);
+}
+
+/// Two classes, images of 1 x 1 x 9.
+NetworkFace face_of(const Recipe& recipe) {
+  return network_face(linear_model(1, 9, 2), recipe.objective);
+}
+
+/// What the first training batches hold, by the name of a tensor.
+std::vector<TensorMap> batches(const Recipe& recipe, const NetworkFace& face, int count) {
+  const DataFeed feed(recipe, Split::train, face);
+  const auto loader = feed.load();
+  std::vector<TensorMap> all;
+  for (int i = 0; i < count; ++i) {
+    Batch batch;
+    loader->next(batch);
+    all.push_back(std::move(batch.tensors));
+  }
+  return all;
+}
+
+constexpr const char* kViews = R"(
+[[view]]
+name = "flipped"
+count = 2
+horizontal_flip = true
+[[view]]
+name = "square"
+size = 5
+resize = "bilinear"
+)";
+
+TEST_CASE("The views that the network takes are in each training batch, the others are not made") {
+  const Recipe recipe = recipe_of(kViews);
+  const NetworkFace face = face_of(recipe);
+  CHECK_FALSE(batches(recipe, face, 1)[0].contains("flipped"));
+  const NetworkFace all = with_views(face, recipe);
+  const TensorMap batch = std::move(batches(recipe, all, 1)[0]);
+  CHECK(batch.at("flipped").type() == ir::TensorType{ir::DType::f32, {2, 8, 1, 1, 9}});
+  CHECK(batch.at("square").type() == ir::TensorType{ir::DType::f32, {1, 8, 1, 5, 5}});
+  // Each is the image or its mirror image, and not all are the same.
+  const auto image = batch.at("image").as<float>(), flipped = batch.at("flipped").as<float>();
+  std::map<bool, int> counts;
+  for (std::size_t i = 0; i < 16; ++i) {
+    const auto own = image.subspan(i % 8 * 9, 9), view = flipped.subspan(i * 9, 9);
+    const bool is_same = std::equal(own.begin(), own.end(), view.begin());
+    CHECK((is_same || std::equal(own.rbegin(), own.rend(), view.begin())));
+    ++counts[is_same];
+  }
+  CHECK(counts[true] > 2);
+  CHECK(counts[false] > 2);
+  // Evaluation has no views.
+  Batch evaluated;
+  DataFeed(recipe, Split::test, all).load()->next(evaluated);
+  CHECK_FALSE(evaluated.tensors.contains("flipped"));
+}
+
+TEST_CASE("A network that takes other views than the recipe has is refused by name") {
+  const Recipe recipe = recipe_of(kViews);
+  const auto message = [&](const std::string& name, const ir::Shape& shape) {
+    NetworkFace face = face_of(recipe);
+    face.inputs.push_back({name, {ir::DType::f32, shape}, 0});
+    return message_of<UserError>([&] { DataFeed(recipe, Split::train, face); });
+  };
+  CHECK(message("turned", {2, 1, 1, 1, 9}) ==
+        "the objective takes views 'turned': give the recipe a [[view]] of that name, or transforms.preset");
+  CHECK(message("flipped", {3, 1, 1, 1, 9}) ==
+        "the view 'flipped' is f32[2,1,1,1,9], the objective takes f32[3,1,1,1,9]: set its count and size");
+  const Recipe unsized_view = recipe_of("[[view]]\nname = \"v\"\nsize = 4\n");
+  CHECK(message_of<UserError>(
+            [&] { DataFeed(unsized_view, Split::train, with_views(face_of(unsized_view), unsized_view)); }) ==
+        "synthetic data: its images are [1,1,9] (channels, height, width), the network takes [1,4,4]: set "
+        "transforms.resize, or model.image and model.channels to the data's");
+}
+
+TEST_CASE("train_fraction and train_list take from the training images alone") {
+  const test::TemporaryFolder folder;
+  const Recipe tenth = recipe_of("", {"data.train_fraction=0.3"});
+  CHECK(DataFeed(tenth, Split::train, face_of(tenth)).images() == 12);
+  CHECK(DataFeed(tenth, Split::test, face_of(tenth)).images() == 40);
+  write_file_atomically(folder.file("list"), std::string_view("1\n3\n5\n7\n9\n11\n13\n15\n17\n19\n"));
+  const Recipe odd = recipe_of("", {"data.train_list=" + folder.file("list")});
+  const DataFeed feed(odd, Split::train, face_of(odd));
+  REQUIRE(feed.images() == 10);
+  for (std::int64_t i = 0; i < 10; ++i) CHECK(feed.source().label(i) == 1);
+  const Recipe few = recipe_of("", {"data.train_fraction=0.1"});
+  CHECK(message_of<UserError>([&] { DataFeed(few, Split::train, face_of(few)); }) ==
+        "train.batch is 8, but synthetic data has 4 training images only");
+}
+
+TEST_CASE("aug_repeats shows each image several times in a row, in training alone") {
+  const Recipe recipe = recipe_of("", {"data.aug_repeats=2"});
+  const NetworkFace face = face_of(recipe);
+  const std::vector<std::uint32_t> order = epoch_order(40, 3, 0);
+  const std::vector<TensorMap> made = batches(recipe, face, 2);
+  for (std::size_t i = 0; i < 16; ++i)
+    CHECK(made[i / 8].at("label").as<std::int64_t>()[i % 8] == order[i / 2] % 2);
+  Batch evaluated;
+  DataFeed(recipe, Split::test, face).load()->next(evaluated);
+  for (std::size_t i = 0; i < 16; ++i)
+    CHECK(evaluated.tensors.at("label").as<std::int64_t>()[i] == static_cast<std::int64_t>(i % 2));
+}
+
+TEST_CASE("A cache is refused where images are in memory already") {
+  const Recipe recipe = recipe_of("", {"data.cache=somewhere"});
+  CHECK(message_of<UserError>([&] { DataFeed(recipe, Split::train, face_of(recipe)); }) ==
+        "synthetic data: its pixels are in memory already: drop data.cache");
+}
+
+}  // namespace
+}  // namespace rewire::runtime
