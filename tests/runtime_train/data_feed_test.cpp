@@ -16,7 +16,7 @@ namespace {
 
 using test::message_of;
 
-Recipe recipe_of(const std::string& more = "", const std::vector<std::string>& settings = {}) {
+Recipe synthetic_recipe(const std::string& more = "", const std::vector<std::string>& settings = {}) {
   return parse_recipe(R"(
 seed = 3
 [data]
@@ -31,7 +31,7 @@ batch = 16
 }
 
 /// Two classes, images of 1 x 1 x 9.
-NetworkFace face_of(const Recipe& recipe) {
+NetworkFace linear_face(const Recipe& recipe) {
   return network_face(linear_model(1, 9, 2), recipe.objective);
 }
 
@@ -60,8 +60,8 @@ resize = "bilinear"
 )";
 
 TEST_CASE("The views that the network takes are in each training batch, the others are not made") {
-  const Recipe recipe = recipe_of(kViews);
-  const NetworkFace face = face_of(recipe);
+  const Recipe recipe = synthetic_recipe(kViews);
+  const NetworkFace face = linear_face(recipe);
   CHECK_FALSE(batches(recipe, face, 1)[0].contains("flipped"));
   const NetworkFace all = with_views(face, recipe);
   const TensorMap batch = std::move(batches(recipe, all, 1)[0]);
@@ -85,9 +85,9 @@ TEST_CASE("The views that the network takes are in each training batch, the othe
 }
 
 TEST_CASE("A network that takes other views than the recipe has is refused by name") {
-  const Recipe recipe = recipe_of(kViews);
+  const Recipe recipe = synthetic_recipe(kViews);
   const auto message = [&](const std::string& name, const ir::Shape& shape) {
-    NetworkFace face = face_of(recipe);
+    NetworkFace face = linear_face(recipe);
     face.inputs.push_back({name, {ir::DType::f32, shape}, 0});
     return message_of<UserError>([&] { DataFeed(recipe, Split::train, face); });
   };
@@ -95,31 +95,32 @@ TEST_CASE("A network that takes other views than the recipe has is refused by na
         "the objective takes views 'turned': give the recipe a [[view]] of that name, or transforms.preset");
   CHECK(message("flipped", {3, 1, 1, 1, 9}) ==
         "the view 'flipped' is f32[2,1,1,1,9], the objective takes f32[3,1,1,1,9]: set its count and size");
-  const Recipe unsized_view = recipe_of("[[view]]\nname = \"v\"\nsize = 4\n");
-  CHECK(message_of<UserError>(
-            [&] { DataFeed(unsized_view, Split::train, with_views(face_of(unsized_view), unsized_view)); }) ==
+  const Recipe unsized_view = synthetic_recipe("[[view]]\nname = \"v\"\nsize = 4\n");
+  CHECK(message_of<UserError>([&] {
+          DataFeed(unsized_view, Split::train, with_views(linear_face(unsized_view), unsized_view));
+        }) ==
         "synthetic data: its images are [1,1,9] (channels, height, width), the network takes [1,4,4]: set "
         "transforms.resize, or model.image and model.channels to the data's");
 }
 
 TEST_CASE("train_fraction and train_list take from the training images alone") {
   const test::TemporaryFolder folder;
-  const Recipe tenth = recipe_of("", {"data.train_fraction=0.3"});
-  CHECK(DataFeed(tenth, Split::train, face_of(tenth)).images() == 12);
-  CHECK(DataFeed(tenth, Split::test, face_of(tenth)).images() == 40);
+  const Recipe tenth = synthetic_recipe("", {"data.train_fraction=0.3"});
+  CHECK(DataFeed(tenth, Split::train, linear_face(tenth)).images() == 12);
+  CHECK(DataFeed(tenth, Split::test, linear_face(tenth)).images() == 40);
   write_file_atomically(folder.file("list"), std::string_view("1\n3\n5\n7\n9\n11\n13\n15\n17\n19\n"));
-  const Recipe odd = recipe_of("", {"data.train_list=" + folder.file("list")});
-  const DataFeed feed(odd, Split::train, face_of(odd));
+  const Recipe odd = synthetic_recipe("", {"data.train_list=" + folder.file("list")});
+  const DataFeed feed(odd, Split::train, linear_face(odd));
   REQUIRE(feed.images() == 10);
   for (std::int64_t i = 0; i < 10; ++i) CHECK(feed.source().label(i) == 1);
-  const Recipe few = recipe_of("", {"data.train_fraction=0.1"});
-  CHECK(message_of<UserError>([&] { DataFeed(few, Split::train, face_of(few)); }) ==
+  const Recipe few = synthetic_recipe("", {"data.train_fraction=0.1"});
+  CHECK(message_of<UserError>([&] { DataFeed(few, Split::train, linear_face(few)); }) ==
         "train.batch is 8, but synthetic data has 4 training images only");
 }
 
 TEST_CASE("aug_repeats shows each image several times in a row, in training alone") {
-  const Recipe recipe = recipe_of("", {"data.aug_repeats=2"});
-  const NetworkFace face = face_of(recipe);
+  const Recipe recipe = synthetic_recipe("", {"data.aug_repeats=2"});
+  const NetworkFace face = linear_face(recipe);
   const std::vector<std::uint32_t> order = epoch_order(40, 3, 0);
   const std::vector<TensorMap> made = batches(recipe, face, 2);
   for (std::size_t i = 0; i < 16; ++i)
@@ -131,8 +132,8 @@ TEST_CASE("aug_repeats shows each image several times in a row, in training alon
 }
 
 TEST_CASE("A cache is refused where images are in memory already") {
-  const Recipe recipe = recipe_of("", {"data.cache=somewhere"});
-  CHECK(message_of<UserError>([&] { DataFeed(recipe, Split::train, face_of(recipe)); }) ==
+  const Recipe recipe = synthetic_recipe("", {"data.cache=somewhere"});
+  CHECK(message_of<UserError>([&] { DataFeed(recipe, Split::train, linear_face(recipe)); }) ==
         "synthetic data: its pixels are in memory already: drop data.cache");
 }
 
