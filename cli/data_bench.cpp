@@ -81,13 +81,15 @@ struct Alone {
 };
 
 /// In the order of the first epoch, a few images at a time: the clock is read seldom, and pixels are still near.
-Alone time_alone(const runtime::DataFeed& data, bool training, std::uint64_t seed, double seconds) {
+Alone time_alone(const runtime::DataFeed& data, bool training, const runtime::Recipe& recipe,
+                 double seconds) {
+  const bool skips = recipe.data.unreadable == "skip";
   constexpr std::size_t kTogether = 8;
   const runtime::ImageSource& source = data.source();
   const runtime::TransformChain& transforms = data.transforms();
   std::vector<std::uint32_t> order(static_cast<std::size_t>(source.count()));
   std::iota(order.begin(), order.end(), 0U);
-  if (training) order = source.order(seed, 0);
+  if (training) order = source.order(static_cast<std::uint64_t>(recipe.seed), 0);
   runtime::ReadBuffer buffers[kTogether];
   runtime::StoredImage images[kTogether];
   std::vector<float> out(static_cast<std::size_t>(ir::element_count(transforms.shape())));
@@ -99,15 +101,23 @@ Alone time_alone(const runtime::DataFeed& data, bool training, std::uint64_t see
     };
     const Clock::time_point read = Clock::now();
     for (std::size_t i = 0; i < kTogether; ++i) {
-      images[i] = source.read(sample(i), buffers[i], [&](std::int64_t height, std::int64_t width) {
-        return transforms.looks_at(height, width, 0, sample(i));
-      });
+      images[i] = {};
+      try {
+        images[i] = source.read(sample(i), buffers[i], [&](std::int64_t height, std::int64_t width) {
+          return transforms.looks_at(height, width, 0, sample(i));
+        });
+      } catch (const UserError&) {
+        if (!skips) throw;
+      }
     }
     alone.read += seconds_since(read);
     const Clock::time_point change = Clock::now();
-    for (std::size_t i = 0; i < kTogether; ++i) transforms.apply(images[i], out, 0, sample(i));
+    for (std::size_t i = 0; i < kTogether; ++i) {
+      if (images[i].pixels.empty()) continue;
+      transforms.apply(images[i], out, 0, sample(i));
+      ++alone.images;
+    }
     alone.transforms += seconds_since(change);
-    alone.images += kTogether;
   }
   return alone;
 }
@@ -176,7 +186,9 @@ void print_table(const Request& request, const Result& result) {
 void run(const Request& request) {
   runtime::Network network = runtime::resolve_network(request.network);
   runtime::Recipe& recipe = network.recipe;
-  if (request.threads > 0) recipe.data.threads = request.threads;
+  if (request.threads > 0)
+    runtime::apply_setting(recipe, fmt::format("data.threads={}", request.threads),
+                           fmt::format("--threads {}", request.threads));
   const bool training = request.split == "train";
   const runtime::NetworkFace face =
       runtime::network_face(runtime::network_source(network).forward(1), recipe.objective);
@@ -188,7 +200,7 @@ void run(const Request& request) {
   result.prefetch = recipe.data.prefetch;
   const auto seconds = static_cast<double>(request.seconds);
   result.loaded = time_loader(data, result.prefetch, seconds);
-  result.alone = time_alone(data, training, static_cast<std::uint64_t>(recipe.seed), seconds);
+  result.alone = time_alone(data, training, recipe, seconds);
   const auto target = std::ranges::find(face.inputs, "target", &programs::Input::name);
   const std::int64_t classes = target == face.inputs.end() ? 0 : target->type.shape[1];
   time_batches(data, classes, std::min(seconds, 1.0), result.alone);

@@ -98,11 +98,12 @@ void print_text(const runtime::TrainResult& result) {
         clock_text(result.train_seconds), result.images_per_second,
         static_cast<double>(result.peak_memory_bytes) / 1e6, result.run);
   constexpr double kMuch = 0.1, kLong = 10;  // of the time; seconds
-  if (result.data_wait_seconds > std::max(kLong, kMuch * result.train_seconds)) {
+  if (result.data_wait_seconds > std::max(kLong, kMuch * result.new_train_seconds)) {
     print("{:.0f} % of the time went by waiting for data: more data.threads, or data.cache\n",
-          100 * result.data_wait_seconds / result.train_seconds);
+          100 * result.data_wait_seconds / result.new_train_seconds);
   }
-  if (result.unreadable_images > 0) print("{} images could not be read\n", result.unreadable_images);
+  if (result.unreadable_images > 0)
+    print("left out, as they could not be read: {}\n", result.unreadable_images);
 }
 
 runtime::TrainResult train(const Request& request, Progress& progress) {

@@ -14,6 +14,7 @@
 #include <limits>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -113,10 +114,9 @@ class CachedSource final : public ImageSource {
   std::vector<std::uint32_t> order(std::uint64_t seed, std::int64_t epoch) const override {
     return source_->order(seed, epoch);
   }
-  StoredImage read(std::int64_t index, ReadBuffer&, const BoxFunction&) const override {
+  StoredImage read(std::int64_t index, ReadBuffer& buffer, const BoxFunction& needed) const override {
     const auto& [offset, height, width] = entries_[static_cast<std::size_t>(index)];
-    if (height == 0)
-      user_error("{}: it could not be read when data.cache was made", source_->image_name(index));
+    if (height == 0) return source_->read(index, buffer, needed);
     const auto size = static_cast<std::size_t>(channels_) * height * width;
     return {{reinterpret_cast<const std::uint8_t*>(file_->bytes().data()) + offset, size}, height, width};
   }
@@ -128,11 +128,10 @@ class CachedSource final : public ImageSource {
   std::vector<CacheEntry> entries_;
 };
 
-/// An image that was decoded, or why it was not.
 struct Decoded {
   ReadBuffer buffer;
-  StoredImage image;
-  std::exception_ptr error;
+  StoredImage image;         // without pixels: it could not be read
+  std::exception_ptr error;  // another fault
 };
 
 /// Images from `first` on, one for each of `decoded`.
@@ -141,29 +140,26 @@ void decode_all(const ImageSource& source, std::int64_t first, std::span<Decoded
   const auto work = [&] {
     for (std::size_t i = next++; i < decoded.size(); i = next++) {
       Decoded& one = decoded[i];
+      one.image = {};
       one.error = nullptr;
       try {
         one.image = source.read(first + static_cast<std::int64_t>(i), one.buffer, nullptr);
+      } catch (const UserError&) {  // told where it is needed, if it is
       } catch (...) {
         one.error = std::current_exception();
       }
     }
   };
   std::vector<std::jthread> helpers;
-  for (int i = 1; i < threads; ++i) helpers.emplace_back(work);
-  work();
-}
-
-/// The entry of an image that cannot be read is empty, where that is allowed.
-bool is_readable(const Decoded& decoded, bool keeps_unreadable) {
-  if (!decoded.error) return true;
   try {
-    std::rethrow_exception(decoded.error);
-  } catch (const UserError& error) {
-    if (!keeps_unreadable) throw;
-    write_log(LogLevel::warning, fmt::format("left out of data.cache: {}", error.what()));
+    for (int i = 1; i < threads; ++i) helpers.emplace_back(work);
+  } catch (const std::system_error&) {  // no more threads are to be had: these do
   }
-  return false;
+  work();
+  for (std::jthread& helper : helpers) helper.join();
+  for (const Decoded& one : decoded) {
+    if (one.error) std::rethrow_exception(one.error);
+  }
 }
 
 void write_cache(const ImageSource& source, const std::string& path, const CacheOptions& options) {
@@ -176,10 +172,8 @@ void write_cache(const ImageSource& source, const std::string& path, const Cache
     const std::span<Decoded> batch = std::span(decoded).first(count);
     decode_all(source, first, batch, options.threads);
     for (const Decoded& one : batch) {
-      CacheEntry& entry = entries.emplace_back(CacheEntry{size});
-      if (!is_readable(one, options.keeps_unreadable)) continue;
-      entry.height = static_cast<std::uint32_t>(one.image.height);
-      entry.width = static_cast<std::uint32_t>(one.image.width);
+      entries.push_back(
+          {size, static_cast<std::uint32_t>(one.image.height), static_cast<std::uint32_t>(one.image.width)});
       file.write(std::as_bytes(one.image.pixels));
       size += one.image.pixels.size();
     }

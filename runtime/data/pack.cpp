@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <stdlib.h>
+
+#include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <numeric>
@@ -42,15 +46,18 @@ class Packer {
     const bool has_val = is_image_folder(fs::path(options_.folder) / "val");
     const ImageFileList val = has_val ? list_split(options_, Split::test) : ImageFileList{};
     const std::string classes = class_lines(train.classes);
-    make_output();
+    check_output();
+    make_partial();
     try {
       pack(train, epoch_order(std::ssize(train.files), options_.seed, 0), "train");
       std::vector<std::uint32_t> in_order(val.files.size());
       std::iota(in_order.begin(), in_order.end(), 0U);
       pack(val, in_order, "val");
-      write_file_atomically(output("classes.txt"), classes);  // last: where it is there, all shards are
+      write_file_atomically(partial("classes.txt"), classes);
+      give_name();
     } catch (...) {
-      remove_written();
+      std::error_code ignored;
+      fs::remove_all(partial_, ignored);
       throw;
     }
     return std::move(shards_);
@@ -58,6 +65,7 @@ class Packer {
 
  private:
   std::string output(std::string_view name) const { return (fs::path(options_.output) / name).string(); }
+  std::string partial(std::string_view name) const { return (fs::path(partial_) / name).string(); }
 
   static std::string class_lines(const std::vector<std::string>& classes) {
     std::string lines;
@@ -70,12 +78,37 @@ class Packer {
     return lines;
   }
 
-  void make_output() {
-    made_folder_ = make_folder(options_.output);
+  /// Of the output, without a slash at its end.
+  fs::path path() const {
+    const fs::path whole = fs::absolute(options_.output).lexically_normal();
+    return whole.has_filename() ? whole : whole.parent_path();
+  }
+
+  void check_output() const {
     std::error_code error;
-    const bool empty = fs::is_empty(options_.output, error);
+    if (!fs::exists(path(), error)) return;
+    const bool empty = fs::is_directory(path(), error) && fs::is_empty(path(), error);
     if (error) user_error("{}: {}", visible(options_.output), error.message());
-    if (!empty) user_error("{}: the folder is not empty: name another by --output", visible(options_.output));
+    if (!empty)
+      user_error("{}: it is there, and no empty folder: name another by --output", visible(options_.output));
+  }
+
+  /// Whoever is interrupted leaves no folder that passes for a whole one, and of two at work one fails.
+  void make_partial() {
+    make_folder(path().parent_path().string());
+    partial_ = (path().parent_path() / fmt::format(".{}.XXXXXX", path().filename().string())).string();
+    if (::mkdtemp(partial_.data()) == nullptr)
+      user_error("cannot make a folder beside {}: {}", visible(options_.output),
+                 std::generic_category().message(errno));
+    std::error_code ignored;
+    fs::permissions(partial_, fs::perms(0755), ignored);
+  }
+
+  void give_name() const {
+    if (::rename(partial_.c_str(), path().c_str()) != 0)
+      user_error("{}: {}: name another folder by --output", visible(options_.output),
+                 std::generic_category().message(errno));
+    sync_folder(path().parent_path().string());
   }
 
   void pack(const ImageFileList& list, const std::vector<std::uint32_t>& order, std::string_view split) {
@@ -98,8 +131,9 @@ class Packer {
       const std::uint64_t size = TarFile::size_of_entry(bytes.size()) + TarFile::size_of_entry(label.size());
       if (shard && shard->size() + size > options_.shard_bytes) finish();
       if (!shard) {
-        packed = {output(fmt::format("{}-{:06}.tar", split, number++)), 0, 0};
-        shard = std::make_unique<TarFile>(packed.path);
+        const std::string name = fmt::format("{}-{:06}.tar", split, number++);
+        packed = {output(name), 0, 0};
+        shard = std::make_unique<TarFile>(partial(name));
       }
       const std::string key = fmt::format("{:09}", place);
       shard->add(key + lower_case(fs::path(image.path).extension().string()), bytes);
@@ -109,15 +143,9 @@ class Packer {
     finish();
   }
 
-  void remove_written() const {
-    std::error_code ignored;
-    for (const PackedShard& shard : shards_) fs::remove(shard.path, ignored);
-    if (made_folder_) fs::remove(options_.output, ignored);
-  }
-
   const PackOptions& options_;
   const std::function<void(const PackedShard&)>& written_;
-  bool made_folder_ = false;
+  std::string partial_;  // the folder that becomes the output
   std::vector<PackedShard> shards_;
 };
 

@@ -23,8 +23,9 @@ struct PackedShard {
 
 /// Writes OUTPUT/train-000000.tar … with training images in a random order, OUTPUT/val-000000.tar … with the others in
 /// theirs, if the folder has any, and OUTPUT/classes.txt. The files of images are copied as they are; the same input
-/// gives the same bytes. `written` is called behind each shard. UserError, whereupon nothing of it is left: an output
-/// folder that holds something, a folder that is no such data set, a file that cannot be read.
+/// gives the same bytes. `written` is called behind each shard. All is written into a hidden folder beside OUTPUT,
+/// which gets its name last. UserError, whereupon nothing of it is left: an output folder that holds something, a folder
+/// that is no such data set, a file that cannot be read.
 std::vector<PackedShard> pack_images(const PackOptions& options,
                                      const std::function<void(const PackedShard&)>& written = nullptr);
 

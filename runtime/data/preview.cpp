@@ -28,10 +28,10 @@ bool holds_views(const HostTensor& tensor, std::int64_t batch) {
   return type.dtype == ir::DType::f32 && type.rank() == 5 && type.shape[1] == batch;
 }
 
-/// The samples of weight 1: padding follows them.
+/// Up to the last sample of weight 1: padding follows it. One of weight 0 before it could not be read.
 std::int64_t sample_count(const Batch& batch) {
   const std::span<const float> weights = batch.tensors.at("weight").as<float>();
-  return std::ranges::find(weights, 0.0F) - weights.begin();
+  return std::find(weights.rbegin(), weights.rend(), 1.0F).base() - weights.begin();
 }
 
 std::vector<ClassShare> shares_of(const Batch& batch, std::int64_t sample) {

@@ -78,12 +78,10 @@ std::vector<std::string_view> lines_of(std::string_view text) {
 
 /// Of a path, what stands behind all but the last `slashes` slashes, which it has.
 std::string last_parts(const std::string& path, std::ptrdiff_t slashes) {
+  if (std::ranges::count(path, '/') == slashes) return path;
   std::size_t begin = path.size();
-  for (std::ptrdiff_t i = 0; i <= slashes && begin != 0; ++i) {
-    const std::size_t slash = path.rfind('/', begin - 1);
-    begin = slash == std::string::npos ? 0 : slash;
-  }
-  return path.substr(path[begin] == '/' && begin < path.size() ? begin + 1 : begin);
+  for (std::ptrdiff_t i = 0; i <= slashes; ++i) begin = path.rfind('/', begin - 1);
+  return path.substr(begin + 1);
 }
 
 /// Images by the last parts of their names: so many as whoever asks has.

@@ -118,6 +118,8 @@ struct FreeArchive {
   void operator()(archive* reader) const { archive_read_free(reader); }
 };
 
+constexpr std::uint64_t kMostEntry = std::uint64_t{1} << 30;  // bytes: as the headers claim, which may lie
+
 enum class EntryKind : std::uint8_t { image, label, other };
 
 EntryKind kind_of_ending(std::string_view ending) {
@@ -141,7 +143,11 @@ class ShardIndexer {
     while (next(entry)) add(entry);
     finish_sample();
     check_end();
-    if (index_.images.empty()) user_error("{}: it holds no images", shard());
+    if (index_.images.empty()) {
+      user_error(
+          "{}: it holds no images: KEY.jpg, KEY.jpeg or KEY.png, where KEY ends at the first dot of a name",
+          shard());
+    }
     index_.images.shrink_to_fit();
     index_.names.shrink_to_fit();
     index_.bytes_read = file_.bytes_read();
@@ -157,14 +163,15 @@ class ShardIndexer {
   }
 
   void refuse_compressed() {
-    std::array<std::byte, 6> begin{};
+    std::array<std::byte, 10> begin{};
     const std::size_t count = file_.read_at(0, begin);
     const std::string_view text(reinterpret_cast<const char*>(begin.data()), count);
-    for (const std::string_view magic : {"\x1f\x8b", "BZh",
+    for (const std::string_view magic : {"\x1f\x8b",
                                          "\xfd"
                                          "7zXZ",
                                          "\x28\xb5\x2f\xfd"}) {
-      if (!text.starts_with(magic)) continue;
+      const bool is_bzip2 = text.starts_with("BZh") && text.substr(4) == "1AY&SY";
+      if (!is_bzip2 && !text.starts_with(magic)) continue;
       user_error(
           "{}: it is compressed, and images are read from the middle of a shard: unpack it to a plain tar "
           "file",
@@ -242,8 +249,10 @@ class ShardIndexer {
   }
 
   void finish_sample() {
-    if (in_sample_ && has_image_ && !has_label_) fail("an image without a .cls");
-    if (in_sample_ && has_label_ && !has_image_) fail("a .cls without an image");
+    if (in_sample_ && has_image_ && !has_label_)
+      fail("an image without a .cls beside it (do a sample's entries follow each other?)");
+    if (in_sample_ && has_label_ && !has_image_)
+      fail("a .cls without an image beside it (do a sample's entries follow each other?)");
     if (has_image_) {
       image_.name_end = index_.names.size();
       index_.images.push_back(image_);
@@ -268,8 +277,8 @@ class ShardIndexer {
       fail("truncated: its {} of {} bytes begins at byte {}, and the file has {}; get the shard again",
            ending, size, offset, index_.file_size);
     }
-    if (bytes > std::numeric_limits<std::uint32_t>::max())
-      fail("its {} has {} bytes: too many", ending, size);
+    if (bytes > kMostEntry)
+      fail("its {} has {} bytes: more than the {} that an image may have", ending, size, kMostEntry);
     return {begin, bytes};
   }
 

@@ -92,6 +92,28 @@ void add_parameters(std::vector<RecipeKey>& keys, const RecipeKey& chooser, ir::
   }
 }
 
+/// All that transforms can be told, with the defaults that the preset gives.
+std::vector<ParameterSpec> transform_parameters(std::string_view preset) {
+  const auto presets = transform_presets();
+  const auto selected = std::ranges::find(presets, preset, &TransformPreset::name);
+  std::vector<ParameterSpec> specs;
+  for (const TransformRow* transform : transforms()) {
+    for (ParameterSpec spec : transform->schema) {
+      const ir::Attribute* value = selected == presets.end() ? nullptr : (*selected)->values.find(spec.name);
+      if (value != nullptr) spec.default_value = *value;
+      specs.push_back(std::move(spec));
+    }
+  }
+  return specs;
+}
+
+/// A preset says something where the recipe does not say all of it.
+bool has_say(const TransformPreset& preset, const Recipe& recipe) {
+  return preset.values.empty() || (recipe.views.empty() && !preset.views.empty()) ||
+         std::ranges::any_of(preset.values,
+                             [&](const auto& item) { return !recipe.transforms.has(item.first); });
+}
+
 }  // namespace
 
 std::string RecipeKey::path() const {
@@ -153,7 +175,13 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
       row("data", "train_fraction", &data.train_fraction, {.min = 0, .max = 1, .min_excluded = true}));
   keys.push_back(row("data", "unreadable", &data.unreadable, {}, {"error", "skip"}));
   keys.push_back(path_row("data", "cache", &data.cache));
-  RecipeKey preset = row("transforms", "preset", &recipe.preset, {}, ir::row_names(transform_presets()));
+  RecipeKey preset = row("transforms", "preset", &recipe.preset, {}, ir::row_names(transform_presets()),
+                         {[](const Recipe& r) {
+                            const auto presets = transform_presets();
+                            const auto found = std::ranges::find(presets, r.preset, &TransformPreset::name);
+                            return found == presets.end() || has_say(**found, r);
+                          },
+                          "a recipe that leaves some of the preset's keys to it"});
   preset.selects = true;
   keys.push_back(preset);
   for (ParameterSpec& spec : transform_parameters(recipe.preset))
@@ -182,26 +210,14 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
   return keys;
 }
 
-std::vector<ParameterSpec> transform_parameters(std::string_view preset) {
-  const auto presets = transform_presets();
-  const auto selected = std::ranges::find(presets, preset, &TransformPreset::name);
-  std::vector<ParameterSpec> specs;
-  for (const TransformRow* transform : transforms()) {
-    for (ParameterSpec spec : transform->schema) {
-      const ir::Attribute* value = selected == presets.end() ? nullptr : (*selected)->values.find(spec.name);
-      if (value != nullptr) spec.default_value = *value;
-      specs.push_back(std::move(spec));
-    }
-  }
-  return specs;
-}
-
 std::vector<RecipeKey> view_keys(ViewSpec& view) {
   std::vector<RecipeKey> keys = {row("view", "name", &view.name),
                                  row("view", "count", &view.count, {1, 1000}),
                                  row("view", "size", &view.size, {0, 65536})};
-  for (ParameterSpec& spec : transform_parameters("none"))
-    keys.push_back({"view", std::move(spec), &view.values});
+  for (const TransformRow* transform : transforms()) {
+    if (transform->make_batch != nullptr) continue;  // views are not mixed
+    for (const ParameterSpec& spec : transform->schema) keys.push_back({"view", spec, &view.values});
+  }
   return keys;
 }
 

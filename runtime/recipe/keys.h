@@ -43,9 +43,6 @@ struct RecipeKey {
 /// The rows, bound to the fields of `recipe`, in the order that a written recipe has.
 std::vector<RecipeKey> recipe_keys(Recipe& recipe);
 
-/// All that transforms can be told, with the defaults that the preset gives.
-std::vector<ir::ParameterSpec> transform_parameters(std::string_view preset);
-
 /// Those of a [[view]], bound to its fields.
 std::vector<RecipeKey> view_keys(ViewSpec& view);
 

@@ -84,8 +84,8 @@ Recipe read_recipe(const std::string& path, const std::vector<std::string>& over
 /// One override, "section.key=value"; `place` stands in its errors instead of --set.
 void apply_setting(Recipe& recipe, const std::string& setting, const std::string& place);
 
-/// The recipe as TOML, every key that has a value and an effect in the table's order: what a run folder
-/// keeps.
+/// The recipe as TOML, every key that has a value and an effect in the table's order, a preset's values among
+/// them instead of its name: what a run folder keeps.
 std::string to_toml(const Recipe& recipe);
 
 /// What the step program is built from; an epoch of the schedule is `steps_per_epoch` optimizer steps.

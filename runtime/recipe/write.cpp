@@ -61,16 +61,19 @@ void write_views(const std::vector<ViewSpec>& views, std::string& out) {
 
 std::string to_toml(const Recipe& recipe) {
   Recipe copy = recipe;
+  copy.transforms = transform_values(recipe);
+  copy.views = views(recipe);
+  copy.preset = "none";
   std::string out;
   std::string section;
   for (const RecipeKey& key : recipe_keys(copy)) {
     if (key.section != section) {
       if (section == "model") write_plugins(recipe.plugins, out);
-      if (section == "transforms") write_views(recipe.views, out);
+      if (section == "transforms") write_views(copy.views, out);
       section = key.section;
       fmt::format_to(std::back_inserter(out), "\n[{}]\n", section);
     }
-    if (key.has_effect(recipe))
+    if (key.has_effect(copy))
       fmt::format_to(std::back_inserter(out), "{} = {}\n", key.spec.name, toml_text(key.value()));
   }
   return out;

@@ -20,8 +20,16 @@ using Json = nlohmann::ordered_json;
 constexpr std::array<const char*, 3> kStatus = {"begun", "finished", "failed"};
 
 /// What is no number of a run, in its own JSON and in a record.
-constexpr std::array<std::string_view, 8> kOthers = {"run",    "complete",     "steps", "status",
-                                                     "recipe", "wall_seconds", "error", "plugins"};
+constexpr std::array<std::string_view, 10> kOthers = {"run",
+                                                      "complete",
+                                                      "steps",
+                                                      "status",
+                                                      "recipe",
+                                                      "wall_seconds",
+                                                      "error",
+                                                      "plugins",
+                                                      "data_wait_seconds",
+                                                      "unreadable_images"};
 
 /// The numbers of every finished run, under the names that `rewire train --json` prints.
 template <class Record, class Visit>

@@ -53,8 +53,7 @@ std::unique_ptr<ImageSource> open_source(const Recipe& recipe, Split split, cons
       recipe.source, {split, image_shape(face), classes(face), static_cast<std::uint64_t>(recipe.seed)});
   if (split == Split::train) source = reduce(std::move(source), data);
   if (!data.cache.empty()) {
-    source = cache_decoded(std::move(source),
-                           {data.cache, static_cast<int>(data.threads), data.unreadable == "skip"});
+    source = cache_decoded(std::move(source), {data.cache, static_cast<int>(data.threads)});
   }
   if (split == Split::train && source->count() < recipe.train.batch) {
     user_error("train.batch is {}, but {} has {} training images only", recipe.train.batch, source->name(),
@@ -97,15 +96,6 @@ std::vector<ViewSpec> views_of(const Recipe& recipe, const NetworkFace& face) {
     taken.push_back(*view);
   }
   return taken;
-}
-
-/// Of the image that a data set gives and a network takes.
-void check_shape(const ImageSource& source, const ir::Shape& made, const ir::Shape& taken) {
-  if (made == taken) return;
-  user_error(
-      "{}: its images are {} (channels, height, width), the network takes {}: set transforms.resize, or "
-      "model.image and model.channels to the data's",
-      source.name(), ir::to_string(made), ir::to_string(taken));
 }
 
 LoaderOptions loader_options(const Recipe& recipe, Split split, std::int64_t images,
@@ -174,20 +164,38 @@ DataFeed::DataFeed(const Recipe& recipe, Split split, const NetworkFace& face)
                   options_.seed),
       repeats_(options_.training ? recipe.data.aug_repeats : 1),
       skips_unreadable_(recipe.data.unreadable == "skip") {
-  check_shape(*source_, transforms_.shape(), image_shape(face));
+  if (transforms_.shape() != image_shape(face)) {
+    user_error(
+        "{}: its images are {} (channels, height, width), the network takes {}: set transforms.resize, or "
+        "model.image and model.channels to the data's",
+        source_->name(), ir::to_string(transforms_.shape()), ir::to_string(image_shape(face)));
+  }
   if (transforms_.changes_batches() && options_.classes == 0) {
     user_error("transforms.mixup and transforms.cutmix blend labels: set objective.targets=probabilities");
   }
-  for (const ViewSpec& view : options_.training ? views_of(recipe, face) : std::vector<ViewSpec>()) {
-    const ir::Shape shape = view_shape(view, image_shape(face));
-    for (std::int64_t copy = 0; copy < view.count; ++copy) {
-      view_transforms_.push_back(std::make_unique<const TransformChain>(
-          overlay(transform_values(recipe), view.values), TransformContext{source_->shape(), shape, true},
-          options_.seed, fmt::format("{}/{}", view.name, copy)));
-      check_shape(*source_, view_transforms_.back()->shape(), shape);
+  if (!options_.training) return;
+  for (const ViewSpec& view : views_of(recipe, face)) {
+    try {
+      add_view(view, recipe, view_shape(view, image_shape(face)));
+    } catch (const UserError& error) {
+      user_error("the view '{}': {}", view.name, error.what());
     }
-    views_.push_back({view.name, view.count, shape});
   }
+}
+
+void DataFeed::add_view(const ViewSpec& view, const Recipe& recipe, const ir::Shape& shape) {
+  const ir::Attributes values = overlay(transform_values(recipe), view.values);
+  for (std::int64_t copy = 0; copy < view.count; ++copy) {
+    view_transforms_.push_back(
+        std::make_unique<const TransformChain>(values, TransformContext{source_->shape(), shape, true},
+                                               options_.seed, fmt::format("{}/{}", view.name, copy)));
+  }
+  const ir::Shape& made = view_transforms_.back()->shape();
+  if (made != shape) {
+    user_error("its images are {} (channels, height, width), where {} are asked for: set its resize",
+               ir::to_string(made), ir::to_string(shape));
+  }
+  views_.push_back({view.name, view.count, shape});
 }
 
 std::unique_ptr<Loader> DataFeed::load(DataPosition start) const {

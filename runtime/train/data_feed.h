@@ -48,6 +48,8 @@ class DataFeed {
   std::int64_t batches() const;
 
  private:
+  void add_view(const ViewSpec& view, const Recipe& recipe, const ir::Shape& shape);
+
   const std::unique_ptr<const ImageSource> source_;
   const LoaderOptions options_;
   const TransformChain transforms_;

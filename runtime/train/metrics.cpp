@@ -74,6 +74,7 @@ std::optional<Evaluation> evaluate(Engine& engine, const ir::Function& program,
     if (pending.size() > kRunsAhead) read();
   }
   while (!pending.empty()) read();
+  if (images == 0) user_error("not one of the test images can be read: evaluation has nothing to go by");
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   return Evaluation{means(sums, metrics), static_cast<std::int64_t>(images), took.count()};
 }

@@ -82,6 +82,7 @@ class RunLoop::Run {
     if (progress_.train_seconds > 0)
       result.images_per_second = static_cast<double>(progress_.images) / progress_.train_seconds;
     result.data_wait_seconds = data_wait_seconds_;
+    result.new_train_seconds = progress_.train_seconds - began_with_;
     result.unreadable_images = plan_.train_data.unreadable() + plan_.test_data.unreadable();
     result.peak_memory_bytes = peak_memory_bytes();
     return result;
@@ -420,6 +421,7 @@ class RunLoop::Run {
   std::optional<Evaluation> evaluation_;  // of the last evaluation
   double step_began_ = 0;                 // or the step before it ended
   double data_wait_seconds_ = 0;
+  const double began_with_ = progress_.train_seconds;  // of seconds in steps
   double line_seconds_ = 0, epoch_seconds_ = 0, recent_seconds_ = 0, evaluation_seconds_ = 0;
   std::int64_t line_began_ = progress_.position.step;
 };

@@ -77,10 +77,10 @@ struct TrainResult {
   int stopped_by = 0;
   std::optional<Evaluation> evaluation;  // of a complete run
   double train_loss = 0;  // mean of the last epoch's steps so far, as trained (label smoothing and all)
-  double images_per_second = 0;  // over all steps, evaluations and compiling apart
-  double train_seconds = 0;      // spent in steps
-  double data_wait_seconds =
-      0;  // of them, since this process began, those in which a batch was not there yet
+  double images_per_second = 0;        // over all steps, evaluations and compiling apart
+  double train_seconds = 0;            // spent in steps
+  double new_train_seconds = 0;        // of them, since the run was begun or resumed
+  double data_wait_seconds = 0;        // of these, those in which a batch was not there yet
   std::int64_t unreadable_images = 0;  // left out of training and evaluation
   std::int64_t peak_memory_bytes = 0;
 };

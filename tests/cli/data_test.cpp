@@ -1,6 +1,9 @@
 // rewire data: what is said of a data set, and what is drawn of its images and transforms.
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "runtime/data/image_file.h"
 #include "runtime/data/png_file.h"
@@ -204,6 +207,98 @@ TEST_CASE("data try draws an image and what transforms make of it") {
   CHECK(object.at("original") == json({{"file", image}, {"height", 1}, {"width", 2}}));
   CHECK(object.at("width") == drawn.width);
   CHECK(runtime::read_file(output) == bytes);
+}
+
+/// The files of a data set of two classes, the first two of train damaged below their upper half.
+void write_folder(const TemporaryFolder& folder, std::initializer_list<const char*> damaged) {
+  for (const char* split : {"train", "val"}) {
+    for (int i = 0; i < 6; ++i) {
+      std::vector<std::uint8_t> pixels;
+      for (int p = 0; p < 3 * 20 * 16; ++p) pixels.push_back(static_cast<std::uint8_t>(p * (i + 3) % 253));
+      const std::string path = folder.file(fmt::format("{}/{}/{}.png", split, i % 2 == 0 ? "cat" : "dog", i));
+      std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+      runtime::write_file_atomically(path, runtime::encode_png({3, 20, 16, pixels}));
+    }
+  }
+  for (const char* name : damaged) write_text(folder.file(name), "no image");
+}
+
+TEST_CASE(
+    "Images that cannot be read are left out of training, evaluation, previews and benches where they may "
+    "be") {
+  const TemporaryFolder folder;
+  write_folder(folder, {"train/cat/2.png", "val/dog/1.png"});
+  const Words settings = {"--set", "data.format=folder",
+                          "--set", "data.path=" + folder.path().string(),
+                          "--set", "transforms.resize=bilinear",
+                          "--set", "model.channels=3",
+                          "--set", "model.depth=1",
+                          "--set", "model.classes=2",
+                          "--set", "train.batch=4",
+                          "--set", "eval.batch=6"};
+  const Words skip = {"--set", "data.unreadable=skip"};
+  const auto train = [&](const std::string& run, const Words& more) {
+    return rewire_command(Words{"train", "vit_tiny_28", "--out", folder.file(run), "--quiet", "--json",
+                                "--set", "train.epochs=2"} +
+                          settings + more);
+  };
+  const Outcome strict = train("strict", {});
+  CHECK(strict.code == 2);
+  CHECK_THAT(strict.err, REWIRE_CATCH_CONTAINS("neither JPEG nor PNG"));
+  const Outcome left_out = train("left_out", skip);
+  CAPTURE(left_out.err);
+  REQUIRE(left_out.code == 0);
+  CHECK(json::parse(left_out.out).at("unreadable_images") == 2);
+  CHECK(json::parse(left_out.out).at("data_wait_seconds").get<double>() >= 0);
+  const Outcome cached =
+      train("cached", skip + Words{"--set", "data.cache=" + folder.file("cache"), "--set", "data.threads=3"});
+  REQUIRE(cached.code == 0);
+  CHECK(runtime::read_file(folder.file("cached/weights.safetensors")) ==
+        runtime::read_file(folder.file("left_out/weights.safetensors")));
+  const Outcome eval = rewire_command({"eval", folder.file("left_out"), "--json"});
+  REQUIRE(eval.code == 0);
+  CHECK(json::parse(eval.out).at("images") == 5);
+  const Outcome preview = rewire_command(Words{"data", "preview", "vit_tiny_28", "--split", "test",
+                                               "--output", folder.file("page.png"), "--json"} +
+                                         settings + skip);
+  CAPTURE(preview.err);
+  REQUIRE(preview.code == 0);
+  CHECK(json::parse(preview.out).at("images").size() == 6);
+  const Outcome bench = rewire_command(
+      Words{"data", "bench", "vit_tiny_28", "--seconds", "1", "--threads", "2"} + settings + skip);
+  CAPTURE(bench.err);
+  CHECK(bench.code == 0);
+  CHECK(rewire_command(Words{"data", "bench", "vit_tiny_28", "--threads", "257"} + settings).code == 2);
+}
+
+TEST_CASE("Where no test image can be read, that is what is said") {
+  const TemporaryFolder folder;
+  write_folder(folder, {"val/cat/0.png", "val/dog/1.png", "val/cat/2.png", "val/dog/3.png", "val/cat/4.png",
+                        "val/dog/5.png"});
+  const Outcome outcome = rewire_command({"train",
+                                          "vit_tiny_28",
+                                          "--out",
+                                          folder.file("run"),
+                                          "--quiet",
+                                          "--set",
+                                          "train.epochs=1",
+                                          "--set",
+                                          "data.format=folder",
+                                          "--set",
+                                          "data.path=" + folder.path().string(),
+                                          "--set",
+                                          "transforms.resize=bilinear",
+                                          "--set",
+                                          "model.channels=3",
+                                          "--set",
+                                          "model.depth=1",
+                                          "--set",
+                                          "train.batch=4",
+                                          "--set",
+                                          "data.unreadable=skip"});
+  CHECK(outcome.code == 2);
+  CHECK_THAT(outcome.err, REWIRE_CATCH_CONTAINS(
+                              "not one of the test images can be read: evaluation has nothing to go by"));
 }
 
 }  // namespace

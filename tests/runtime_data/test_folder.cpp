@@ -115,6 +115,20 @@ TEST_CASE(
                               ": only JPEG and PNG files are read: convert it, or take it out of the folder");
 }
 
+TEST_CASE("Two folders of the same names, sizes and times have other fingerprints") {
+  const ImageTree tree, other;
+  for (const ImageTree* each : {&tree, &other}) {
+    each->put("train/cat/only.png", "png_rgb");
+    for (const char* split : {"train", "val"}) {
+      for (const auto& entry : fs::recursive_directory_iterator(each->path() / split))
+        fs::last_write_time(entry.path(), fs::file_time_type{});
+    }
+  }
+  CHECK(tree.open()->fingerprint() != other.open()->fingerprint());
+  CHECK(tree.open()->fingerprint() != tree.open(Split::test)->fingerprint());
+  CHECK(tree.open()->fingerprint() == tree.open()->fingerprint());
+}
+
 TEST_CASE("An image that cannot be read, or is gone, is named with its escapes") {
   const ImageTree tree;
   tree.write("train/cat/bad\nname.png", "no image");

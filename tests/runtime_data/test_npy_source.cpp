@@ -125,6 +125,11 @@ TEST_CASE("Arrays that are no data set are refused in one line") {
         images +
             ": u8 [3, 5, 7, 3]: as nchw these are images of 5 channels, model.channels is 3: set "
             "data.layout=nhwc");
+  tree.images({3, 1, 5, 7});
+  CHECK(tree.message(3) ==
+        images +
+            ": u8 [3, 1, 5, 7]: as nhwc these are images of 7 channels, model.channels is 3: set "
+            "data.layout=nchw");
   tree.images({3, 5, 7});
   CHECK(tree.message(1, "nhwc", 2) ==
         labels + ": sample 0 has label 2, but the model has 2 classes; raise model.classes");

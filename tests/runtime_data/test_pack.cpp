@@ -205,7 +205,7 @@ TEST_CASE("Packing that cannot be done leaves nothing, and says why") {
   CHECK(message(tree.options()) == "(nothing was thrown)");
   const auto before = contents(tree.output(""));
   CHECK(message(tree.options()) == tree.output("").substr(0, tree.output("").size() - 1) +
-                                       ": the folder is not empty: name another by --output");
+                                       ": it is there, and no empty folder: name another by --output");
   CHECK(contents(tree.output("")) == before);
 }
 

@@ -82,6 +82,14 @@ TEST_CASE("A batch is drawn without its padding, tiny images enlarged by a whole
   CHECK(three.sheet.width == 4 + 3 * 100);
 }
 
+TEST_CASE("An image of weight 0 before others is one that could not be read, not the beginning of padding") {
+  Batch batch = levels_batch();
+  batch.tensors.at("weight").as<float>()[0] = 0;
+  CHECK(preview_batch(batch, {}, 32).columns == 8);
+  std::ranges::fill(batch.tensors.at("weight").as<float>(), 0.0F);
+  CHECK(preview_batch(batch, {}, 32).told.empty());
+}
+
 TEST_CASE("Targets are told by their two largest shares, of equal ones the first, and none of nothing") {
   Batch batch = levels_batch();
   const auto targets = add_tensor(batch, "target", ir::DType::f32, {10, 4}).as<float>();

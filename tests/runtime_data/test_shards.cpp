@@ -110,16 +110,18 @@ TEST_CASE("An image's bytes are found behind every kind of header") {
   check_pixels(*source, 0, "jpeg_420");
   check_pixels(*source, 1, "png_alpha");
   check_pixels(*source, 2, "png_grey");
-  CHECK(source->image_name(0) == tree.shard() + ": " + long_name + ".jpg");
-  CHECK(source->image_name(2) == tree.shard() + ": \xc3\xa4.png");
+  CHECK(source->image_name(0) == tree.shard() + "/" + long_name + ".jpg");
+  CHECK(source->image_name(2) == tree.shard() + "/\xc3\xa4.png");
   CHECK(source->label(2) == 3);
 }
 
 TEST_CASE("A shard that is no whole set of samples is refused with its name and the sample's") {
   const OneShard tree;
   const auto bad = [&](const std::string& text) { return tree.after_name(text + tar_end()); };
-  CHECK(bad(tar_entry("k.jpg", "x")) == "k: an image without a .cls");
-  CHECK(bad(tar_entry("k.cls", "1")) == "k: a .cls without an image");
+  CHECK(bad(tar_entry("k.jpg", "x")) ==
+        "k: an image without a .cls beside it (do a sample's entries follow each other?)");
+  CHECK(bad(tar_entry("k.cls", "1")) ==
+        "k: a .cls without an image beside it (do a sample's entries follow each other?)");
   CHECK(bad(tar_sample("k", "x", "one")) == "k: its .cls is 'one': it is no number of a class");
   CHECK(bad(tar_sample("k", "x", "-1")) == "k: its .cls is '-1': it is no number of a class");
   CHECK(bad(tar_sample("k", "x", "1.5")) == "k: its .cls is '1.5': it is no number of a class");
@@ -129,7 +131,7 @@ TEST_CASE("A shard that is no whole set of samples is refused with its name and 
   CHECK(bad(tar_entry("k.jpg", "x") + tar_entry("k.PNG", "x") + tar_entry("k.cls", "1")) == "k: two images");
   CHECK(bad(tar_sample("k", "x", "1") + tar_entry("k.cls", "1")) == "k: two .cls");
   CHECK(bad(tar_entry("k.jpg", "x") + tar_sample("l", "x", "1") + tar_entry("k.cls", "1")) ==
-        "k: an image without a .cls");
+        "k: an image without a .cls beside it (do a sample's entries follow each other?)");
   CHECK(bad(tar_sample("k", "x", "1") + tar_sample("l", "x", "1") + tar_entry("k.json", "{}")) ==
         "k: its entries do not follow each other in the shard");
   CHECK(bad(tar_sample("k", "", "1")) == "k: its .jpg is empty");
@@ -139,14 +141,15 @@ TEST_CASE("A shard that is no whole set of samples is refused with its name and 
         "l: its .jpg is a link or no file");
   CHECK(bad(test::tar_pax("GNU.sparse.map", "0,1,700,1") + tar_sample("k", "xy", "1")) ==
         "k: its .jpg is sparse");
-  CHECK(bad(tar_entry("README", "text")) == "it holds no images");
+  CHECK(bad(tar_entry("README", "text")) ==
+        "it holds no images: KEY.jpg, KEY.jpeg or KEY.png, where KEY ends at the first dot of a name");
   CHECK(tree.after_name("") == "it is empty: get the shard again");
   CHECK(bad(tar_sample("line\nfeed\x1b[2J", "x", "no")) ==
         "line\\x0afeed\\x1b[2J: its .cls is 'no': it is no number of a class");
   const std::string packed =
       "it is compressed, and images are read from the middle of a shard: unpack it to a plain tar file";
   CHECK(tree.after_name(test::gzip(tar_sample("k", "x", "1") + tar_end())) == packed);
-  CHECK(tree.after_name("BZh91AY") == packed);
+  CHECK(tree.after_name("BZh91AY&SY\x01") == packed);
   CHECK(tree.after_name("\xfd"
                         "7zXZ\n") == packed);
   CHECK(tree.after_name("\x28\xb5\x2f\xfd\x01\x02") == packed);
@@ -177,7 +180,8 @@ TEST_CASE("Of many shards the first that is bad is told, whichever thread meets 
   for (const int bad : {39, 31, 30, 22})
     tree.write("train-" + std::to_string(100 + bad) + ".tar", tar_entry("k.jpg", "x") + tar_end());
   for (int again = 0; again < 20; ++again) {
-    CHECK(message_of<UserError>([&] { index_shards(paths); }) == paths[22] + ": k: an image without a .cls");
+    CHECK(message_of<UserError>([&] { index_shards(paths); }) ==
+          paths[22] + ": k: an image without a .cls beside it (do a sample's entries follow each other?)");
   }
 }
 
@@ -406,7 +410,26 @@ TEST_CASE("An image in a shard that cannot be decoded is named with its shard") 
   const auto source = tree.open("shards");
   ReadBuffer buffer;
   CHECK(message_of<UserError>([&] { source->read(0, buffer, nullptr); }) ==
-        tree.shard() + ": a\\x0ab.jpg: neither JPEG nor PNG");
+        tree.shard() + "/a\\x0ab.jpg: neither JPEG nor PNG");
+}
+
+TEST_CASE("A shard that both patterns match is refused; a sample may be called as bzip2's files begin") {
+  const OneShard tree;
+  tree.write("medieval-train-0.tar", tar_sample("BZh9", "x", "0") + tar_end());
+  const std::string both = ": it matches data.train_shards and data.test_shards: narrow one of them";
+  CHECK(message_of<UserError>([&] { tree.open("shards"); }) == tree.file("medieval-train-0.tar") + both);
+  CHECK(message_of<UserError>([&] { tree.open("shards", Split::test); }) ==
+        tree.file("medieval-train-0.tar") + both);
+  CHECK(tree.open("shards", Split::train, 3, {{"test_shards", std::string("*-val-*.tar")}})->count() == 1);
+}
+
+TEST_CASE("An entry of more than an image may have is refused, however little there is of it on the disk") {
+  const OneShard tree;
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 30;
+  tree.write("a-train-0.tar", test::tar_header("k.jpg", kMost + 1));
+  fs::resize_file(tree.shard(), kMost + 4096);
+  CHECK(message_of<UserError>([&] { tree.open("shards"); }) ==
+        tree.shard() + ": k: its .jpg has 1073741825 bytes: more than the 1073741824 that an image may have");
 }
 
 TEST_CASE("Shards' fingerprint changes with their names, sizes and times") {
@@ -417,8 +440,8 @@ TEST_CASE("Shards' fingerprint changes with their names, sizes and times") {
   const auto time = fs::last_write_time(tree.file("train-1.tar"));
   fs::last_write_time(tree.file("train-1.tar"), time + std::chrono::nanoseconds(1));
   CHECK(tree.with_buffer(1)->fingerprint() != first);
-  fs::last_write_time(tree.file("train-1.tar"), time);
-  CHECK(tree.with_buffer(1)->fingerprint() == first);
+  fs::last_write_time(tree.file("train-1.tar"), time);  // the time of that change remains
+  CHECK(tree.with_buffer(1)->fingerprint() != first);
   fs::rename(tree.file("train-1.tar"), tree.file("train-2.tar"));
   CHECK(tree.with_buffer(1)->fingerprint() != first);
 }

@@ -59,6 +59,10 @@ TEST_CASE("A list names images by the ends of their paths, or by their numbers")
   CHECK(refused("99999999999999999999") ==
         list + ":1: 99999999999999999999 is no image of counted, which has 9");
   CHECK(refused("4\n1/1.png") == list + ":2: 1/1.png stands in line 1 too");
+  CountedImages absolute(9);
+  absolute.root = "/";
+  write_file_atomically(list, std::string_view("/counted/0/2.png\ncounted/1/2.png\n2/2.png"));
+  CHECK(listed_images(absolute, list) == std::vector<std::uint32_t>{6, 7, 8});
   CHECK(refused("a\x1b[2Jb") == list + ":1: counted holds no image a\\x1b[2Jb");
 }
 

@@ -96,11 +96,12 @@ TEST_CASE("A network that takes other views than the recipe has is refused by na
   CHECK(message("flipped", {3, 1, 1, 1, 9}) ==
         "the view 'flipped' is f32[2,1,1,1,9], the objective takes f32[3,1,1,1,9]: set its count and size");
   const Recipe unsized_view = synthetic_recipe("[[view]]\nname = \"v\"\nsize = 4\n");
-  CHECK(message_of<UserError>([&] {
-          DataFeed(unsized_view, Split::train, with_views(linear_face(unsized_view), unsized_view));
-        }) ==
-        "synthetic data: its images are [1,1,9] (channels, height, width), the network takes [1,4,4]: set "
-        "transforms.resize, or model.image and model.channels to the data's");
+  CHECK(
+      message_of<UserError>([&] {
+        DataFeed(unsized_view, Split::train, with_views(linear_face(unsized_view), unsized_view));
+      }) ==
+      "the view 'v': its images are [1,1,9] (channels, height, width), where [1,4,4] are asked for: set its "
+      "resize");
 }
 
 TEST_CASE("train_fraction and train_list take from the training images alone") {

@@ -99,12 +99,15 @@ void check_image_channels(const std::string& folder, std::int64_t channels) {
   user_error("{}: images have 1 or 3 channels, model.channels is {}", visible(folder), channels);
 }
 
-std::string file_stamp(const std::string& path, std::string_view name) {
+std::string file_stamp(const std::string& path) {
   struct stat status{};
   if (::stat(path.c_str(), &status) != 0)
     user_error("cannot read {}: {}", visible(path), std::generic_category().message(errno));
-  return fmt::format("{}\n{} {}.{:09}\n", name, status.st_size, status.st_mtim.tv_sec,
-                     status.st_mtim.tv_nsec);
+  // The time of the last change of the file or of what is known of it cannot be set to another, as that of the contents.
+  return fmt::format("{}\n{} {}.{:09} {}.{:09}\n",
+                     std::filesystem::absolute(path).lexically_normal().string(), status.st_size,
+                     status.st_mtim.tv_sec, status.st_mtim.tv_nsec, status.st_ctim.tv_sec,
+                     status.st_ctim.tv_nsec);
 }
 
 std::string ImageFiles::name() const {
@@ -126,8 +129,7 @@ std::string ImageFiles::fingerprint() const {
   codegen::Digest digest;
   const auto add = [&digest](std::string_view text) { digest.update(std::as_bytes(std::span(text))); };
   add(fmt::format("files {}\n", channels_));
-  for (const ImageFile& file : list_.files)
-    add(file_stamp(file.path, std::string_view(file.path).substr(list_.folder.size())));
+  for (const ImageFile& file : list_.files) add(file_stamp(file.path));
   return digest.hex();
 }
 

@@ -41,8 +41,8 @@ void collect_images(const std::filesystem::path& folder, std::int64_t label, std
 std::vector<std::string> lines_of_file(const std::string& path);
 /// UserError unless the network takes as many channels as files of images can give: 1 or 3.
 void check_image_channels(const std::string& folder, std::int64_t channels);
-/// "NAME SIZE TIME" of what a fingerprint is made of. UserError where the file is gone.
-std::string file_stamp(const std::string& path, std::string_view name);
+/// Path, size and times of change: what a fingerprint is made of. UserError where the file is gone.
+std::string file_stamp(const std::string& path);
 
 /// JPEG and PNG files, decoded when they are read.
 class ImageFiles final : public ImageSource {

@@ -59,7 +59,8 @@ ir::Shape array_image_shape(const HostTensor& images, const std::string& path, b
   if (shape.size() == 3) return {1, shape[1], shape[2]};
   const ir::Shape nchw = {shape[1], shape[2], shape[3]}, nhwc = {shape[3], shape[1], shape[2]};
   const ir::Shape &said = is_nchw ? nchw : nhwc, &other = is_nchw ? nhwc : nchw;
-  if (said[0] != channels && other[0] == channels) {
+  const auto is_usual = [](std::int64_t count) { return count == 1 || count == 3; };
+  if ((said[0] != channels && other[0] == channels) || (!is_usual(said[0]) && is_usual(other[0]))) {
     user_error("{}: {}: as {} these are images of {} channels, model.channels is {}: set data.layout={}",
                visible(path), array_shape(images), is_nchw ? "nchw" : "nhwc", said[0], channels,
                is_nchw ? "nhwc" : "nchw");

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <limits>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -79,7 +80,7 @@ class Shards final : public ImageSource {
 
   std::string image_name(std::int64_t index) const override {
     const Place place = place_of(index);
-    return fmt::format("{}: {}", visible(place.shard->path), visible(place.shard->name(place.image)));
+    return fmt::format("{}/{}", visible(place.shard->path), visible(place.shard->name(place.image)));
   }
 
   StoredImage read(std::int64_t index, ReadBuffer& buffer, const BoxFunction& needed) const override {
@@ -104,10 +105,7 @@ class Shards final : public ImageSource {
     codegen::Digest digest;
     const auto add = [&digest](std::string_view text) { digest.update(std::as_bytes(std::span(text))); };
     add(fmt::format("shards {}\n", channels_));
-    for (const ShardIndex& shard : shards_) {
-      add(fmt::format("{}\n{} {}\n", std::filesystem::path(shard.path).filename().string(), shard.file_size,
-                      shard.modified_ns));
-    }
+    for (const ShardIndex& shard : shards_) add(file_stamp(shard.path));
     return digest.hex();
   }
 
@@ -135,7 +133,11 @@ class Shards final : public ImageSource {
     const std::int64_t modified = status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec;
     if (static_cast<std::uint64_t>(status.st_size) != shard.file_size || modified != shard.modified_ns)
       fail_changed();
-    bytes.resize(image.size);
+    try {
+      bytes.resize(image.size);
+    } catch (const std::bad_alloc&) {
+      user_error("{}: an image of {} bytes: more than there is memory for", visible(shard.path), image.size);
+    }
     for (std::size_t done = 0; done < bytes.size();) {
       const ssize_t count = ::pread(file.get(), bytes.data() + done, bytes.size() - done,
                                     static_cast<off_t>(image.offset + done));
@@ -163,6 +165,12 @@ std::unique_ptr<ImageSource> open_shards(const ir::Attributes& values, const Sou
   const std::vector<std::string> paths = matching_files(folder, pattern);
   if (paths.empty())
     user_error("{}: no name in it matches {}: set data.{}", visible(folder), printable(pattern), key);
+  const char* other = context.split == Split::train ? "test_shards" : "train_shards";
+  for (const std::string& path : paths) {
+    const std::string name = std::filesystem::path(path).filename().string();
+    if (::fnmatch(values.get_string(other).c_str(), name.c_str(), 0) == 0)
+      user_error("{}: it matches data.train_shards and data.test_shards: narrow one of them", visible(path));
+  }
   std::vector<ShardIndex> shards = index_shards(paths);
   std::uint64_t count = 0;
   for (const ShardIndex& shard : shards) count += shard.images.size();
