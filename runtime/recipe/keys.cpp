@@ -107,13 +107,6 @@ std::vector<ParameterSpec> transform_parameters(std::string_view preset) {
   return specs;
 }
 
-/// A preset says something where the recipe does not say all of it.
-bool has_say(const TransformPreset& preset, const Recipe& recipe) {
-  return preset.values.empty() || (recipe.views.empty() && !preset.views.empty()) ||
-         std::ranges::any_of(preset.values,
-                             [&](const auto& item) { return !recipe.transforms.has(item.first); });
-}
-
 }  // namespace
 
 std::string RecipeKey::path() const {
@@ -175,13 +168,7 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
       row("data", "train_fraction", &data.train_fraction, {.min = 0, .max = 1, .min_excluded = true}));
   keys.push_back(row("data", "unreadable", &data.unreadable, {}, {"error", "skip"}));
   keys.push_back(path_row("data", "cache", &data.cache));
-  RecipeKey preset = row("transforms", "preset", &recipe.preset, {}, ir::row_names(transform_presets()),
-                         {[](const Recipe& r) {
-                            const auto presets = transform_presets();
-                            const auto found = std::ranges::find(presets, r.preset, &TransformPreset::name);
-                            return found == presets.end() || has_say(**found, r);
-                          },
-                          "a recipe that leaves some of the preset's keys to it"});
+  RecipeKey preset = row("transforms", "preset", &recipe.preset, {}, ir::row_names(transform_presets()));
   preset.selects = true;
   keys.push_back(preset);
   for (ParameterSpec& spec : transform_parameters(recipe.preset))

@@ -122,6 +122,18 @@ class RecipeReader {
   }
   void forget_given() { given_.clear(); }
 
+  /// A preset says nothing to a recipe that sets all of its keys itself, as a run's does.
+  void check_preset() const {
+    const TransformPreset& preset = find_preset(recipe_.preset);
+    const bool sets_all = std::ranges::all_of(
+        preset.values, [&](const auto& value) { return recipe_.transforms.has(value.first); });
+    const bool sets_views = preset.views.empty() || !recipe_.views.empty();
+    if (!preset.values.empty() && sets_all && sets_views) {
+      user_error("transforms.preset={}: the recipe sets all of its keys itself: drop it, or them",
+                 recipe_.preset);
+    }
+  }
+
   void read_text(std::string_view text) {
     const toml::table root = parse_toml(text, file_name_);
     for (const auto& [key, node] : root) {
@@ -332,6 +344,7 @@ Recipe parse_recipe(std::string_view text, std::string_view file_name,
   for (const std::string& entry : overrides)
     reader.read_override(entry, {fmt::format("--set {}", printable(entry))});
   reader.check_effects(false);
+  reader.check_preset();
   return recipe;
 }
 

@@ -84,13 +84,15 @@ TEST_CASE(
   check_pixels(*train, 0, "jpeg_grey");
   check_pixels(*train, 1, "png_rgb");
   check_pixels(*train, 2, "jpeg_420");
-  CHECK(train->image_name(0) == tree.file("a-train-0.tar") + ": x.jpg");
-  CHECK(train->image_name(1) == tree.file("b-train-1.tar") + ": deep/er/b.png");
-  CHECK(train->image_name(2) == tree.file("b-train-1.tar") + ": deep/c.JPEG");
+  CHECK(train->image_name(0) == tree.file("a-train-0.tar/x.jpg"));
+  CHECK(train->image_name(1) == tree.file("b-train-1.tar/deep/er/b.png"));
+  CHECK(train->image_name(2) == tree.file("b-train-1.tar/deep/c.JPEG"));
   const auto val = tree.open("shards", Split::test);
   REQUIRE(val->count() == 1);
   check_pixels(*val, 0, "jpeg_444");
-  CHECK(tree.open("shards", Split::train, 3, {{"train_shards", std::string("[bc]-*.tar")}})->count() == 3);
+  CHECK(tree.open("shards", Split::train, 3,
+                  {{"train_shards", std::string("[bc]-*.tar")}, {"test_shards", std::string("no")}})
+            ->count() == 3);
 }
 
 TEST_CASE("An image's bytes are found behind every kind of header") {
