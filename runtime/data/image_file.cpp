@@ -13,6 +13,7 @@
 #include <cstring>
 #include <string>
 
+#include "codegen/library/vector_clones.h"
 #include "ir/error.h"
 #include "ir/printable.h"
 #include "runtime/data/colour_ops.h"
@@ -29,6 +30,16 @@ void check_size(std::string_view name, std::int64_t height, std::int64_t width) 
   if (width > kMostImagePixels / height) {
     user_error("{}: {} x {} pixels are more than the {} that an image may have", visible(name), height, width,
                kMostImagePixels);
+  }
+}
+
+REWIRE_VECTOR_CLONES
+void split_colours(const std::uint8_t* __restrict row, std::uint8_t* __restrict red,
+                   std::uint8_t* __restrict green, std::uint8_t* __restrict blue, std::int64_t width) {
+  for (std::int64_t x = 0; x < width; ++x) {
+    red[x] = row[3 * x];
+    green[x] = row[3 * x + 1];
+    blue[x] = row[3 * x + 2];
   }
 }
 
@@ -51,20 +62,11 @@ class Planes {
       for (std::int64_t channel = 0; channel < channels_; ++channel)
         std::copy_n(row, width, out + channel * plane_);
     } else {
-      split(row, out, out + plane_, out + 2 * plane_, width);
+      split_colours(row, out, out + plane_, out + 2 * plane_, width);
     }
   }
 
  private:
-  static void split(const std::uint8_t* __restrict row, std::uint8_t* __restrict red,
-                    std::uint8_t* __restrict green, std::uint8_t* __restrict blue, std::int64_t width) {
-    for (std::int64_t x = 0; x < width; ++x) {
-      red[x] = row[3 * x];
-      green[x] = row[3 * x + 1];
-      blue[x] = row[3 * x + 2];
-    }
-  }
-
   std::int64_t channels_, width_, plane_;
   std::uint8_t* pixels_ = nullptr;
 };

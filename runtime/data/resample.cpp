@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -111,17 +112,41 @@ void scale_rows(const std::uint8_t* plane, std::int64_t stride, std::int64_t wid
                out + static_cast<std::int64_t>(y) * width);
 }
 
-/// out [columns, rows]: in blocks that stay in the nearest cache.
+constexpr std::int64_t kSide = 8;  // of a block that is turned in eight registers
+
+/// Exchanges bits of pairs of words that stand `apart` from each other: those of `mask` in one, which stand `shift` higher
+/// in the other.
+template <int apart, int shift, std::uint64_t mask>
+void exchange_bits(std::uint64_t (&words)[kSide]) {
+  for (int i = 0; i < kSide; ++i) {
+    if ((i & apart) != 0) continue;
+    const std::uint64_t differing = (words[i] >> shift ^ words[i + apart]) & mask;
+    words[i] ^= differing << shift;
+    words[i + apart] ^= differing;
+  }
+}
+
+void transpose_block(const std::uint8_t* in, std::int64_t in_stride, std::uint8_t* out,
+                     std::int64_t out_stride) {
+  std::uint64_t words[kSide];
+  for (std::int64_t i = 0; i < kSide; ++i) std::memcpy(&words[i], in + i * in_stride, sizeof words[i]);
+  exchange_bits<4, 32, 0x00000000ffffffff>(words);
+  exchange_bits<2, 16, 0x0000ffff0000ffff>(words);
+  exchange_bits<1, 8, 0x00ff00ff00ff00ff>(words);
+  for (std::int64_t i = 0; i < kSide; ++i) std::memcpy(out + i * out_stride, &words[i], sizeof words[i]);
+}
+
+/// out [columns, rows]. The blocks of a band follow each other in the output.
 void transpose(const std::uint8_t* in, std::int64_t stride, std::int64_t rows, std::int64_t columns,
                std::uint8_t* out) {
-  constexpr std::int64_t kSide = 16;
-  for (std::int64_t y = 0; y < rows; y += kSide) {
-    for (std::int64_t x = 0; x < columns; x += kSide) {
-      const std::int64_t y_end = std::min(y + kSide, rows), x_end = std::min(x + kSide, columns);
-      for (std::int64_t j = x; j < x_end; ++j) {
-        for (std::int64_t i = y; i < y_end; ++i) out[j * rows + i] = in[i * stride + j];
-      }
-    }
+  const std::int64_t whole_rows = rows / kSide * kSide, whole_columns = columns / kSide * kSide;
+  for (std::int64_t x = 0; x < whole_columns; x += kSide) {
+    for (std::int64_t y = 0; y < whole_rows; y += kSide)
+      transpose_block(in + y * stride + x, stride, out + x * rows + y, rows);
+  }
+  for (std::int64_t y = 0; y < rows; ++y) {
+    for (std::int64_t x = y < whole_rows ? whole_columns : 0; x < columns; ++x)
+      out[x * rows + y] = in[y * stride + x];
   }
 }
 
