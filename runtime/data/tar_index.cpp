@@ -166,12 +166,13 @@ class ShardIndexer {
     std::array<std::byte, 10> begin{};
     const std::size_t count = file_.read_at(0, begin);
     const std::string_view text(reinterpret_cast<const char*>(begin.data()), count);
-    for (const std::string_view magic : {"\x1f\x8b",
-                                         "\xfd"
-                                         "7zXZ",
-                                         "\x28\xb5\x2f\xfd"}) {
-      const bool is_bzip2 = text.starts_with("BZh") && text.substr(4) == "1AY&SY";
-      if (!is_bzip2 && !text.starts_with(magic)) continue;
+    const bool is_bzip2 = text.size() == begin.size() && text.starts_with("BZh") && text.ends_with("1AY&SY");
+    const bool is_other = text.starts_with("\x1f\x8b") ||
+                          text.starts_with(
+                              "\xfd"
+                              "7zXZ") ||
+                          text.starts_with("\x28\xb5\x2f\xfd");
+    if (is_bzip2 || is_other) {
       user_error(
           "{}: it is compressed, and images are read from the middle of a shard: unpack it to a plain tar "
           "file",

@@ -152,6 +152,7 @@ TEST_CASE("A shard that is no whole set of samples is refused with its name and 
       "it is compressed, and images are read from the middle of a shard: unpack it to a plain tar file";
   CHECK(tree.after_name(test::gzip(tar_sample("k", "x", "1") + tar_end())) == packed);
   CHECK(tree.after_name("BZh91AY&SY\x01") == packed);
+  CHECK(tree.after_name("BZh").starts_with("no whole tar file: "));
   CHECK(tree.after_name("\xfd"
                         "7zXZ\n") == packed);
   CHECK(tree.after_name("\x28\xb5\x2f\xfd\x01\x02") == packed);
