@@ -14,7 +14,6 @@
 #include <cerrno>
 #include <charconv>
 #include <exception>
-#include <limits>
 #include <memory>
 #include <new>
 #include <span>

@@ -47,6 +47,14 @@ std::string records(int count, int label_bytes) {
   return text;
 }
 
+/// The file of one of the golden images.
+void put_image(const TemporaryFolder& folder, const std::string& path, const std::string& image) {
+  static const runtime::TensorMap files =
+      runtime::read_safetensors(std::string(REWIRE_GOLDENS) + "/images.safetensors").tensors;
+  fs::create_directories((folder.path() / path).parent_path());
+  runtime::write_file_atomically(folder.file(path), files.at("file." + image + ".bytes").bytes());
+}
+
 TEST_CASE("The recipe of the orthogonal paper trains on CIFAR-10's and CIFAR-100's files") {
   const TemporaryFolder ten, hundred;
   for (int batch = 1; batch <= 5; ++batch)
@@ -60,12 +68,7 @@ TEST_CASE("The recipe of the orthogonal paper trains on CIFAR-10's and CIFAR-100
 
 TEST_CASE("DeiT's recipe trains on a folder of JPEG and PNG files, whatever their sizes") {
   const TemporaryFolder folder;
-  const runtime::TensorMap files =
-      runtime::read_safetensors(std::string(REWIRE_GOLDENS) + "/images.safetensors").tensors;
-  const auto put = [&](const std::string& path, const std::string& image) {
-    fs::create_directories((folder.path() / path).parent_path());
-    runtime::write_file_atomically(folder.file(path), files.at("file." + image + ".bytes").bytes());
-  };
+  const auto put = [&](const std::string& path, const std::string& image) { put_image(folder, path, image); };
   int number = 0;
   for (const char* image :
        {"jpeg_420", "jpeg_grey", "jpeg_cmyk", "jpeg_progressive", "png_alpha", "png_palette", "png_16_bits",
@@ -81,12 +84,7 @@ TEST_CASE("DeiT's recipe trains on a folder of JPEG and PNG files, whatever thei
 TEST_CASE(
     "The recipe of the orthogonal paper trains on Tiny ImageNet as it is distributed, and on its shards") {
   const TemporaryFolder folder, shards;
-  const runtime::TensorMap files =
-      runtime::read_safetensors(std::string(REWIRE_GOLDENS) + "/images.safetensors").tensors;
-  const auto put = [&](const std::string& path, const std::string& image) {
-    fs::create_directories((folder.path() / path).parent_path());
-    runtime::write_file_atomically(folder.file(path), files.at("file." + image + ".bytes").bytes());
-  };
+  const auto put = [&](const std::string& path, const std::string& image) { put_image(folder, path, image); };
   int number = 0;
   for (const char* image : {"jpeg_420", "jpeg_grey", "jpeg_progressive", "png_rgb", "jpeg_444", "png_grey"}) {
     const std::string wnid = "n0" + std::to_string(number % 3);
