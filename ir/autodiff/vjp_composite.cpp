@@ -15,6 +15,11 @@ void accumulate_narrowed(VjpContext& c, std::size_t i, Value gradient) {
   c.accumulate(i, c.builder.cast(gradient, c.builder.type(c.operand(i)).dtype));
 }
 
+Value add_present(Builder& b, Value left, Value right) {
+  if (!left) return right;
+  return right ? b.add(left, right) : left;
+}
+
 }  // namespace
 
 // With xhat = (x - mean) rstd and h = g weight (h = g without a weight), means over the row:
@@ -39,6 +44,43 @@ void vjp_layer_norm(VjpContext& c) {
   const Value h = has_weight ? b.mul(g, widen(b, c.operand(1))) : g;
   const Value along_xhat = b.mul(xhat, b.mean(b.mul(h, xhat), {-1}));
   accumulate_narrowed(c, 0, b.mul(b.sub(b.sub(h, b.mean(h, {-1})), along_xhat), row.rstd));
+}
+
+// With xhat, rstd and h as of layer_norm, over all axes but the channels': in training dx = rstd (h - mean(h) - xhat
+// mean(h xhat)); by running moments, which are constants here, dx = rstd h. Through the next running moments, in training:
+// dx = momentum (g_mean + 2 (x - mean) g_variance n' / n) / n, n' / n the factor that makes the variance unbiased.
+void vjp_batch_norm(VjpContext& c) {
+  Builder& b = c.builder;
+  const std::int64_t axis = c.op.attributes.get_int("axis");
+  const TensorType type = b.type(c.operand(0));
+  const Ints others = other_axes(axis, type.rank());
+  const ChannelMoments moments = emit_batch_norm_moments(b, c.op);
+  const Value zero = b.constant(0.0, b.type(moments.centered).dtype);
+  const auto in_training = [&](Value x) { return b.select(c.operand(5), x, zero); };
+  Value dx;
+  if (const Value narrow = c.cotangent(0)) {
+    const Value g = widen(b, narrow), xhat = b.mul(moments.centered, moments.rstd);
+    const Shape vector = b.shape(c.operand(1));
+    const auto over_batch = [&](Value x) { return b.reshape(b.sum(x, others), vector); };
+    if (c.needs(2)) accumulate_narrowed(c, 2, over_batch(g));
+    if (c.needs(1)) accumulate_narrowed(c, 1, over_batch(b.mul(g, xhat)));
+    // mean(h) = weight mean(g): its sums are those of bias and weight.
+    const Value along_xhat = b.mul(xhat, in_training(b.mean(b.mul(g, xhat), others)));
+    const Value inner = b.sub(b.sub(g, in_training(b.mean(g, others))), along_xhat);
+    dx = b.mul(inner, b.mul(moments.rstd, along_axis(b, widen(b, c.operand(1)), axis, type.rank())));
+  }
+  const double share =
+      c.op.attributes.get_double("momentum") / static_cast<double>(batch_norm_count(type, axis));
+  const auto through = [&](std::size_t i, const auto& slope) {
+    if (!c.cotangent(i)) return;
+    const Value g = b.mul(along_axis(b, widen(b, c.cotangent(i)), axis, type.rank()), share);
+    dx = add_present(b, dx, in_training(slope(g)));
+  };
+  through(1, [&](Value g) { return b.broadcast(g, type.shape); });
+  through(2, [&](Value g) {
+    return b.mul(moments.centered, b.mul(g, 2 * unbiased_factor(batch_norm_count(type, axis))));
+  });
+  if (dx && c.needs(0)) accumulate_narrowed(c, 0, dx);
 }
 
 // dx = y (g - sum(g y))
@@ -93,11 +135,6 @@ AttentionGradients log_sum_exp_gradients(VjpContext& c, Value g) {
   const Value probability = b.unary(Opcode::exp, b.sub(logits, c.result(1)));
   const Value weighted = b.mul(b.mul(probability, g), scale);
   return {b.matmul(weighted, k), b.matmul(weighted, q, true, false), Value{}};
-}
-
-Value add_present(Builder& b, Value left, Value right) {
-  if (!left) return right;
-  return right ? b.add(left, right) : left;
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 
 #include <numbers>
 
+#include "ir/ops/axes.h"
+
 namespace rewire::ir {
 
 Value widen(Builder& b, Value x) {
@@ -14,6 +16,52 @@ RowMoments emit_row_moments(Builder& b, Value x, double epsilon) {
   const Value centered = b.sub(x, b.mean(x, {-1}));
   const Value variance = b.mean(b.mul(centered, centered), {-1});
   return {centered, b.unary(Opcode::rsqrt, b.add(variance, epsilon))};
+}
+
+Ints other_axes(std::int64_t axis, int rank) {
+  Ints axes;
+  for (int i = 0; i < rank; ++i) {
+    if (i != normal_axis(axis, rank)) axes.push_back(i);
+  }
+  return axes;
+}
+
+Value along_axis(Builder& b, Value vector, std::int64_t axis, int rank) {
+  Shape shape(static_cast<std::size_t>(rank), 1);
+  shape[static_cast<std::size_t>(normal_axis(axis, rank))] = b.shape(vector)[0];
+  return b.reshape(vector, std::move(shape));
+}
+
+ChannelMoments emit_channel_moments(Builder& b, Value x, std::int64_t axis, double epsilon) {
+  const Ints others = other_axes(axis, b.type(x).rank());
+  const Value mean = b.mean(x, others);
+  const Value centered = b.sub(x, mean);
+  const Value variance = b.mean(b.mul(centered, centered), others);
+  return {centered, mean, variance, b.unary(Opcode::rsqrt, b.add(variance, epsilon))};
+}
+
+std::int64_t batch_norm_count(const TensorType& x, std::int64_t axis) {
+  const std::int64_t channels = x.shape[static_cast<std::size_t>(normal_axis(axis, x.rank()))];
+  return channels == 0 ? 0 : x.elements() / channels;
+}
+
+double unbiased_factor(std::int64_t count) {
+  return count > 1 ? static_cast<double>(count) / static_cast<double>(count - 1) : 1;
+}
+
+ChannelMoments emit_batch_norm_moments(Builder& b, const Op& op) {
+  const Value x = widen(b, op.operands[0]), training = op.operands[5];
+  const std::int64_t axis = op.attributes.get_int("axis");
+  const double epsilon = op.attributes.get_double("epsilon");
+  const int rank = b.type(x).rank();
+  const ChannelMoments batch = emit_channel_moments(b, x, axis, epsilon);
+  const Value running_mean = along_axis(b, widen(b, op.operands[3]), axis, rank);
+  const Value running_variance = along_axis(b, widen(b, op.operands[4]), axis, rank);
+  // Each is selected by itself, so that nothing of the other kind is left where `training` is known.
+  const Value running_rstd = b.unary(Opcode::rsqrt, b.add(running_variance, epsilon));
+  return {b.select(training, batch.centered, b.sub(x, running_mean)),
+          b.select(training, batch.mean, running_mean), b.select(training, batch.variance, running_variance),
+          b.select(training, batch.rstd, running_rstd)};
 }
 
 ShiftedExponentials emit_shifted_exponentials(Builder& b, Value x, std::int64_t axis) {

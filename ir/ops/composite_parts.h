@@ -21,6 +21,25 @@ struct RowMoments {
 };
 RowMoments emit_row_moments(Builder& builder, Value x, double epsilon);
 
+/// The same of each index of `axis`, over all other axes, with the mean and the biased variance themselves; all but
+/// `centered` have x's rank, and extent 1 at the other axes.
+struct ChannelMoments {
+  Value centered;  // x's shape
+  Value mean, variance, rstd;
+};
+ChannelMoments emit_channel_moments(Builder& builder, Value x, std::int64_t axis, double epsilon);
+/// The axes that are not `axis` of a tensor of that rank.
+Ints other_axes(std::int64_t axis, int rank);
+/// A vector along `axis` of a tensor of that rank, with extent 1 at the others.
+Value along_axis(Builder& builder, Value vector, std::int64_t axis, int rank);
+
+/// Elements that a channel's moments are of, and the factor that makes their variance unbiased: n / (n - 1), 1 for
+/// n = 1.
+std::int64_t batch_norm_count(const TensorType& x, std::int64_t axis);
+double unbiased_factor(std::int64_t count);
+/// The moments that batch_norm divides by: the batch's where `training`, else the running ones, operands of the op.
+ChannelMoments emit_batch_norm_moments(Builder& builder, const Op& op);
+
 /// With m = max x over the axis: x - m, exp(x - m) and the sum of those exponentials.
 struct ShiftedExponentials {
   Value shifted;  // x's shape

@@ -37,6 +37,29 @@ std::vector<Value> decompose_layer_norm(Builder& b, const Op& op) {
   return {b.cast(y, result_dtype(b, op))};
 }
 
+// y = (x - mean) rstd weight + bias; next = running + momentum (the batch's - running)
+std::vector<Value> decompose_batch_norm(Builder& b, const Op& op) {
+  const std::int64_t axis = op.attributes.get_int("axis");
+  const double momentum = op.attributes.get_double("momentum");
+  const TensorType type = b.type(op.operands[0]);
+  const ChannelMoments moments = emit_batch_norm_moments(b, op);
+  const auto along = [&](std::size_t i) {
+    return along_axis(b, widen(b, op.operands[i]), axis, type.rank());
+  };
+  const Value scale = b.mul(moments.rstd, along(1));
+  const Value y = b.add(b.mul(moments.centered, scale), along(2));
+
+  const std::int64_t channels = b.shape(op.operands[1])[0];
+  const double unbiased = unbiased_factor(batch_norm_count(type, axis));
+  const auto next = [&](std::size_t i, Value batch, double factor) {
+    const Value running = widen(b, op.operands[i]);
+    const Value step = b.mul(b.sub(b.mul(b.reshape(batch, {channels}), factor), running), momentum);
+    const Value zero = b.constant(0.0, b.type(step).dtype);
+    return b.cast(b.add(running, b.select(op.operands[5], step, zero)), type.dtype);
+  };
+  return {b.cast(y, type.dtype), next(3, moments.mean, 1), next(4, moments.variance, unbiased)};
+}
+
 // y = exp(x - max) / sum(exp(x - max))
 std::vector<Value> decompose_softmax(Builder& b, const Op& op) {
   const Value x = widen(b, op.operands[0]);

@@ -50,6 +50,9 @@ void irfft_pairs_case(CaseBuilder& c, ir::Opcode code);
 void circulant_matmul_case(CaseBuilder& c, ir::Opcode code);
 void circulant_matmul_grad_case(CaseBuilder& c, ir::Opcode code);
 
+void conv2d_case(CaseBuilder& c, ir::Opcode code);
+void batch_norm_case(CaseBuilder& c, ir::Opcode code);
+
 void param_case(CaseBuilder& c, ir::Opcode code);
 void update_case(CaseBuilder& c, ir::Opcode code);
 void is_training_case(CaseBuilder& c, ir::Opcode code);
@@ -121,6 +124,10 @@ const std::map<Opcode, CaseGenerator>& generators() {
       {Opcode::drop_path, dropout_case},
       {Opcode::circulant_matmul, circulant_matmul_case},
       {Opcode::circulant_matmul_grad, circulant_matmul_grad_case},
+      {Opcode::conv2d, conv2d_case},
+      {Opcode::conv2d_input_grad, conv2d_case},
+      {Opcode::conv2d_weight_grad, conv2d_case},
+      {Opcode::batch_norm, batch_norm_case},
       {Opcode::residual, residual_case},
       {Opcode::param, param_case},
       {Opcode::update, update_case},

@@ -1,0 +1,39 @@
+// The three products of a convolution: conv2d and its gradients. What their attributes and operands come to is one
+// ConvShape, which shape rules, evaluator, libraries and the count of multiply-adds read.
+#pragma once
+
+#include <cstdint>
+
+#include "ir/attribute.h"
+#include "ir/module.h"
+#include "ir/types.h"
+
+namespace rewire::ir {
+
+/// y [batch, outputs, out height, out width] = x [batch, inputs, height, width] * w [outputs, inputs / groups, kernel
+/// height, kernel width], a cross-correlation as PyTorch's conv2d; extents of space are (height, width).
+struct ConvShape {
+  struct Plane {
+    std::int64_t height = 1, width = 1;
+    auto operator<=>(const Plane&) const = default;
+  };
+  std::int64_t batch = 1, inputs = 1, outputs = 1, groups = 1;
+  Plane in, out, kernel, stride, padding;
+  auto operator<=>(const ConvShape&) const = default;
+
+  Shape input(bool channels_last) const;
+  Shape output(bool channels_last) const;
+  Shape weight() const { return {outputs, inputs / groups, kernel.height, kernel.width}; }
+  /// Those that padding takes part in are counted: what libraries do, and papers print.
+  double multiply_adds() const;
+};
+
+bool is_convolution(Opcode code);
+/// Whether the op's maps are [batch, height, width, channels]; its weights stay as they are.
+bool is_channels_last(const Attributes& attributes);
+
+/// Of conv2d, conv2d_input_grad or conv2d_weight_grad on operands of these shapes. UserError where they do not go
+/// together.
+ConvShape conv_shape(Opcode code, const Attributes& attributes, const Shape& first, const Shape& second);
+
+}  // namespace rewire::ir
