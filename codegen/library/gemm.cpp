@@ -2,18 +2,16 @@
 // arguments at once: the one difference stands in make_descriptor.
 #include "codegen/library/gemm.h"
 
-#include <omp.h>
-
 #include <bit>
 #include <cstddef>
 #include <cstring>
-#include <dnnl.hpp>
 #include <new>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "codegen/library/onednn.h"
 #include "codegen/library/vector_clones.h"
 #include "codegen/library_call.h"
 #include "ir/error.h"
@@ -22,11 +20,6 @@ namespace rewire::codegen {
 namespace {
 
 using dnnl::memory;
-
-const dnnl::engine& cpu_engine() {
-  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  return engine;
-}
 
 memory::data_type dnnl_type(ir::DType dtype) {
   switch (dtype) {
@@ -47,8 +40,7 @@ memory::desc matrix(std::int64_t rows, std::int64_t columns, std::int64_t row_st
 dnnl::matmul::primitive_desc make_descriptor(const GemmShape& shape, const memory::desc& a,
                                              const memory::desc& b, const memory::desc& bias,
                                              const memory::desc& c) {
-  dnnl::primitive_attr attributes;
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  dnnl::primitive_attr attributes = user_scratch();
   if (shape.accumulate) {
     dnnl::post_ops post;
     post.append_sum(1.0F);
@@ -61,13 +53,6 @@ dnnl::matmul::primitive_desc make_descriptor(const GemmShape& shape, const memor
   const dnnl::matmul::desc op = shape.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
   return {op, attributes, cpu_engine()};
 #endif
-}
-
-// One thread a call: oneDNN asks OpenMP for its number of threads when it plans and when it runs.
-void use_one_thread() {
-  thread_local bool done = false;
-  if (!done) omp_set_num_threads(1);
-  done = true;
 }
 
 /// oneDNN makes all kernels of its sgemm (24 MB, 25 ms) with the first product that is computed by them. Here
@@ -103,12 +88,6 @@ void narrow_run(const float* __restrict from, std::int64_t count, std::uint16_t*
     const bool is_nan = (bits & 0x7FFFFFFF) > 0x7F800000;
     to[i] = static_cast<std::uint16_t>((is_nan ? bits | 0x400000 : rounded) >> 16);
   }
-}
-
-/// What oneDNN has refused.
-[[noreturn]] void fail(const dnnl::error& error, std::string_view action) {
-  if (error.status == dnnl_out_of_memory) throw std::bad_alloc();
-  internal_error("oneDNN {}: {}", action, error.what());
 }
 
 bool covers(dnnl::cpu_isa isa, dnnl::cpu_isa least) {  // an instruction set is a set of bits
@@ -222,8 +201,8 @@ Gemm::Gemm(const GemmShape& shape, bool native_bf16) : impl_(std::make_unique<Im
     impl.primitive = dnnl::matmul(descriptor);
     if (std::string_view(descriptor.impl_info_str()).starts_with("gemm")) make_sgemm_kernels();
   } catch (const dnnl::error& error) {
-    fail(error, fmt::format("has no matmul for {} x {} x {} of {}", shape.m, shape.k, shape.n,
-                            ir::dtype_name(shape.dtype)));
+    fail_of_onednn(error, fmt::format("has no matmul for {} x {} x {} of {}", shape.m, shape.k, shape.n,
+                                      ir::dtype_name(shape.dtype)));
   }
 }
 
@@ -237,16 +216,12 @@ std::int64_t Gemm::scratch_bytes() const {
 
 void Gemm::run(const void* a, const void* b, void* c, const void* bias, void* scratch) const {
   use_one_thread();
-  thread_local dnnl::stream stream(cpu_engine());
   const Impl& impl = *impl_;
   if (impl.wide_a) a = impl.wide_a->widen(a, scratch);
   if (impl.row_a) a = impl.row_a->gather(a, scratch);
   if (impl.wide_b) b = impl.wide_b->widen(b, scratch);
   if (impl.wide_bias) bias = impl.wide_bias->widen(bias, scratch);
   if (impl.wide_c && impl.accumulate) impl.wide_c->widen(c, scratch);
-  const auto wrap = [](const memory::desc& desc, const void* data) {
-    return memory(desc, cpu_engine(), const_cast<void*>(data));
-  };
   std::byte* const own = static_cast<std::byte*>(scratch) + impl.scratch_bytes;
   std::unordered_map<int, memory> arguments = {
       {DNNL_ARG_SRC, wrap(impl.a, a)},
@@ -255,10 +230,10 @@ void Gemm::run(const void* a, const void* b, void* c, const void* bias, void* sc
       {DNNL_ARG_SCRATCHPAD, wrap(impl.scratch, own)}};
   if (bias != nullptr) arguments.emplace(DNNL_ARG_BIAS, wrap(impl.bias, bias));
   try {
-    impl.primitive.execute(stream, arguments);
-    stream.wait();
+    impl.primitive.execute(cpu_stream(), arguments);
+    cpu_stream().wait();
   } catch (const dnnl::error& error) {
-    fail(error, "cannot multiply");
+    fail_of_onednn(error, "cannot multiply");
   }
   if (impl.wide_c) impl.wide_c->narrow(c, scratch);
 }

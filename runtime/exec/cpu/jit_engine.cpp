@@ -39,19 +39,29 @@ struct Task {
   std::int64_t index;
 };
 
-std::vector<Task> tasks_of(const CpuLaunch& launch) {
-  std::vector<Task> tasks;
-  for (std::int64_t task = 0; task < launch.tasks(); ++task) tasks.push_back({&launch, task});
-  return tasks;
+/// Between phases everybody waits.
+using Phases = std::vector<std::vector<Task>>;
+
+void add_phases(const CpuLaunch& launch, Phases& phases) {
+  std::vector<std::int64_t> ends = launch.barriers();
+  ends.push_back(launch.tasks());
+  std::int64_t task = 0;
+  for (std::size_t i = 0, phase = 0; i < ends.size(); ++i) {
+    if (task == ends[i]) continue;
+    if (phase == phases.size()) phases.emplace_back();
+    for (; task < ends[i]; ++task) phases[phase].push_back({&launch, task});
+    ++phase;
+  }
 }
 
 struct CompiledProgram {
   Program program;
   MemoryPlan plan;
   std::vector<std::unique_ptr<CpuLaunch>> launches;
-  std::vector<std::vector<Task>> waves;
-  std::vector<HostTensor> constants;  // by position among the constant buffers
-  std::int64_t scratch_bytes = 0;
+  std::vector<std::int64_t> shared_offsets;  // by launch
+  Phases phases;                             // of all waves
+  std::vector<HostTensor> constants;         // by position among the constant buffers
+  std::int64_t scratch_bytes = 0, shared_bytes = 0;
 };
 
 class CpuEngine final : public JitEngine {
@@ -141,8 +151,7 @@ class CpuEngine final : public JitEngine {
     const auto functions = jit_.compile(kernels);
     result.plan = plan_memory(result.program, options_.check_memory ? kGap : 0);
     result.launches = make_cpu_launches(result.program, functions);
-    for (const auto& wave : make_waves(result.program, result.plan))
-      result.waves.push_back(wave_tasks(result, wave));
+    for (const auto& wave : make_waves(result.program, result.plan)) add_wave(result, wave);
     for (const auto& launch : result.launches)
       result.scratch_bytes = std::max(result.scratch_bytes, launch->scratch_bytes());
     fill_constants(result);
@@ -156,23 +165,29 @@ class CpuEngine final : public JitEngine {
     return result;
   }
 
-  /// The tasks of a wave's launches, the longest first, so that no long one is left for the end.
-  static std::vector<Task> wave_tasks(const CompiledProgram& compiled, const std::vector<int>& wave) {
-    std::vector<Task> tasks;
+  /// A wave's tasks, the longest first, so that no long one is left for the end.
+  static void add_wave(CompiledProgram& compiled, const std::vector<int>& wave) {
+    Phases phases;
     std::map<const CpuLaunch*, double> seconds;  // of one task
+    std::int64_t shared = 0;
     for (int index : wave) {
       const auto at = static_cast<std::size_t>(index);
       const CpuLaunch& launch = *compiled.launches[at];
-      const std::vector<Task> own = tasks_of(launch);
-      tasks.insert(tasks.end(), own.begin(), own.end());
+      add_phases(launch, phases);
+      compiled.shared_offsets.resize(compiled.launches.size());
+      compiled.shared_offsets[at] = shared;
+      shared += launch.shared_bytes();
       const codegen::LaunchCost cost = codegen::cost_of(compiled.program, compiled.program.launches[at]);
       seconds[&launch] = std::max(static_cast<double>(cost.flops) / kFlopsPerSecond,
                                   static_cast<double>(cost.bytes) / kBytesPerSecond) /
                          static_cast<double>(std::max<std::int64_t>(launch.tasks(), 1));
     }
-    std::ranges::stable_sort(tasks, std::greater<>(),
-                             [&](const Task& task) { return seconds.at(task.launch); });
-    return tasks;
+    compiled.shared_bytes = std::max(compiled.shared_bytes, shared);
+    for (std::vector<Task>& tasks : phases) {
+      std::ranges::stable_sort(tasks, std::greater<>(),
+                               [&](const Task& task) { return seconds.at(task.launch); });
+      compiled.phases.push_back(std::move(tasks));
+    }
   }
 
   static TensorMap make_outputs(const ir::Function& function) {
@@ -195,6 +210,8 @@ class CpuEngine final : public JitEngine {
   void reserve(const CompiledProgram& compiled) {
     if (compiled.plan.arena_bytes > static_cast<std::int64_t>(arena_.bytes().size()))
       arena_ = make_bytes(compiled.plan.arena_bytes);
+    if (compiled.shared_bytes > static_cast<std::int64_t>(shared_.bytes().size()))
+      shared_ = make_bytes(compiled.shared_bytes);
     const std::int64_t scratch = (compiled.scratch_bytes + 63) / 64 * 64;
     if (scratch > scratch_stride_ || scratch_.bytes().empty()) {
       scratch_stride_ = std::max<std::int64_t>(scratch, 64);
@@ -234,9 +251,16 @@ class CpuEngine final : public JitEngine {
 
   void execute(CompiledProgram& compiled, const BufferPointers& pointers) {
     if (options_.check_memory) poison(compiled);
-    for (const auto& launch : compiled.launches) launch->bind(pointers);
-    for (const std::vector<Task>& wave : compiled.waves) run_tasks(wave);
+    bind(compiled, pointers);
+    for (const std::vector<Task>& tasks : compiled.phases) run_tasks(tasks);
     if (options_.check_memory) check_gaps(compiled.program, compiled.plan, arena_.bytes());
+  }
+
+  void bind(CompiledProgram& compiled, const BufferPointers& pointers) {
+    for (std::size_t i = 0; i < compiled.launches.size(); ++i) {
+      compiled.launches[i]->bind(pointers);
+      compiled.launches[i]->lend(shared_.bytes().data() + compiled.shared_offsets[i]);
+    }
   }
 
   void run_tasks(std::span<const Task> tasks) {
@@ -252,11 +276,12 @@ class CpuEngine final : public JitEngine {
 
   /// One run, launch by launch; `best` keeps the shortest time of each.
   void time_launches(CompiledProgram& compiled, const BufferPointers& pointers, std::vector<double>& best) {
-    for (const auto& launch : compiled.launches) launch->bind(pointers);
+    bind(compiled, pointers);
     for (std::size_t i = 0; i < compiled.launches.size(); ++i) {
-      const std::vector<Task> tasks = tasks_of(*compiled.launches[i]);
+      Phases phases;
+      add_phases(*compiled.launches[i], phases);
       const auto start = std::chrono::steady_clock::now();
-      run_tasks(tasks);
+      for (const std::vector<Task>& tasks : phases) run_tasks(tasks);
       const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
       best[i] = std::min(best[i], taken.count());
     }
@@ -266,6 +291,7 @@ class CpuEngine final : public JitEngine {
   void poison(const CompiledProgram& compiled) {
     std::ranges::fill(arena_.bytes(), std::byte{kPoison});
     std::ranges::fill(scratch_.bytes(), std::byte{kPoison});
+    std::ranges::fill(shared_.bytes(), std::byte{kPoison});
     for (const MemoryGap& gap : gaps_of(compiled.plan, kGap)) {
       std::ranges::fill(
           arena_.bytes().subspan(static_cast<std::size_t>(gap.offset), static_cast<std::size_t>(kGap)),
@@ -281,7 +307,7 @@ class CpuEngine final : public JitEngine {
   ThreadPool pool_;
   std::map<std::string, HostTensor, std::less<>> state_;
   std::map<std::string, CompiledProgram, std::less<>> programs_;
-  HostTensor arena_, scratch_;
+  HostTensor arena_, scratch_, shared_;  // shared_: of the tasks of one launch
   std::int64_t scratch_stride_ = 0;
   EngineReport report_;
 };

@@ -15,12 +15,17 @@
 
 namespace rewire::runtime {
 
-/// Runs task `index` of a launch.
+/// Runs task `index` of a launch. Tasks are independent but where the launch has barriers: all before such an index are
+/// done when those from it on begin.
 class CpuLaunch {
  public:
   virtual ~CpuLaunch() = default;
   virtual std::int64_t tasks() const = 0;
-  virtual std::int64_t scratch_bytes() const = 0;
+  virtual std::vector<std::int64_t> barriers() const { return {}; }  // ascending, each in [0, tasks]
+  virtual std::int64_t scratch_bytes() const = 0;                    // of each thread
+  /// What its tasks have in common while it runs, 64-byte aligned; lent before any of them.
+  virtual std::int64_t shared_bytes() const { return 0; }
+  virtual void lend(std::byte* /*shared*/) {}
   /// Called once before the tasks of each run.
   virtual void bind(const BufferPointers& buffers) = 0;
   virtual void run(std::int64_t task, void* scratch) const = 0;

@@ -11,11 +11,12 @@
 
 namespace rewire::runtime {
 
-extern const CpuOp kCpuRfft, kCpuIrfft;
+extern const CpuOp kCpuRfft, kCpuIrfft, kCpuConv2d, kCpuConv2dInputGrad, kCpuConv2dWeightGrad;
 
 namespace {
 
-constexpr std::array kCpuOps = {&kCpuRfft, &kCpuIrfft};
+constexpr std::array kCpuOps = {&kCpuRfft, &kCpuIrfft, &kCpuConv2d, &kCpuConv2dInputGrad,
+                                &kCpuConv2dWeightGrad};
 
 /// The evaluator's function, on one thread.
 class CpuHostOp final : public CpuLaunch {

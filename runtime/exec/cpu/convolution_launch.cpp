@@ -1,0 +1,164 @@
+// Convolutions of dense f32 maps by oneDNN. A batch is cut into parts by the shape alone. The weights are packed first, once
+// for all parts; each part's gradient of the weights is kept by itself, and they are added in their order, so that nothing
+// depends on who computes which.
+#include <algorithm>
+#include <vector>
+
+#include "codegen/library/convolution.h"
+#include "ir/ops/convolution.h"
+#include "runtime/exec/cpu/op_calls.h"
+
+namespace rewire::runtime {
+
+extern const CpuOp kCpuConv2d, kCpuConv2dInputGrad, kCpuConv2dWeightGrad;
+
+namespace {
+
+using codegen::Convolution;
+using codegen::ConvProduct;
+using ir::ConvShape;
+
+constexpr std::int64_t kMostConvParts = 16;
+constexpr double kConvPartMultiplyAdds = 5e6;  // smaller parts lose more by their start than they balance
+// What the parts' gradients of weights may take in all, where they are large: two parts are made all the same.
+constexpr std::int64_t kPartGradientBytes = std::int64_t{48} << 20;
+constexpr std::int64_t kAddedElements = 65536;  // of a task that adds them up
+
+std::int64_t in_lines(std::int64_t bytes) {
+  return (bytes + 63) / 64 * 64;
+}
+
+/// Samples of each part but the last.
+std::int64_t part_size(const ConvShape& shape, ConvProduct product) {
+  auto parts = static_cast<std::int64_t>(shape.multiply_adds() / kConvPartMultiplyAdds);
+  if (product == ConvProduct::weight) {
+    const std::int64_t bytes = ir::element_count(shape.weight()) * static_cast<std::int64_t>(sizeof(float));
+    parts = std::min(parts, std::max<std::int64_t>(2, kPartGradientBytes / std::max<std::int64_t>(bytes, 1)));
+  }
+  parts = std::clamp<std::int64_t>(parts, 1, std::min(kMostConvParts, shape.batch));
+  return (shape.batch + parts - 1) / parts;
+}
+
+const std::byte* address(const BufferPointers& pointers, const codegen::View& view) {
+  return pointers[static_cast<std::size_t>(view.buffer)] +
+         view.offset * static_cast<std::int64_t>(sizeof(float));
+}
+
+class ConvolutionLaunch : public CpuLaunch {
+ public:
+  ConvolutionLaunch(const codegen::OpCall& call, ConvProduct product)
+      : shape_(
+            ir::conv_shape(call.op.code, call.op.attributes, call.operands[0].shape, call.operands[1].shape)),
+        first_(call.operands[0]),
+        second_(call.operands[1]),
+        result_(call.results[0]),
+        size_(part_size(shape_, product)),
+        parts_((shape_.batch + size_ - 1) / size_) {
+    const bool channels_last = ir::is_channels_last(call.op.attributes);
+    ConvShape part = shape_;
+    part.batch = size_;
+    full_ = std::make_unique<Convolution>(product, part, channels_last);
+    part.batch = shape_.batch - (parts_ - 1) * size_;
+    if (part.batch != size_) last_ = std::make_unique<Convolution>(product, part, channels_last, full_.get());
+  }
+
+  std::int64_t scratch_bytes() const override {
+    return std::max(full_->scratch_bytes(), last_ ? last_->scratch_bytes() : 0);
+  }
+  void bind(const BufferPointers& pointers) override {
+    first_at_ = reinterpret_cast<const float*>(address(pointers, first_));
+    second_at_ = reinterpret_cast<const float*>(address(pointers, second_));
+    result_at_ = reinterpret_cast<float*>(const_cast<std::byte*>(address(pointers, result_)));
+  }
+  void lend(std::byte* shared) override { packed_ = reinterpret_cast<float*>(shared); }
+
+ protected:
+  const Convolution& convolution(std::int64_t part) const {
+    return last_ && part + 1 == parts_ ? *last_ : *full_;
+  }
+  /// Elements of a part's maps of this shape; the parts lie one behind the other.
+  std::int64_t step(const codegen::View& maps) const {
+    return ir::element_count(maps.shape) / shape_.batch * size_;
+  }
+
+  const ConvShape shape_;
+  const codegen::View first_, second_, result_;
+  const std::int64_t size_, parts_;
+  std::unique_ptr<Convolution> full_, last_;  // last_: of the part that is smaller
+  const float *first_at_ = nullptr, *second_at_ = nullptr;
+  float *result_at_ = nullptr, *packed_ = nullptr;
+};
+
+/// The maps, or their gradient: weights are packed in pieces, then each part is computed.
+class MapConvolution final : public ConvolutionLaunch {
+ public:
+  using ConvolutionLaunch::ConvolutionLaunch;
+  std::int64_t tasks() const override { return full_->pieces() + parts_; }
+  std::vector<std::int64_t> barriers() const override { return {full_->pieces()}; }
+  std::int64_t shared_bytes() const override { return in_lines(full_->packed_bytes()); }
+  void run(std::int64_t task, void* scratch) const override {
+    const std::int64_t part = task - full_->pieces();
+    if (part < 0) return full_->pack(task, second_at_, packed_, scratch);
+    convolution(part).run(first_at_ + part * step(first_), packed_, result_at_ + part * step(result_),
+                          scratch);
+  }
+};
+
+/// The gradient of the weights: of each part, then the sum in the order of the parts, then unpacked.
+class WeightConvolution final : public ConvolutionLaunch {
+ public:
+  explicit WeightConvolution(const codegen::OpCall& call)
+      : ConvolutionLaunch(call, ConvProduct::weight),
+        packed_bytes_(in_lines(full_->packed_bytes())),
+        elements_(full_->packed_bytes() / static_cast<std::int64_t>(sizeof(float))),
+        sums_(parts_ > 1 ? (elements_ + kAddedElements - 1) / kAddedElements : 0) {}
+
+  std::int64_t tasks() const override { return parts_ + sums_ + full_->pieces(); }
+  std::vector<std::int64_t> barriers() const override { return {parts_, parts_ + sums_}; }
+  std::int64_t shared_bytes() const override { return parts_ * packed_bytes_; }
+  void run(std::int64_t task, void* scratch) const override {
+    if (task < parts_) {
+      convolution(task).run(first_at_ + task * step(first_), second_at_ + task * step(second_), of_part(task),
+                            scratch);
+    } else if (task < parts_ + sums_) {
+      const std::int64_t begin = (task - parts_) * kAddedElements;
+      const std::int64_t count = std::min(kAddedElements, elements_ - begin);
+      for (std::int64_t part = 1; part < parts_; ++part)
+        codegen::add_parts(of_part(part) + begin, count, of_part(0) + begin);
+    } else {
+      full_->unpack(task - parts_ - sums_, packed_, result_at_, scratch);
+    }
+  }
+
+ private:
+  float* of_part(std::int64_t part) const {
+    return packed_ + part * packed_bytes_ / static_cast<std::int64_t>(sizeof(float));
+  }
+
+  const std::int64_t packed_bytes_, elements_, sums_;
+};
+
+bool takes_maps(const codegen::Program& program, const codegen::OpCall& call) {
+  const auto fits = [&](const codegen::View& view) {
+    return program.buffers[static_cast<std::size_t>(view.buffer)].type.dtype == ir::DType::f32 &&
+           ir::element_count(view.shape) > 0;
+  };
+  return std::ranges::all_of(call.operands, fits) && std::ranges::all_of(call.results, fits);
+}
+
+template <ConvProduct product>
+std::unique_ptr<CpuLaunch> make_maps(const codegen::OpCall& call) {
+  return std::make_unique<MapConvolution>(call, product);
+}
+
+std::unique_ptr<CpuLaunch> make_weights(const codegen::OpCall& call) {
+  return std::make_unique<WeightConvolution>(call);
+}
+
+}  // namespace
+
+const CpuOp kCpuConv2d{ir::Opcode::conv2d, takes_maps, make_maps<ConvProduct::output>};
+const CpuOp kCpuConv2dInputGrad{ir::Opcode::conv2d_input_grad, takes_maps, make_maps<ConvProduct::input>};
+const CpuOp kCpuConv2dWeightGrad{ir::Opcode::conv2d_weight_grad, takes_maps, make_weights};
+
+}  // namespace rewire::runtime
