@@ -6,6 +6,7 @@
 
 #include "ir/error.h"
 #include "ir/passes/canonicalise.h"
+#include "ir/passes/channels_last.h"
 #include "ir/passes/choose_lowerings.h"
 #include "ir/passes/constant_fold.h"
 #include "ir/passes/cse.h"
@@ -35,6 +36,8 @@ constexpr Stage kStages[] = {
     {"choose_lowerings", choose_lowerings},
     // Composites and residual joins become small ops, so that all that follows sees through them.
     {"decompose", decompose, "nothing else computes composites and residual joins"},
+    // Convolutions, and all between them, have their channels last.
+    {"channels_last", channels_last},
     // Where a backend asks for it, Fourier transforms too.
     {"lower_fourier", lower_fourier},
     // What training does not need (dropout's draws) and what the gradients left unused goes, before work is

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "ir/ops/op_info.h"
+#include "ir/passes/channels_last.h"
 #include "ir/passes/constant_fold.h"
 #include "ir/passes/cse.h"
 #include "ir/passes/dce.h"
@@ -55,6 +56,11 @@ TEST_CASE("decompose leaves no op that has a decomposition, for every composite"
       for (const Op& op : module.functions[0].body) CHECK(op_info(op.code).decompose == nullptr);
     }
   }
+}
+
+TEST_CASE("channels_last keeps maps with their channels last from one convolution to the next",
+          "[ir][passes]") {
+  check_golden("channels_last", channels_last);
 }
 
 TEST_CASE("split_pointwise computes in parts what is read in parts alone", "[ir][passes]") {
