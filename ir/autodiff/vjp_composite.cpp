@@ -121,6 +121,14 @@ void vjp_silu(VjpContext& c) {
   accumulate_narrowed(c, 0, b.mul(widen(b, c.cotangent()), slope));
 }
 
+// dx = g where x > 0, else 0: also at 0 and NaN.
+void vjp_relu(VjpContext& c) {
+  Builder& b = c.builder;
+  const TensorType type = b.type(c.operand(0));
+  const Value zero = b.constant(0.0, type.dtype, type.shape);
+  c.accumulate(0, b.select(b.compare("gt", c.operand(0), zero), c.cotangent(), zero));
+}
+
 namespace {
 
 using AttentionGradients = std::array<Value, 3>;  // of q, k, v

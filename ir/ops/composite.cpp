@@ -1,4 +1,4 @@
-// Composites: layer_norm, softmax, gelu, silu, cross_entropy, dropout, drop_path. Attention: attention.cpp.
+// Composites: layer_norm, softmax, gelu, silu, relu, cross_entropy, dropout, drop_path. Attention: attention.cpp.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -101,6 +101,11 @@ void eval_gelu(EvalContext& context) {
 void eval_silu(EvalContext& context) {
   std::transform(context.in(0).data.begin(), context.in(0).data.end(), context.out().data.begin(),
                  [](double x) { return x / (1.0 + std::exp(-x)); });
+}
+
+void eval_relu(EvalContext& context) {
+  std::transform(context.in(0).data.begin(), context.in(0).data.end(), context.out().data.begin(),
+                 [](double x) { return std::isnan(x) || x > 0 ? x : 0; });
 }
 
 std::vector<TensorType> infer_cross_entropy(const InferContext& context) {

@@ -81,6 +81,13 @@ std::vector<Value> decompose_silu(Builder& b, const Op& op) {
   return {b.cast(b.mul(x, b.unary(Opcode::sigmoid, x)), result_dtype(b, op))};
 }
 
+// y = max(x, 0)
+std::vector<Value> decompose_relu(Builder& b, const Op& op) {
+  const Value x = op.operands[0];
+  const TensorType type = b.type(x);
+  return {b.binary(Opcode::maximum, x, b.constant(0.0, type.dtype, type.shape))};
+}
+
 // With z = logits - max: loss = log(sum(exp(z))) - (1 - s) z[label] - s mean(z). The target sums to one, so
 // the maximum drops out.
 std::vector<Value> decompose_cross_entropy(Builder& b, const Op& op) {

@@ -264,6 +264,8 @@ inline Value sigmoid(const Value& x) { return emit("sigmoid", {x}); }
 /// The exact form, by erf; emit("gelu", {x}, {{"approximate", "tanh"}}) is the other.
 inline Value gelu(const Value& x) { return emit("gelu", {x}); }
 inline Value silu(const Value& x) { return emit("silu", {x}); }
+/// max(x, 0); gradient 0 at 0.
+inline Value relu(const Value& x) { return emit("relu", {x}); }
 /// x; no gradient goes back through it.
 inline Value stop_gradient(const Value& x) { return emit("stop_gradient", {x}); }
 // At a tie each operand gets half the gradient.

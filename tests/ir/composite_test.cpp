@@ -1,5 +1,6 @@
 // Composites against their equations, written out or composed of smaller ops.
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "tests/ir/run_op.h"
@@ -104,6 +105,13 @@ TEST_CASE("silu is x sigmoid(x)") {
   Values expected;
   for (std::size_t i = 0; i < 20; ++i) expected.push_back(x.data[i] * gate[i]);
   CHECK(distance(values_of(Opcode::silu, {x}), expected) < 1e-15);
+}
+
+TEST_CASE("relu is the larger of x and 0, and passes NaN on") {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const Values y = values_of(Opcode::relu, {f32({6}, {-2, 0, 3, -infinity, infinity, std::nan("")})});
+  CHECK(Values(y.begin(), y.end() - 1) == Values{0, 0, 3, 0, infinity});
+  CHECK(std::isnan(y.back()));
 }
 
 TEST_CASE("cross_entropy is minus the target's mean of log-softmax, smoothed or not") {

@@ -73,6 +73,13 @@ TEST_CASE("maximum and minimum give the winner all, and each half at a tie") {
   CHECK(d[1] == Numbers{1, 1 + 2.5, 6});
 }
 
+TEST_CASE("relu has the gradient 0 at 0") {
+  Rule rule;
+  const Value x = rule.argument("x", {3});
+  const auto d = rule.gradients(rule.b.unary(Opcode::relu, x), {x}, {tensor({3}, {-2, 0, 2})});
+  CHECK(d[0] == Numbers{0, 0, 3});
+}
+
 TEST_CASE("abs has the gradient 0 at 0") {
   Rule rule;
   const Value x = rule.argument("x", {3});

@@ -57,9 +57,9 @@ void check(const std::string& what, const std::function<Value(Builder&, Value, V
 }  // namespace
 
 TEST_CASE("Ops of one operand agree with the evaluator on special values") {
-  for (const Opcode code :
-       {Opcode::neg, Opcode::abs, Opcode::exp, Opcode::log, Opcode::sqrt, Opcode::rsqrt, Opcode::tanh,
-        Opcode::erf, Opcode::sigmoid, Opcode::floor, Opcode::isfinite, Opcode::silu, Opcode::gelu}) {
+  for (const Opcode code : {Opcode::neg, Opcode::abs, Opcode::exp, Opcode::log, Opcode::sqrt, Opcode::rsqrt,
+                            Opcode::tanh, Opcode::erf, Opcode::sigmoid, Opcode::floor, Opcode::isfinite,
+                            Opcode::silu, Opcode::relu, Opcode::gelu}) {
     check(std::string(ir::opcode_name(code)), [&](Builder& b, Value x, Value) { return b.unary(code, x); });
   }
   // Of -inf it is NaN by its formula, of which the evaluator's is another spelling.

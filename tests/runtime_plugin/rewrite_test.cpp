@@ -293,7 +293,7 @@ TEST_CASE("Plugins that were built when earlier minors were drawn still load and
   for (std::size_t i = 0; i < r.y.size(); ++i) {
     CHECK(r.y[i] == Approx(r.x[i] + r.f[i] + 0.25 * std::tanh(r.x[i])).epsilon(0).margin(1e-14));
   }
-  for (const char* name : {"abi_1_1.so", "abi_1_2.so", "abi_1_3.so"}) {
+  for (const char* name : {"abi_1_1.so", "abi_1_2.so", "abi_1_3.so", "abi_1_4.so"}) {
     CAPTURE(name);
     const std::vector<runtime::PluginHandle> plugins = {load_frozen(folder, name)};
     const ir::TensorType type{ir::DType::f32, {2, 3, 5}};

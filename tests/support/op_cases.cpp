@@ -117,6 +117,7 @@ const std::map<Opcode, CaseGenerator>& generators() {
       {Opcode::softmax, softmax_case},
       {Opcode::gelu, activation_case},
       {Opcode::silu, activation_case},
+      {Opcode::relu, activation_case},
       {Opcode::attention, attention_case},
       {Opcode::attention_grad, attention_grad_case},
       {Opcode::cross_entropy, cross_entropy_case},

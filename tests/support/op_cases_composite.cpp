@@ -71,6 +71,7 @@ void softmax_case(CaseBuilder& c, Opcode code) {
 }
 
 void activation_case(CaseBuilder& c, Opcode code) {
+  if (code == Opcode::relu) return c.apply(code, {c.input(c.away_from_zero(c.shape(1, 4), 0.1, 4))});
   const Value x = c.input(c.tensor(c.shape(1, 4), -4, 4));
   if (code == Opcode::silu) return c.apply(code, {x});
   c.apply(code, {x}, {{"approximate", std::string(c.pick({"none", "tanh"}))}});
