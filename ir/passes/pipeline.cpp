@@ -14,6 +14,7 @@
 #include "ir/passes/decompose.h"
 #include "ir/passes/fourier.h"
 #include "ir/passes/pass.h"
+#include "ir/passes/pointwise_convolution.h"
 #include "ir/passes/recompute.h"
 #include "ir/passes/specialise_training.h"
 #include "ir/passes/split_pointwise.h"
@@ -38,6 +39,8 @@ constexpr Stage kStages[] = {
     {"decompose", decompose, "nothing else computes composites and residual joins"},
     // Convolutions, and all between them, have their channels last.
     {"channels_last", channels_last},
+    // Those of one pixel are products then.
+    {"pointwise_convolution", pointwise_convolution},
     // Where a backend asks for it, Fourier transforms too.
     {"lower_fourier", lower_fourier},
     // What training does not need (dropout's draws) and what the gradients left unused goes, before work is

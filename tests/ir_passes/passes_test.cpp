@@ -9,6 +9,7 @@
 #include "ir/passes/dce.h"
 #include "ir/passes/decompose.h"
 #include "ir/passes/mixed_precision.h"
+#include "ir/passes/pointwise_convolution.h"
 #include "ir/passes/recompute.h"
 #include "ir/passes/specialise_training.h"
 #include "ir/passes/split_pointwise.h"
@@ -61,6 +62,10 @@ TEST_CASE("decompose leaves no op that has a decomposition, for every composite"
 TEST_CASE("channels_last keeps maps with their channels last from one convolution to the next",
           "[ir][passes]") {
   check_golden("channels_last", channels_last);
+}
+
+TEST_CASE("pointwise_convolution makes products of convolutions of one pixel", "[ir][passes]") {
+  check_golden("pointwise_convolution", pointwise_convolution);
 }
 
 TEST_CASE("split_pointwise computes in parts what is read in parts alone", "[ir][passes]") {

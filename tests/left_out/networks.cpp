@@ -25,6 +25,8 @@ using ir::Value;
 constexpr Row kRows[] = {
     {"choose_lowerings", Effect::nothing,
      "no engine passes a chooser: choices are made before, in the module"},
+    {"channels_last", Effect::rounding},
+    {"pointwise_convolution", Effect::rounding},
     {"lower_fourier", Effect::nothing, "the CPU's library takes transforms as they are"},
     {"dce", Effect::nothing, "the lowering drops what is dead"},
     {"canonicalise", Effect::rounding},
@@ -125,6 +127,50 @@ class Unlike {
   Builder* b_ = nullptr;
 };
 
+/// Convolutions with batch norm behind the first, the second in groups and with strides, the third of one pixel; a slice of
+/// its maps.
+ir::Module convolutions() {
+  constexpr std::int64_t kBatch = 5, kInner = 6, kOuter = 8;
+  ir::Module module;
+  module.name = "convolutions";
+  ir::Function forward;
+  forward.name = "forward";
+  Builder b(module, forward);
+  const auto weight = [&](const std::string& name, ir::Shape shape) {
+    ir::Parameter p;
+    p.name = name;
+    p.type = {ir::DType::f32, std::move(shape)};
+    p.init = {ir::InitKind::normal, 0.2};
+    p.decay = p.type.rank() > 1;
+    p.role = "conv1";
+    return b.param(module.add_parameter(std::move(p)).name);
+  };
+  const Value image = b.argument("image", {ir::DType::f32, {kBatch, 2, 9, 7}});
+  b.set_location("stem");
+  const auto window = [](std::int64_t stride, std::int64_t groups) {
+    return ir::Attributes{{"strides", ir::Ints{stride, 1}}, {"padding", ir::Ints{1, 0}}, {"groups", groups}};
+  };
+  Value x = b.emit(Opcode::conv2d, {image, weight("stem.weight", {kInner, 2, 3, 2})}, window(1, 1));
+  x = b.add(x, b.reshape(weight("stem.bias", {kInner}), {kInner, 1, 1}));
+  b.set_location("norm");
+  const Value training = b.emit(Opcode::is_training, {}, {}, ir::TensorType{ir::DType::i1, {}});
+  const Value zeros = b.constant(0, ir::DType::f32, {kInner}), ones = b.constant(1, ir::DType::f32, {kInner});
+  x = b.emit(Opcode::batch_norm,
+             {x, weight("norm.weight", {kInner}), weight("norm.bias", {kInner}), zeros, ones, training});
+  x = b.emit(Opcode::relu, {x});
+  b.set_location("groups");
+  x = b.emit(Opcode::conv2d, {x, weight("groups.weight", {kOuter, kInner / 2, 3, 1})}, window(2, 2));
+  x = b.unary(Opcode::tanh, b.mul(x, x));
+  b.set_location("pixels");
+  x = b.emit(Opcode::conv2d, {x, weight("pixels.weight", {kOuter, kOuter, 1, 1})},
+             {{"strides", ir::Ints{1, 1}}, {"padding", ir::Ints{0, 0}}});
+  b.set_location("head");
+  const Value pooled = b.reshape(b.mean(b.slice(x, 3, 1, 6), {2, 3}), {kBatch, kOuter});
+  b.result("logits", b.linear(pooled, weight("head.weight", {5, kOuter}), weight("head.bias", {5})));
+  module.functions.push_back(std::move(forward));
+  return module;
+}
+
 ir::Module vit(double dropout, const std::string& act_layer, bool narrow) {
   ir::Selection options{"vit"};
   options.set("dim", 16).set("depth", 2).set("heads", 2).set("patch", 4).set("image", 8).set("classes", 5);
@@ -197,6 +243,7 @@ std::vector<Network> networks() {
   all.push_back(trained("ViT with dropout", vit(0.2, "gelu_tanh", false), "sgd"));
   all.push_back(trained("ViT in bf16", vit(0, "gelu_tanh", true), "sgd"));
   all.push_back(unlike_a_vit("auto"));
+  all.push_back(trained("convolutions", convolutions(), "sgd"));
   return all;
 }
 
