@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""The peer: training steps of the same vision transformer in PyTorch.
+"""The peer: training steps of the same network in PyTorch.
 
     pytorch_step.py --model '{"image": 28, …}' --batch 64 [--residual plain|decay|orthogonal|augment|skipless|SPEC]
                     [--mode eager|compile|max-autotune] [--device cpu|cuda] [--dtype f32|bf16]
 
-SPEC is one of pytorch_strategies.py, as the plugin's: attnres:block=3. bf16 is autocast; on a GPU `compile` and `max-autotune` run in CUDA graphs, and eager matrices of f32 are not rounded to TF32.
+SPEC is one of pytorch_strategies.py, as the plugin's: attnres:block=3. bf16 is autocast; on a GPU `compile` and
+`max-autotune` run in CUDA graphs, and eager matrices of f32 are not rounded to TF32.
 Warms up (and compiles), prints one line of JSON about itself, then reads numbers of steps from stdin, one a line; for
 each it does that many training steps and prints a line of JSON: the median step in ms and the process's peak memory (on a GPU
 what PyTorch took of the card; a step is what lies between two events, and it waits for the card once, at the end).
 bench/run.py keeps several of these alive and asks them in turn.
 
-The network is timm's ViT written plainly: scaled_dot_product_attention, exact GELU, LayerNorm with eps 1e-6. A step is
-what a `rewire` step is: loss with label smoothing, backward, clipping by the global norm, AdamW with decay on matrices.
+"family": "resnetv2" in the model's JSON asks for bench/pytorch_resnetv2.py's network. Else it is timm's ViT written
+plainly: scaled_dot_product_attention, exact GELU, LayerNorm with eps 1e-6. A step is what a `rewire` step is: loss with
+label smoothing, backward, clipping by the global norm, AdamW with decay on matrices.
 """
 import argparse
 import json
@@ -23,6 +25,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import pytorch_resnetv2
 import pytorch_strategies
 
 
@@ -149,7 +152,8 @@ class Trainer:
         model = json.loads(options.model)
         torch.backends.cudnn.benchmark = True
         self.device, self.autocast = options.device, options.dtype == "bf16"
-        self.model = VisionTransformer(**model, residual=options.residual).to(self.device)
+        network = {"vit": VisionTransformer, "resnetv2": pytorch_resnetv2.ResNetV2}[model.pop("family", "vit")]
+        self.model = network(**model, residual=options.residual).to(self.device)
         self.images = torch.randn(options.batch, model["channels"], model["image"], model["image"], device=self.device)
         self.labels = torch.randint(0, model["classes"], (options.batch,), device=self.device)
         # compile() wraps the loss as well, so that it is one graph forward and one backward.
@@ -241,7 +245,7 @@ class Trainer:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", required=True, help="JSON: image, channels, classes, patch, dim, depth, heads")
+    parser.add_argument("--model", required=True, help="JSON: family, and the arguments of its network")
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--residual", default="plain", help=f"one of {', '.join(JOINS)}, or a plugin's spec")
     parser.add_argument("--mode", choices=("eager", "compile", "max-autotune"), default="eager")

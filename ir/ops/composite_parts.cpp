@@ -57,11 +57,9 @@ ChannelMoments emit_batch_norm_moments(Builder& b, const Op& op) {
   const ChannelMoments batch = emit_channel_moments(b, x, axis, epsilon);
   const Value running_mean = along_axis(b, widen(b, op.operands[3]), axis, rank);
   const Value running_variance = along_axis(b, widen(b, op.operands[4]), axis, rank);
-  // Each is selected by itself, so that nothing of the other kind is left where `training` is known.
-  const Value running_rstd = b.unary(Opcode::rsqrt, b.add(running_variance, epsilon));
-  return {b.select(training, batch.centered, b.sub(x, running_mean)),
-          b.select(training, batch.mean, running_mean), b.select(training, batch.variance, running_variance),
-          b.select(training, batch.rstd, running_rstd)};
+  const Value mean = b.select(training, batch.mean, running_mean);
+  const Value variance = b.select(training, batch.variance, running_variance);
+  return {b.sub(x, mean), mean, variance, b.unary(Opcode::rsqrt, b.add(variance, epsilon))};
 }
 
 ShiftedExponentials emit_shifted_exponentials(Builder& b, Value x, std::int64_t axis) {

@@ -17,18 +17,13 @@ Value matrix(Builder& b, Value x, std::int64_t columns) {
 }
 
 Value product(Builder& b, const Op& op, const ConvShape& shape) {
-  const Value first = op.operands[0], second = op.operands[1];
+  const bool of_weight = op.code == Opcode::conv2d_weight_grad,
+             of_input = op.code == Opcode::conv2d_input_grad;
   const Shape result = b.shape(op.results[0]);
-  const auto input = [&](Value x) { return matrix(b, x, shape.inputs); };  // of the weight as well
-  const auto output = [&](Value g) { return matrix(b, g, shape.outputs); };
-  switch (op.code) {
-    case Opcode::conv2d:
-      return b.reshape(b.matmul(input(first), input(second), false, true), result);
-    case Opcode::conv2d_input_grad:
-      return b.reshape(b.matmul(output(first), input(second)), result);
-    default:
-      return b.reshape(b.matmul(output(second), input(first), true, false), result);
-  }
+  const Value x = matrix(b, op.operands[0], of_input ? shape.outputs : shape.inputs);
+  const Value y = matrix(b, op.operands[1], of_weight ? shape.outputs : shape.inputs);
+  if (of_weight) return b.reshape(b.matmul(y, x, true, false), result);
+  return b.reshape(b.matmul(x, y, false, !of_input), result);
 }
 
 }  // namespace

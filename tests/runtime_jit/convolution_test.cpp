@@ -19,7 +19,7 @@ using runtime::TensorMap;
 
 namespace {
 
-const std::pair<const char*, ir::Shape> kArguments[] = {
+const std::pair<const char*, ir::Shape> kConvArguments[] = {
     {"x", {7, 96, 9, 7}}, {"w", {160, 96, 3, 3}}, {"v", {80, 2, 1, 3}}, {"u", {3, 80, 2, 2}}};
 
 /// main(x, w, v, u) -> y = conv(conv(conv(x, w)^2, v in groups of two), u), and the gradients of sum y^2. The first one's
@@ -30,12 +30,13 @@ ir::Module three_convolutions() {
   ir::Function& main = module.functions.emplace_back();
   main.name = "main";
   ir::Builder b(module, main);
-  const auto convolve = [&](Value x, Value w, ir::Ints strides, ir::Ints padding, std::int64_t groups) {
-    return b.emit(ir::Opcode::conv2d, {x, w},
+  const auto convolve = [&](Value map, Value weight, ir::Ints strides, ir::Ints padding,
+                            std::int64_t groups) {
+    return b.emit(ir::Opcode::conv2d, {map, weight},
                   {{"strides", std::move(strides)}, {"padding", std::move(padding)}, {"groups", groups}});
   };
   std::vector<Value> arguments;
-  for (const auto& [name, shape] : kArguments) arguments.push_back(b.argument(name, {DType::f32, shape}));
+  for (const auto& [name, shape] : kConvArguments) arguments.push_back(b.argument(name, {DType::f32, shape}));
   const Value first = convolve(arguments[0], arguments[1], {2, 2}, {1, 1}, 1);
   const Value second = convolve(b.mul(first, first), arguments[2], {1, 1}, {0, 1}, 80);
   const Value y = convolve(second, arguments[3], {1, 2}, {1, 0}, 1);
@@ -43,26 +44,27 @@ ir::Module three_convolutions() {
   const std::vector<Value> gradients = ir::differentiate(b, loss, arguments);
   b.result("y", y);
   for (std::size_t i = 0; i < gradients.size(); ++i)
-    b.result(fmt::format("d{}", kArguments[i].first), gradients[i]);
+    b.result(fmt::format("d{}", kConvArguments[i].first), gradients[i]);
   return module;
 }
 
-TensorMap inputs() {
+TensorMap conv_inputs() {
   TensorMap tensors;
-  for (const auto& [name, shape] : kArguments) tensors.emplace(name, testing::noise(shape, 5, name));
+  for (const auto& [name, shape] : kConvArguments) tensors.emplace(name, testing::noise(shape, 5, name));
   return tensors;
 }
 
-TensorMap run(const ir::Module& module, int threads) {
+TensorMap run_convolutions(const ir::Module& module, int threads) {
   runtime::JitEngineOptions options;
   options.threads = threads;
   options.check_memory = true;
   const auto engine = runtime::make_jit_engine(module, options);
-  engine->run("main", inputs());  // what it leaves in scratch and shared memory is poisoned before the next
-  return engine->run("main", inputs());
+  engine->run("main",
+              conv_inputs());  // what it leaves in scratch and shared memory is poisoned before the next
+  return engine->run("main", conv_inputs());
 }
 
-ir::Tensor to_tensor(const runtime::HostTensor& host) {
+ir::Tensor widened(const runtime::HostTensor& host) {
   ir::Tensor tensor(host.type());
   std::ranges::copy(host.as<float>(), tensor.data.begin());
   return tensor;
@@ -74,17 +76,17 @@ TEST_CASE(
     "Convolutions and their gradients agree with the evaluator, to the same bits on one, two and three "
     "threads") {
   const ir::Module module = three_convolutions();
-  const TensorMap one = run(module, 1);
+  const TensorMap one = run_convolutions(module, 1);
   for (const int threads : {2, 3}) {
-    const TensorMap more = run(module, threads);
+    const TensorMap more = run_convolutions(module, threads);
     for (const auto& [name, tensor] : one) {
       CAPTURE(name, threads);
       CHECK(std::ranges::equal(tensor.bytes(), more.at(name).bytes()));
     }
   }
-  const TensorMap given = inputs();
+  const TensorMap given = conv_inputs();
   std::vector<ir::Tensor> arguments;
-  for (const auto& [name, shape] : kArguments) arguments.push_back(to_tensor(given.at(name)));
+  for (const auto& [name, shape] : kConvArguments) arguments.push_back(widened(given.at(name)));
   ir::EvalState state;
   const std::vector<ir::Tensor> expected = ir::evaluate(module, module.functions[0], arguments, state);
   REQUIRE(expected.size() == 5);
@@ -92,6 +94,6 @@ TEST_CASE(
     const std::string& name = module.functions[0].results[i].name;
     CAPTURE(name);
     const double largest = testing::largest_magnitude(expected[i]);
-    CHECK(testing::scaled_error(expected[i], to_tensor(one.at(name)), largest) < 1e-5);
+    CHECK(testing::scaled_error(expected[i], widened(one.at(name)), largest) < 1e-5);
   }
 }
