@@ -28,7 +28,7 @@ constexpr Row kRows[] = {
     {"channels_last", Effect::rounding},
     {"pointwise_convolution", Effect::rounding},
     {"lower_fourier", Effect::nothing, "the CPU's library takes transforms as they are"},
-    {"dce", Effect::nothing, "the lowering drops what is dead"},
+    {"dce", Effect::rounding},  // dead transpositions count as readers
     {"canonicalise", Effect::rounding},
     {"constant_fold", Effect::rounding},
     {"cse", Effect::rounding},
