@@ -50,6 +50,10 @@ void irfft_pairs_case(CaseBuilder& c, ir::Opcode code);
 void circulant_matmul_case(CaseBuilder& c, ir::Opcode code);
 void circulant_matmul_grad_case(CaseBuilder& c, ir::Opcode code);
 
+void pool_case(CaseBuilder& c, ir::Opcode code);
+void unfold_case(CaseBuilder& c, ir::Opcode code);
+void resize_case(CaseBuilder& c, ir::Opcode code);
+
 void param_case(CaseBuilder& c, ir::Opcode code);
 void update_case(CaseBuilder& c, ir::Opcode code);
 void is_training_case(CaseBuilder& c, ir::Opcode code);
@@ -122,6 +126,10 @@ const std::map<Opcode, CaseGenerator>& generators() {
       {Opcode::drop_path, dropout_case},
       {Opcode::circulant_matmul, circulant_matmul_case},
       {Opcode::circulant_matmul_grad, circulant_matmul_grad_case},
+      {Opcode::max_pool, pool_case},
+      {Opcode::avg_pool, pool_case},
+      {Opcode::unfold, unfold_case},
+      {Opcode::resize, resize_case},
       {Opcode::residual, residual_case},
       {Opcode::param, param_case},
       {Opcode::update, update_case},
