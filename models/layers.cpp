@@ -40,12 +40,12 @@ Value Layers::linear(std::string_view name, Value x, std::int64_t out, const Lin
   return b_.linear(x, weight, parameter("bias", {out}, kZeros, role));
 }
 
-Value Layers::layer_norm(std::string_view name, Value x) {
+Value Layers::layer_norm(std::string_view name, Value x, double epsilon) {
   const Builder::Scope scope(b_, name);
   const std::int64_t width = b_.shape(x).back();
   const Value weight = parameter("weight", {width}, kOnes, "norm");
   const Value bias = parameter("bias", {width}, kZeros, "norm");
-  return b_.emit(Opcode::layer_norm, {x, weight, bias}, {{"epsilon", 1e-6}});
+  return b_.emit(Opcode::layer_norm, {x, weight, bias}, {{"epsilon", epsilon}});
 }
 
 Value Layers::state(std::string_view name, ir::StateKind kind) {
@@ -66,22 +66,45 @@ Value Layers::dropout(std::string_view name, Value x, double rate) {
 }
 
 Value Layers::patch_embed(std::string_view name, Value image, std::int64_t width, std::int64_t patch) {
-  const Builder::Scope outer(b_, name);
-  const Builder::Scope inner(b_, "proj");
-  const ir::Shape shape = b_.shape(image);
+  const Builder::Scope scope(b_, name);
+  return patches("proj", image, width, patch, "patch_embed");
+}
+
+Layers::PatchWeights Layers::patch_weights(std::int64_t width, std::int64_t channels, std::int64_t patch,
+                                           std::string_view role) {
+  // torch's Conv2d default: kaiming_uniform with a = sqrt(5) is uniform +-1/sqrt(fan in), bias alike.
+  const double bound = 1 / std::sqrt(static_cast<double>(channels * patch * patch));
+  const Init init{InitKind::uniform, -bound, bound};
+  const Value weight = parameter("weight", {width, channels, patch, patch}, init, role);
+  return {weight, parameter("bias", {width}, init, role)};
+}
+
+Value Layers::patches(std::string_view name, Value maps, std::int64_t width, std::int64_t patch,
+                      std::string_view role) {
+  const Builder::Scope scope(b_, name);
+  const ir::Shape shape = b_.shape(maps);
   const std::int64_t batch = shape.at(0), c = shape.at(1), p = patch;
   const std::int64_t rows = shape.at(2) / p, columns = shape.at(3) / p;
-  // torch's Conv2d default: kaiming_uniform with a = sqrt(5) is uniform +-1/sqrt(fan in), bias alike.
-  const double bound = 1 / std::sqrt(static_cast<double>(c * p * p));
-  const Init init{InitKind::uniform, -bound, bound};
-  const Value weight = parameter("weight", {width, c, p, p}, init, "patch_embed");
-  const Value bias = parameter("bias", {width}, init, "patch_embed");
-  const Value matrix = b_.reshape(weight, {width, c * p * p});
+  const PatchWeights weights = patch_weights(width, c, p, role);
+  const Value matrix = b_.reshape(weights.weight, {width, c * p * p});
   // Each patch as one row, in the order of a convolution's weight.
-  Value x = b_.reshape(image, {batch, c, rows, p, columns, p});
+  Value x = b_.reshape(maps, {batch, c, rows, p, columns, p});
   x = b_.transpose(x, {0, 2, 4, 1, 3, 5});
   x = b_.reshape(x, {batch, rows * columns, c * p * p});
-  return b_.linear(x, matrix, bias);
+  return b_.linear(x, matrix, weights.bias);
+}
+
+Value Layers::token_patches(std::string_view name, Value tokens, std::int64_t rows, std::int64_t columns,
+                            std::int64_t patch, std::int64_t width, std::string_view role) {
+  const Builder::Scope scope(b_, name);
+  const std::int64_t batch = b_.shape(tokens).at(0), c = b_.shape(tokens).at(2), p = patch;
+  const PatchWeights weights = patch_weights(width, c, p, role);
+  // The weight is turned to the order of the tokens, channels last: it is smaller than they are.
+  const Value matrix = b_.reshape(b_.transpose(weights.weight, {0, 2, 3, 1}), {width, p * p * c});
+  Value x = b_.reshape(tokens, {batch, rows / p, p, columns / p, p, c});
+  x = b_.transpose(x, {0, 1, 3, 2, 4, 5});
+  x = b_.reshape(x, {batch, rows / p * (columns / p), p * p * c});
+  return b_.linear(x, matrix, weights.bias);
 }
 
 Value Layers::attention(Value x, std::int64_t heads, double dropout_rate) {
@@ -109,15 +132,21 @@ Value Layers::mlp(Value x, std::int64_t hidden, std::string_view act_layer, doub
   return dropout("drop2", linear("fc2", dropout("drop1", h, dropout_rate), width), dropout_rate);
 }
 
-Layers::Block::Block(Layers& layers, std::string_view name, std::string_view scope)
-    : layers_(layers), place_(layers.b_, name), outer_scope_(layers.scope_), outer_block_(layers.block_) {
+Layers::Block::Block(Layers& layers, std::string_view name, std::string_view scope, std::int64_t stage)
+    : layers_(layers),
+      place_(layers.b_, name),
+      outer_scope_(layers.scope_),
+      outer_block_(layers.block_),
+      outer_stage_(layers.stage_) {
   layers.scope_ = scope;
+  layers.stage_ = stage;
   layers.block_ = static_cast<std::int32_t>(layers.counts_[layers.scope_].blocks++);
 }
 
 Layers::Block::~Block() {
   layers_.scope_ = outer_scope_;
   layers_.block_ = outer_block_;
+  layers_.stage_ = outer_stage_;
 }
 
 Value Layers::join(std::string_view site, Value x, const Layer& input_of, const Layer& branch_of,
@@ -131,6 +160,7 @@ Value Layers::join(std::string_view site, Value x, const Layer& input_of, const 
   ir::Attributes facts = {{"block", std::int64_t{block_}},
                           {"site", site_},
                           {"scope", scope_},
+                          {"stage", stage_},
                           {"join_index", index},
                           {"join_count", index + 1},
                           {"heads", options.heads},

@@ -45,12 +45,18 @@ class Layers {
   /// [..., out], by `weight` [out, in] and `bias` [out].
   ir::Value linear(std::string_view name, ir::Value x, std::int64_t out, const LinearOptions& options = {});
   /// Over the last axis.
-  ir::Value layer_norm(std::string_view name, ir::Value x);
+  ir::Value layer_norm(std::string_view name, ir::Value x, double epsilon = 1e-6);
   /// On a random stream named after the place; x itself at rate 0, and no state is added then.
   ir::Value dropout(std::string_view name, ir::Value x, double rate);
   /// [B, C, H, W] -> [B, H/p W/p, width]: a convolution of extent and stride p, as one linear layer of each
   /// patch.
   ir::Value patch_embed(std::string_view name, ir::Value image, std::int64_t width, std::int64_t patch);
+  /// The same under the name alone, its parameters of this role: maps [B, C, H, W] -> [B, H/p W/p, width].
+  ir::Value patches(std::string_view name, ir::Value maps, std::int64_t width, std::int64_t patch,
+                    std::string_view role);
+  /// The same of maps that are tokens [B, rows columns, C], row by row.
+  ir::Value token_patches(std::string_view name, ir::Value tokens, std::int64_t rows, std::int64_t columns,
+                          std::int64_t patch, std::int64_t width, std::string_view role);
 
   // Branches of a block, in the scope that they are called in. x [B, N, D].
   /// Layers qkv and proj, proj_drop.
@@ -60,10 +66,10 @@ class Layers {
 
   /// Names what is built while it lives, "blocks.3", and tells its parameters and joins which block they are
   /// of. Blocks count in the order that they are built in, over the scope that plugins know them by: the
-  /// encoder's, the decoder's.
+  /// encoder's, the decoder's. `stage`: which of a network's stages they stand in, 0 where it has none.
   class Block {
    public:
-    Block(Layers& layers, std::string_view name, std::string_view scope = "encoder");
+    Block(Layers& layers, std::string_view name, std::string_view scope = "encoder", std::int64_t stage = 0);
     ~Block();
     Block(const Block&) = delete;
     Block& operator=(const Block&) = delete;
@@ -73,6 +79,7 @@ class Layers {
     ir::Builder::Scope place_;
     const std::string outer_scope_;
     const std::int32_t outer_block_;
+    const std::int64_t outer_stage_;
   };
   /// x + drop_path(branch(input(x))) in a block: the branch and the join in a scope of the site's name, attn,
   /// mlp or conv, the input's layers before it.
@@ -86,7 +93,12 @@ class Layers {
   struct Count {
     std::int64_t blocks = 0, joins = 0;
   };
+  struct PatchWeights {
+    ir::Value weight, bias;  // [width, C, p, p], [width]
+  };
 
+  PatchWeights patch_weights(std::int64_t width, std::int64_t channels, std::int64_t patch,
+                             std::string_view role);
   ir::Value drop(ir::Opcode code, std::string_view name, ir::Value x, double rate);
   ir::Value state(std::string_view name, ir::StateKind kind);
 
@@ -94,6 +106,7 @@ class Layers {
   // Where the layer being built stands.
   std::string scope_, site_;
   std::int32_t block_ = -1;
+  std::int64_t stage_ = 0;
   std::map<std::string, Count, std::less<>> counts_;  // by scope
 };
 

@@ -6,6 +6,7 @@
 
 namespace rewire::models {
 
+extern const Family kPvt;
 extern const Family kVit;
 
 namespace {
@@ -13,7 +14,7 @@ namespace {
 class Zoo {
  public:
   Zoo() {
-    for (const Family* family : {&kVit}) add(*family);
+    for (const Family* family : {&kVit, &kPvt}) add(*family);
   }
 
   void add(const Family& family) {

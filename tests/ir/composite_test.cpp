@@ -114,6 +114,18 @@ TEST_CASE("relu is the larger of x and 0, and passes NaN on") {
   CHECK(std::isnan(y.back()));
 }
 
+TEST_CASE("max_pool leaves its padding out and passes NaN on, avg_pool counts zeros") {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const Attributes windows = {{"kernel", Ints{1, 2}}, {"strides", Ints{1, 2}}, {"padding", Ints{0, 1}}};
+  CHECK(values_of(Opcode::max_pool, {f32({1, 1, 1, 4}, {-3, -1, -2, -5})}, windows) == Values{-3, -1, -5});
+  CHECK(values_of(Opcode::max_pool, {f32({1, 1, 1, 4}, {-infinity, infinity, 1, 2})}, windows) ==
+        Values{-infinity, infinity, 2});
+  const Values y = values_of(Opcode::max_pool, {f32({1, 1, 1, 4}, {5, std::nan(""), 7, 1})}, windows);
+  CHECK((y[0] == 5 && std::isnan(y[1]) && y[2] == 1));
+  CHECK(values_of(Opcode::avg_pool, {f32({1, 1, 1, 4}, {-3, -1, -2, -5})}, windows) ==
+        Values{-1.5, -1.5, -2.5});
+}
+
 TEST_CASE("cross_entropy is minus the target's mean of log-softmax, smoothed or not") {
   const Tensor logits = random_f32({4, 5}, 51);
   const Values labels = {0, 4, 2, 2};

@@ -347,6 +347,31 @@ TEST_CASE("Fourier transforms and circulant products") {
           });
 }
 
+TEST_CASE("Windows of maps") {
+  const auto windows = [](Ints kernel, Ints strides, Ints padding) {
+    return Attributes{
+        {"kernel", std::move(kernel)}, {"strides", std::move(strides)}, {"padding", std::move(padding)}};
+  };
+  refuses("max_pool: x (operand 0) must be [batch, channels, height, width]: f32[2,3,4]",
+          [&](Bench& t) { t.b.emit(Opcode::max_pool, {t.f234}, windows({2, 2}, {2, 2}, {0, 0})); });
+  refuses("unfold: operand 0 must be of a float dtype, not i32: i32[2,3]",
+          [&](Bench& t) { t.b.emit(Opcode::unfold, {t.i23}, windows({2, 2}, {2, 2}, {0, 0})); });
+  refuses("avg_pool: attribute 'kernel' has 1 entries; it takes two, for rows and columns: f32[2,3,4,4]",
+          [&](Bench& t) { t.b.emit(Opcode::avg_pool, {t.f2344}, windows({2}, {2, 2}, {0, 0})); });
+  refuses("unfold: attribute 'strides' has 0; it takes 1 to 256: f32[2,3,4,4]",
+          [&](Bench& t) { t.b.emit(Opcode::unfold, {t.f2344}, windows({2, 2}, {2, 0}, {0, 0})); });
+  refuses("unfold: attribute 'padding' has -1; it takes 0 to 256: f32[2,3,4,4]",
+          [&](Bench& t) { t.b.emit(Opcode::unfold, {t.f2344}, windows({2, 2}, {2, 2}, {-1, 0})); });
+  refuses("max_pool: padding of 2 and 0 is more than half of a window of 3 x 3: f32[2,3,4,4]",
+          [&](Bench& t) { t.b.emit(Opcode::max_pool, {t.f2344}, windows({3, 3}, {1, 1}, {2, 0})); });
+  refuses("unfold: windows of 7 x 3 are larger than maps of 4 x 4, padded by 1 and 0: f32[2,3,4,4]",
+          [&](Bench& t) { t.b.emit(Opcode::unfold, {t.f2344}, windows({7, 3}, {1, 1}, {1, 0})); });
+  refuses("resize: attribute 'size' has 3 entries; it takes two, height and width: f32[2,3,4,4]",
+          [](Bench& t) { t.b.emit(Opcode::resize, {t.f2344}, {{"size", Ints{2, 3, 4}}}); });
+  refuses("resize: attribute 'size' has 0; of 4 elements it takes 1 to 1048576: f32[2,3,4,4]",
+          [](Bench& t) { t.b.emit(Opcode::resize, {t.f2344}, {{"size", Ints{2, 0}}}); });
+}
+
 TEST_CASE("Residual joins") {
   const std::string five = ": f32[2,3,4] x f32[2,3,4] x f32[2,3,4] x f32[2,3,4] x f32[2,3,4]";
   const auto join = [](Bench& t, const Attributes& facts) {

@@ -52,6 +52,9 @@ void circulant_matmul_grad_case(CaseBuilder& c, ir::Opcode code);
 
 void conv2d_case(CaseBuilder& c, ir::Opcode code);
 void batch_norm_case(CaseBuilder& c, ir::Opcode code);
+void pool_case(CaseBuilder& c, ir::Opcode code);
+void unfold_case(CaseBuilder& c, ir::Opcode code);
+void resize_case(CaseBuilder& c, ir::Opcode code);
 
 void param_case(CaseBuilder& c, ir::Opcode code);
 void update_case(CaseBuilder& c, ir::Opcode code);
@@ -129,6 +132,10 @@ const std::map<Opcode, CaseGenerator>& generators() {
       {Opcode::conv2d_input_grad, conv2d_case},
       {Opcode::conv2d_weight_grad, conv2d_case},
       {Opcode::batch_norm, batch_norm_case},
+      {Opcode::max_pool, pool_case},
+      {Opcode::avg_pool, pool_case},
+      {Opcode::unfold, unfold_case},
+      {Opcode::resize, resize_case},
       {Opcode::residual, residual_case},
       {Opcode::param, param_case},
       {Opcode::update, update_case},

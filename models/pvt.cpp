@@ -1,0 +1,207 @@
+// The pyramid vision transformer (Wang et al., ICCV 2021), with the parameter names, layouts and initialisation of its
+// authors' code: stages of smaller and wider maps. Each begins by a patch embedding with a norm, and a position
+// embedding; attention's keys and values are of maps that are reduced first:
+//   k, v = LN(conv(z)) W, a convolution of extent and stride r.
+// The class token joins the last stage.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ir/error.h"
+#include "models/model.h"
+
+namespace rewire::models {
+
+extern const Family kPvt;
+
+namespace {
+
+using ir::Builder;
+using ir::Value;
+
+constexpr double kInnerEpsilon = 1e-5;  // of the norms behind convolutions: PyTorch's default
+
+struct Stage {
+  std::int64_t dim = 0, depth = 0, heads = 0, hidden = 0;
+  std::int64_t patch = 0;      // elements a side of what becomes one token
+  std::int64_t side = 0;       // tokens a side
+  std::int64_t reduction = 0;  // of the maps that keys and values are made of, a side
+  bool has_cls = false;
+};
+
+/// Entry i of the list parameter `name`, a whole number.
+std::int64_t whole_entry(const ir::Attributes& options, std::string_view name, std::size_t i) {
+  const double value = options.get<ir::Doubles>(name).at(i);
+  if (value != std::floor(value)) {
+    user_error("model.{} has {} for stage {}; it takes whole numbers", name, ir::value_text(value), i + 1);
+  }
+  return static_cast<std::int64_t>(value);
+}
+
+std::vector<Stage> stages_of(const ir::Attributes& options) {
+  const std::size_t count = options.get<ir::Doubles>("embed_dims").size();
+  if (count == 0) user_error("model.embed_dims is empty; it takes one number a stage");
+  for (const std::string_view name : {"depths", "num_heads", "mlp_ratios", "patch_sizes", "sr_ratios"}) {
+    const std::size_t given = options.get<ir::Doubles>(name).size();
+    if (given != count) {
+      user_error("model.{} has {} entries and model.embed_dims {}; give each one number a stage", name, given,
+                 count);
+    }
+  }
+  std::vector<Stage> stages(count);
+  std::int64_t side = options.get_int("image");
+  for (std::size_t i = 0; i < count; ++i) {
+    Stage& s = stages[i];
+    s = {.dim = whole_entry(options, "embed_dims", i),
+         .depth = whole_entry(options, "depths", i),
+         .heads = whole_entry(options, "num_heads", i),
+         .patch = whole_entry(options, "patch_sizes", i),
+         .reduction = whole_entry(options, "sr_ratios", i),
+         .has_cls = i + 1 == count};
+    s.hidden =
+        static_cast<std::int64_t>(static_cast<double>(s.dim) * options.get<ir::Doubles>("mlp_ratios").at(i));
+    if (s.dim % s.heads != 0) {
+      user_error("stage {}: model.embed_dims has {}, which is no multiple of the {} of model.num_heads",
+                 i + 1, s.dim, s.heads);
+    }
+    if (s.hidden < 1) {
+      user_error("stage {}: model.embed_dims has {}, which times model.mlp_ratios leaves no hidden unit",
+                 i + 1, s.dim);
+    }
+    if (side % s.patch != 0) {
+      user_error(
+          "stage {}: maps of {} x {} are no multiple of the {} of model.patch_sizes; model.image={} must be "
+          "one of the product of all",
+          i + 1, side, side, s.patch, options.get_int("image"));
+    }
+    s.side = side /= s.patch;
+    if (s.side % s.reduction != 0) {
+      user_error("stage {}: the {} of model.sr_ratios does not divide maps of {} x {}", i + 1, s.reduction,
+                 side, side);
+    }
+    if (s.has_cls && s.reduction != 1) {
+      user_error("model.sr_ratios ends with {}; the last stage has a class token beside its map and takes 1",
+                 s.reduction);
+    }
+  }
+  return stages;
+}
+
+/// Layers q, kv, proj, proj_drop; sr and norm where maps are reduced. x [B, N, D].
+Value reduced_attention(Layers& net, const Stage& s, Value x, double dropout) {
+  Builder& b = net.builder();
+  const ir::Shape shape = b.shape(x);
+  const std::int64_t batch = shape.at(0), width = s.dim / s.heads;
+  const auto by_head = [&](Value tokens) {
+    return b.transpose(b.reshape(tokens, {batch, b.shape(tokens).at(1), s.heads, width}), {0, 2, 1, 3});
+  };
+  const Value q = by_head(net.linear("q", x, s.dim));
+  Value source = x;
+  if (s.reduction > 1) {
+    source = net.token_patches("sr", x, s.side, s.side, s.reduction, s.dim, "sr");
+    source = net.layer_norm("norm", source, kInnerEpsilon);
+  }
+  const Value kv = net.linear("kv", source, 2 * s.dim);
+  const Value k = by_head(b.slice(kv, 2, 0, s.dim)), v = by_head(b.slice(kv, 2, s.dim, 2 * s.dim));
+  const double scale = 1 / std::sqrt(static_cast<double>(width));
+  const Value y = b.emit(ir::Opcode::attention, {q, k, v}, {{"scale", scale}});
+  const Value merged = b.reshape(b.transpose(y, {0, 2, 1, 3}), shape);
+  return net.dropout("proj_drop", net.linear("proj", merged, s.dim), dropout);
+}
+
+/// [B, N, D] of the stage from the image, or from the tokens of the stage before.
+Value embed(Layers& net, const Stage& s, const Stage* before, Value x, std::string_view name) {
+  Builder& b = net.builder();
+  const Builder::Scope scope(b, name);
+  x = before == nullptr
+          ? net.patches("proj", x, s.dim, s.patch, "patch_embed")
+          : net.token_patches("proj", x, before->side, before->side, s.patch, s.dim, "patch_embed");
+  return net.layer_norm("norm", x, kInnerEpsilon);
+}
+
+void build_pvt(Layers& net, const ir::Attributes& options, std::int64_t batch) {
+  const std::vector<Stage> stages = stages_of(options);
+  const std::int64_t size = options.get_int("image");
+  const double dropout = options.get_double("dropout"), drop_path = options.get_double("drop_path");
+  std::int64_t blocks = 0, built = 0;
+  for (const Stage& s : stages) blocks += s.depth;
+  Builder& b = net.builder();
+
+  Value x = b.argument("image", {ir::DType::f32, {batch, options.get_int("channels"), size, size}});
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const Stage& s = stages[i];
+    x = embed(net, s, i > 0 ? &stages[i - 1] : nullptr, x, fmt::format("patch_embed{}", i + 1));
+    if (s.has_cls) {
+      const Value cls = net.parameter("cls_token", {1, 1, s.dim}, kTruncNormal, "cls_token");
+      const Value parts[] = {b.broadcast(cls, {batch, 1, s.dim}), x};
+      x = b.concat(parts, 1);
+    }
+    const Value pos = net.parameter(fmt::format("pos_embed{}", i + 1), {1, b.shape(x).at(1), s.dim},
+                                    kTruncNormal, "pos_embed");
+    x = net.dropout(fmt::format("pos_drop{}", i + 1), b.add(x, pos), dropout);
+    for (std::int64_t j = 0; j < s.depth; ++j) {
+      const Layers::Block block(net, fmt::format("block{}.{}", i + 1, j), "encoder",
+                                static_cast<std::int64_t>(i));
+      const double rate = drop_path_rate(drop_path, built++, blocks);
+      x = net.join(
+          "attn", x, [&](Value z) { return net.layer_norm("norm1", z); },
+          [&](Value z) { return reduced_attention(net, s, z, dropout); },
+          {.last = "proj", .drop_path = rate, .heads = s.heads});
+      x = net.join(
+          "mlp", x, [&](Value z) { return net.layer_norm("norm2", z); },
+          [&](Value z) { return net.mlp(z, s.hidden, "gelu", dropout); },
+          {.last = "fc2", .drop_path = rate, .heads = s.heads});
+    }
+  }
+  // The norm works token by token, so the class token is taken before it.
+  const Value cls = b.reshape(b.slice(x, 1, 0, 1), {batch, stages.back().dim});
+  b.result("logits", net.linear("head", net.layer_norm("norm", cls), options.get_int("classes")));
+}
+
+ir::Attributes pvt(ir::Doubles depths) {
+  return {{"embed_dims", ir::Doubles{64, 128, 320, 512}},
+          {"depths", std::move(depths)},
+          {"num_heads", ir::Doubles{1, 2, 5, 8}},
+          {"mlp_ratios", ir::Doubles{8, 8, 4, 4}},
+          {"patch_sizes", ir::Doubles{4, 2, 2, 2}},
+          {"sr_ratios", ir::Doubles{8, 4, 2, 1}},
+          {"image", 224},
+          {"channels", 3},
+          {"classes", 1000}};
+}
+
+ir::ParameterSpec stage_list(std::string_view name, ir::Doubles values, std::string_view doc, double most) {
+  return ir::list_parameter(name, std::move(values), doc).at_least(1).at_most(most);
+}
+
+}  // namespace
+
+const Family kPvt{
+    .name = "pvt",
+    .doc = "the pyramid vision transformer: stages of smaller maps, keys and values of reduced ones",
+    .schema = {stage_list("embed_dims", {32, 64}, "width of the stream, by stage", 65536),
+               stage_list("depths", {2, 2}, "blocks, by stage", 1024),
+               stage_list("num_heads", {1, 2}, "of attention, by stage; each divides its width", 65536),
+               ir::list_parameter("mlp_ratios", {4, 4}, "hidden units of the MLP in widths, by stage")
+                   .above(0)
+                   .at_most(64),
+               stage_list("patch_sizes", {4, 7}, "elements a side that become one token, by stage", 16384),
+               stage_list("sr_ratios", {7, 1},
+                          "elements a side that become one key and value, by stage; 1 in the last", 16384),
+               ir::int_parameter("image", 28, "pixels a side; a multiple of the product of patch_sizes")
+                   .at_least(1)
+                   .at_most(16384),
+               ir::int_parameter("channels", 1, "of the image").at_least(1).at_most(4096),
+               ir::int_parameter("classes", 10, "logits").at_least(1).at_most(1e7),
+               ir::float_parameter("drop_path", 0, "rate of the last block, linear from 0 at the first")
+                   .at_least(0)
+                   .below(1),
+               ir::float_parameter("dropout", 0,
+                                   "after position embeddings, attn.proj, and both layers of the MLP")
+                   .at_least(0)
+                   .below(1)},
+    .build = build_pvt,
+    .variants = {{"pvt_small", pvt({3, 4, 6, 3})}, {"pvt_medium", pvt({3, 4, 18, 3})}}};
+
+}  // namespace rewire::models
