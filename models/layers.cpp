@@ -5,6 +5,7 @@
 
 #include "ir/error.h"
 #include "ir/residual.h"
+#include "ir/side_results.h"
 
 namespace rewire::models {
 
@@ -48,6 +49,73 @@ Value Layers::layer_norm(std::string_view name, Value x, double epsilon) {
   return b_.emit(Opcode::layer_norm, {x, weight, bias}, {{"epsilon", epsilon}});
 }
 
+Value Layers::conv(std::string_view name, Value maps, std::int64_t outputs, const ConvOptions& options) {
+  const Builder::Scope scope(b_, name);
+  const std::int64_t inputs = b_.shape(maps).at(1) / options.groups, kernel = options.kernel;
+  const std::string_view role = options.role.empty() ? name : options.role;
+  const auto fan_in = static_cast<double>(inputs * kernel * kernel);
+  const auto fan_out = static_cast<double>(outputs / options.groups * kernel * kernel);
+  const double bound = 1 / std::sqrt(fan_in);
+  Init init{InitKind::uniform, -bound, bound}, bias_init = init;
+  if (options.init != ConvInit::standard) bias_init = kZeros;
+  if (options.init == ConvInit::kaiming) init = {InitKind::normal, std::sqrt(2 / fan_out)};
+  if (options.init == ConvInit::xavier) {
+    const double wide = std::sqrt(6 / (fan_in + fan_out));
+    init = {InitKind::uniform, -wide, wide};
+  }
+  const Value weight = parameter("weight", {outputs, inputs, kernel, kernel}, init, role);
+  const std::int64_t padding = options.padding < 0 ? kernel / 2 : options.padding;
+  const Value y = b_.emit(Opcode::conv2d, {maps, weight},
+                          {{"strides", ir::Ints{options.stride, options.stride}},
+                           {"padding", ir::Ints{padding, padding}},
+                           {"groups", options.groups}});
+  if (!options.bias) return y;
+  return b_.add(y, b_.reshape(parameter("bias", {outputs}, bias_init, role), {outputs, 1, 1}));
+}
+
+Value Layers::batch_norm(std::string_view name, Value maps, double gamma) {
+  const Builder::Scope scope(b_, name);
+  const std::int64_t channels = b_.shape(maps).at(1);
+  const Value weight = parameter("weight", {channels}, {InitKind::constant, gamma}, "norm");
+  const Value bias = parameter("bias", {channels}, kZeros, "norm");
+  const auto running = [&](const char* leaf, const Init& init) {
+    const std::string running_name = b_.location() + "." + leaf;
+    return b_.module()
+        .add_state(running_name, {ir::DType::f32, {channels}}, ir::StateKind::statistic, init)
+        .name;
+  };
+  const std::string names[] = {running("running_mean", kZeros), running("running_var", kOnes)};
+  const Value mean = b_.param(names[0]), variance = b_.param(names[1]);
+  const Value operands[] = {maps, weight, bias, mean, variance, training()};
+  const std::vector<Value> results = b_.emit_all(Opcode::batch_norm, operands);
+  for (std::size_t i = 0; i < 2; ++i)
+    updates_.push_back({std::string(ir::kUpdatePrefix) + names[i], results[i + 1]});
+  return results[0];
+}
+
+Value Layers::relu(std::string_view name, Value x) {
+  const Builder::Scope scope(b_, name);
+  return b_.emit(Opcode::relu, {x});
+}
+
+Value Layers::max_pool(std::string_view name, Value maps, std::int64_t kernel, std::int64_t stride,
+                       std::int64_t padding) {
+  const Builder::Scope scope(b_, name);
+  return b_.emit(Opcode::max_pool, {maps},
+                 {{"kernel", ir::Ints{kernel, kernel}},
+                  {"strides", ir::Ints{stride, stride}},
+                  {"padding", ir::Ints{padding, padding}}});
+}
+
+Value Layers::global_average(Value maps) {
+  const ir::Shape shape = b_.shape(maps);
+  return b_.reshape(b_.mean(maps, {2, 3}), {shape.at(0), shape.at(1)});
+}
+
+Value Layers::training() {
+  return b_.emit(Opcode::is_training, {}, {}, ir::TensorType{ir::DType::i1, {}});
+}
+
 Value Layers::state(std::string_view name, ir::StateKind kind) {
   return b_.param(b_.module().add_state(name, {ir::DType::i64, {}}, kind).name);
 }
@@ -57,8 +125,7 @@ Value Layers::drop(Opcode code, std::string_view name, Value x, double rate) {
   const Builder::Scope scope(b_, name);
   const Value seed = state("rng.seed", ir::StateKind::random);
   const Value step = state("train.step", ir::StateKind::counter);
-  const Value training = b_.emit(Opcode::is_training, {}, {}, ir::TensorType{ir::DType::i1, {}});
-  return b_.emit(code, {x, seed, step, training}, {{"probability", rate}, {"stream", b_.location()}});
+  return b_.emit(code, {x, seed, step, training()}, {{"probability", rate}, {"stream", b_.location()}});
 }
 
 Value Layers::dropout(std::string_view name, Value x, double rate) {
@@ -154,8 +221,18 @@ Value Layers::join(std::string_view site, Value x, const Layer& input_of, const 
   if (block_ < 0) internal_error("a join of site '{}' stands in no block", site);
   site_ = site;
   const Value input = input_of(x);
+  const Value stream = options.shortcut ? options.shortcut(x, input) : x;
+  const auto branch_of_input = [&] {
+    return drop(Opcode::drop_path, "drop_path", branch_of(input), options.drop_path);
+  };
+  std::string last = b_.location();
+  Value branch;
+  if (!options.branch_in_site) branch = branch_of_input();
   const Builder::Scope scope(b_, site);
-  const Value branch = drop(Opcode::drop_path, "drop_path", branch_of(input), options.drop_path);
+  if (options.branch_in_site) {
+    last = b_.location();
+    branch = branch_of_input();
+  }
   const std::int64_t index = counts_[scope_].joins++;
   ir::Attributes facts = {{"block", std::int64_t{block_}},
                           {"site", site_},
@@ -167,9 +244,9 @@ Value Layers::join(std::string_view site, Value x, const Layer& input_of, const 
                           {"batch_axis", std::int64_t{options.batch_axis}},
                           {"token_axis", std::int64_t{options.token_axis}},
                           {"channel_axis", std::int64_t{options.channel_axis}},
-                          {"last_weight", b_.location() + "." + std::string(options.last) + ".weight"}};
+                          {"last_weight", last + "." + std::string(options.last) + ".weight"}};
   site_.clear();
-  return b_.emit(Opcode::residual, {x, branch, input, x, branch}, std::move(facts));
+  return b_.emit(Opcode::residual, {stream, branch, input, stream, branch}, std::move(facts));
 }
 
 void Layers::finish() {
@@ -177,6 +254,8 @@ void Layers::finish() {
     ir::Attributes& facts = b_.function().body[at].attributes;
     facts.set("join_count", counts_.at(facts.get_string("scope")).joins);
   }
+  for (const ir::Argument& update : updates_) b_.result(update.name, update.value);
+  updates_.clear();
 }
 
 double drop_path_rate(double last, std::int64_t index, std::int64_t depth) {

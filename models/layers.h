@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ir/builder.h"
 
@@ -24,11 +25,28 @@ struct LinearOptions {
   ir::Init init = kTruncNormal;
 };
 
+/// How a convolution's weight starts. standard: PyTorch's Conv2d, uniform +-1 / sqrt(fan in), its bias alike. The others
+/// have biases of 0: kaiming (He et al., ICCV 2015): normal of variance 2 / fan out; xavier (Glorot and Bengio, AISTATS
+/// 2010): uniform of variance 2 / (fan in + fan out).
+enum class ConvInit : std::uint8_t { standard, kaiming, xavier };
+
+struct ConvOptions {
+  std::int64_t kernel = 3, stride = 1, groups = 1;
+  std::int64_t padding = -1;  // on each side; -1: kernel / 2
+  bool bias = true;
+  ConvInit init = ConvInit::standard;
+  std::string_view role = "";  // of its parameters; "": its name
+};
+
 struct JoinOptions {
   std::string_view last;  // the layer that ends the branch: "proj"
   double drop_path = 0;
   std::int64_t heads = 0;  // of attention, 0: of none
   int batch_axis = 0, token_axis = 1, channel_axis = 2;
+  /// Whether the branch's layers are named after the site: blocks.3.mlp.fc1, and not blocks.3.fc1.
+  bool branch_in_site = true;
+  /// Where the shortcut is a projection: the stream, of the block's x and of what the branch reads.
+  std::function<ir::Value(ir::Value x, ir::Value input)> shortcut = {};
 };
 
 /// Builds one function, layer by layer.
@@ -46,6 +64,18 @@ class Layers {
   ir::Value linear(std::string_view name, ir::Value x, std::int64_t out, const LinearOptions& options = {});
   /// Over the last axis.
   ir::Value layer_norm(std::string_view name, ir::Value x, double epsilon = 1e-6);
+  /// Maps [B, C, H, W] -> [B, outputs, …]: `weight` [outputs, C / groups, kernel, kernel] and, with a bias, `bias`.
+  ir::Value conv(std::string_view name, ir::Value maps, std::int64_t outputs, const ConvOptions& options);
+  /// Over all but the channels of maps [B, C, H, W], with PyTorch's epsilon and momentum: `weight`, `bias`, and what a
+  /// training step updates, `running_mean` and `running_var` (Ioffe and Szegedy, ICML 2015). gamma: where `weight` starts.
+  ir::Value batch_norm(std::string_view name, ir::Value maps, double gamma = 1);
+  /// max(x, 0)
+  ir::Value relu(std::string_view name, ir::Value x);
+  /// The largest of windows of so many pixels a side.
+  ir::Value max_pool(std::string_view name, ir::Value maps, std::int64_t kernel, std::int64_t stride,
+                     std::int64_t padding);
+  /// [B, C, H, W] -> [B, C]: the mean of each map.
+  ir::Value global_average(ir::Value maps);
   /// On a random stream named after the place; x itself at rate 0, and no state is added then.
   ir::Value dropout(std::string_view name, ir::Value x, double rate);
   /// [B, C, H, W] -> [B, H/p W/p, width]: a convolution of extent and stride p, as one linear layer of each
@@ -86,7 +116,7 @@ class Layers {
   ir::Value join(std::string_view site, ir::Value x, const Layer& input, const Layer& branch,
                  const JoinOptions& options);
 
-  /// When all is built: the joins are told how many they are.
+  /// When all is built: the joins are told how many they are, and running statistics are handed out.
   void finish();
 
  private:
@@ -101,6 +131,7 @@ class Layers {
                              std::string_view role);
   ir::Value drop(ir::Opcode code, std::string_view name, ir::Value x, double rate);
   ir::Value state(std::string_view name, ir::StateKind kind);
+  ir::Value training();
 
   ir::Builder& b_;
   // Where the layer being built stands.
@@ -108,6 +139,7 @@ class Layers {
   std::int32_t block_ = -1;
   std::int64_t stage_ = 0;
   std::map<std::string, Count, std::less<>> counts_;  // by scope
+  std::vector<ir::Argument> updates_;                 // results of `forward` that come behind all others
 };
 
 /// The rate of block `index`: linear from 0 at the first to `last` at the last of `depth` (stochastic depth's

@@ -1,0 +1,198 @@
+// Pre-activation residual networks (He et al., ECCV 2016) in two forms:
+//
+//   paper   as the orthogonal residual update's authors train them: a stem of convolution, norm and ReLU; a block's shortcut
+//           is x itself, or a 1 x 1 convolution of x; a bottleneck's stride is its first convolution's; convolutions have
+//           biases; behind the last block comes the mean of each map, without norm or ReLU.
+//   timm    timm's resnetv2 with batch norms: a stem of one convolution; a projection reads norm1's output, as the branch
+//           does; a bottleneck's stride is its 3 x 3's; no biases; norm and ReLU behind the last block.
+//
+//   branch(x) = conv2(relu(norm2(conv1(relu(norm1(x))))))     a bottleneck: 1 x 1, 3 x 3, 1 x 1
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "ir/error.h"
+#include "models/model.h"
+
+namespace rewire::models {
+
+extern const Family kResNetV2;
+
+namespace {
+
+using ir::Builder;
+using ir::Value;
+
+constexpr std::int64_t kExpansion = 4;    // of a bottleneck
+constexpr std::int64_t kLargeImage = 96;  // from here on the stem `auto` is the one with a pool
+
+struct ResNetV2Form {
+  bool timm = false, bottleneck = false, pooled_stem = false;
+  std::int64_t width = 64;
+  std::vector<std::int64_t> depths;
+  ConvInit init = ConvInit::standard;
+  double drop_path = 0;
+
+  std::int64_t outputs(std::size_t stage) const { return (width << stage) * (bottleneck ? kExpansion : 1); }
+  std::int64_t blocks() const {
+    std::int64_t sum = 0;
+    for (const std::int64_t depth : depths) sum += depth;
+    return sum;
+  }
+  /// Pixels a side that become one of the last stage's.
+  std::int64_t stride() const { return (pooled_stem ? 4 : 1) << (depths.size() - 1); }
+  ConvOptions conv(std::int64_t kernel, std::int64_t stride = 1, std::string_view role = "") const {
+    return {.kernel = kernel, .stride = stride, .bias = !timm, .init = init, .role = role};
+  }
+};
+
+ConvInit conv_init(const std::string& name, bool timm) {
+  if (name == "auto") return timm ? ConvInit::kaiming : ConvInit::standard;
+  return name == "kaiming" ? ConvInit::kaiming : name == "xavier" ? ConvInit::xavier : ConvInit::standard;
+}
+
+ResNetV2Form form_of(const ir::Attributes& options) {
+  ResNetV2Form form;
+  form.timm = options.get_string("form") == "timm";
+  form.bottleneck = options.get_string("block") == "bottleneck";
+  form.width = options.get_int("width");
+  form.init = conv_init(options.get_string("init"), form.timm);
+  form.drop_path = options.get_double("drop_path");
+  const std::int64_t image = options.get_int("image");
+  const std::string& stem = options.get_string("stem");
+  form.pooled_stem = stem == "conv7_pool" || (stem == "auto" && (form.timm || image >= kLargeImage));
+  for (const double depth : options.get<ir::Doubles>("depths")) {
+    if (depth != std::floor(depth))
+      user_error("model.depths has {}; it takes whole numbers, one a stage", ir::value_text(depth));
+    form.depths.push_back(static_cast<std::int64_t>(depth));
+  }
+  if (form.depths.empty() || form.depths.size() > 8)
+    user_error("model.depths has {} entries; it takes one a stage, 1 to 8 of them", form.depths.size());
+  if (image < form.stride()) {
+    user_error(
+        "model.image={} is too small: the stem and {} stages make one pixel of {} x {}; model.stem=conv3 "
+        "leaves "
+        "out the stem's share",
+        image, form.depths.size(), form.stride(), form.stride());
+  }
+  return form;
+}
+
+Value stem(Layers& net, const ResNetV2Form& form, Value image) {
+  const Builder::Scope scope(net.builder(), "stem");
+  Value x = net.conv("conv", image, form.width,
+                     form.pooled_stem ? form.conv(7, 2, "stem") : form.conv(3, 1, "stem"));
+  if (!form.timm) x = net.relu("act", net.batch_norm("norm", x));
+  return form.pooled_stem ? net.max_pool("pool", x, 3, 2, 1) : x;
+}
+
+struct ResNetV2Block {
+  std::int64_t width = 0, outputs = 0, stride = 1;
+  bool projects = false;
+};
+
+Value block(Layers& net, const ResNetV2Form& form, const ResNetV2Block& shape, double drop_path, Value x) {
+  const auto activated = [&](std::string_view norm, Value z) {
+    return net.relu("act", net.batch_norm(norm, z));
+  };
+  const Layer input = [&](Value z) { return activated("norm1", z); };
+  const Layer basic = [&](Value z) {
+    z = net.conv("conv1", z, shape.width, form.conv(3, shape.stride));
+    return net.conv("conv2", activated("norm2", z), shape.outputs, form.conv(3));
+  };
+  const Layer bottleneck = [&](Value z) {
+    z = net.conv("conv1", z, shape.width, form.conv(1, form.timm ? 1 : shape.stride));
+    z = net.conv("conv2", activated("norm2", z), shape.width, form.conv(3, form.timm ? shape.stride : 1));
+    return net.conv("conv3", activated("norm3", z), shape.outputs, form.conv(1));
+  };
+  JoinOptions join = {.last = form.bottleneck ? "conv3" : "conv2",
+                      .drop_path = drop_path,
+                      .token_axis = 2,
+                      .channel_axis = 1,
+                      .branch_in_site = false};
+  if (shape.projects) {
+    join.shortcut = [&](Value z, Value activated_z) {
+      const Builder::Scope scope(net.builder(), "downsample");
+      return net.conv("conv", form.timm ? activated_z : z, shape.outputs,
+                      form.conv(1, shape.stride, "downsample"));
+    };
+  }
+  return net.join("conv", x, input, form.bottleneck ? bottleneck : basic, join);
+}
+
+Value head(Layers& net, const ir::Attributes& options, const ResNetV2Form& form, Value x) {
+  if (form.timm) x = net.relu("act", net.batch_norm("norm", x));
+  x = net.global_average(x);
+  const Builder::Scope scope(net.builder(), "head");
+  if (options.get_bool("head_norm")) x = net.layer_norm("norm", x, 1e-5);
+  const std::int64_t classes = options.get_int("classes");
+  if (!form.timm) {
+    const double bound = 1 / std::sqrt(static_cast<double>(net.builder().shape(x).back()));
+    return net.linear("fc", x, classes, {.role = "head", .init = {ir::InitKind::uniform, -bound, bound}});
+  }
+  Builder& b = net.builder();  // as a 1 x 1 convolution of one pixel has it
+  const Builder::Scope fc(b, "fc");
+  const std::int64_t width = b.shape(x).back();
+  const Value weight = net.parameter("weight", {classes, width, 1, 1}, {ir::InitKind::normal, 0.01}, "head");
+  const Value bias = net.parameter("bias", {classes}, {ir::InitKind::zeros}, "head");
+  return b.linear(x, b.reshape(weight, {classes, width}), bias);
+}
+
+void build_resnetv2(Layers& net, const ir::Attributes& options, std::int64_t batch) {
+  const ResNetV2Form form = form_of(options);
+  const std::int64_t size = options.get_int("image");
+  Builder& b = net.builder();
+  Value x = stem(net, form,
+                 b.argument("image", {ir::DType::f32, {batch, options.get_int("channels"), size, size}}));
+  std::int64_t index = 0;
+  for (std::size_t stage = 0; stage < form.depths.size(); ++stage) {
+    const Builder::Scope scope(b, fmt::format("stages.{}", stage));
+    for (std::int64_t i = 0; i < form.depths[stage]; ++i) {
+      const Layers::Block place(net, fmt::format("blocks.{}", i), "encoder",
+                                static_cast<std::int64_t>(stage));
+      ResNetV2Block shape{form.width << stage, form.outputs(stage), stage > 0 && i == 0 ? 2 : 1};
+      shape.projects = shape.stride != 1 || b.shape(x).at(1) != shape.outputs;
+      x = block(net, form, shape, drop_path_rate(form.drop_path, index++, form.blocks()), x);
+    }
+  }
+  b.result("logits", head(net, options, form, x));
+}
+
+ir::Attributes resnetv2(const char* block, ir::Doubles depths) {
+  return {{"block", std::string(block)}, {"depths", std::move(depths)}};
+}
+
+}  // namespace
+
+const Family kResNetV2{
+    .name = "resnetv2",
+    .doc = "the pre-activation residual network, in the orthogonal paper's form or timm's",
+    .schema = {ir::enum_parameter(
+                   "form", {"paper", "timm"},
+                   "paper: biases, projections of x, no norm behind the last block; timm: as timm's"),
+               ir::enum_parameter("block", {"basic", "bottleneck"},
+                                  "two 3 x 3 convolutions, or 1 x 1, 3 x 3, 1 x 1"),
+               ir::list_parameter("depths", {2, 2, 2, 2}, "blocks of each stage").at_least(1).at_most(1024),
+               ir::int_parameter("width", 64, "of the first stage; each next has twice as many")
+                   .at_least(1)
+                   .at_most(8192),
+               ir::enum_parameter(
+                   "stem", {"auto", "conv3", "conv7_pool"},
+                   "conv3: 3 x 3; conv7_pool: 7 x 7 of stride 2, then a pool; auto: by image and form"),
+               ir::bool_parameter("head_norm", false, "a layer norm between the pool and the classifier"),
+               ir::enum_parameter(
+                   "init", {"auto", "standard", "kaiming", "xavier"},
+                   "of convolutions; standard: PyTorch's; auto: standard, of timm's form kaiming"),
+               ir::int_parameter("image", 32, "pixels a side").at_least(1).at_most(16384),
+               ir::int_parameter("channels", 3, "of the image").at_least(1).at_most(4096),
+               ir::int_parameter("classes", 10, "logits").at_least(1).at_most(1e7),
+               ir::float_parameter("drop_path", 0, "rate of the last block, linear from 0 at the first")
+                   .at_least(0)
+                   .below(1)},
+    .build = build_resnetv2,
+    .variants = {{"resnetv2_18", resnetv2("basic", {2, 2, 2, 2})},
+                 {"resnetv2_34", resnetv2("basic", {3, 4, 6, 3})},
+                 {"resnetv2_50", resnetv2("bottleneck", {3, 4, 6, 3})},
+                 {"resnetv2_101", resnetv2("bottleneck", {3, 4, 23, 3})}}};
+
+}  // namespace rewire::models
