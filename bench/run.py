@@ -361,6 +361,17 @@ def ratio(rounds, others):
     return statistics.median(a["step_ms"] / b["step_ms"] for a, b in zip(rounds, others))
 
 
+def peer_shape(row):
+    """What bench/pytorch_step.py builds the same network of."""
+    image = {key: row[key] for key in ("image", "channels", "classes")}
+    if row["family"] == "vit":
+        return {**image, **{key: row[key] for key in ("patch", "dim", "depth", "heads")}}
+    if row["family"] != "resnetv2":
+        sys.exit(f"bench: the peer has no network of the family '{row['family']}'; it has vit and resnetv2")
+    return {"family": "resnetv2", **image, "width": row["width"], "depths": [int(depth) for depth in row["depths"]],
+            "bottleneck": row["block"] == "bottleneck"}
+
+
 class Case:
     def __init__(self, options, model, batch):
         self.options, self.model, self.batch, self.contenders = options, model, batch, []
@@ -368,7 +379,7 @@ class Case:
         row = next((row for row in zoo if row["name"] == model), None)
         if row is None:
             sys.exit(f"bench: no model '{model}'; `rewire models` lists them")
-        self.shape = {key: row[key] for key in ("image", "channels", "classes", "patch", "dim", "depth", "heads")}
+        self.shape = peer_shape(row)
 
     def __str__(self):
         return f"{self.model}:{self.batch}"

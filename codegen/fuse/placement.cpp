@@ -56,6 +56,13 @@ IndexMap reduction_operand_map(Group& group, const Shape& operand_shape, const S
   return map;
 }
 
+/// Whether a value stands along the innermost axis and not along all others, as a channel's scale does beside a map: stored
+/// from such a group it would make all but the innermost axis its lanes.
+bool turns_lanes(const Group& group, Value value) {
+  const std::set<int> all = group.all_axes(), present = Group::axes_of(group.maps.at(value.id));
+  return !all.empty() && present.contains(*all.rbegin()) && !std::ranges::includes(present, all);
+}
+
 }  // namespace
 
 IndexMap Grouping::start_map(const Group& group, int index, std::size_t operand) const {
@@ -206,6 +213,7 @@ std::optional<Grouping::Placement> Grouping::try_join(int index, int node) const
   group.ops.insert(std::lower_bound(group.ops.begin(), group.ops.end(), index), index);
   group.maps[value.id] = *at;
   if (outside) group.exported.insert(value.id);
+  if (outside && !small && !is_reduction(producer) && turns_lanes(group, value)) return std::nullopt;
   if (is_reduction(producer)) {
     group.reduce_maps[index] =
         reduction_operand_map(group, function().type(producer.operands[0]).shape, shape, *at);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -167,17 +168,25 @@ struct Convolution::Impl {
 
   void make_reorders(const ir::ConvShape& shape) {
     const memory::desc plain = weight_desc(shape, memory::format_tag::oihw, memory::format_tag::goihw);
-    for (const Piece& piece : pieces_of(shape)) {
+    std::vector<Piece> pieces = pieces_of(shape);
+    // Some layouts cannot be cut.
+    if (pieces.size() > 1 && !part_of(packed, shape, pieces.front())) pieces = {{0, shape.outputs}};
+    for (const Piece& piece : pieces) {
       memory::desc outer = plain, inner = packed;
-      if (piece.count != shape.outputs) {
-        const memory::dims extents = {piece.count, shape.inputs, shape.kernel.height, shape.kernel.width};
-        const memory::dims offsets = {piece.first, 0, 0, 0};
-        outer = plain.submemory_desc(extents, offsets);
-        inner = packed.submemory_desc(extents, offsets);
+      if (pieces.size() > 1) {
+        outer = part_of(plain, shape, piece).value();
+        inner = part_of(packed, shape, piece).value();
       }
       if (product == ConvProduct::weight) std::swap(outer, inner);
       reorders.emplace_back(outer, inner);
     }
+  }
+
+  static std::optional<memory::desc> part_of(const memory::desc& weights, const ir::ConvShape& shape,
+                                             const Piece& piece) {
+    const memory::dims extents = {piece.count, shape.inputs, shape.kernel.height, shape.kernel.width};
+    const memory::desc part = weights.submemory_desc(extents, {piece.first, 0, 0, 0}, true);
+    return part == memory::desc() ? std::nullopt : std::optional(part);
   }
 };
 
