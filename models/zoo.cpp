@@ -7,6 +7,7 @@
 namespace rewire::models {
 
 extern const Family kPvt;
+extern const Family kT2tVit;
 extern const Family kVit;
 
 namespace {
@@ -14,7 +15,7 @@ namespace {
 class Zoo {
  public:
   Zoo() {
-    for (const Family* family : {&kVit, &kPvt}) add(*family);
+    for (const Family* family : {&kVit, &kPvt, &kT2tVit}) add(*family);
   }
 
   void add(const Family& family) {
