@@ -37,15 +37,23 @@ std::vector<Join::Change> changes_from_text(std::string_view text) {
   return changes;
 }
 
-/// Only what stands within something else is named by its location: what recorded runs call their weights
-/// stays.
+/// "block2.": what numbers its own blocks.
+bool ends_in_numbered_stage(std::string_view text) {
+  return text.size() > 1 && text.back() == '.' && text[text.size() - 2] >= '0' &&
+         text[text.size() - 2] <= '9';
+}
+
+/// Only what stands within something else, or in a numbered stage, is named by its location: what recorded
+/// runs call their weights stays.
 std::string place_of(std::string_view location, const Join& join) {
   const std::string suffix = "." + join.site;
   if (location.ends_with(suffix)) {
     location.remove_suffix(suffix.size());
     const std::size_t number = location.find_last_not_of("0123456789") + 1;
-    const bool is_numbered = number < location.size() && location.substr(0, number).ends_with(".blocks.");
-    if (is_numbered) return std::string(location);
+    const std::string_view before = location.substr(0, number);
+    const bool is_numbered = number < location.size();
+    if (is_numbered && (before.ends_with(".blocks.") || ends_in_numbered_stage(before)))
+      return std::string(location);
   }
   return fmt::format("{}blocks.{}", join.scope == "encoder" ? "" : join.scope + "_", join.block);
 }

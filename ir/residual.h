@@ -50,8 +50,8 @@ struct Join {
   std::string describe() const;
 };
 
-/// Where the op's location is "<somewhere>.blocks.<number>.<site>", its place is that without the site; else
-/// it is blocks.<block>, in another scope than the encoder <scope>_blocks.<block>.
+/// Where the location is "<somewhere>.blocks.<number>.<site>" or "<word><number>.<number>.<site>", its place is that
+/// without the site; else it is blocks.<block>, in another scope than the encoder <scope>_blocks.<block>.
 Join read_join(const Op& residual);
 /// Writes slots and facts back into the op (operands and attributes); the result is untouched.
 void write_join(Op& residual, const Join& join);

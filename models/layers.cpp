@@ -22,7 +22,8 @@ const Init kOnes{InitKind::ones};
 
 }  // namespace
 
-Value Layers::parameter(std::string_view leaf, ir::Shape shape, Init init, std::string_view role) {
+ir::Parameter Layers::described(std::string_view leaf, ir::Shape shape, Init init,
+                                std::string_view role) const {
   ir::Parameter p;
   p.name = b_.location().empty() ? std::string(leaf) : b_.location() + "." + std::string(leaf);
   p.decay = shape.size() > 1 && role != "cls_token" && role != "pos_embed";
@@ -31,6 +32,17 @@ Value Layers::parameter(std::string_view leaf, ir::Shape shape, Init init, std::
   p.role = role;
   p.site = site_;
   p.block = block_;
+  return p;
+}
+
+Value Layers::parameter(std::string_view leaf, ir::Shape shape, Init init, std::string_view role) {
+  ir::Parameter p = described(leaf, std::move(shape), std::move(init), role);
+  return b_.param(b_.module().add_parameter(std::move(p)).name);
+}
+
+Value Layers::frozen(std::string_view leaf, ir::Shape shape, Init init, std::string_view role) {
+  ir::Parameter p = described(leaf, std::move(shape), std::move(init), role);
+  p.trainable = p.decay = false;
   return b_.param(b_.module().add_parameter(std::move(p)).name);
 }
 
@@ -38,7 +50,7 @@ Value Layers::linear(std::string_view name, Value x, std::int64_t out, const Lin
   const Builder::Scope scope(b_, name);
   const std::string_view role = options.role.empty() ? name : options.role;
   const Value weight = parameter("weight", {out, b_.shape(x).back()}, options.init, role);
-  return b_.linear(x, weight, parameter("bias", {out}, kZeros, role));
+  return b_.linear(x, weight, options.bias ? parameter("bias", {out}, kZeros, role) : Value{});
 }
 
 Value Layers::layer_norm(std::string_view name, Value x, double epsilon) {
@@ -174,10 +186,10 @@ Value Layers::token_patches(std::string_view name, Value tokens, std::int64_t ro
   return b_.linear(x, matrix, weights.bias);
 }
 
-Value Layers::attention(Value x, std::int64_t heads, double dropout_rate) {
+Value Layers::attention(Value x, std::int64_t heads, double dropout_rate, bool qkv_bias) {
   const ir::Shape shape = b_.shape(x);
   const std::int64_t batch = shape.at(0), n = shape.at(1), d = shape.at(2), width = d / heads;
-  Value qkv = b_.reshape(linear("qkv", x, 3 * d), {batch, n, 3, heads, width});
+  Value qkv = b_.reshape(linear("qkv", x, 3 * d, {.bias = qkv_bias}), {batch, n, 3, heads, width});
   qkv = b_.transpose(qkv, {2, 0, 3, 1, 4});
   Value part[3];
   for (int i = 0; i < 3; ++i) part[i] = b_.reshape(b_.slice(qkv, 0, i, i + 1), {batch, heads, n, width});

@@ -23,6 +23,7 @@ using Layer = std::function<ir::Value(ir::Value x)>;
 struct LinearOptions {
   std::string_view role = "";  // of its parameters; "": its name
   ir::Init init = kTruncNormal;
+  bool bias = true;
 };
 
 /// How a convolution's weight starts. standard: PyTorch's Conv2d, uniform +-1 / sqrt(fan in), its bias alike. The others
@@ -59,8 +60,11 @@ class Layers {
   /// class tokens and position embeddings do not, as timm groups them.
   ir::Value parameter(std::string_view leaf, ir::Shape shape, ir::Init init, std::string_view role);
 
+  /// The same of a tensor that no optimizer changes.
+  ir::Value frozen(std::string_view leaf, ir::Shape shape, ir::Init init, std::string_view role);
+
   // Layers of a name of their own. x [..., in].
-  /// [..., out], by `weight` [out, in] and `bias` [out].
+  /// [..., out], by `weight` [out, in] and, unless options.bias is false, `bias` [out].
   ir::Value linear(std::string_view name, ir::Value x, std::int64_t out, const LinearOptions& options = {});
   /// Over the last axis.
   ir::Value layer_norm(std::string_view name, ir::Value x, double epsilon = 1e-6);
@@ -90,7 +94,7 @@ class Layers {
 
   // Branches of a block, in the scope that they are called in. x [B, N, D].
   /// Layers qkv and proj, proj_drop.
-  ir::Value attention(ir::Value x, std::int64_t heads, double dropout);
+  ir::Value attention(ir::Value x, std::int64_t heads, double dropout, bool qkv_bias = true);
   /// Layers fc1, act, drop1, fc2, drop2. `act_layer` as timm has it: gelu (by erf) or gelu_tanh.
   ir::Value mlp(ir::Value x, std::int64_t hidden, std::string_view act_layer, double dropout);
 
@@ -123,6 +127,8 @@ class Layers {
   struct Count {
     std::int64_t blocks = 0, joins = 0;
   };
+  ir::Parameter described(std::string_view leaf, ir::Shape shape, ir::Init init, std::string_view role) const;
+
   struct PatchWeights {
     ir::Value weight, bias;  // [width, C, p, p], [width]
   };

@@ -186,8 +186,8 @@ const Family kPvt{
                ir::list_parameter("mlp_ratios", {4, 4}, "hidden units of the MLP in widths, by stage")
                    .above(0)
                    .at_most(64),
-               stage_list("patch_sizes", {4, 7}, "elements a side that become one token, by stage", 16384),
-               stage_list("sr_ratios", {7, 1},
+               stage_list("patch_sizes", {2, 2}, "elements a side that become one token, by stage", 16384),
+               stage_list("sr_ratios", {2, 1},
                           "elements a side that become one key and value, by stage; 1 in the last", 16384),
                ir::int_parameter("image", 28, "pixels a side; a multiple of the product of patch_sizes")
                    .at_least(1)

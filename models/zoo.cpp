@@ -8,6 +8,7 @@ namespace rewire::models {
 
 extern const Family kPvt;
 extern const Family kResNetV2;
+extern const Family kT2tVit;
 extern const Family kVit;
 
 namespace {
@@ -15,7 +16,7 @@ namespace {
 class Zoo {
  public:
   Zoo() {
-    for (const Family* family : {&kVit, &kPvt, &kResNetV2}) add(*family);
+    for (const Family* family : {&kVit, &kPvt, &kT2tVit, &kResNetV2}) add(*family);
   }
 
   void add(const Family& family) {

@@ -119,8 +119,9 @@ TEST_CASE("A pyramid's joins are counted over its stages and tell theirs") {
 TEST_CASE("Drop path grows over all blocks of a pyramid") {
   ir::Selection options = small_pyramid();
   options.set("drop_path", 0.2);
+  const ir::Module module = models::build(options, 2);
   std::vector<double> rates;
-  for (const ir::Op& op : models::build(options, 2).function("forward").body) {
+  for (const ir::Op& op : module.function("forward").body) {
     if (op.code == ir::Opcode::drop_path) rates.push_back(op.attributes.get_double("probability"));
   }
   CHECK(rates == std::vector<double>{0.1, 0.1, 0.2, 0.2});
@@ -134,7 +135,8 @@ TEST_CASE("A pyramid whose lists do not go together is refused with the stage an
     CHECK_THROWS_WITH(models::build(options, 2), REWIRE_CATCH_CONTAINS(message));
     CHECK_THROWS_AS(models::build(options, 2), UserError);
   };
-  refuses("image", std::int64_t{6}, "stage 2: maps of 3 x 3 are no multiple of the 2 of model.patch_sizes");
+  refuses("patch_sizes", Doubles{2, 3},
+          "stage 2: maps of 4 x 4 are no multiple of the 3 of model.patch_sizes");
   refuses("sr_ratios", Doubles{3, 1}, "stage 1: the 3 of model.sr_ratios does not divide maps of 4 x 4");
   refuses("sr_ratios", Doubles{2, 2}, "model.sr_ratios ends with 2; the last stage has a class token");
   refuses("num_heads", Doubles{4, 2}, "stage 1: model.embed_dims has 6, which is no multiple of the 4");

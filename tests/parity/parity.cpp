@@ -177,8 +177,10 @@ std::unique_ptr<runtime::Engine> start_engine(const Golden& golden, const Backen
     } else {
       ir::Tensor initial(p.type);
       if (p.init.kind == ir::InitKind::ones) std::fill(initial.data.begin(), initial.data.end(), 1.0);
+      const auto frozen = golden.tensors.find("frozen/" + p.name);
+      if (frozen != golden.tensors.end()) initial = runtime::to_double(frozen->second);
       if (p.name == "rng.seed") initial.data = {static_cast<double>(golden.seed)};
-      engine->write_state(p.name, runtime::to_host(initial));
+      engine->write_state(p.name, runtime::convert(runtime::to_host(initial), p.type.dtype));
     }
   }
   std::sort(trainable.begin(), trainable.end());

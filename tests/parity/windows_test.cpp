@@ -29,7 +29,8 @@ std::vector<WindowCase> window_cases() {
   const runtime::SafetensorsFile file =
       runtime::read_safetensors(std::string(REWIRE_GOLDENS) + "/windows.safetensors");
   std::vector<WindowCase> cases;
-  for (const auto& [name, facts] : json::parse(file.metadata.at("cases")).items()) {
+  const json described = json::parse(file.metadata.at("cases"));
+  for (const auto& [name, facts] : described.items()) {
     const auto tensor = [&, key = name](const char* leaf) {
       return runtime::to_double(file.tensors.at(key + "." + leaf));
     };

@@ -31,7 +31,7 @@ OPTIONS = {
     "orthogonal_global": (["orthogonal:mode=global"], {}),
     "augment": (["augment:blocks=B"], RUNS),
     "augment_dense": (["augment:projection=dense,input=stream"], {}),
-    "skipless": (["skipless"], {}),
+    "skipless": (["skipless:reinit=false"], {}),
     "layerscale": (["layerscale"], {}),
 }
 

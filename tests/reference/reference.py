@@ -175,7 +175,7 @@ def augment(join, place, memory, paths="2", blocks="4", order="circ_act", projec
     join.paths = lambda x, u: sum(path(u if input == "norm" else x, i) for i in range(T))
 
 
-def skipless(join, place, memory):
+def skipless(join, place, memory, reinit="true"):
     """x' = f."""
     join.shortcut = lambda x: 0
 

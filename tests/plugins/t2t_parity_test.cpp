@@ -1,0 +1,31 @@
+// T2T-ViT with performer and transformer layers between its steps, plain and with one strategy of each kind, against
+// PyTorch in float64.
+#include <string>
+
+#include "tests/plugins/backends.h"
+#include "tests/support/catch.h"
+
+namespace rewire::parity {
+namespace {
+
+Golden tokens_to_token() {
+  const std::string model = GENERATE(as<std::string>{}, "performer", "transformer");
+  const std::string option =
+      GENERATE(as<std::string>{}, "plain", "decay", "orthogonal", "augment", "skipless");
+  return read_golden("t2t_" + model + "_" + option);
+}
+
+TEST_CASE("T2T-ViT computes and learns as in PyTorch, with every kind of strategy") {
+  const Golden golden = tokens_to_token();
+  check_gradients(golden, rewriting_evaluator(golden), kExact);
+  for (const auto& [run, options] : golden.runs) check_run(golden, run, rewriting_evaluator(golden), kExact);
+}
+
+TEST_CASE("A compiled T2T-ViT stays within the bounds of f32") {
+  const Golden golden = tokens_to_token();
+  check_gradients(golden, compiled(golden), kSingle);
+  for (const auto& [run, options] : golden.runs) check_run(golden, run, compiled(golden), kSingle);
+}
+
+}  // namespace
+}  // namespace rewire::parity
