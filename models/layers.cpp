@@ -19,12 +19,19 @@ namespace {
 const Init kZeros{InitKind::zeros};
 const Init kOnes{InitKind::ones};
 
+/// PyTorch's default of linear layers and convolutions: kaiming_uniform with a = sqrt(5) is uniform
+/// +-1/sqrt(fan in), the bias alike.
+Init torch_default(std::int64_t fan_in) {
+  const double bound = 1 / std::sqrt(static_cast<double>(fan_in));
+  return {InitKind::uniform, -bound, bound};
+}
+
 }  // namespace
 
 Value Layers::parameter(std::string_view leaf, ir::Shape shape, Init init, std::string_view role) {
   ir::Parameter p;
   p.name = b_.location().empty() ? std::string(leaf) : b_.location() + "." + std::string(leaf);
-  p.decay = shape.size() > 1 && role != "cls_token" && role != "pos_embed";
+  p.decay = shape.size() > 1 && role != "cls_token" && role != "reg_token" && role != "pos_embed";
   p.type = {ir::DType::f32, std::move(shape)};
   p.init = std::move(init);
   p.role = role;
@@ -36,16 +43,25 @@ Value Layers::parameter(std::string_view leaf, ir::Shape shape, Init init, std::
 Value Layers::linear(std::string_view name, Value x, std::int64_t out, const LinearOptions& options) {
   const Builder::Scope scope(b_, name);
   const std::string_view role = options.role.empty() ? name : options.role;
-  const Value weight = parameter("weight", {out, b_.shape(x).back()}, options.init, role);
-  return b_.linear(x, weight, parameter("bias", {out}, kZeros, role));
+  const std::int64_t in = b_.shape(x).back();
+  const bool torch = options.start == LinearInit::pytorch;
+  const Value weight = parameter("weight", {out, in}, torch ? torch_default(in) : options.init, role);
+  if (!options.bias) return b_.linear(x, weight);
+  return b_.linear(x, weight, parameter("bias", {out}, torch ? torch_default(in) : kZeros, role));
 }
 
-Value Layers::layer_norm(std::string_view name, Value x) {
+Value Layers::layer_norm(std::string_view name, Value x, bool affine) {
   const Builder::Scope scope(b_, name);
+  if (!affine) return b_.emit(Opcode::layer_norm, {x}, {{"epsilon", 1e-6}});
   const std::int64_t width = b_.shape(x).back();
   const Value weight = parameter("weight", {width}, kOnes, "norm");
   const Value bias = parameter("bias", {width}, kZeros, "norm");
   return b_.emit(Opcode::layer_norm, {x, weight, bias}, {{"epsilon", 1e-6}});
+}
+
+Value Layers::layer_scale(std::string_view name, Value x, double init) {
+  const Builder::Scope scope(b_, name);
+  return b_.mul(x, parameter("gamma", {b_.shape(x).back()}, {InitKind::constant, init}, "layer_scale"));
 }
 
 Value Layers::state(std::string_view name, ir::StateKind kind) {
@@ -65,17 +81,16 @@ Value Layers::dropout(std::string_view name, Value x, double rate) {
   return drop(Opcode::dropout, name, x, rate);
 }
 
-Value Layers::patch_embed(std::string_view name, Value image, std::int64_t width, std::int64_t patch) {
+Value Layers::patch_embed(std::string_view name, Value image, std::int64_t width, std::int64_t patch,
+                          bool has_bias) {
   const Builder::Scope outer(b_, name);
   const Builder::Scope inner(b_, "proj");
   const ir::Shape shape = b_.shape(image);
   const std::int64_t batch = shape.at(0), c = shape.at(1), p = patch;
   const std::int64_t rows = shape.at(2) / p, columns = shape.at(3) / p;
-  // torch's Conv2d default: kaiming_uniform with a = sqrt(5) is uniform +-1/sqrt(fan in), bias alike.
-  const double bound = 1 / std::sqrt(static_cast<double>(c * p * p));
-  const Init init{InitKind::uniform, -bound, bound};
+  const Init init = torch_default(c * p * p);  // timm leaves it as it is
   const Value weight = parameter("weight", {width, c, p, p}, init, "patch_embed");
-  const Value bias = parameter("bias", {width}, init, "patch_embed");
+  const Value bias = has_bias ? parameter("bias", {width}, init, "patch_embed") : Value{};
   const Value matrix = b_.reshape(weight, {width, c * p * p});
   // Each patch as one row, in the order of a convolution's weight.
   Value x = b_.reshape(image, {batch, c, rows, p, columns, p});
@@ -84,29 +99,32 @@ Value Layers::patch_embed(std::string_view name, Value image, std::int64_t width
   return b_.linear(x, matrix, bias);
 }
 
-Value Layers::attention(Value x, std::int64_t heads, double dropout_rate) {
+Value Layers::attention(Value x, std::int64_t heads, double dropout_rate, bool qkv_bias, LinearInit start) {
   const ir::Shape shape = b_.shape(x);
   const std::int64_t batch = shape.at(0), n = shape.at(1), d = shape.at(2), width = d / heads;
-  Value qkv = b_.reshape(linear("qkv", x, 3 * d), {batch, n, 3, heads, width});
+  Value qkv =
+      b_.reshape(linear("qkv", x, 3 * d, {.start = start, .bias = qkv_bias}), {batch, n, 3, heads, width});
   qkv = b_.transpose(qkv, {2, 0, 3, 1, 4});
   Value part[3];
   for (int i = 0; i < 3; ++i) part[i] = b_.reshape(b_.slice(qkv, 0, i, i + 1), {batch, heads, n, width});
   const double scale = 1 / std::sqrt(static_cast<double>(width));
   const Value y = b_.emit(Opcode::attention, {part[0], part[1], part[2]}, {{"scale", scale}});
   const Value merged = b_.reshape(b_.transpose(y, {0, 2, 1, 3}), {batch, n, d});
-  return dropout("proj_drop", linear("proj", merged, d), dropout_rate);
+  return dropout("proj_drop", linear("proj", merged, d, {.start = start}), dropout_rate);
 }
 
-Value Layers::mlp(Value x, std::int64_t hidden, std::string_view act_layer, double dropout_rate) {
+Value Layers::mlp(Value x, std::int64_t hidden, std::string_view act_layer, double dropout_rate,
+                  LinearInit start) {
   const std::int64_t width = b_.shape(x).back();
-  Value h = linear("fc1", x, hidden);
+  Value h = linear("fc1", x, hidden, {.start = start});
   {
     const Builder::Scope scope(b_, "act");
     ir::Attributes attributes;
     if (act_layer == "gelu_tanh") attributes.set("approximate", std::string("tanh"));
     h = b_.emit(Opcode::gelu, {h}, std::move(attributes));
   }
-  return dropout("drop2", linear("fc2", dropout("drop1", h, dropout_rate), width), dropout_rate);
+  h = dropout("drop1", h, dropout_rate);
+  return dropout("drop2", linear("fc2", h, width, {.start = start}), dropout_rate);
 }
 
 Layers::Block::Block(Layers& layers, std::string_view name, std::string_view scope)
@@ -125,8 +143,14 @@ Value Layers::join(std::string_view site, Value x, const Layer& input_of, const 
   if (block_ < 0) internal_error("a join of site '{}' stands in no block", site);
   site_ = site;
   const Value input = input_of(x);
+  Value branch;
+  {
+    const Builder::Scope scope(b_, site);
+    branch = branch_of(input);
+  }
+  if (options.scale) branch = options.scale(branch);
   const Builder::Scope scope(b_, site);
-  const Value branch = drop(Opcode::drop_path, "drop_path", branch_of(input), options.drop_path);
+  branch = drop(Opcode::drop_path, "drop_path", branch, options.drop_path);
   const std::int64_t index = counts_[scope_].joins++;
   ir::Attributes facts = {{"block", std::int64_t{block_}},
                           {"site", site_},

@@ -19,9 +19,15 @@ inline const ir::Init kTruncNormal{ir::InitKind::trunc_normal, 0.02, 2.0};
 /// y = f(x), and the ops of f behind those that are there.
 using Layer = std::function<ir::Value(ir::Value x)>;
 
+/// How a linear layer starts. timm: weight by LinearOptions::init, bias 0. pytorch: as nn.Linear has it, both
+/// uniform within 1/sqrt(in).
+enum class LinearInit : std::uint8_t { timm, pytorch };
+
 struct LinearOptions {
   std::string_view role = "";  // of its parameters; "": its name
   ir::Init init = kTruncNormal;
+  LinearInit start = LinearInit::timm;
+  bool bias = true;
 };
 
 struct JoinOptions {
@@ -29,6 +35,7 @@ struct JoinOptions {
   double drop_path = 0;
   std::int64_t heads = 0;  // of attention, 0: of none
   int batch_axis = 0, token_axis = 1, channel_axis = 2;
+  Layer scale = {};  // of the branch, before drop path, in the block's scope; none where empty
 };
 
 /// Builds one function, layer by layer.
@@ -38,25 +45,30 @@ class Layers {
   ir::Builder& builder() { return b_; }
 
   /// Declares "<location>.<leaf>" (or `leaf` alone outside any scope) and reads it. Matrices decay; vectors,
-  /// class tokens and position embeddings do not, as timm groups them.
+  /// class tokens, registers and position embeddings do not, as timm groups them.
   ir::Value parameter(std::string_view leaf, ir::Shape shape, ir::Init init, std::string_view role);
 
   // Layers of a name of their own. x [..., in].
-  /// [..., out], by `weight` [out, in] and `bias` [out].
+  /// [..., out], by `weight` [out, in] and, unless options.bias is false, `bias` [out].
   ir::Value linear(std::string_view name, ir::Value x, std::int64_t out, const LinearOptions& options = {});
-  /// Over the last axis.
-  ir::Value layer_norm(std::string_view name, ir::Value x);
+  /// Over the last axis, epsilon 1e-6; without `weight` and `bias` where it is not affine.
+  ir::Value layer_norm(std::string_view name, ir::Value x, bool affine = true);
+  /// x times `gamma` [channels], which starts as `init` everywhere.
+  ir::Value layer_scale(std::string_view name, ir::Value x, double init);
   /// On a random stream named after the place; x itself at rate 0, and no state is added then.
   ir::Value dropout(std::string_view name, ir::Value x, double rate);
   /// [B, C, H, W] -> [B, H/p W/p, width]: a convolution of extent and stride p, as one linear layer of each
   /// patch.
-  ir::Value patch_embed(std::string_view name, ir::Value image, std::int64_t width, std::int64_t patch);
+  ir::Value patch_embed(std::string_view name, ir::Value image, std::int64_t width, std::int64_t patch,
+                        bool bias = true);
 
   // Branches of a block, in the scope that they are called in. x [B, N, D].
   /// Layers qkv and proj, proj_drop.
-  ir::Value attention(ir::Value x, std::int64_t heads, double dropout);
+  ir::Value attention(ir::Value x, std::int64_t heads, double dropout, bool qkv_bias = true,
+                      LinearInit start = LinearInit::timm);
   /// Layers fc1, act, drop1, fc2, drop2. `act_layer` as timm has it: gelu (by erf) or gelu_tanh.
-  ir::Value mlp(ir::Value x, std::int64_t hidden, std::string_view act_layer, double dropout);
+  ir::Value mlp(ir::Value x, std::int64_t hidden, std::string_view act_layer, double dropout,
+                LinearInit start = LinearInit::timm);
 
   /// Names what is built while it lives, "blocks.3", and tells its parameters and joins which block they are
   /// of. Blocks count in the order that they are built in, over the scope that plugins know them by: the
@@ -74,8 +86,8 @@ class Layers {
     const std::string outer_scope_;
     const std::int32_t outer_block_;
   };
-  /// x + drop_path(branch(input(x))) in a block: the branch and the join in a scope of the site's name, attn,
-  /// mlp or conv, the input's layers before it.
+  /// x + drop_path(scale(branch(input(x)))) in a block: the branch and the join in a scope of the site's name,
+  /// attn, mlp or conv, the input's layers before it.
   ir::Value join(std::string_view site, ir::Value x, const Layer& input, const Layer& branch,
                  const JoinOptions& options);
 

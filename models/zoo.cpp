@@ -6,14 +6,14 @@
 
 namespace rewire::models {
 
-extern const Family kVit;
+extern const Family kVit, kOruVit;
 
 namespace {
 
 class Zoo {
  public:
   Zoo() {
-    for (const Family* family : {&kVit}) add(*family);
+    for (const Family* family : {&kVit, &kOruVit}) add(*family);
   }
 
   void add(const Family& family) {

@@ -18,11 +18,12 @@ using nlohmann::json;
 using runtime::HostTensor;
 using runtime::TensorMap;
 
-ir::Selection model_options(const json& j) {
-  ir::Selection model{"vit"};
+ir::Selection model_options(const std::string& family, const json& j) {
+  ir::Selection model{family};
   for (const ir::ParameterSpec& parameter : models::find_model(model.name).schema) {
     const auto value = j.find(parameter.name);
     if (value == j.end()) continue;
+    if (value->is_boolean()) model.set(parameter.name, value->get<bool>());
     if (value->is_string()) model.set(parameter.name, value->get<std::string>());
     if (value->is_number_integer()) model.set(parameter.name, value->get<std::int64_t>());
     if (value->is_number_float()) model.set(parameter.name, value->get<double>());
@@ -150,7 +151,7 @@ Golden read_golden(const std::string& name) {
   const json facts = json::parse(file.metadata.at("case"));
   Golden golden;
   golden.name = name;
-  golden.model = model_options(facts.at("model"));
+  golden.model = model_options(facts.value("family", "vit"), facts.at("model"));
   golden.plugins = facts.at("plugins").get<std::vector<std::string>>();
   golden.seed = facts.value("seed", std::int64_t{0});
   golden.tensors = std::move(file.tensors);
