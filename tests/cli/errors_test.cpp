@@ -144,6 +144,19 @@ TEST_CASE("Corrupt, short and foreign weights are refused, and no output appears
   refusal(good.substr(0, good.size() - 1));
 }
 
+TEST_CASE("A network without a head runs, and is refused where a class is asked for") {
+  const Workplace work;
+  const Words headless = kModel + Words{"--set", "model.classes=0"};
+  REQUIRE(work.init(headless, "features.safetensors").code == 0);
+  REQUIRE(work.run(headless, "x.npy", "features.npy", "features.safetensors").code == 0);
+  CHECK(runtime::read_npy(work.file("features.npy")).type() == ir::TensorType{ir::DType::f32, {kBatch, 8}});
+  const std::string refusal =
+      "model.classes=0 leaves features and no logits; the objective supervised needs them: set model.classes "
+      "to how many there are";
+  check_refusal(work.grad(headless), refusal);
+  check_refusal(rewire_command(Words{"verify"} + headless), refusal);
+}
+
 TEST_CASE("Weights of another shape or name are refused by name and both shapes") {
   const Workplace work;
   const std::string weights = work.file("w.safetensors");
