@@ -61,8 +61,8 @@ TEST_CASE("Unknown commands, options and arguments are refused with the nearest 
 }
 
 TEST_CASE("A model that is none, and options that do not fit, are refused") {
-  check_refusal(rewire_command({"dump", "vit_tiny"}),
-                "unknown model 'vit_tiny' (did you mean 'vit_tiny_28'?); `rewire models` lists the zoo");
+  check_refusal(rewire_command({"dump", "vit_tiny_2"}),
+                "unknown model 'vit_tiny_2' (did you mean 'vit_tiny_28'?); `rewire models` lists the zoo");
   check_refusal(rewire_command({"dump", "/nowhere/r.toml"}),
                 "cannot read /nowhere/r.toml: No such file or directory");
   check_refusal(rewire_command({"dump", "/nowhere/m.rir"}),

@@ -137,7 +137,8 @@ CASES += [(model, "plain", [], RUNS) for model in ("registers", "prefix", "clip"
 CASES += [("registers", "orthogonal", ["orthogonal"], {}), ("registers", "decay", ["decay"], {}),
           ("prefix", "augment", ["augment:blocks=2"], {}), ("bare", "skipless", ["skipless"], {}),
           ("oru", "orthogonal", ["orthogonal"], RUNS), ("oru", "orthogonal_global", ["orthogonal:mode=global"], {}),
-          ("oru", "decay", ["decay"], {})]
+          ("oru", "decay", ["decay"], {}), ("oru", "postnorm", ["postnorm"], {}),
+          ("bare", "postnorm_deepnorm", ["postnorm:kind=deepnorm"], {})]
 
 
 def float32_values(tensor):
