@@ -6,9 +6,9 @@
 
 #include "cli/commands.h"
 #include "cli/json.h"
+#include "cli/model_cost.h"
 #include "cli/network.h"
 #include "cli/streams.h"
-#include "ir/ops/work.h"
 
 namespace rewire::cli {
 namespace {
@@ -26,21 +26,12 @@ void declare(Request& request, Options& options) {
 
 struct Row {
   const models::Model* model;
-  std::string image;  // "28x28x1", height and width first
-  std::int64_t parameters = 0;
-  double gmacs = 0;  // of one image
+  ModelCost cost;
 };
 
 Row row_of(const Request& request, const models::Model& model) {
-  const ir::Module module = runtime::rewritten_module(
-      runtime::resolve_network({model.name, {}, request.plugins, request.plugin_path}), 1);
-  const ir::Function& forward = module.function("forward");
-  const ir::Shape& image = forward.type(forward.arguments.at(0).value).shape;
-  Row row{&model, fmt::format("{}x{}x{}", image.at(2), image.at(3), image.at(1)), 0,
-          ir::multiply_adds(forward) * 1e-9};
-  for (const ir::Parameter& parameter : module.parameters)
-    row.parameters += parameter.trainable ? parameter.type.elements() : 0;
-  return row;
+  return {&model, cost_of(runtime::rewritten_module(
+                      runtime::resolve_network({model.name, {}, request.plugins, request.plugin_path}), 1))};
 }
 
 nlohmann::ordered_json to_json(const ir::Attribute& value) {
@@ -55,8 +46,8 @@ void print_list(const std::vector<Row>& rows) {
     object["family"] = row.model->family->name;
     for (const ir::ParameterSpec& parameter : row.model->schema)
       object[parameter.name] = to_json(parameter.default_value);
-    object["parameters"] = row.parameters;
-    object["gmacs"] = row.gmacs;
+    object["parameters"] = row.cost.parameters;
+    object["gmacs"] = row.cost.gmacs;
   }
   print_json(list);
 }
@@ -65,13 +56,13 @@ void print_table(const std::vector<Row>& rows) {
   std::size_t width = 12;
   for (const Row& row : rows) width = std::max(width, row.model->name.size());
   print("{:<{}} {:>10} {:>12} {:>8}   {}\n", "name", width, "image", "parameters", "GMACs", "what it is");
-  for (const auto& [model, image, parameters, gmacs] : rows) {
+  for (const auto& [model, cost] : rows) {
     std::vector<std::string> values = {std::string(model->family->name)};
     for (const ir::ParameterSpec& parameter : model->schema) {
       if (model->values.has(parameter.name))
         values.push_back(fmt::format("{}={}", parameter.name, parameter.default_text));
     }
-    print("{:<{}} {:>10} {:>12} {:>8.3f}   {}\n", model->name, width, image, parameters, gmacs,
+    print("{:<{}} {:>10} {:>12} {:>8.3f}   {}\n", model->name, width, cost.image, cost.parameters, cost.gmacs,
           fmt::to_string(fmt::join(values, " ")));
   }
 }

@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/json.h"
+#include "cli/model_cost.h"
 #include "cli/parameters.h"
 #include "cli/streams.h"
 #include "models/model.h"
@@ -20,6 +21,7 @@ namespace {
 struct Models {
   static constexpr std::string_view kCommand = "models", kSection = "model";
   static const auto& find(std::string_view name) { return models::find_model(name); }
+  static ModelCost cost(std::string_view name) { return cost_of(models::build({std::string(name)}, 1)); }
 };
 struct Sources {
   static constexpr std::string_view kCommand = "sources", kSection = "data", kKey = "data.format";
@@ -78,7 +80,15 @@ void info(const InfoRequest<List>& request) {
   }();
   nlohmann::ordered_json object = describe(row);
   object["parameters"] = nlohmann::ordered_json::array();
-  if (!request.json) print("{}: {}\n\n", row.name, row.doc);
+  if (!request.json) print("{}: {}\n", row.name, row.doc);
+  if constexpr (requires { List::cost(request.name); }) {
+    const ModelCost cost = List::cost(request.name);
+    object["weights"] = cost.parameters;
+    object["gmacs"] = cost.gmacs;
+    if (!request.json)
+      print("{} parameters, {:.3f} GMACs for an image of {}\n", cost.parameters, cost.gmacs, cost.image);
+  }
+  if (!request.json) print("\n");
   for (const ir::ParameterSpec& parameter : row.schema) {
     object["parameters"].push_back(to_json(parameter.info()));
     if (!request.json) print_parameter(parameter.info());

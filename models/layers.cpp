@@ -20,13 +20,20 @@ namespace {
 const Init kZeros{InitKind::zeros};
 const Init kOnes{InitKind::ones};
 
+/// PyTorch's default of linear layers and convolutions: kaiming_uniform with a = sqrt(5) is uniform
+/// +-1/sqrt(fan in), the bias alike.
+Init torch_default(std::int64_t fan_in) {
+  const double bound = 1 / std::sqrt(static_cast<double>(fan_in));
+  return {InitKind::uniform, -bound, bound};
+}
+
 }  // namespace
 
 ir::Parameter Layers::described(std::string_view leaf, ir::Shape shape, Init init,
                                 std::string_view role) const {
   ir::Parameter p;
   p.name = b_.location().empty() ? std::string(leaf) : b_.location() + "." + std::string(leaf);
-  p.decay = shape.size() > 1 && role != "cls_token" && role != "pos_embed";
+  p.decay = shape.size() > 1 && role != "cls_token" && role != "reg_token" && role != "pos_embed";
   p.type = {ir::DType::f32, std::move(shape)};
   p.init = std::move(init);
   p.role = role;
@@ -49,16 +56,21 @@ Value Layers::frozen(std::string_view leaf, ir::Shape shape, Init init, std::str
 Value Layers::linear(std::string_view name, Value x, std::int64_t out, const LinearOptions& options) {
   const Builder::Scope scope(b_, name);
   const std::string_view role = options.role.empty() ? name : options.role;
-  const Value weight = parameter("weight", {out, b_.shape(x).back()}, options.init, role);
-  return b_.linear(x, weight, options.bias ? parameter("bias", {out}, kZeros, role) : Value{});
+  const std::int64_t in = b_.shape(x).back();
+  const bool torch = options.start == LinearInit::pytorch;
+  const Value weight = parameter("weight", {out, in}, torch ? torch_default(in) : options.init, role);
+  if (!options.bias) return b_.linear(x, weight);
+  return b_.linear(x, weight, parameter("bias", {out}, torch ? torch_default(in) : kZeros, role));
 }
 
-Value Layers::layer_norm(std::string_view name, Value x, double epsilon) {
+Value Layers::layer_norm(std::string_view name, Value x, const NormOptions& options) {
   const Builder::Scope scope(b_, name);
+  const ir::Attributes attributes = {{"epsilon", options.epsilon}};
+  if (!options.affine) return b_.emit(Opcode::layer_norm, {x}, attributes);
   const std::int64_t width = b_.shape(x).back();
   const Value weight = parameter("weight", {width}, kOnes, "norm");
   const Value bias = parameter("bias", {width}, kZeros, "norm");
-  return b_.emit(Opcode::layer_norm, {x, weight, bias}, {{"epsilon", epsilon}});
+  return b_.emit(Opcode::layer_norm, {x, weight, bias}, attributes);
 }
 
 Value Layers::conv(std::string_view name, Value maps, std::int64_t outputs, const ConvOptions& options) {
@@ -67,8 +79,7 @@ Value Layers::conv(std::string_view name, Value maps, std::int64_t outputs, cons
   const std::string_view role = options.role.empty() ? name : options.role;
   const auto fan_in = static_cast<double>(inputs * kernel * kernel);
   const auto fan_out = static_cast<double>(outputs / options.groups * kernel * kernel);
-  const double bound = 1 / std::sqrt(fan_in);
-  Init init{InitKind::uniform, -bound, bound}, bias_init = init;
+  Init init = torch_default(inputs * kernel * kernel), bias_init = init;
   if (options.init != ConvInit::standard) bias_init = kZeros;
   if (options.init == ConvInit::kaiming) init = {InitKind::normal, std::sqrt(2 / fan_out)};
   if (options.init == ConvInit::xavier) {
@@ -128,6 +139,11 @@ Value Layers::training() {
   return b_.emit(Opcode::is_training, {}, {}, ir::TensorType{ir::DType::i1, {}});
 }
 
+Value Layers::layer_scale(std::string_view name, Value x, double init) {
+  const Builder::Scope scope(b_, name);
+  return b_.mul(x, parameter("gamma", {b_.shape(x).back()}, {InitKind::constant, init}, "layer_scale"));
+}
+
 Value Layers::state(std::string_view name, ir::StateKind kind) {
   return b_.param(b_.module().add_state(name, {ir::DType::i64, {}}, kind).name);
 }
@@ -144,27 +160,26 @@ Value Layers::dropout(std::string_view name, Value x, double rate) {
   return drop(Opcode::dropout, name, x, rate);
 }
 
-Value Layers::patch_embed(std::string_view name, Value image, std::int64_t width, std::int64_t patch) {
+Value Layers::patch_embed(std::string_view name, Value image, std::int64_t width, std::int64_t patch,
+                          bool has_bias) {
   const Builder::Scope scope(b_, name);
-  return patches("proj", image, width, patch, "patch_embed");
+  return patches("proj", image, width, patch, "patch_embed", has_bias);
 }
 
 Layers::PatchWeights Layers::patch_weights(std::int64_t width, std::int64_t channels, std::int64_t patch,
-                                           std::string_view role) {
-  // torch's Conv2d default: kaiming_uniform with a = sqrt(5) is uniform +-1/sqrt(fan in), bias alike.
-  const double bound = 1 / std::sqrt(static_cast<double>(channels * patch * patch));
-  const Init init{InitKind::uniform, -bound, bound};
+                                           std::string_view role, bool has_bias) {
+  const Init init = torch_default(channels * patch * patch);  // timm leaves it as it is
   const Value weight = parameter("weight", {width, channels, patch, patch}, init, role);
-  return {weight, parameter("bias", {width}, init, role)};
+  return {weight, has_bias ? parameter("bias", {width}, init, role) : Value{}};
 }
 
 Value Layers::patches(std::string_view name, Value maps, std::int64_t width, std::int64_t patch,
-                      std::string_view role) {
+                      std::string_view role, bool has_bias) {
   const Builder::Scope scope(b_, name);
   const ir::Shape shape = b_.shape(maps);
   const std::int64_t batch = shape.at(0), c = shape.at(1), p = patch;
   const std::int64_t rows = shape.at(2) / p, columns = shape.at(3) / p;
-  const PatchWeights weights = patch_weights(width, c, p, role);
+  const PatchWeights weights = patch_weights(width, c, p, role, has_bias);
   const Value matrix = b_.reshape(weights.weight, {width, c * p * p});
   // Each patch as one row, in the order of a convolution's weight.
   Value x = b_.reshape(maps, {batch, c, rows, p, columns, p});
@@ -177,7 +192,7 @@ Value Layers::token_patches(std::string_view name, Value tokens, std::int64_t ro
                             std::int64_t patch, std::int64_t width, std::string_view role) {
   const Builder::Scope scope(b_, name);
   const std::int64_t batch = b_.shape(tokens).at(0), c = b_.shape(tokens).at(2), p = patch;
-  const PatchWeights weights = patch_weights(width, c, p, role);
+  const PatchWeights weights = patch_weights(width, c, p, role, true);
   // The weight is turned to the order of the tokens, channels last: it is smaller than they are.
   const Value matrix = b_.reshape(b_.transpose(weights.weight, {0, 2, 3, 1}), {width, p * p * c});
   Value x = b_.reshape(tokens, {batch, rows / p, p, columns / p, p, c});
@@ -186,29 +201,32 @@ Value Layers::token_patches(std::string_view name, Value tokens, std::int64_t ro
   return b_.linear(x, matrix, weights.bias);
 }
 
-Value Layers::attention(Value x, std::int64_t heads, double dropout_rate, bool qkv_bias) {
+Value Layers::attention(Value x, std::int64_t heads, double dropout_rate, bool qkv_bias, LinearInit start) {
   const ir::Shape shape = b_.shape(x);
   const std::int64_t batch = shape.at(0), n = shape.at(1), d = shape.at(2), width = d / heads;
-  Value qkv = b_.reshape(linear("qkv", x, 3 * d, {.bias = qkv_bias}), {batch, n, 3, heads, width});
+  Value qkv =
+      b_.reshape(linear("qkv", x, 3 * d, {.start = start, .bias = qkv_bias}), {batch, n, 3, heads, width});
   qkv = b_.transpose(qkv, {2, 0, 3, 1, 4});
   Value part[3];
   for (int i = 0; i < 3; ++i) part[i] = b_.reshape(b_.slice(qkv, 0, i, i + 1), {batch, heads, n, width});
   const double scale = 1 / std::sqrt(static_cast<double>(width));
   const Value y = b_.emit(Opcode::attention, {part[0], part[1], part[2]}, {{"scale", scale}});
   const Value merged = b_.reshape(b_.transpose(y, {0, 2, 1, 3}), {batch, n, d});
-  return dropout("proj_drop", linear("proj", merged, d), dropout_rate);
+  return dropout("proj_drop", linear("proj", merged, d, {.start = start}), dropout_rate);
 }
 
-Value Layers::mlp(Value x, std::int64_t hidden, std::string_view act_layer, double dropout_rate) {
+Value Layers::mlp(Value x, std::int64_t hidden, std::string_view act_layer, double dropout_rate,
+                  LinearInit start) {
   const std::int64_t width = b_.shape(x).back();
-  Value h = linear("fc1", x, hidden);
+  Value h = linear("fc1", x, hidden, {.start = start});
   {
     const Builder::Scope scope(b_, "act");
     ir::Attributes attributes;
     if (act_layer == "gelu_tanh") attributes.set("approximate", std::string("tanh"));
     h = b_.emit(Opcode::gelu, {h}, std::move(attributes));
   }
-  return dropout("drop2", linear("fc2", dropout("drop1", h, dropout_rate), width), dropout_rate);
+  h = dropout("drop1", h, dropout_rate);
+  return dropout("drop2", linear("fc2", h, width, {.start = start}), dropout_rate);
 }
 
 Layers::Block::Block(Layers& layers, std::string_view name, std::string_view scope, std::int64_t stage)
@@ -234,17 +252,18 @@ Value Layers::join(std::string_view site, Value x, const Layer& input_of, const 
   site_ = site;
   const Value input = input_of(x);
   const Value stream = options.shortcut ? options.shortcut(x, input) : x;
-  const auto branch_of_input = [&] {
-    return drop(Opcode::drop_path, "drop_path", branch_of(input), options.drop_path);
-  };
   std::string last = b_.location();
   Value branch;
-  if (!options.branch_in_site) branch = branch_of_input();
-  const Builder::Scope scope(b_, site);
   if (options.branch_in_site) {
+    const Builder::Scope scope(b_, site);
     last = b_.location();
-    branch = branch_of_input();
+    branch = branch_of(input);
+  } else {
+    branch = branch_of(input);
   }
+  if (options.scale) branch = options.scale(branch);
+  const Builder::Scope scope(b_, site);
+  branch = drop(Opcode::drop_path, "drop_path", branch, options.drop_path);
   const std::int64_t index = counts_[scope_].joins++;
   ir::Attributes facts = {{"block", std::int64_t{block_}},
                           {"site", site_},

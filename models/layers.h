@@ -20,10 +20,20 @@ inline const ir::Init kTruncNormal{ir::InitKind::trunc_normal, 0.02, 2.0};
 /// y = f(x), and the ops of f behind those that are there.
 using Layer = std::function<ir::Value(ir::Value x)>;
 
+/// How a linear layer starts. timm: weight by LinearOptions::init, bias 0. pytorch: as nn.Linear has it, both
+/// uniform within 1/sqrt(in).
+enum class LinearInit : std::uint8_t { timm, pytorch };
+
 struct LinearOptions {
   std::string_view role = "";  // of its parameters; "": its name
   ir::Init init = kTruncNormal;
+  LinearInit start = LinearInit::timm;
   bool bias = true;
+};
+
+struct NormOptions {
+  double epsilon = 1e-6;
+  bool affine = true;  // else without `weight` and `bias`
 };
 
 /// How a convolution's weight starts. standard: PyTorch's Conv2d, uniform +-1 / sqrt(fan in), its bias alike. The others
@@ -48,6 +58,7 @@ struct JoinOptions {
   bool branch_in_site = true;
   /// Where the shortcut is a projection: the stream, of the block's x and of what the branch reads.
   std::function<ir::Value(ir::Value x, ir::Value input)> shortcut = {};
+  Layer scale = {};  // of the branch, before drop path, in the block's scope; none where empty
 };
 
 /// Builds one function, layer by layer.
@@ -57,7 +68,7 @@ class Layers {
   ir::Builder& builder() { return b_; }
 
   /// Declares "<location>.<leaf>" (or `leaf` alone outside any scope) and reads it. Matrices decay; vectors,
-  /// class tokens and position embeddings do not, as timm groups them.
+  /// class tokens, registers and position embeddings do not, as timm groups them.
   ir::Value parameter(std::string_view leaf, ir::Shape shape, ir::Init init, std::string_view role);
 
   /// The same of a tensor that no optimizer changes.
@@ -67,7 +78,9 @@ class Layers {
   /// [..., out], by `weight` [out, in] and, unless options.bias is false, `bias` [out].
   ir::Value linear(std::string_view name, ir::Value x, std::int64_t out, const LinearOptions& options = {});
   /// Over the last axis.
-  ir::Value layer_norm(std::string_view name, ir::Value x, double epsilon = 1e-6);
+  ir::Value layer_norm(std::string_view name, ir::Value x, const NormOptions& options = {});
+  /// x times `gamma` [channels], which starts as `init` everywhere.
+  ir::Value layer_scale(std::string_view name, ir::Value x, double init);
   /// Maps [B, C, H, W] -> [B, outputs, …]: `weight` [outputs, C / groups, kernel, kernel] and, with a bias, `bias`.
   ir::Value conv(std::string_view name, ir::Value maps, std::int64_t outputs, const ConvOptions& options);
   /// Over all but the channels of maps [B, C, H, W], with PyTorch's epsilon and momentum: `weight`, `bias`, and what a
@@ -84,19 +97,22 @@ class Layers {
   ir::Value dropout(std::string_view name, ir::Value x, double rate);
   /// [B, C, H, W] -> [B, H/p W/p, width]: a convolution of extent and stride p, as one linear layer of each
   /// patch.
-  ir::Value patch_embed(std::string_view name, ir::Value image, std::int64_t width, std::int64_t patch);
+  ir::Value patch_embed(std::string_view name, ir::Value image, std::int64_t width, std::int64_t patch,
+                        bool bias = true);
   /// The same under the name alone, its parameters of this role: maps [B, C, H, W] -> [B, H/p W/p, width].
   ir::Value patches(std::string_view name, ir::Value maps, std::int64_t width, std::int64_t patch,
-                    std::string_view role);
+                    std::string_view role, bool bias = true);
   /// The same of maps that are tokens [B, rows columns, C], row by row.
   ir::Value token_patches(std::string_view name, ir::Value tokens, std::int64_t rows, std::int64_t columns,
                           std::int64_t patch, std::int64_t width, std::string_view role);
 
   // Branches of a block, in the scope that they are called in. x [B, N, D].
   /// Layers qkv and proj, proj_drop.
-  ir::Value attention(ir::Value x, std::int64_t heads, double dropout, bool qkv_bias = true);
+  ir::Value attention(ir::Value x, std::int64_t heads, double dropout, bool qkv_bias = true,
+                      LinearInit start = LinearInit::timm);
   /// Layers fc1, act, drop1, fc2, drop2. `act_layer` as timm has it: gelu (by erf) or gelu_tanh.
-  ir::Value mlp(ir::Value x, std::int64_t hidden, std::string_view act_layer, double dropout);
+  ir::Value mlp(ir::Value x, std::int64_t hidden, std::string_view act_layer, double dropout,
+                LinearInit start = LinearInit::timm);
 
   /// Names what is built while it lives, "blocks.3", and tells its parameters and joins which block they are
   /// of. Blocks count in the order that they are built in, over the scope that plugins know them by: the
@@ -115,8 +131,8 @@ class Layers {
     const std::int32_t outer_block_;
     const std::int64_t outer_stage_;
   };
-  /// x + drop_path(branch(input(x))) in a block: the branch and the join in a scope of the site's name, attn,
-  /// mlp or conv, the input's layers before it.
+  /// x + drop_path(scale(branch(input(x)))) in a block: the branch and the join in a scope of the site's name,
+  /// attn, mlp or conv, the input's layers before it.
   ir::Value join(std::string_view site, ir::Value x, const Layer& input, const Layer& branch,
                  const JoinOptions& options);
 
@@ -134,7 +150,7 @@ class Layers {
   };
 
   PatchWeights patch_weights(std::int64_t width, std::int64_t channels, std::int64_t patch,
-                             std::string_view role);
+                             std::string_view role, bool has_bias);
   ir::Value drop(ir::Opcode code, std::string_view name, ir::Value x, double rate);
   ir::Value state(std::string_view name, ir::StateKind kind);
   ir::Value training();

@@ -100,7 +100,7 @@ Value reduced_attention(Layers& net, const Stage& s, Value x, double dropout) {
   Value source = x;
   if (s.reduction > 1) {
     source = net.token_patches("sr", x, s.side, s.side, s.reduction, s.dim, "sr");
-    source = net.layer_norm("norm", source, kInnerEpsilon);
+    source = net.layer_norm("norm", source, {.epsilon = kInnerEpsilon});
   }
   const Value kv = net.linear("kv", source, 2 * s.dim);
   const Value k = by_head(b.slice(kv, 2, 0, s.dim)), v = by_head(b.slice(kv, 2, s.dim, 2 * s.dim));
@@ -117,7 +117,7 @@ Value embed(Layers& net, const Stage& s, const Stage* before, Value x, std::stri
   x = before == nullptr
           ? net.patches("proj", x, s.dim, s.patch, "patch_embed")
           : net.token_patches("proj", x, before->side, before->side, s.patch, s.dim, "patch_embed");
-  return net.layer_norm("norm", x, kInnerEpsilon);
+  return net.layer_norm("norm", x, {.epsilon = kInnerEpsilon});
 }
 
 void build_pvt(Layers& net, const ir::Attributes& options, std::int64_t batch) {

@@ -124,12 +124,9 @@ Value head(Layers& net, const ir::Attributes& options, const ResNetV2Form& form,
   if (form.timm) x = net.relu("act", net.batch_norm("norm", x));
   x = net.global_average(x);
   const Builder::Scope scope(net.builder(), "head");
-  if (options.get_bool("head_norm")) x = net.layer_norm("norm", x, 1e-5);
+  if (options.get_bool("head_norm")) x = net.layer_norm("norm", x, {.epsilon = 1e-5});
   const std::int64_t classes = options.get_int("classes");
-  if (!form.timm) {
-    const double bound = 1 / std::sqrt(static_cast<double>(net.builder().shape(x).back()));
-    return net.linear("fc", x, classes, {.role = "head", .init = {ir::InitKind::uniform, -bound, bound}});
-  }
+  if (!form.timm) return net.linear("fc", x, classes, {.role = "head", .start = LinearInit::pytorch});
   Builder& b = net.builder();  // as a 1 x 1 convolution of one pixel has it
   const Builder::Scope fc(b, "fc");
   const std::int64_t width = b.shape(x).back();

@@ -98,7 +98,7 @@ Value positive_features(Builder& b, Value x, Value w) {
 /// [B, N, in] -> [B, N, width], m = width / 2.
 Value performer_layer(Layers& net, Value x, std::int64_t width, double dropout) {
   Builder& b = net.builder();
-  const Value kqv = net.linear("kqv", net.layer_norm("norm1", x, kT2tEpsilon), 3 * width);
+  const Value kqv = net.linear("kqv", net.layer_norm("norm1", x, {.epsilon = kT2tEpsilon}), 3 * width);
   const Value k = b.slice(kqv, 2, 0, width), q = b.slice(kqv, 2, width, 2 * width);
   const Value v = b.slice(kqv, 2, 2 * width, 3 * width);
   const Value w = net.frozen("w", {width / 2, width},
@@ -107,7 +107,7 @@ Value performer_layer(Layers& net, Value x, std::int64_t width, double dropout) 
   const Value total = b.sum(b.mul(of_queries, b.sum(of_keys, {1})), {-1});
   const Value y = b.div(b.matmul(of_queries, b.matmul(of_keys, v, true, false)), b.add(total, 1e-8));
   const Value a = b.add(v, net.dropout("dp", net.linear("proj", y, width), dropout));
-  const Value normed = net.layer_norm("norm2", a, kT2tEpsilon);
+  const Value normed = net.layer_norm("norm2", a, {.epsilon = kT2tEpsilon});
   const Builder::Scope mlp(b, "mlp");
   const Value hidden = b.emit(Opcode::gelu, {net.linear("0", normed, width, {.role = "fc1"})});
   return b.add(a, net.dropout("3", net.linear("2", hidden, width, {.role = "fc2"}), dropout));
@@ -119,7 +119,7 @@ Value transformer_layer(Layers& net, Value x, std::int64_t width) {
   Builder& b = net.builder();
   const ir::Shape shape = b.shape(x);
   const ir::Shape one_head = {shape.at(0), 1, shape.at(1), width};
-  const Value normed = net.layer_norm("norm1", x, kT2tEpsilon);
+  const Value normed = net.layer_norm("norm1", x, {.epsilon = kT2tEpsilon});
   Value a;
   {
     const Builder::Scope attn(b, "attn");
@@ -132,7 +132,7 @@ Value transformer_layer(Layers& net, Value x, std::int64_t width) {
     const ir::Shape tokens = {shape.at(0), shape.at(1), width};
     a = b.add(b.reshape(part[2], tokens), net.linear("proj", b.reshape(y, tokens), width));
   }
-  const Value mixed = net.layer_norm("norm2", a, kT2tEpsilon);
+  const Value mixed = net.layer_norm("norm2", a, {.epsilon = kT2tEpsilon});
   const Builder::Scope mlp(b, "mlp");
   return b.add(a, net.mlp(mixed, width, "gelu", 0));
 }
@@ -188,16 +188,17 @@ void build_t2t(Layers& net, const ir::Attributes& options, std::int64_t batch) {
     const Layers::Block block(net, fmt::format("blocks.{}", i));
     const double rate = drop_path_rate(drop_path, i, depth);
     x = net.join(
-        "attn", x, [&](Value z) { return net.layer_norm("norm1", z, kT2tEpsilon); },
+        "attn", x, [&](Value z) { return net.layer_norm("norm1", z, {.epsilon = kT2tEpsilon}); },
         [&](Value z) { return net.attention(z, heads, dropout, /*qkv_bias=*/false); },
         {.last = "proj", .drop_path = rate, .heads = heads});
     x = net.join(
-        "mlp", x, [&](Value z) { return net.layer_norm("norm2", z, kT2tEpsilon); },
+        "mlp", x, [&](Value z) { return net.layer_norm("norm2", z, {.epsilon = kT2tEpsilon}); },
         [&](Value z) { return net.mlp(z, backbone_units(options), "gelu", dropout); },
         {.last = "fc2", .drop_path = rate, .heads = heads});
   }
   // The norm works token by token, so the class token is taken before it.
-  const Value pooled = net.layer_norm("norm", b.reshape(b.slice(x, 1, 0, 1), {batch, dim}), kT2tEpsilon);
+  const Value pooled =
+      net.layer_norm("norm", b.reshape(b.slice(x, 1, 0, 1), {batch, dim}), {.epsilon = kT2tEpsilon});
   b.result("logits", net.linear("head", pooled, options.get_int("classes")));
 }
 

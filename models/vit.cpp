@@ -1,10 +1,7 @@
-// The pre-norm vision transformer (Dosovitskiy et al., ICLR 2021) with timm's blocks, parameter names,
-// layouts and initialisation:
-//   z = [cls; patches W^T + b] + pos;  z = z + attn(LN(z)), z = z + mlp(LN(z)) per block;  head(pool(LN(z)))
-#include <fmt/format.h>
-
-#include "ir/error.h"
+// timm's vision transformer (timm.models.vision_transformer): its blocks, parameter names, layouts,
+// initialisation and options. DeiT's (Touvron et al., ICML 2021) are settings of it.
 #include "models/model.h"
+#include "models/vision_transformer.h"
 
 namespace rewire::models {
 
@@ -12,71 +9,36 @@ extern const Family kVit;
 
 namespace {
 
-using ir::Builder;
-using ir::Value;
-
-/// timm: int(dim * mlp_ratio), toward zero.
-std::int64_t hidden_units(const ir::Attributes& options) {
-  return static_cast<std::int64_t>(static_cast<double>(options.get_int("dim")) *
-                                   options.get_double("mlp_ratio"));
-}
-
-void check(const ir::Attributes& options) {
-  const std::int64_t dim = options.get_int("dim"), heads = options.get_int("heads");
-  const std::int64_t image = options.get_int("image"), patch = options.get_int("patch");
-  if (dim % heads != 0) {
-    user_error("model.dim={} is no multiple of model.heads={}; set dim to heads times a head's width", dim,
-               heads);
-  }
-  if (image % patch != 0)
-    user_error("model.image={} is no multiple of model.patch={}; patches must tile the image", image, patch);
-  if (hidden_units(options) < 1) {
-    user_error("model.dim={} times model.mlp_ratio={} leaves no hidden unit; raise one of them", dim,
-               options.get_double("mlp_ratio"));
-  }
-}
-
 void build_vit(Layers& net, const ir::Attributes& options, std::int64_t batch) {
-  check(options);
-  const std::int64_t dim = options.get_int("dim"), depth = options.get_int("depth");
-  const std::int64_t heads = options.get_int("heads"), hidden = hidden_units(options);
-  const std::int64_t size = options.get_int("image"), patch = options.get_int("patch");
-  const std::int64_t patches = (size / patch) * (size / patch);
-  const bool has_cls = options.get_string("pool") == "token";
-  const std::string& act_layer = options.get_string("act_layer");
-  const double dropout = options.get_double("dropout"), drop_path = options.get_double("drop_path");
-  Builder& b = net.builder();
-
-  const Value image = b.argument("image", {ir::DType::f32, {batch, options.get_int("channels"), size, size}});
-  Value cls;
-  if (has_cls) cls = net.parameter("cls_token", {1, 1, dim}, {ir::InitKind::normal, 1e-6}, "cls_token");
-  const Value pos =
-      net.parameter("pos_embed", {1, patches + (has_cls ? 1 : 0), dim}, kTruncNormal, "pos_embed");
-  Value x = net.patch_embed("patch_embed", image, dim, patch);
-  if (has_cls) {
-    const Value parts[] = {b.broadcast(cls, {batch, 1, dim}), x};
-    x = b.concat(parts, 1);
-  }
-  x = net.dropout("pos_drop", b.add(x, pos), dropout);
-
-  for (std::int64_t i = 0; i < depth; ++i) {
-    const Layers::Block block(net, fmt::format("blocks.{}", i));
-    const double rate = drop_path_rate(drop_path, i, depth);
-    x = net.join(
-        "attn", x, [&](Value z) { return net.layer_norm("norm1", z); },
-        [&](Value z) { return net.attention(z, heads, dropout); },
-        {.last = "proj", .drop_path = rate, .heads = heads});
-    x = net.join(
-        "mlp", x, [&](Value z) { return net.layer_norm("norm2", z); },
-        [&](Value z) { return net.mlp(z, hidden, act_layer, dropout); },
-        {.last = "fc2", .drop_path = rate, .heads = heads});
-  }
-
-  // The norm works token by token, so the cls token is taken before it: the same numbers as timm's, which
-  // norms all tokens and takes one.
-  const Value pooled = has_cls ? net.layer_norm("norm", b.reshape(b.slice(x, 1, 0, 1), {batch, dim}))
-                               : b.reshape(b.mean(net.layer_norm("norm", x), {1}), {batch, dim});
-  b.result("logits", net.linear("head", pooled, options.get_int("classes")));
+  const auto count = [&](std::string_view name) { return options.get_int(name); };
+  const auto number = [&](std::string_view name) { return options.get_double(name); };
+  const auto holds = [&](std::string_view name) { return options.get_bool(name); };
+  const bool averages = options.get_string("pool") == "avg";
+  const std::string& class_token = options.get_string("class_token");
+  const bool affine = holds("norm_affine");
+  build_vision_transformer(net,
+                           {.image = count("image"),
+                            .channels = count("channels"),
+                            .patch = count("patch"),
+                            .dim = count("dim"),
+                            .depth = count("depth"),
+                            .heads = count("heads"),
+                            .mlp_ratio = number("mlp_ratio"),
+                            .classes = count("classes"),
+                            .class_token = class_token == "auto" ? !averages : class_token == "true",
+                            .reg_tokens = count("reg_tokens"),
+                            .no_embed_class = holds("no_embed_class"),
+                            .pre_norm = holds("pre_norm"),
+                            .averages = averages,
+                            .fc_norm = holds("fc_norm"),
+                            .qkv_bias = holds("qkv_bias"),
+                            .act_layer = options.get_string("act_layer"),
+                            .init_values = number("init_values"),
+                            .block_norms_affine = affine,
+                            .outer_norms_affine = affine,
+                            .drop_path = number("drop_path"),
+                            .dropout = number("dropout")},
+                           batch);
 }
 
 ir::Attributes vit(std::int64_t dim, std::int64_t depth, std::int64_t heads, std::int64_t patch,
@@ -91,29 +53,50 @@ ir::Attributes vit(std::int64_t dim, std::int64_t depth, std::int64_t heads, std
 const Family kVit{
     .name = "vit",
     .doc = "the pre-norm vision transformer, as timm builds it",
-    .schema = {ir::int_parameter("dim", 192, "width of the residual stream").at_least(1).at_most(65536),
-               ir::int_parameter("depth", 12, "blocks").at_least(1).at_most(4096),
-               ir::int_parameter("heads", 3, "of attention; must divide dim").at_least(1).at_most(65536),
-               ir::float_parameter("mlp_ratio", 4, "hidden units of the MLP, in dims").above(0).at_most(64),
-               ir::int_parameter("patch", 4, "pixels a side; must divide image").at_least(1).at_most(16384),
-               ir::int_parameter("image", 28, "pixels a side").at_least(1).at_most(16384),
-               ir::int_parameter("channels", 1, "of the image").at_least(1).at_most(4096),
-               ir::int_parameter("classes", 10, "logits").at_least(1).at_most(1e7),
-               ir::enum_parameter("pool", {"token", "avg"},
-                                  "what the head sees: the class token, or the mean of the patches' tokens"),
-               ir::enum_parameter("act_layer", {"gelu", "gelu_tanh"},
-                                  "of the MLP, as timm names it: gelu is by erf"),
-               ir::float_parameter("drop_path", 0, "rate of the last block, linear from 0 at the first")
-                   .at_least(0)
-                   .below(1),
-               ir::float_parameter("dropout", 0,
-                                   "after the position embedding, attn.proj, and both layers of the MLP")
-                   .at_least(0)
-                   .below(1)},
+    .schema =
+        {ir::int_parameter("dim", 192, "width of the residual stream").at_least(1).at_most(65536),
+         ir::int_parameter("depth", 12, "blocks").at_least(1).at_most(4096),
+         ir::int_parameter("heads", 3, "of attention; must divide dim").at_least(1).at_most(65536),
+         ir::float_parameter("mlp_ratio", 4, "hidden units of the MLP, in dims").above(0).at_most(64),
+         ir::int_parameter("patch", 4, "pixels a side; must divide image").at_least(1).at_most(16384),
+         ir::int_parameter("image", 28, "pixels a side").at_least(1).at_most(16384),
+         ir::int_parameter("channels", 1, "of the image").at_least(1).at_most(4096),
+         ir::int_parameter("classes", 10, "logits; 0: no head, and the result is what it would see")
+             .at_least(0)
+             .at_most(1e7),
+         ir::enum_parameter("pool", {"token", "avg"},
+                            "what the head sees: the class token, or the mean of the patches' tokens"),
+         ir::enum_parameter("class_token", {"auto", "true", "false"},
+                            "whether there is one; auto: with pool=token"),
+         ir::int_parameter("reg_tokens", 0, "registers: tokens behind the class token that no head sees")
+             .at_least(0)
+             .at_most(4096),
+         ir::bool_parameter("no_embed_class", false,
+                            "positions are added to the patches alone, not to class token and registers"),
+         ir::bool_parameter("pre_norm", false,
+                            "a norm before the blocks, norm_pre, and no bias in the patch embedding"),
+         ir::bool_parameter("fc_norm", false, "the last norm is behind the pooling, by this name"),
+         ir::bool_parameter("norm_affine", true, "norms have weight and bias"),
+         ir::bool_parameter("qkv_bias", true, "of attention"),
+         ir::float_parameter("init_values", 0,
+                             "LayerScale: each branch times ls1.gamma or ls2.gamma, which start so; 0: none")
+             .at_least(0),
+         ir::enum_parameter("act_layer", {"gelu", "gelu_tanh"},
+                            "of the MLP, as timm names it: gelu is by erf"),
+         ir::float_parameter("drop_path", 0, "rate of the last block, linear from 0 at the first")
+             .at_least(0)
+             .below(1),
+         ir::float_parameter("dropout", 0,
+                             "after the position embedding, attn.proj, and both layers of the MLP")
+             .at_least(0)
+             .below(1)},
     .build = build_vit,
     .variants = {{"vit_tiny_28", vit(192, 12, 3, 4, 28, 1, 10)},
                  {"vit_s_cifar", vit(384, 6, 6, 4, 32, 3, 10)},
                  {"vit_s16_224", vit(384, 12, 6, 16, 224, 3, 1000)},
-                 {"vit_b16_224", vit(768, 12, 12, 16, 224, 3, 1000)}}};
+                 {"vit_b16_224", vit(768, 12, 12, 16, 224, 3, 1000)},
+                 {"deit_tiny", vit(192, 12, 3, 16, 224, 3, 1000)},
+                 {"deit_small", vit(384, 12, 6, 16, 224, 3, 1000)},
+                 {"deit_base", vit(768, 12, 12, 16, 224, 3, 1000)}}};
 
 }  // namespace rewire::models

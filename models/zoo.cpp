@@ -6,6 +6,7 @@
 
 namespace rewire::models {
 
+extern const Family kOruVit;
 extern const Family kPvt;
 extern const Family kResNetV2;
 extern const Family kT2tVit;
@@ -16,7 +17,7 @@ namespace {
 class Zoo {
  public:
   Zoo() {
-    for (const Family* family : {&kVit, &kPvt, &kT2tVit, &kResNetV2}) add(*family);
+    for (const Family* family : {&kVit, &kOruVit, &kPvt, &kT2tVit, &kResNetV2}) add(*family);
   }
 
   void add(const Family& family) {

@@ -26,6 +26,7 @@ double shortcut_factor(const std::string& kind, const Join& join) {
   return kind == "keel" ? static_cast<double>(join.join_count) : 1;
 }
 
+/// Neither is there where the norm has no weights.
 struct Norm {
   Value weight, bias;
 };
@@ -35,7 +36,8 @@ Norm own_norm(const Join& join) {
   for (const Weight& weight : join.weights("norm")) {
     (weight.name.ends_with(".bias") ? norm.bias : norm.weight) = join.weight_value(weight.name);
   }
-  if (!norm.weight || !norm.bias) {
+  const bool bare = !norm.weight && !norm.bias && join.has("norm_input");
+  if (!bare && (!norm.weight || !norm.bias)) {
     throw Error(join.name +
                 " has no layer norm that could stand behind its sum; use kind=keel, which adds one");
   }
@@ -58,8 +60,9 @@ Value layer_norm(const Join& join, const Value& x, const Norm& norm) {
   }
   there.push_back(channel);
   const bool moves = channel != rank - 1;
-  const Value y =
-      emit("layer_norm", {moves ? transpose(x, there) : x, norm.weight, norm.bias}, {{"epsilon", kEpsilon}});
+  std::vector<Value> operands = {moves ? transpose(x, there) : x};
+  if (norm.weight) operands.insert(operands.end(), {norm.weight, norm.bias});
+  const Value y = emit("layer_norm", operands, {{"epsilon", kEpsilon}});
   return moves ? transpose(y, back) : y;
 }
 

@@ -47,6 +47,11 @@ class Supervised : public Objective {
     const ir::Function& forward = module.function("forward");
     const Value image = forward.argument("image"), logits = forward.result("logits");
     if (!image) user_error("the model has no argument 'image'; the objective supervised needs one");
+    if (!logits && forward.result("features")) {
+      user_error(
+          "model.classes=0 leaves features and no logits; the objective supervised needs them: set "
+          "model.classes to how many there are");
+    }
     if (!logits) {
       user_error(
           "the model has no result 'logits'; the objective supervised needs one of shape [batch, classes]");

@@ -46,6 +46,9 @@ class ValueReader {
         if (!node.is_number()) wrong_kind(node);
         return number(node);
       case ir::ParameterKind::choice:
+        // auto|true|false may be written as a boolean.
+        if (node.is_boolean() && has_choice(word_of(node.ref<bool>()))) return word_of(node.ref<bool>());
+        [[fallthrough]];
       case ir::ParameterKind::text:
         if (!node.is_string()) wrong_kind(node);
         return without_nul(node.ref<std::string>(), place_.text, key_.path());
@@ -63,6 +66,11 @@ class ValueReader {
       numbers.push_back(number(element));
     }
     return numbers;
+  }
+
+  static std::string word_of(bool value) { return value ? "true" : "false"; }
+  bool has_choice(const std::string& word) const {
+    return std::ranges::find(key_.spec.values, word) != key_.spec.values.end();
   }
 
   static double number(const toml::node& node) {

@@ -523,7 +523,17 @@ TEST_CASE("models, plugins and doctor print text and JSON") {
   // 12 blocks of 50 tokens of width 192, 49 patches of 16 pixels, the head.
   const double multiply_adds = 12 * (12. * 192 * 192 * 50 + 2. * 50 * 50 * 192) + 49. * 16 * 192 + 192. * 10;
   CHECK(models.at(0).at("gmacs").get<double>() == Approx(multiply_adds * 1e-9).epsilon(1e-12));
-  CHECK_THAT(rewire_command({"models"}).out, REWIRE_CATCH_CONTAINS("vit_b16_224"));
+  const std::string list_of_models = rewire_command({"models"}).out;
+  for (const char* row :
+       {"vit_b16_224   224x224x3     86567656   17.564   vit dim=768",
+        "deit_tiny     224x224x3      5717416    1.2", "deit_small    224x224x3     22050664    4.5",
+        "oru_vit_s       32x32x3     10685962    0.7", "oru_vit_b       32x32x3     85114378    5.6"})
+    CHECK_THAT(list_of_models, REWIRE_CATCH_CONTAINS(row));
+  const json deit = json::parse(rewire_command({"models", "info", "deit_base", "--json"}).out);
+  CHECK(deit.at("weights") == 86567656);
+  CHECK(deit.at("gmacs").get<double>() == Approx(17.6).epsilon(0).margin(0.05));
+  CHECK_THAT(rewire_command({"models", "info", "oru_vit_s"}).out,
+             REWIRE_CATCH_CONTAINS("\n10685962 parameters, 0.711 GMACs for an image of 32x32x3\n"));
   // vit_s_cifar, the second, has six blocks: nothing is printed before it is refused.
   const Outcome refused = rewire_command({"models", "--plugin", plugin_file("gain") + ":layers=7"});
   CHECK(refused.code == 2);

@@ -61,8 +61,8 @@ TEST_CASE("Unknown commands, options and arguments are refused with the nearest 
 }
 
 TEST_CASE("A model that is none, and options that do not fit, are refused") {
-  check_refusal(rewire_command({"dump", "vit_tiny"}),
-                "unknown model 'vit_tiny' (did you mean 'vit_tiny_28'?); `rewire models` lists the zoo");
+  check_refusal(rewire_command({"dump", "vit_tiny_2"}),
+                "unknown model 'vit_tiny_2' (did you mean 'vit_tiny_28'?); `rewire models` lists the zoo");
   check_refusal(rewire_command({"dump", "/nowhere/r.toml"}),
                 "cannot read /nowhere/r.toml: No such file or directory");
   check_refusal(rewire_command({"dump", "/nowhere/m.rir"}),
@@ -142,6 +142,19 @@ TEST_CASE("Corrupt, short and foreign weights are refused, and no output appears
   refusal(file_of(R"({"a":{"dtype":"F32","shape":[1099511627776,1099511627776],"data_offsets":[0,4]}})", 4));
   const std::string good = read_text(work.file("w.safetensors"));
   refusal(good.substr(0, good.size() - 1));
+}
+
+TEST_CASE("A network without a head runs, and is refused where a class is asked for") {
+  const Workplace work;
+  const Words headless = kModel + Words{"--set", "model.classes=0"};
+  REQUIRE(work.init(headless, "features.safetensors").code == 0);
+  REQUIRE(work.run(headless, "x.npy", "features.npy", "features.safetensors").code == 0);
+  CHECK(runtime::read_npy(work.file("features.npy")).type() == ir::TensorType{ir::DType::f32, {kBatch, 8}});
+  const std::string refusal =
+      "model.classes=0 leaves features and no logits; the objective supervised needs them: set model.classes "
+      "to how many there are";
+  check_refusal(work.grad(headless), refusal);
+  check_refusal(rewire_command(Words{"verify"} + headless), refusal);
 }
 
 TEST_CASE("Weights of another shape or name are refused by name and both shapes") {

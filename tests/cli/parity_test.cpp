@@ -61,7 +61,7 @@ class Case {
  public:
   explicit Case(const std::filesystem::path& path)
       : golden(runtime::read_safetensors(path.string())), facts(json::parse(golden.metadata.at("case"))) {
-    model = {"vit_tiny_28"};
+    model = {facts.value("family", "vit_tiny_28")};
     for (const auto& [key, value] : facts.at("model").items()) set("model." + key, value);
     for (const std::string spec : facts.at("plugins")) {
       plugins.push_back(spec.substr(0, spec.find(':')));

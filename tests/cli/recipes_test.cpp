@@ -2,8 +2,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "ir/residual.h"
 #include "runtime/io/files.h"
 #include "runtime/io/safetensors.h"
+#include "runtime/train/network.h"
 #include "tests/cli/fixture.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
@@ -66,7 +68,7 @@ TEST_CASE("The recipe of the orthogonal paper trains on CIFAR-10's and CIFAR-100
   CHECK(three_steps("cifar10_vit_s", hundred, {"--set", "model.classes=100"}).at("images") == 5);
 }
 
-TEST_CASE("DeiT's recipe trains on a folder of JPEG and PNG files, whatever their sizes") {
+TEST_CASE("The recipes of ImageNet train on a folder of JPEG and PNG files, whatever their sizes") {
   const TemporaryFolder folder;
   const auto put = [&](const std::string& path, const std::string& image) { put_image(folder, path, image); };
   int number = 0;
@@ -76,9 +78,47 @@ TEST_CASE("DeiT's recipe trains on a folder of JPEG and PNG files, whatever thei
     put("train/n0" + std::to_string(number++ % 2) + "/" + image + ".img.JPEG", image);
   put("val/n00/a.jpg", "jpeg_422");
   put("val/n01/b.png", "png_rgb");
-  const Json result =
-      three_steps("imagenet_deit_s", folder, {"--set", "model.image=32", "--set", "model.dim=24"});
-  CHECK(result.at("images") == 2);
+  for (const char* name :
+       {"imagenet_deit_s", "imagenet_deit_s_augment", "imagenet_deit_b_augment", "imagenet_vit_b_skipless"}) {
+    CAPTURE(name);
+    const Json result = three_steps(name, folder, {"--set", "model.image=32", "--set", "model.dim=24"});
+    CHECK(result.at("images") == 2);
+    fs::remove_all(folder.path() / "run");
+  }
+}
+
+TEST_CASE("The recipes of papers have the networks of papers: their weights and what joins add") {
+  struct Row {
+    std::string recipe, plugin;
+    std::int64_t weights;  // of the network, counted in timm where timm has it
+    std::int64_t added;    // by the plugin
+    std::size_t joins;
+  };
+  // Augmented shortcuts: 2 paths of blocks * width numbers a join.
+  const std::vector<Row> rows = {{"cifar10_vit_s", "orthogonal", 10685962, 0, 12},
+                                 {"tiny_imagenet_vit_s", "orthogonal", 10814408, 0, 12},
+                                 {"imagenet_deit_s", "", 22050664, 0, 24},
+                                 {"imagenet_deit_s_augment", "augment", 22050664, 24 * 2 * 4 * 384, 24},
+                                 {"imagenet_deit_b_augment", "augment", 86567656, 24 * 2 * 4 * 768, 24},
+                                 {"imagenet_vit_b_skipless", "skipless", 86567656, 0, 24}};
+  const auto weights_of = [](const ir::Module& module) {
+    std::int64_t count = 0;
+    for (const ir::Parameter& p : module.parameters) count += p.trainable ? p.type.elements() : 0;
+    return count;
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.recipe);
+    if (!row.plugin.empty() && !fs::exists(REWIRE_PLUGIN_FOLDER "/" + row.plugin + ".so")) continue;
+    runtime::NetworkRequest request;
+    request.model = recipe(row.recipe);
+    request.settings = {"data.path=" + fs::temp_directory_path().string()};
+    request.plugin_path = {REWIRE_PLUGIN_FOLDER};
+    const runtime::Network network = runtime::resolve_network(request);
+    const ir::Module original = runtime::original_module(network, 1);
+    CHECK(weights_of(original) == row.weights);
+    CHECK(ir::find_joins(original.function("forward")).size() == row.joins);
+    CHECK(weights_of(runtime::rewritten_module(network, 1)) == row.weights + row.added);
+  }
 }
 
 TEST_CASE(

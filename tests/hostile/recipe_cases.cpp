@@ -1,6 +1,7 @@
 // A recipe: each key with values of another type and beyond its bounds, and text that is no TOML.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "runtime/recipe/keys.h"
@@ -24,9 +25,10 @@ std::string line(const runtime::RecipeKey& key, const std::string& value) {
 std::vector<std::string> of_other_types(const runtime::RecipeKey& key) {
   const ParameterKind kind = key.spec.kind;
   const bool word = kind == ParameterKind::text || kind == ParameterKind::choice;
+  const bool takes_true = kind == ParameterKind::boolean || std::ranges::count(key.spec.values, "true") > 0;
   std::vector<std::string> values = {"{ a = 1 }", "2024-01-01", "[[1]]", "[\"a\"]"};
   if (!word) values.emplace_back("\"text\"");
-  if (kind != ParameterKind::boolean) values.emplace_back("true");
+  if (!takes_true) values.emplace_back("true");
   if (kind == ParameterKind::integer) values.emplace_back("1.5");
   if (word || kind == ParameterKind::boolean) values.emplace_back("1");
   if (kind != ParameterKind::numbers) values.emplace_back("[]");
@@ -69,9 +71,10 @@ void add_keys(Table& table) {
 void add_sizes(Table& table) {
   for (const char* key : {"dim", "depth", "heads", "patch", "image", "channels", "classes"}) {
     for (const char* value : {"0", "-1", "1000000007", "9223372036854775807"}) {
+      const bool headless = std::string_view(key) == "classes" && std::string_view(value) == "0";
       table.row(fmt::format("model.{} = {}, of the network", key, value),
                 {put(kFile, fmt::format("[model]\nname = \"vit_tiny_28\"\n{} = {}\n", key, value))},
-                refused("model.", key));
+                headless ? fine() : refused("model.", key));
     }
   }
   for (const char* key : {"drop_path", "dropout"}) {

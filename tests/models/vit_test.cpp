@@ -85,10 +85,10 @@ TEST_CASE("Parameters carry timm's names, shapes and initialisation, in its orde
 
 TEST_CASE("The zoo has timm's parameter counts") {
   // Counted in timm 1.0 with the same options.
-  const std::vector<std::pair<std::string, std::int64_t>> want = {{"vit_tiny_28", 5353738},
-                                                                  {"vit_s_cifar", 10695562},
-                                                                  {"vit_s16_224", 22050664},
-                                                                  {"vit_b16_224", 86567656}};
+  const std::vector<std::pair<std::string, std::int64_t>> want = {
+      {"vit_tiny_28", 5353738},  {"vit_s_cifar", 10695562}, {"vit_s16_224", 22050664},
+      {"vit_b16_224", 86567656}, {"deit_tiny", 5717416},    {"deit_small", 22050664},
+      {"deit_base", 86567656}};
   std::vector<std::string> names;
   for (const auto& [name, count] : want) {
     names.push_back(name);
@@ -112,6 +112,130 @@ TEST_CASE("Every model of the zoo verifies and maps images to logits") {
     CHECK(forward.type(forward.result("logits")) ==
           ir::TensorType{ir::DType::f32, {3, o.get_int("classes")}});
   }
+}
+
+/// "NAME [shape]" of those parameters that the other module has not, in order.
+std::vector<std::string> names_beyond(const ir::Module& module, const ir::Module& other) {
+  std::vector<std::string> names;
+  for (const ir::Parameter& p : module.parameters) {
+    const ir::Parameter* same = other.find_parameter(p.name);
+    if (same == nullptr || same->type != p.type) names.push_back(p.name + " " + ir::to_string(p.type.shape));
+  }
+  return names;
+}
+
+TEST_CASE("Each of timm's options adds, names and leaves out the parameters that timm's does") {
+  using Names = std::vector<std::string>;
+  struct Row {
+    std::string what;
+    ir::Attributes options;
+    Names added, removed;
+  };
+  const Names norm = {"norm.weight [12]", "norm.bias [12]"};
+  const Names positions = {"cls_token [1,1,12]", "pos_embed [1,5,12]"};
+  const std::vector<Row> rows = {
+      {"registers",
+       {{"reg_tokens", 3}},
+       {"reg_token [1,3,12]", "pos_embed [1,8,12]"},
+       {"pos_embed [1,5,12]"}},
+      {"positions of patches", {{"no_embed_class", true}}, {"pos_embed [1,4,12]"}, {"pos_embed [1,5,12]"}},
+      {"registers without positions",
+       {{"no_embed_class", true}, {"reg_tokens", 3}},
+       {"reg_token [1,3,12]", "pos_embed [1,4,12]"},
+       {"pos_embed [1,5,12]"}},
+      {"a mean without a class token", {{"pool", "avg"}}, {"pos_embed [1,4,12]"}, positions},
+      {"a mean, and no class token in words",
+       {{"pool", "avg"}, {"class_token", "false"}},
+       {"pos_embed [1,4,12]"},
+       positions},
+      {"a mean beside a class token", {{"pool", "avg"}, {"class_token", "true"}}, {}, {}},
+      {"a norm behind the pooling", {{"fc_norm", true}}, {"fc_norm.weight [12]", "fc_norm.bias [12]"}, norm},
+      {"a norm before the blocks",
+       {{"pre_norm", true}},
+       {"norm_pre.weight [12]", "norm_pre.bias [12]"},
+       {"patch_embed.proj.bias [12]"}},
+      {"layer scale",
+       {{"init_values", 1e-5}},
+       {"blocks.0.ls1.gamma [12]", "blocks.0.ls2.gamma [12]", "blocks.1.ls1.gamma [12]",
+        "blocks.1.ls2.gamma [12]", "blocks.2.ls1.gamma [12]", "blocks.2.ls2.gamma [12]"},
+       {}},
+      {"no bias of qkv",
+       {{"qkv_bias", false}},
+       {},
+       {"blocks.0.attn.qkv.bias [36]", "blocks.1.attn.qkv.bias [36]", "blocks.2.attn.qkv.bias [36]"}},
+      {"no head", {{"classes", 0}}, {}, {"head.weight [5,12]", "head.bias [5]"}}};
+  const ir::Module plain = models::build(small(), 2);
+  for (const Row& row : rows) {
+    CAPTURE(row.what);
+    ir::Selection options = small();
+    for (const auto& [name, value] : row.options) options.values.set(name, value);
+    const ir::Module module = models::build(options, 2);
+    CHECK_NOTHROW(ir::verify(module));
+    CHECK(names_beyond(module, plain) == row.added);
+    CHECK(names_beyond(plain, module) == row.removed);
+  }
+  ir::Selection bare = small();
+  bare.set("norm_affine", false);
+  CHECK(names_beyond(models::build(bare, 2), plain).empty());
+  CHECK(names_beyond(plain, models::build(bare, 2)).size() == 14);  // weight and bias of seven norms
+}
+
+TEST_CASE("Registers and layer scale start and decay as timm's, and layer scale is of its block and site") {
+  ir::Selection options = small();
+  options.set("reg_tokens", 2).set("init_values", 0.25);
+  const ir::Module module = models::build(options, 2);
+  const ir::Parameter *registers = module.find_parameter("reg_token"),
+                      *gamma = module.find_parameter("blocks.2.ls2.gamma");
+  REQUIRE(registers != nullptr);
+  CHECK(ir::to_string(registers->init) == "normal(1e-06)");
+  CHECK_FALSE(registers->decay);
+  REQUIRE(gamma != nullptr);
+  CHECK(ir::to_string(gamma->init) == "constant(0.25)");
+  CHECK_FALSE(gamma->decay);
+  CHECK(gamma->role == "layer_scale");
+  CHECK(gamma->block == 2);
+  CHECK(gamma->site == "mlp");
+  CHECK(module.parameters.at(1).name == "reg_token");  // timm's order
+}
+
+TEST_CASE("The paper's network on orthogonal updates has its norms, its start and its patches") {
+  ir::Selection options{"oru_vit"};
+  options.set("dim", 12).set("depth", 1).set("heads", 2).set("image", 6).set("patch", 3).set("channels", 2);
+  const ir::Module module = models::build(options, 2);
+  CHECK_NOTHROW(ir::verify(module));
+  const auto within = [](double fan_in) {
+    const std::string bound = ir::spell_double(1 / std::sqrt(fan_in));
+    return " uniform(-" + bound + ", " + bound + ")";
+  };
+  std::vector<std::string> got;
+  for (const ir::Parameter& p : module.parameters)
+    got.push_back(p.name + " " + ir::to_string(p.type.shape) + " " + ir::to_string(p.init));
+  const std::vector<std::string> want = {"cls_token [1,1,12] zeros",
+                                         "pos_embed [1,4,12] normal(0.02)",
+                                         "patch_embed.proj.weight [12,2,3,3]" + within(18),
+                                         "patch_embed.proj.bias [12]" + within(18),
+                                         "blocks.0.attn.qkv.weight [36,12]" + within(12),
+                                         "blocks.0.attn.qkv.bias [36]" + within(12),
+                                         "blocks.0.attn.proj.weight [12,12]" + within(12),
+                                         "blocks.0.attn.proj.bias [12]" + within(12),
+                                         "blocks.0.mlp.fc1.weight [48,12]" + within(12),
+                                         "blocks.0.mlp.fc1.bias [48]" + within(12),
+                                         "blocks.0.mlp.fc2.weight [12,48]" + within(48),
+                                         "blocks.0.mlp.fc2.bias [12]" + within(48),
+                                         "norm.weight [12] ones",
+                                         "norm.bias [12] zeros",
+                                         "head.weight [10,12]" + within(12),
+                                         "head.bias [10]" + within(12)};
+  CHECK(got == want);
+  for (const auto& [image, patch] : {std::pair{32, 4}, std::pair{64, 8}, std::pair{224, 16}}) {
+    CAPTURE(image);
+    const ir::Module sized = models::build(ir::Selection{"oru_vit_s"}.set("image", image), 1);
+    const ir::Parameter* convolution = sized.find_parameter("patch_embed.proj.weight");
+    REQUIRE(convolution != nullptr);
+    CHECK(convolution->type.shape == ir::Shape{384, 3, patch, patch});
+  }
+  CHECK_THROWS_WITH(models::build(ir::Selection{"oru_vit_s"}.set("image", 48), 1),
+                    REWIRE_CATCH_CONTAINS("at 48 set model.patch"));
 }
 
 TEST_CASE("Mean pooling has no cls token and one position for each patch") {
@@ -289,6 +413,10 @@ TEST_CASE("Options that do not fit are refused with the reason and the way out")
   refuses([](auto& o) { o.set("dropout", std::numeric_limits<double>::quiet_NaN()); },
           "model.dropout=nan is no finite float");
   refuses([](auto& o) { o.set("mlp_ratio", 0.01); }, "leaves no hidden unit");
+  refuses([](auto& o) { o.set("class_token", "false"); },
+          "model.class_token=false leaves model.pool=token nothing to classify; set model.pool=avg");
+  refuses([](auto& o) { o.set("reg_tokens", -1); }, "model.reg_tokens=-1 is out of range");
+  refuses([](auto& o) { o.set("init_values", -0.1); }, "model.init_values=-0.1 is out of range");
   CHECK_THROWS_WITH(models::build(small(), 0), REWIRE_CATCH_CONTAINS("the batch is 0"));
   CHECK_THROWS_WITH(models::build({"vit_tny_28"}, 1), REWIRE_CATCH_CONTAINS("did you mean 'vit_tiny_28'?"));
 }
@@ -323,6 +451,60 @@ TEST_CASE("In evaluation a model with dropout and drop path is the model without
   CHECK(logits(dropping, true) != dropped);
 }
 
+TEST_CASE("A network without a head gives what the head would see") {
+  ir::Selection options = small();
+  const ir::Module whole = models::build(options, 2);
+  options.set("classes", 0);
+  const ir::Module headless = models::build(options, 2);
+  CHECK_FALSE(headless.function("forward").result("logits"));
+  ir::EvalState state;
+  int k = 0;
+  for (const ir::Parameter& p : whole.parameters) {
+    ir::Tensor tensor(p.type);
+    for (double& value : tensor.data) value = std::sin(0.7 * ++k);
+    state.tensors.emplace(p.name, std::move(tensor));
+  }
+  ir::Tensor image({ir::DType::f32, {2, 2, 6, 6}});
+  for (double& value : image.data) value = std::cos(0.3 * ++k);
+  const auto result = [&](const ir::Module& module) {
+    return ir::evaluate(module, module.function("forward"), {image}, state).at(0);
+  };
+  const ir::Tensor logits = result(whole), features = result(headless);
+  REQUIRE(features.type == ir::TensorType{ir::DType::f32, {2, 12}});
+  const std::vector<double>&weight = state.tensors.at("head.weight").data,
+        &bias = state.tensors.at("head.bias").data;
+  for (std::size_t row = 0; row < 2; ++row) {
+    for (std::size_t c = 0; c < 5; ++c) {
+      double want = bias[c];
+      for (std::size_t i = 0; i < 12; ++i) want += features.data[row * 12 + i] * weight[c * 12 + i];
+      CHECK(logits.data[row * 5 + c] == Approx(want).epsilon(1e-5));
+    }
+  }
+}
+
+TEST_CASE("The paper's networks on orthogonal updates have its weights and multiply-adds") {
+  struct Row {
+    std::string name;
+    int image, classes;
+    double millions, gmacs;
+  };
+  // As the paper prints them: CIFAR-10, Tiny ImageNet, ImageNet.
+  const std::vector<Row> rows = {{"oru_vit_s", 32, 10, 10.69, 0.71},   {"oru_vit_s", 64, 200, 10.81, 0.71},
+                                 {"oru_vit_s", 224, 1000, 11.39, 2.3}, {"oru_vit_b", 32, 10, 85.1, 5.6},
+                                 {"oru_vit_b", 64, 200, 85.4, 5.6},    {"oru_vit_b", 224, 1000, 86.5, 17.6}};
+  for (const Row& row : rows) {
+    CAPTURE(row.name, row.image);
+    const ir::Module module =
+        models::build(ir::Selection{row.name}.set("image", row.image).set("classes", row.classes), 1);
+    // Within half of the last digit that is printed.
+    const bool two = row.millions < 80;
+    CHECK(static_cast<double>(trainable_count(module)) * 1e-6 ==
+          Approx(row.millions).epsilon(0).margin(two ? 0.005 : 0.05));
+    CHECK(ir::multiply_adds(module.function("forward")) * 1e-9 ==
+          Approx(row.gmacs).epsilon(0).margin(row.gmacs < 1 ? 0.005 : 0.05));
+  }
+}
+
 TEST_CASE("The zoo costs the multiply-adds that the papers print") {
   const auto gmacs = [](ir::Selection options) {
     return ir::multiply_adds(models::build(options, 1).function("forward")) * 1e-9;
@@ -330,9 +512,11 @@ TEST_CASE("The zoo costs the multiply-adds that the papers print") {
   CHECK(gmacs(ir::Selection{"vit_s16_224"}) == Approx(4.6).epsilon(0).margin(0.05));
   CHECK(gmacs(ir::Selection{"vit_b16_224"}) == Approx(17.6).epsilon(0).margin(0.05));
   CHECK(gmacs(ir::Selection{"vit_s_cifar"}) == Approx(0.71).epsilon(0).margin(0.005));
-  ir::Selection large{"vit_b16_224"};
-  large.set("image", 384);
-  CHECK(gmacs(large) == Approx(55.5).epsilon(0).margin(0.05));
+  CHECK(gmacs(ir::Selection{"deit_tiny"}) == Approx(1.3).epsilon(0).margin(0.05));
+  CHECK(gmacs(ir::Selection{"deit_small"}) == Approx(4.6).epsilon(0).margin(0.05));
+  CHECK(gmacs(ir::Selection{"deit_base"}) == Approx(17.6).epsilon(0).margin(0.05));
+  for (const char* name : {"vit_b16_224", "deit_base"})
+    CHECK(gmacs(ir::Selection{name}.set("image", 384)) == Approx(55.5).epsilon(0).margin(0.05));
   // A batch costs as many times one image.
   const ir::Module three = models::build(small(), 3);
   CHECK(ir::multiply_adds(three.function("forward")) * 1e-9 == Approx(3 * gmacs(small())).epsilon(1e-12));

@@ -23,6 +23,7 @@ ir::Selection model_options(const std::string& family, const json& j) {
   for (const ir::ParameterSpec& parameter : models::find_model(model.name).schema) {
     const auto value = j.find(parameter.name);
     if (value == j.end()) continue;
+    if (value->is_boolean()) model.set(parameter.name, value->get<bool>());
     if (value->is_string()) model.set(parameter.name, value->get<std::string>());
     if (value->is_number_integer()) model.set(parameter.name, value->get<std::int64_t>());
     if (value->is_number_float()) model.set(parameter.name, value->get<double>());

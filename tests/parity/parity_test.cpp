@@ -19,6 +19,20 @@ TEST_CASE("The evaluator computes PyTorch's logits, loss and gradients of a ViT"
   }
 }
 
+TEST_CASE("The evaluator computes what timm's options of whole networks compute, and follows twenty steps") {
+  for (const char* name : {"vit_registers_plain", "vit_prefix_plain", "vit_clip_plain", "vit_bare_plain"}) {
+    check_gradients(read_golden(name), evaluator(ir::DType::f64), kExact);
+    check_run(read_golden(name), "adamw", evaluator(ir::DType::f64), kExact);
+  }
+}
+
+TEST_CASE("The evaluator computes the network of the paper on orthogonal updates, and follows twenty steps") {
+  const Golden golden = read_golden("vit_oru_plain");
+  CHECK(golden.model.name == "oru_vit");
+  check_gradients(golden, evaluator(ir::DType::f64), kExact);
+  check_run(golden, "adamw", evaluator(ir::DType::f64), kExact);
+}
+
 TEST_CASE("The evaluator follows twenty steps of PyTorch's AdamW") {
   for (const char* name : {"vit_token_plain", "vit_avg_plain", "vit_odd_tanh_plain"}) {
     check_run(read_golden(name), "adamw", evaluator(ir::DType::f64), kExact);

@@ -4,8 +4,7 @@
     check_timm.py check MODEL W.safetensors x.npy y.npy          y is timm's output for these weights and input
     check_timm.py initial MODEL W.safetensors                    W is distributed as timm's own initialisation
 
-MODEL is a zoo name (vit_tiny_28, …) or JSON with keys image, patch, channels, classes, dim, depth, heads, mlp_ratio,
-pool, act_layer. Exit 0 if all agrees. Needs torch, timm, safetensors, numpy.
+MODEL is a zoo name (vit_tiny_28, …) or JSON with the keys of the family vit (no rates of dropout). Exit 0 if all agrees. Needs torch, timm, safetensors, numpy.
 """
 import argparse
 import json

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import save_file
 
-from reference import VisionTransformer, check_against_timm, decay_groups
+from reference import OruVisionTransformer, VisionTransformer, check_against_timm, decay_groups
 
 STEPS = 20
 MODELS = {
@@ -26,8 +26,21 @@ MODELS = {
     # For what reaches over several blocks.
     "deep": dict(image=6, patch=3, channels=1, classes=3, dim=9, depth=4, heads=3, mlp_ratio=1.4, pool="avg"),
 }
+# timm's options of whole networks: as of DINOv2, a mean beside added tokens, and as of CLIP.
+MODELS |= {
+    "registers": dict(image=9, patch=3, channels=2, classes=5, dim=15, depth=2, heads=3, mlp_ratio=1.5, pool="token",
+                      reg_tokens=2, init_values=0.1, no_embed_class=True),
+    "prefix": dict(image=6, patch=3, channels=1, classes=4, dim=10, depth=2, heads=2, mlp_ratio=2.7, pool="avg",
+                   class_token="true", reg_tokens=1, fc_norm=True, qkv_bias=False),
+    "clip": dict(image=6, patch=2, channels=3, classes=3, dim=14, depth=2, heads=2, mlp_ratio=1.2, pool="token",
+                 pre_norm=True, act_layer="gelu_tanh"),
+    "bare": dict(image=6, patch=3, channels=1, classes=3, dim=9, depth=2, heads=3, mlp_ratio=1.4, pool="avg",
+                 pre_norm=True, norm_affine=False, fc_norm=True, qkv_bias=False, no_embed_class=True),
+    "oru": dict(family="oru_vit", image=8, patch=2, channels=3, classes=5, dim=12, depth=3, heads=2, mlp_ratio=1.5),
+}
 MODELS |= {model + "_tanh": dict(MODELS[model], act_layer="gelu_tanh") for model in ("slim", "odd")}
-BATCH = {"token": 4, "avg": 3, "slim": 3, "odd": 2, "deep": 2, "slim_tanh": 3, "odd_tanh": 2}
+BATCH = {"token": 4, "avg": 3, "slim": 3, "odd": 2, "deep": 2, "slim_tanh": 3, "odd_tanh": 2,
+         "registers": 3, "prefix": 2, "clip": 2, "bare": 3, "oru": 3}
 ADAMW = dict(optimizer="adamw", lr=1e-3, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.05, decay="matrices",
              schedule="constant")
 SGD = dict(optimizer="sgd", lr=0.1, momentum=0.9, nesterov=False, weight_decay=5e-4, decay="all", schedule="cosine",
@@ -120,6 +133,12 @@ CASES += [(model, name, [spec.replace("LAST", str(MODELS[model]["depth"] - 1)) f
           for model in ("slim", "deep") for name, (specs, runs) in DEEP_OPTIONS.items()]
 CASES += [("slim_tanh", "plain", [], {}), ("odd_tanh", "plain", [], RUNS),
           ("slim_tanh", "steps", [], {"adamw": RUNS["adamw"]})]
+CASES += [(model, "plain", [], RUNS) for model in ("registers", "prefix", "clip", "bare", "oru")]
+CASES += [("registers", "orthogonal", ["orthogonal"], {}), ("registers", "decay", ["decay"], {}),
+          ("prefix", "augment", ["augment:blocks=2"], {}), ("bare", "skipless", ["skipless"], {}),
+          ("oru", "orthogonal", ["orthogonal"], RUNS), ("oru", "orthogonal_global", ["orthogonal:mode=global"], {}),
+          ("oru", "decay", ["decay"], {}), ("oru", "postnorm", ["postnorm"], {}),
+          ("bare", "postnorm_deepnorm", ["postnorm:kind=deepnorm"], {})]
 
 
 def float32_values(tensor):
@@ -135,11 +154,11 @@ def perturbed(model, generator, stream_scale=1.0):
             p.data = 0.7 + 0.2 * noise
         elif "norm" in name:
             p.data = 0.3 * noise + (1.0 if name.endswith("weight") else 0.0)
-        elif p.ndim > 1 and name not in ("cls_token", "pos_embed"):
+        elif p.ndim > 1 and name not in ("cls_token", "reg_token", "pos_embed"):
             p.data = noise / math.sqrt(p[0].numel())
         else:
             p.data = 0.5 * noise
-        if any(part in name for part in ("cls_token", "pos_embed", "patch_embed", "attn.proj", "mlp.fc2")):
+        if any(part in name for part in ("cls_token", "reg_token", "pos_embed", "patch_embed", "attn.proj", "mlp.fc2")):
             p.data = stream_scale * p.data
         p.data = float32_values(p.data)
 
@@ -184,15 +203,17 @@ def train(model, images, labels, o, seed):
 
 def make_case(name, plugins, runs, stream_scale):
     seed = SEED if any("probability" in spec for spec in plugins) else 0
-    options = MODELS[name]
+    options = dict(MODELS[name])
+    family = options.pop("family", "vit")
     generator = torch.Generator().manual_seed(20240607)
-    model = VisionTransformer(**options, plugins=plugins).double()
+    network = {"vit": VisionTransformer, "oru_vit": OruVisionTransformer}[family]
+    model = network(**options, plugins=plugins).double()
     perturbed(model, generator, stream_scale)
     shape = (STEPS if runs else 1, BATCH[name], options["channels"], options["image"], options["image"])
     images = float32_values(torch.randn(shape, generator=generator, dtype=torch.float64))
     labels = torch.randint(0, options["classes"], shape[:2], generator=generator)
     weights = {key: value.clone() for key, value in model.state_dict().items()}
-    if not plugins:
+    if not plugins and family == "vit":
         check_against_timm(model, options, images[0], labels[0])
 
     logits = model.eval()(images[0])
@@ -210,7 +231,8 @@ def make_case(name, plugins, runs, stream_scale):
         tensors.update({f"{run}/losses": losses, f"{run}/norms": norms, f"{run}/rates": rates})
         for key, p in model.named_parameters():
             tensors[f"{run}/weight/{key}"] = p.detach().float()
-    case = {"model": options, "plugins": plugins, "runs": runs, "torch": torch.__version__}
+    case = {"family": family} if family != "vit" else {}
+    case |= {"model": options, "plugins": plugins, "runs": runs, "torch": torch.__version__}
     if seed:
         case["seed"] = seed
         tensors["drawn"] = torch.tensor([(model.draw(seed, step), model.drawn())[1] for step in range(STEPS)])

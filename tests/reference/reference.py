@@ -362,10 +362,10 @@ STRATEGIES = {"orthogonal": orthogonal, "decay": decay, "augment": augment, "ski
 
 
 class Attention(nn.Module):
-    def __init__(self, dim, heads):
+    def __init__(self, dim, heads, qkv_bias):
         super().__init__()
         self.heads = heads
-        self.qkv = nn.Linear(dim, 3 * dim)
+        self.qkv = nn.Linear(dim, 3 * dim, bias=qkv_bias)
         self.proj = nn.Linear(dim, dim)
 
     def forward(self, x, join):
@@ -386,49 +386,83 @@ class Mlp(nn.Module):
         return self.fc2(F.gelu(self.fc1(x), approximate=self.approximate))
 
 
-class Block(nn.Module):
-    def __init__(self, dim, heads, hidden, act_layer, join_attn, join_mlp):
+class Scale(nn.Module):
+    """x times gamma, channel by channel."""
+
+    def __init__(self, dim, init):
         super().__init__()
+        self.gamma = nn.Parameter(torch.full((dim,), float(init)))
+
+    def forward(self, x):
+        return self.gamma * x
+
+
+class Block(nn.Module):
+    def __init__(self, dim, heads, hidden, o, join_attn, join_mlp):
+        super().__init__()
+        def scale():
+            return Scale(dim, o["init_values"]) if o["init_values"] else nn.Identity()
         self.join_attn, self.join_mlp = join_attn, join_mlp
-        self.norm1 = nn.LayerNorm(dim, eps=1e-6)
-        self.attn = Attention(dim, heads)
-        self.norm2 = nn.LayerNorm(dim, eps=1e-6)
-        self.mlp = Mlp(dim, hidden, act_layer)
+        self.norm1 = make_norm(dim, o["norm_affine"])
+        self.attn = Attention(dim, heads, o["qkv_bias"])
+        self.ls1 = scale()
+        self.norm2 = make_norm(dim, o["norm_affine"])
+        self.mlp = Mlp(dim, hidden, o["act_layer"])
+        self.ls2 = scale()
 
     def forward(self, x):
         u = self.join_attn.read(self.norm1, x)
-        x = self.join_attn(x, self.attn(u, self.join_attn), u, self.norm1)
+        x = self.join_attn(x, self.ls1(self.attn(u, self.join_attn)), u, self.norm1)
         u = self.join_mlp.read(self.norm2, x)
-        return self.join_mlp(x, self.mlp(u), u, self.norm2)
+        return self.join_mlp(x, self.ls2(self.mlp(u)), u, self.norm2)
 
 
 class PatchEmbed(nn.Module):
-    def __init__(self, channels, dim, patch):
+    def __init__(self, channels, dim, patch, bias):
         super().__init__()
-        self.proj = nn.Conv2d(channels, dim, patch, patch)
+        self.proj = nn.Conv2d(channels, dim, patch, patch, bias=bias)
 
     def forward(self, image):
         return self.proj(image).flatten(2).transpose(1, 2)
 
 
-class VisionTransformer(nn.Module):
-    """pool 'token': a cls token, whose output is classified. 'avg': no cls token, the mean of all tokens.
-    plugins: the strategies of the joins, as plugin specs."""
+def make_norm(dim, affine):
+    return nn.LayerNorm(dim, eps=1e-6, elementwise_affine=affine)
 
-    def __init__(self, image, patch, channels, classes, dim, depth, heads, mlp_ratio=4.0, pool="token",
-                 act_layer="gelu", plugins=()):
+
+# What a model's options are where it does not say.
+OPTIONS = dict(mlp_ratio=4.0, pool="token", act_layer="gelu", class_token="auto", reg_tokens=0, no_embed_class=False,
+               pre_norm=False, fc_norm=False, norm_affine=True, qkv_bias=True, init_values=0.0)
+
+
+def settled(options):
+    """All options; whether there is a class token, a bool."""
+    o = OPTIONS | options
+    o["class_token"] = {"auto": o["pool"] == "token", "true": True, "false": False}[o["class_token"]]
+    return o
+
+
+class VisionTransformer(nn.Module):
+    """Options as the family vit has them. pool 'token': the class token's output is classified; 'avg': the mean of the
+    patches' tokens. plugins: the strategies of the joins, as plugin specs."""
+
+    def __init__(self, image, patch, channels, classes, dim, depth, heads, plugins=(), **options):
         super().__init__()
-        tokens = (image // patch) ** 2 + (pool == "token")
-        self.cls_token = nn.Parameter(torch.zeros(1, 1, dim)) if pool == "token" else None
-        self.pos_embed = nn.Parameter(torch.zeros(1, tokens, dim))
-        self.patch_embed = PatchEmbed(channels, dim, patch)
-        hidden = int(dim * mlp_ratio)
+        self.options = o = settled(options)
+        patches, prefix = (image // patch) ** 2, o["class_token"] + o["reg_tokens"]
+        self.cls_token = nn.Parameter(torch.zeros(1, 1, dim)) if o["class_token"] else None
+        self.reg_token = nn.Parameter(torch.zeros(1, o["reg_tokens"], dim)) if o["reg_tokens"] else None
+        self.pos_embed = nn.Parameter(torch.zeros(1, patches + (0 if o["no_embed_class"] else prefix), dim))
+        self.patch_embed = PatchEmbed(channels, dim, patch, not o["pre_norm"])
+        self.norm_pre = make_norm(dim, o["norm_affine"]) if o["pre_norm"] else nn.Identity()
+        hidden = int(dim * o["mlp_ratio"])
         memory = Memory()
         self.blocks = nn.Sequential(*[
-            Block(dim, heads, hidden, act_layer,
+            Block(dim, heads, hidden, o,
                   *(Join(plugins, Place(2 * b + i, 2 * depth, b, depth, dim, site), memory)
                     for i, site in enumerate(("attn", "mlp")))) for b in range(depth)])
-        self.norm = nn.LayerNorm(dim, eps=1e-6)
+        norm = make_norm(dim, o["norm_affine"])
+        self.norm, self.fc_norm = (nn.Identity(), norm) if o["fc_norm"] else (norm, nn.Identity())
         self.head = nn.Linear(dim, classes)
 
     def draw(self, seed, step):
@@ -444,21 +478,70 @@ class VisionTransformer(nn.Module):
 
     def forward(self, image):
         x = self.patch_embed(image)
-        if self.cls_token is not None:
-            x = torch.cat([self.cls_token.expand(x.shape[0], -1, -1), x], 1)
-        x = self.norm(self.blocks(x + self.pos_embed))
-        return self.head(x[:, 0] if self.cls_token is not None else x.mean(1))
+        before = [token.expand(x.shape[0], -1, -1) for token in (self.cls_token, self.reg_token) if token is not None]
+        prefix = sum(token.shape[1] for token in before)
+        if self.options["no_embed_class"]:
+            x = torch.cat(before + [x + self.pos_embed], 1)
+        else:
+            x = torch.cat(before + [x], 1) + self.pos_embed
+        x = self.norm(self.blocks(self.norm_pre(x)))
+        x = x[:, 0] if self.options["pool"] == "token" else x[:, prefix:].mean(1)
+        return self.head(self.fc_norm(x))
 
 
-def timm_model(image, patch, channels, classes, dim, depth, heads, mlp_ratio=4.0, pool="token", act_layer="gelu",
-               **drop):
-    """timm's module of the same options; for pool 'avg' its class_token=False, fc_norm=False form."""
+class OruBlock(nn.Module):
+    def __init__(self, dim, heads, hidden, join_attn, join_mlp):
+        super().__init__()
+        self.join_attn, self.join_mlp = join_attn, join_mlp
+        self.attn = Attention(dim, heads, True)
+        self.mlp = Mlp(dim, hidden, "gelu_tanh")
+
+    def forward(self, x):
+        def norm(z):
+            return F.layer_norm(z, z.shape[-1:], eps=1e-6)
+        u = self.join_attn.read(norm, x)
+        x = self.join_attn(x, self.attn(u, self.join_attn), u, norm)
+        u = self.join_mlp.read(norm, x)
+        return self.join_mlp(x, self.mlp(u), u, norm)
+
+
+class OruVisionTransformer(nn.Module):
+    """The network of the paper on orthogonal updates, options as the family oru_vit has them: norms without weights in
+    the blocks, GELU by tanh, a class token without a position, a norm and a linear layer on it as head."""
+
+    def __init__(self, image, patch, channels, classes, dim, depth, heads, mlp_ratio=4.0, plugins=()):
+        super().__init__()
+        self.cls_token = nn.Parameter(torch.zeros(1, 1, dim))
+        self.pos_embed = nn.Parameter(0.02 * torch.randn(1, (image // patch) ** 2, dim))
+        self.patch_embed = PatchEmbed(channels, dim, patch, True)
+        memory = Memory()
+        self.blocks = nn.Sequential(*[
+            OruBlock(dim, heads, int(dim * mlp_ratio),
+                     *(Join(plugins, Place(2 * b + i, 2 * depth, b, depth, dim, site), memory)
+                       for i, site in enumerate(("attn", "mlp")))) for b in range(depth)])
+        self.norm = nn.LayerNorm(dim, eps=1e-6)
+        self.head = nn.Linear(dim, classes)
+
+    def draw(self, seed, step):
+        pass
+
+    def forward(self, image):
+        patches = self.patch_embed(image) + self.pos_embed
+        x = self.blocks(torch.cat([self.cls_token.expand(len(image), -1, -1), patches], 1))
+        return self.head(self.norm(x[:, 0]))
+
+
+def timm_model(image, patch, channels, classes, dim, depth, heads, **options):
+    """timm's module of the same options."""
     from timm.models.vision_transformer import VisionTransformer as TimmVisionTransformer
 
+    o = settled(options)
     return TimmVisionTransformer(
         img_size=image, patch_size=patch, in_chans=channels, num_classes=classes, embed_dim=dim, depth=depth,
-        num_heads=heads, mlp_ratio=mlp_ratio, global_pool=pool, class_token=pool == "token", fc_norm=False,
-        norm_layer=lambda d, **kw: nn.LayerNorm(d, eps=1e-6, **kw), act_layer=act_layer, **drop)
+        num_heads=heads, mlp_ratio=o["mlp_ratio"], global_pool=o["pool"], class_token=o["class_token"],
+        reg_tokens=o["reg_tokens"], no_embed_class=o["no_embed_class"], pre_norm=o["pre_norm"], fc_norm=o["fc_norm"],
+        qkv_bias=o["qkv_bias"], init_values=o["init_values"] or None, act_layer=o["act_layer"],
+        norm_layer=lambda d, **kw: nn.LayerNorm(d, eps=1e-6, elementwise_affine=o["norm_affine"], **kw))
 
 
 def check_against_timm(model, options, images, labels):
@@ -478,10 +561,10 @@ def check_against_timm(model, options, images, labels):
 
 
 def decay_groups(model, weight_decay, decay="matrices"):
-    """The optimizer's groups: matrices decay; vectors, cls_token and pos_embed do not, unless decay is 'all'. What
+    """The optimizer's groups: matrices decay; vectors, added tokens and pos_embed do not, unless decay is 'all'. What
     a join adds says so itself."""
     groups = {True: [], False: []}
     for name, p in model.named_parameters():
-        matrix = p.ndim > 1 and name not in ("cls_token", "pos_embed")
+        matrix = p.ndim > 1 and name not in ("cls_token", "reg_token", "pos_embed")
         groups[decay == "all" or getattr(p, "decays", matrix)].append(p)
     return [{"params": groups[True], "weight_decay": weight_decay}, {"params": groups[False], "weight_decay": 0.0}]

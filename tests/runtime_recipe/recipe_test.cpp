@@ -7,6 +7,7 @@
 #include <set>
 
 #include "ir/error.h"
+#include "models/model.h"
 #include "programs/optimizer.h"
 #include "runtime/recipe/keys.h"
 #include "tests/support/catch.h"
@@ -110,6 +111,22 @@ TEST_CASE("A recipe that is written and read again is the same") {
   CHECK(again.transforms.get<ir::Doubles>("mean") == ir::Doubles{0.1, 3});
   CHECK(again.plugins.size() == 2);
   CHECK(again.plugins[0].values == recipe.plugins[0].values);
+}
+
+TEST_CASE("A choice of auto, true and false takes a boolean; another does not") {
+  const auto class_token = [](const Recipe& recipe) {
+    return ir::settle(models::find_model("vit").schema, recipe.model.values, "model")
+        .get_string("class_token");
+  };
+  const Recipe recipe = parse_recipe("[model]\nclass_token = true\n", "r.toml");
+  CHECK(class_token(recipe) == "true");
+  CHECK(class_token(parse_recipe(to_toml(recipe), "again.toml")) == "true");
+  for (const char* word : {"auto", "true", "false"})
+    CHECK(class_token(parse_recipe("", "r.toml", {std::string("model.class_token=") + word})) == word);
+  CHECK_THAT(fault("[model]\nclass_token = 1"),
+             REWIRE_CATCH_CONTAINS("r.toml:2: model.class_token takes one of auto|true|false, not "));
+  CHECK_THAT(fault("[model]\npool = true"),
+             REWIRE_CATCH_CONTAINS("r.toml:2: model.pool takes one of token|avg, not "));
 }
 
 TEST_CASE("A preset's values stand where the recipe says nothing, and are written out") {

@@ -1,0 +1,69 @@
+// The vision transformer of "Revisiting Residual Connections: Orthogonal Updates for Stable and Efficient Deep
+// Networks" (Oh et al., 2025), as its authors train it with either join: norms without weight and bias in the
+// blocks, GELU by tanh, a class token that starts at 0 and has no position, linear layers that start as
+// PyTorch's, and a head of a norm and a linear layer. Parameters are named as vit's.
+#include "ir/error.h"
+#include "models/model.h"
+#include "models/vision_transformer.h"
+
+namespace rewire::models {
+
+extern const Family kOruVit;
+
+namespace {
+
+/// Pixels a side of a patch: 0 stands for the paper's at the sizes that it trains on.
+std::int64_t patch_of(std::int64_t patch, std::int64_t image) {
+  if (patch != 0) return patch;
+  if (image == 32) return 4;
+  if (image == 64) return 8;
+  if (image == 224) return 16;
+  user_error("model.patch=0 is 4, 8 or 16 at model.image=32, 64 or 224; at {} set model.patch", image);
+}
+
+void build_oru_vit(Layers& net, const ir::Attributes& options, std::int64_t batch) {
+  const auto count = [&](std::string_view name) { return options.get_int(name); };
+  build_vision_transformer(net,
+                           {.image = count("image"),
+                            .channels = count("channels"),
+                            .patch = patch_of(count("patch"), count("image")),
+                            .dim = count("dim"),
+                            .depth = count("depth"),
+                            .heads = count("heads"),
+                            .mlp_ratio = options.get_double("mlp_ratio"),
+                            .classes = count("classes"),
+                            .no_embed_class = true,
+                            .act_layer = "gelu_tanh",
+                            .block_norms_affine = false,
+                            .class_token_init = {ir::InitKind::zeros},
+                            .position_init = {ir::InitKind::normal, 0.02},
+                            .linear_init = LinearInit::pytorch},
+                           batch);
+}
+
+ir::Attributes oru_vit(std::int64_t dim, std::int64_t depth, std::int64_t heads) {
+  return {{"dim", dim}, {"depth", depth}, {"heads", heads}};
+}
+
+}  // namespace
+
+// The bounds are vit's.
+const Family kOruVit{
+    .name = "oru_vit",
+    .doc = "the vision transformer of the paper on orthogonal residual updates",
+    .schema = {ir::int_parameter("dim", 384, "width of the residual stream").at_least(1).at_most(65536),
+               ir::int_parameter("depth", 6, "blocks").at_least(1).at_most(4096),
+               ir::int_parameter("heads", 6, "of attention; must divide dim").at_least(1).at_most(65536),
+               ir::float_parameter("mlp_ratio", 4, "hidden units of the MLP, in dims").above(0).at_most(64),
+               ir::int_parameter("patch", 0, "pixels a side; 0: 4, 8 or 16 of an image of 32, 64 or 224")
+                   .at_least(0)
+                   .at_most(16384),
+               ir::int_parameter("image", 32, "pixels a side").at_least(1).at_most(16384),
+               ir::int_parameter("channels", 3, "of the image").at_least(1).at_most(4096),
+               ir::int_parameter("classes", 10, "logits; 0: no head, and the result is what it would see")
+                   .at_least(0)
+                   .at_most(1e7)},
+    .build = build_oru_vit,
+    .variants = {{"oru_vit_s", oru_vit(384, 6, 6)}, {"oru_vit_b", oru_vit(768, 12, 12)}}};
+
+}  // namespace rewire::models

@@ -1,0 +1,42 @@
+// The pre-norm vision transformer that several families are settings of (Dosovitskiy et al., ICLR 2021), with
+// timm's blocks and parameter names:
+//   z = [cls; reg; patches W^T + b] + pos;  z = z + s1 attn(LN(z)), z = z + s2 mlp(LN(z)) per block;
+//   head(pool(LN(z)))
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "models/layers.h"
+
+namespace rewire::models {
+
+/// Extents in pixels, tokens, channels and units.
+struct VisionTransformer {
+  std::int64_t image = 0, channels = 0, patch = 0;
+  std::int64_t dim = 0, depth = 0, heads = 0;
+  double mlp_ratio = 4;
+  std::int64_t classes = 0;  // 0: no head; the result is `features` [batch, dim] then, not `logits`
+
+  bool class_token = true;
+  std::int64_t reg_tokens = 0;  // registers (Darcet et al., ICLR 2024), behind the class token
+  bool no_embed_class = false;  // pos_embed is of patches alone
+  bool pre_norm = false;        // norm_pre before the blocks, and no bias in the patch embedding
+  bool averages = false;        // the head sees the mean of the patches' tokens, else the class token
+  bool fc_norm = false;         // the last norm is behind the pooling and has that name
+
+  bool qkv_bias = true;
+  std::string act_layer = "gelu";
+  double init_values = 0;  // of ls1.gamma and ls2.gamma (LayerScale, Touvron et al., ICCV 2021); 0: none
+  bool block_norms_affine = true, outer_norms_affine = true;  // whether norms have weight and bias
+  double drop_path = 0, dropout = 0;
+
+  ir::Init class_token_init{ir::InitKind::normal, 1e-6};
+  ir::Init position_init = kTruncNormal;
+  LinearInit linear_init = LinearInit::timm;
+};
+
+/// Argument `image`, result `logits` or `features` included. UserError where settings do not go together.
+void build_vision_transformer(Layers& layers, const VisionTransformer& settings, std::int64_t batch);
+
+}  // namespace rewire::models
