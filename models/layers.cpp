@@ -30,6 +30,7 @@ Value Layers::parameter(std::string_view leaf, ir::Shape shape, Init init, std::
   p.role = role;
   p.site = site_;
   p.block = block_;
+  p.layer = layer_;
   return b_.param(b_.module().add_parameter(std::move(p)).name);
 }
 
@@ -113,6 +114,7 @@ Layers::Block::Block(Layers& layers, std::string_view name, std::string_view sco
     : layers_(layers), place_(layers.b_, name), outer_scope_(layers.scope_), outer_block_(layers.block_) {
   layers.scope_ = scope;
   layers.block_ = static_cast<std::int32_t>(layers.counts_[layers.scope_].blocks++);
+  layers.begin_layer();
 }
 
 Layers::Block::~Block() {

@@ -58,6 +58,10 @@ class Layers {
   /// Layers fc1, act, drop1, fc2, drop2. `act_layer` as timm has it: gelu (by erf) or gelu_tanh.
   ir::Value mlp(ir::Value x, std::int64_t hidden, std::string_view act_layer, double dropout);
 
+  /// What is built from here on is a further layer, for rates that differ by layer: each block is one, what
+  /// stands before the first is layer 0, and what stands behind a block is of its layer until this is called.
+  void begin_layer() { ++layer_; }
+
   /// Names what is built while it lives, "blocks.3", and tells its parameters and joins which block they are
   /// of. Blocks count in the order that they are built in, over the scope that plugins know them by: the
   /// encoder's, the decoder's.
@@ -93,7 +97,7 @@ class Layers {
   ir::Builder& b_;
   // Where the layer being built stands.
   std::string scope_, site_;
-  std::int32_t block_ = -1;
+  std::int32_t block_ = -1, layer_ = 0;
   std::map<std::string, Count, std::less<>> counts_;  // by scope
 };
 

@@ -76,6 +76,7 @@ void build_vit(Layers& net, const ir::Attributes& options, std::int64_t batch) {
   // norms all tokens and takes one.
   const Value pooled = has_cls ? net.layer_norm("norm", b.reshape(b.slice(x, 1, 0, 1), {batch, dim}))
                                : b.reshape(b.mean(net.layer_norm("norm", x), {1}), {batch, dim});
+  net.begin_layer();  // the norm is of the last block's, as timm groups them
   b.result("logits", net.linear("head", pooled, options.get_int("classes")));
 }
 
