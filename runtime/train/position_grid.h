@@ -21,9 +21,9 @@ std::optional<PositionGrid> position_grid(const ir::Module& module, std::int64_t
 
 /// `positions` f32|f64|f16|bf16 [1, from.prefix + from.side^2, width] for a grid of to_side^2, of its dtype. The
 /// prefix is kept. The grid is interpolated by Keys' cubic, a = -1/2, rows and columns alike, in double precision:
-///   y_i = sum_j c((j - t + 1/2) / s) x_j / sum_j c(…),  t = (i + 1/2) from.side / to_side,  s = max(1, from.side / to_side)
-/// over the j inside the grid with |j - t + 1/2| < 2 s: torch's interpolate(mode="bicubic", antialias=True), which timm's
-/// resample_abs_pos_embed calls.
+///   y_i = sum_j c((j - t + 1/2) / s) x_j / sum_j c(…),  t = (i + 1/2) r,  s = max(1, r),  r = from.side / to_side
+/// over the j inside the grid with |j - t + 1/2| < 2 s: torch's interpolate(mode="bicubic", antialias=True), which
+/// timm's resample_abs_pos_embed calls.
 HostTensor resample_positions(const HostTensor& positions, const PositionGrid& from, std::int64_t to_side);
 
 }  // namespace rewire::runtime

@@ -1,8 +1,9 @@
-"""Writes goldens/finetune.safetensors: how timm groups a ViT's parameters, and resamples its position embedding. See README.md.
+"""Writes goldens/finetune.safetensors: how timm groups a ViT's parameters, and resamples its position embedding.
 
-The metadata key `groups` has, for timm's ViT of `depth` blocks and each `layer_decay`, what param_groups_layer_decay gives each
-parameter: the scale of its rate and whether it decays. `grid.K.from` [1, prefix + h * w, dim] is a position embedding, `grid.K.to`
-what resample_abs_pos_embed's interpolation makes of it in float64; metadata `grids` has the extents of each K and the prefix.
+The metadata key `case` is JSON. Its `groups` has, for timm's ViT of `depth` blocks and each `layer_decay`, what
+param_groups_layer_decay gives each parameter: the scale of its rate and whether it decays. `grid.K.from`
+[1, prefix + h * w, dim] is a position embedding, `grid.K.to` what resample_abs_pos_embed's interpolation makes of it
+in float64; `grids` has the extents of each K and the prefix. See README.md.
 """
 import json
 import pathlib
@@ -20,7 +21,8 @@ DEPTH = 4
 
 def groups(layer_decay):
     torch.manual_seed(SEED)
-    model = VisionTransformer(img_size=8, patch_size=4, in_chans=1, num_classes=5, embed_dim=16, depth=DEPTH, num_heads=2)
+    model = VisionTransformer(img_size=8, patch_size=4, in_chans=1, num_classes=5, embed_dim=16, depth=DEPTH,
+                              num_heads=2)
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     found = {}
     skip = model.no_weight_decay()
@@ -42,7 +44,8 @@ def resampled(posemb, new, old, prefix):
 
 numbers = numpy.random.default_rng(SEED)
 tensors, grids = {}, []
-for prefix, old, new, dim in [(1, 4, 6, 5), (1, 7, 3, 3), (0, 5, 8, 2), (0, 14, 24, 1), (1, 1, 4, 2), (1, 9, 2, 2), (0, 6, 5, 3)]:
+CASES = [(1, 4, 6, 5), (1, 7, 3, 3), (0, 5, 8, 2), (0, 14, 24, 1), (1, 1, 4, 2), (1, 9, 2, 2), (0, 6, 5, 3)]
+for prefix, old, new, dim in CASES:
     size = (old, old), (new, new)
     posemb = torch.from_numpy(numbers.normal(0, 0.02, (1, prefix + old * old, dim)))
     posemb = posemb.float().double()  # as files of weights hold it
@@ -53,10 +56,6 @@ for prefix, old, new, dim in [(1, 4, 6, 5), (1, 7, 3, 3), (0, 5, 8, 2), (0, 14, 
     tensors[f"grid.{len(grids)}.to"] = made.numpy()
     grids.append({"prefix": prefix, "from": old, "to": new, "dim": dim})
 
-metadata = {
-    "depth": str(DEPTH),
-    "groups": json.dumps({str(decay): groups(decay) for decay in (0.65, 0.9)}),
-    "grids": json.dumps(grids),
-    "torch": torch.__version__,
-}
-save_file(tensors, pathlib.Path(__file__).parent / "goldens" / "finetune.safetensors", metadata)
+case = {"depth": DEPTH, "groups": {str(decay): groups(decay) for decay in (0.65, 0.9)}, "grids": grids,
+        "torch": torch.__version__}
+save_file(tensors, pathlib.Path(__file__).parent / "goldens" / "finetune.safetensors", {"case": json.dumps(case)})

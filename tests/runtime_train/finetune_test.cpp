@@ -29,9 +29,9 @@ ir::Selection vit(std::int64_t depth, std::int64_t patches = 2, const std::strin
 
 TEST_CASE("Layers and decay of a ViT's parameters are those of timm's param_groups_layer_decay") {
   const SafetensorsFile file = golden();
-  const std::int64_t depth = std::stoll(file.metadata.at("depth"));
-  const auto by_decay = nlohmann::json::parse(file.metadata.at("groups"));
-  for (const auto& [decay, groups] : by_decay.items()) {
+  const auto told = nlohmann::json::parse(file.metadata.at("case"));
+  const auto depth = told.at("depth").get<std::int64_t>();
+  for (const auto& [decay, groups] : told.at("groups").items()) {
     ir::Module module = models::build(vit(depth), 1);
     programs::TrainOptions options;
     options.optimizer.set("layer_decay", std::stod(decay)).set("weight_decay", 0.05);
@@ -109,8 +109,9 @@ TEST_CASE("A weight's hint and its layer's share multiply, and a weight of no la
 
 TEST_CASE("A position embedding for another grid is what timm's resample_abs_pos_embed makes of it") {
   const SafetensorsFile file = golden();
+  const auto told = nlohmann::json::parse(file.metadata.at("case"));
   std::size_t k = 0;
-  for (const auto& grid : nlohmann::json::parse(file.metadata.at("grids"))) {
+  for (const auto& grid : told.at("grids")) {
     const std::string name = "grid." + std::to_string(k++);
     CAPTURE(grid.dump());
     const PositionGrid from{grid.at("prefix").get<std::int64_t>(), grid.at("from").get<std::int64_t>()};
