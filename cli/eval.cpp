@@ -18,6 +18,7 @@
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/data_feed.h"
 #include "runtime/train/run_folder.h"
+#include "runtime/train/run_loop.h"
 #include "runtime/train/run_plugins.h"
 #include "runtime/train/weights.h"
 
@@ -26,7 +27,8 @@ namespace {
 
 struct Request {
   runtime::NetworkRequest network;
-  std::string weights;
+  std::string weights, checkpoint;
+  bool averages = false;
   EngineRequest engine;
   std::int64_t epoch = -1;
   bool json = false;
@@ -37,6 +39,10 @@ void declare(Request& request, Options& options) {
                "a run folder; or with --weights a recipe (.toml), a module (.rir) or a name of the zoo",
                Options::Need::required);
   options.text("--weights", request.weights, "safetensors to evaluate instead of the run's last checkpoint");
+  options.text("--checkpoint", request.checkpoint,
+               "of the run: best, last or a checkpoint's name (0003-00002811); without it the last");
+  options.flag("--ema", request.averages,
+               "the moving averages of the run's weights (train.ema) instead of them");
   options.integer(
       "--epoch", request.epoch, 0,
       "as the plugins that are on in this epoch leave the network (of a run: the last it trained in)");
@@ -69,6 +75,14 @@ void run(const Request& request) {
   const bool is_run = std::filesystem::is_directory(asked.model);
   std::int64_t epoch = -1;
   std::optional<runtime::CheckpointWeights> last;
+  if (!request.checkpoint.empty() || request.averages) {
+    const char* option = request.averages ? "--ema" : "--checkpoint";
+    if (!is_run)
+      user_error("eval: {} chooses among the weights of a run, and {} is none", option, asked.model);
+    if (!weights_file.empty())
+      user_error("eval: {} chooses among the weights of the run: drop it, or --weights {}", option,
+                 weights_file);
+  }
   runtime::ChoiceOptions choices{{}, false};
   if (is_run) {
     const std::string asked_run = asked.model;
@@ -77,8 +91,11 @@ void run(const Request& request) {
     asked.run = asked_run;
     choices.given = runtime::recorded_choices(folder);
     if (weights_file.empty()) {
-      last = runtime::read_last_weights(folder);
-      weights_file = last ? last->file : asked_run + "/weights.safetensors";
+      const auto which = request.averages ? runtime::WeightsOf::averages : runtime::WeightsOf::steps;
+      last = request.checkpoint.empty() ? runtime::read_last_weights(folder, which)
+                                        : runtime::read_named_weights(folder, request.checkpoint, which);
+      weights_file = last ? last->file
+                          : folder.file(request.averages ? runtime::kFinalAverages : runtime::kFinalWeights);
       if (last) epoch = runtime::last_epoch(last->position);
     }
   } else if (weights_file.empty()) {
@@ -107,7 +124,7 @@ void run(const Request& request) {
       runtime::make_engine(engine_name, module, static_cast<int>(recipe.train.threads), tuner.record());
   runtime::start_state(*engine, module, weights, static_cast<std::uint64_t>(recipe.seed));
   const runtime::Evaluation evaluation = *runtime::evaluate(
-      *engine, module.function("eval"), evaluated.metrics, *loader, [](std::int64_t) { return true; });
+      *engine, {{module.function("eval"), evaluated.metrics}}, *loader, [](std::int64_t) { return true; });
 
   if (!std::isfinite(evaluation.loss())) {
     user_error(

@@ -108,11 +108,13 @@ struct Parameter {
   std::string role;         // norm, qkv, proj, fc1, fc2, patch_embed, head, cls_token, pos_embed, join
   std::string site;         // attn | mlp | conv, or "" outside a branch
   std::int32_t block = -1;  // block index, -1 outside the blocks
+  std::int32_t layer = -1;  // as layer-wise rates count from the input on, the stem's 0; -1: not told
   OptimizerHint hint = {};
   StateKind kind = StateKind::weight;
+  std::string average_of = {};  // of an average that is kept beside its weight: the weight's name
 
-  /// Of a file of weights.
-  bool is_weight() const { return kind <= StateKind::average; }
+  /// Of a file of weights. What is kept beside a weight is of a file of its own, under the weight's name.
+  bool is_weight() const { return kind <= StateKind::average && average_of.empty(); }
 };
 
 /// Where parameters stand, by name: of the first `places.size()` of a module, as long as the last of them is

@@ -21,8 +21,8 @@
 //
 // A name of other characters than [A-Za-z_][A-Za-z0-9_.]* stands in quotes: @"odd name", %"1", {"a b" = 1}.
 // Strings escape \" \\ \n \t and \xHH. `param` is trainable, `state` is not; both take the attributes block,
-// decay, init, role, site, and lr_scale, weight_decay, beta1, beta2 (ir/optimizer_hint.h), where init is
-// zeros | ones | constant(v) | normal(std) | trunc_normal(std, cut) | uniform(low, high) | xavier_uniform.
+// layer, decay, init, role, site, average_of, and lr_scale, weight_decay, beta1, beta2 (ir/optimizer_hint.h), where
+// init is zeros | ones | constant(v) | normal(std) | trunc_normal(std, cut) | uniform(low, high) | xavier_uniform.
 // White space is free, but an op's first operand stands on the op's line. The reader may leave out ": type"
 // where the op infers it; a stated type must be the inferred one.
 #pragma once

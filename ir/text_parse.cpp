@@ -143,14 +143,17 @@ class Parser {
 
   void set_parameter_attribute(const Token& at, Parameter& parameter, const std::string& key,
                                const Attribute& value) const {
-    static const std::vector<std::string> kKeys = {"beta1", "beta2",    "block", "decay", "init",
-                                                   "kind",  "lr_scale", "role",  "site",  "weight_decay"};
-    if (key == "block") {
-      const auto block = attribute_as<std::int64_t>(at, key, value, "an integer");
-      if (block < -1 || block > std::numeric_limits<std::int32_t>::max()) {
-        fail(at, "block = {} is no block index", block);
+    static const std::vector<std::string> kKeys = {"average_of", "beta1", "beta2", "block",
+                                                   "decay",      "init",  "kind",  "layer",
+                                                   "lr_scale",   "role",  "site",  "weight_decay"};
+    if (key == "average_of") {
+      parameter.average_of = attribute_as<std::string>(at, key, value, "a string");
+    } else if (key == "block" || key == "layer") {
+      const auto index = attribute_as<std::int64_t>(at, key, value, "an integer");
+      if (index < -1 || index > std::numeric_limits<std::int32_t>::max()) {
+        fail(at, "{} = {} is no {} index", key, index, key);
       }
-      parameter.block = static_cast<std::int32_t>(block);
+      (key == "block" ? parameter.block : parameter.layer) = static_cast<std::int32_t>(index);
     } else if (key == "decay") {
       parameter.decay = attribute_as<bool>(at, key, value, "true or false");
     } else if (key == "init") {

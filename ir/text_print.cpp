@@ -105,12 +105,14 @@ class Printer {
 
   void print_parameter(const Parameter& parameter) {
     Attributes attributes{{"init", to_string(parameter.init)}};
+    if (!parameter.average_of.empty()) attributes.set("average_of", parameter.average_of);
     if (parameter.block != -1) attributes.set("block", std::int64_t{parameter.block});
     if (!parameter.decay) attributes.set("decay", false);
     for (const OptimizerHintField& field : kOptimizerHintFields) {
       if (const std::optional<double>& value = parameter.hint.*field.value)
         attributes.set(std::string(field.name), *value);
     }
+    if (parameter.layer != -1) attributes.set("layer", std::int64_t{parameter.layer});
     if (parameter.kind != StateKind::weight)
       attributes.set("kind", std::string(state_kind_name(parameter.kind)));
     if (!parameter.role.empty()) attributes.set("role", parameter.role);

@@ -39,6 +39,7 @@ ir::Parameter Layers::described(std::string_view leaf, ir::Shape shape, Init ini
   p.role = role;
   p.site = site_;
   p.block = block_;
+  p.layer = layer_;
   return p;
 }
 
@@ -238,6 +239,7 @@ Layers::Block::Block(Layers& layers, std::string_view name, std::string_view sco
   layers.scope_ = scope;
   layers.stage_ = stage;
   layers.block_ = static_cast<std::int32_t>(layers.counts_[layers.scope_].blocks++);
+  layers.begin_layer();
 }
 
 Layers::Block::~Block() {

@@ -114,6 +114,10 @@ class Layers {
   ir::Value mlp(ir::Value x, std::int64_t hidden, std::string_view act_layer, double dropout,
                 LinearInit start = LinearInit::timm);
 
+  /// What is built from here on is a further layer, for rates that differ by layer: each block is one, what
+  /// stands before the first is layer 0, and what stands behind a block is of its layer until this is called.
+  void begin_layer() { ++layer_; }
+
   /// Names what is built while it lives, "blocks.3", and tells its parameters and joins which block they are
   /// of. Blocks count in the order that they are built in, over the scope that plugins know them by: the
   /// encoder's, the decoder's. `stage`: which of a network's stages they stand in, 0 where it has none.
@@ -158,7 +162,7 @@ class Layers {
   ir::Builder& b_;
   // Where the layer being built stands.
   std::string scope_, site_;
-  std::int32_t block_ = -1;
+  std::int32_t block_ = -1, layer_ = 0;
   std::int64_t stage_ = 0;
   std::map<std::string, Count, std::less<>> counts_;  // by scope
   std::vector<ir::Argument> updates_;                 // results of `forward` that come behind all others

@@ -156,7 +156,9 @@ void build_pvt(Layers& net, const ir::Attributes& options, std::int64_t batch) {
   }
   // The norm works token by token, so the class token is taken before it.
   const Value cls = b.reshape(b.slice(x, 1, 0, 1), {batch, stages.back().dim});
-  b.result("logits", net.linear("head", net.layer_norm("norm", cls), options.get_int("classes")));
+  const Value normed = net.layer_norm("norm", cls);
+  net.begin_layer();
+  b.result("logits", net.linear("head", normed, options.get_int("classes")));
 }
 
 ir::Attributes pvt(ir::Doubles depths) {

@@ -126,6 +126,7 @@ Value head(Layers& net, const ir::Attributes& options, const ResNetV2Form& form,
   const Builder::Scope scope(net.builder(), "head");
   if (options.get_bool("head_norm")) x = net.layer_norm("norm", x, {.epsilon = 1e-5});
   const std::int64_t classes = options.get_int("classes");
+  net.begin_layer();
   if (!form.timm) return net.linear("fc", x, classes, {.role = "head", .start = LinearInit::pytorch});
   Builder& b = net.builder();  // as a 1 x 1 convolution of one pixel has it
   const Builder::Scope fc(b, "fc");

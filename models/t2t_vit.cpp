@@ -199,6 +199,7 @@ void build_t2t(Layers& net, const ir::Attributes& options, std::int64_t batch) {
   // The norm works token by token, so the class token is taken before it.
   const Value pooled =
       net.layer_norm("norm", b.reshape(b.slice(x, 1, 0, 1), {batch, dim}), {.epsilon = kT2tEpsilon});
+  net.begin_layer();
   b.result("logits", net.linear("head", pooled, options.get_int("classes")));
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace rewire::programs {
@@ -20,11 +21,18 @@ struct Metric {
 };
 using Metrics = std::vector<Metric>;
 
+/// Which of two values is that of the better network.
+enum class Better : std::uint8_t { lower, higher };
+
 /// What a metric of this name is called.
 struct MetricInfo {
   std::string name;   // "top1": in files
   std::string title;  // "top-1": for people
   Shown shown = Shown::in_files;
+  Better better = Better::lower;
 };
+
+/// Stands before the name of a metric that is told of the weights' averages: "ema_top1".
+inline constexpr std::string_view kOfAverages = "ema_";
 
 }  // namespace rewire::programs

@@ -74,8 +74,8 @@ std::span<const ObjectiveRow* const> objectives();
 /// For an objective that is no resident, as tests have; the row must outlive the process.
 void add_objective(const ObjectiveRow& row);
 
-/// What some objective calls a metric of this name; its bare name, for files alone, where none has it: what
-/// plugins report.
+/// What some objective calls a metric of this name, or of this name behind kOfAverages; its bare name, for files
+/// alone, where none has it: what plugins report.
 MetricInfo metric_info(std::string_view name);
 
 /// UserError naming the key: an unknown name, a value out of range.

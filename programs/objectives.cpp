@@ -29,6 +29,10 @@ MetricInfo metric_info(std::string_view name) {
     const auto found = std::ranges::find(row->metrics, name, &MetricInfo::name);
     if (found != row->metrics.end()) return *found;
   }
+  if (name.starts_with(kOfAverages)) {
+    const MetricInfo info = metric_info(name.substr(kOfAverages.size()));
+    return {std::string(name), "EMA " + info.title, info.shown, info.better};
+  }
   return {std::string(name), std::string(name), Shown::in_files};
 }
 

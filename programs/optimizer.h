@@ -67,7 +67,7 @@ std::span<const OptimizerRow* const> optimizers();
 /// For an optimizer that is no resident, as tests have; the row must outlive the process.
 void add_optimizer(const OptimizerRow& row);
 
-/// lr, then `own`, then weight_decay and decay.
+/// lr, then `own`, then weight_decay, decay and layer_decay.
 ir::Schema with_common_parameters(ir::Schema own);
 
 /// What the common parameters come to for a weight: its OptimizerHint (ir/optimizer_hint.h) counts more.
@@ -75,6 +75,11 @@ struct WeightSettings {
   double lr_scale, weight_decay;
 };
 WeightSettings settings_of(const ir::Parameter& weight, const ir::Attributes& values);
+
+/// Layer-wise decay of the rate (BEiT, Bao et al., ICLR 2022; timm's param_groups_layer_decay), as a part of the
+/// hints: a parameter of layer i of the last layer L has layer_decay^(L - i) times its rate; one that is of no
+/// layer keeps it. Once a module. UserError where no parameter has a layer and layer_decay is not 1.
+void apply_layer_decay(ir::Module& module, const ir::Attributes& values);
 
 /// `lr` times `scale`; `lr` itself at 1.
 ir::Value scaled(ir::Builder& builder, ir::Value lr, double scale);
@@ -89,9 +94,10 @@ struct ChosenOptimizer {
 };
 
 /// Emits new values and their `update`s, predicated on `finite` (i1[]), of every weight and of its states,
-/// which it adds to the module.
-void emit_updates(ir::Builder& builder, const ChosenOptimizer& chosen, const std::vector<Trainable>& weights,
-                  ir::Value lr, ir::Value step, ir::Value finite);
+/// which it adds to the module. Returns the weights' new values, in their order.
+std::vector<ir::Value> emit_updates(ir::Builder& builder, const ChosenOptimizer& chosen,
+                                    const std::vector<Trainable>& weights, ir::Value lr, ir::Value step,
+                                    ir::Value finite);
 /// The same of the states alone, by refresh(). Returns `finite`, fallen where a state is not.
 ir::Value emit_refresh(ir::Builder& builder, const ChosenOptimizer& chosen,
                        const std::vector<Trainable>& weights, ir::Value finite);

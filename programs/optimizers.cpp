@@ -1,6 +1,9 @@
 // The residents: an optimizer is its file and a row here. What they share stands below.
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
+#include "ir/error.h"
 #include "programs/optimizer.h"
 #include "programs/sums.h"
 
@@ -74,6 +77,10 @@ ir::Schema with_common_parameters(ir::Schema own) {
       ir::float_parameter("weight_decay", 0.05, "of the weights that `decay` names").at_least(0));
   schema.push_back(ir::enum_parameter("decay", {"matrices", "all"},
                                       "matrices: not of norms, biases, cls_token and pos_embed"));
+  schema.push_back(ir::float_parameter("layer_decay", 1,
+                                       "each layer's rate over that of the layer behind it; the last has lr")
+                       .above(0)
+                       .at_most(1));
   return schema;
 }
 
@@ -81,6 +88,27 @@ WeightSettings settings_of(const ir::Parameter& weight, const ir::Attributes& va
   const bool decays = values.get_string("decay") == "all" || weight.decay;
   return {weight.hint.lr_scale.value_or(1),
           weight.hint.weight_decay.value_or(decays ? values.get_double("weight_decay") : 0)};
+}
+
+void apply_layer_decay(ir::Module& module, const ir::Attributes& values) {
+  const double decay = values.get_double("layer_decay");
+  if (decay == 1) return;
+  std::int32_t last = -1;
+  for (const ir::Parameter& parameter : module.parameters)
+    if (parameter.trainable) last = std::max(last, parameter.layer);
+  if (last < 0) {
+    user_error(
+        "optimizer.layer_decay={}: the network '{}' does not say which layer its parameters are of; set it "
+        "to 1, "
+        "or give them the attribute `layer` in the module's file",
+        decay, module.name);
+  }
+  for (ir::Parameter& parameter : module.parameters) {
+    if (!parameter.trainable || parameter.layer < 0) continue;
+    const double scale =
+        std::max(std::pow(decay, last - parameter.layer), std::numeric_limits<double>::min());
+    parameter.hint.lr_scale = parameter.hint.lr_scale.value_or(1) * scale;
+  }
 }
 
 Value scaled(Builder& b, Value lr, double scale) {
@@ -93,15 +121,18 @@ ChosenOptimizer::ChosenOptimizer(const ir::Selection& selection) : name(selectio
   optimizer = row.make(values);
 }
 
-void emit_updates(Builder& b, const ChosenOptimizer& chosen, const std::vector<Trainable>& weights, Value lr,
-                  Value step, Value finite) {
+std::vector<Value> emit_updates(Builder& b, const ChosenOptimizer& chosen,
+                                const std::vector<Trainable>& weights, Value lr, Value step, Value finite) {
+  std::vector<Value> next;
   chosen.optimizer->begin(b, weights, lr, step);
   for (const Trainable& weight : weights) {
     b.set_location("optimizer." + weight.name);
     const Updated updated = chosen.optimizer->update(b, weight, read_states(b, chosen, weight));
-    update(b, weight.name, weight.after ? weight.after(updated.weight) : updated.weight, finite);
+    next.push_back(weight.after ? weight.after(updated.weight) : updated.weight);
+    update(b, weight.name, next.back(), finite);
     update_states(b, chosen, weight, updated.states, finite);
   }
+  return next;
 }
 
 Value emit_refresh(Builder& b, const ChosenOptimizer& chosen, const std::vector<Trainable>& weights,

@@ -224,6 +224,10 @@ Gradients differentiate_loss(Program& program, const TrainOptions& options, bool
 }
 
 void check_training(const ir::Module& module, const TrainOptions& options) {
+  if (!(options.ema >= 0 && options.ema < 1))
+    user_error("train.ema is {}; it must be at least 0 and below 1", options.ema);
+  if (options.ema_warmup && options.ema == 0)
+    user_error("train.ema_warmup is on and train.ema is 0: no average is kept; set train.ema too");
   if (options.accumulate < 1) user_error("train.accumulate is {}; it must be at least 1", options.accumulate);
   if (!(options.clip_norm >= 0))
     user_error("train.clip_norm is {}; it must not be negative", options.clip_norm);
@@ -311,6 +315,42 @@ Value constrained(Program& program, const std::string& weight, Value constraint,
   return at(constraint);
 }
 
+/// Reads the average of a weight, which is added to the module where it has not got it.
+Value read_average(Builder& b, const std::string& weight) {
+  const std::string name = average_name(weight);
+  const ir::TensorType type = b.module().find_parameter(weight)->type;
+  b.module().add_state(name, type, ir::StateKind::average).average_of = weight;
+  return b.param(name);
+}
+
+/// Updates the averages with the values that this step gives, predicated on `finite`.
+void update_averages(Program& program, const std::vector<std::pair<std::string, Value>>& next, Value finite,
+                     const TrainOptions& options) {
+  if (options.ema == 0) return;
+  Builder& b = program.b;
+  b.set_location("ema");
+  const Value step = program.param("train.step");
+  const Value is_first = b.compare("eq", step, b.constant_like(step, 0));
+  Value share = b.constant(1 - options.ema, DType::f64);
+  if (options.ema_warmup) {
+    const Value updates = b.add(b.cast(step, DType::f64), 1);
+    const Value warm = b.binary(Opcode::pow, updates, b.constant_like(updates, -2.0 / 3));
+    share = b.binary(Opcode::maximum, share, warm);
+  }
+  for (const auto& [weight, value] : next) {
+    b.set_location("ema." + weight);
+    const Value average = read_average(b, weight);
+    const Value moved = b.mul(b.sub(value, average), b.cast(share, b.type(average).dtype));
+    program.update(average_name(weight), b.select(is_first, value, b.add(average, moved)), finite);
+  }
+}
+
+/// The results of forward that are new values of what averages are kept of.
+bool is_averaged(const ir::Module& module, const std::string& updated) {
+  const ir::Parameter* parameter = module.find_parameter(updated);
+  return parameter != nullptr && parameter->is_weight() && ir::is_float(parameter->type.dtype);
+}
+
 /// One optimizer update from gradients that are final; `loss` may be absent. Names grad_norm, finite and lr
 /// as results; nothing but train.finite changes when the flag falls.
 void optimize(Program& program, std::vector<Trainable> trainables, Value loss, const TrainOptions& options,
@@ -341,7 +381,10 @@ void optimize(Program& program, std::vector<Trainable> trainables, Value loss, c
       return constrained(program, result.name, result.value, updated);
     };
   }
-  emit_updates(b, optimizer, trainables, lr, updates, finite);
+  const std::vector<Value> next = emit_updates(b, optimizer, trainables, lr, updates, finite);
+  std::vector<std::pair<std::string, Value>> averaged;
+  for (std::size_t i = 0; i < next.size(); ++i) averaged.emplace_back(trainables[i].name, next[i]);
+  update_averages(program, averaged, finite, options);
   b.set_location("optimizer");
   for (const std::string_view counter : counting)
     program.update(counter, b.add(program.param(counter), 1), finite);
@@ -361,8 +404,13 @@ Metrics add_plain_step(ir::Module& module, const TrainOptions& options, const Up
   Gradients out = differentiate_loss(program, options, true);
   optimize(program, std::move(out.trainables), out.loss, options, counters);
   const Value finite = program.function.result("finite");
-  for (const ir::Argument& next : side_values(program, ir::kUpdatePrefix))
-    program.update(next.name.substr(ir::kUpdatePrefix.size()), next.value, finite);
+  std::vector<std::pair<std::string, Value>> averaged;
+  for (const ir::Argument& next : side_values(program, ir::kUpdatePrefix)) {
+    const std::string name = next.name.substr(ir::kUpdatePrefix.size());
+    program.update(name, next.value, finite);
+    if (is_averaged(module, name)) averaged.emplace_back(name, next.value);
+  }
+  update_averages(program, averaged, finite, options);
   program.finish(true);
   return out.metrics;
 }
@@ -443,8 +491,14 @@ void add_apply(ir::Module& module, const TrainOptions& options, const UpdateCoun
   optimize(program, trainables, {}, options, counters);
   b.set_location("accumulate");
   const Value finite = program.function.result("finite");
-  for (const ir::Argument& next : ir::side_results(module.function("forward"), ir::kUpdatePrefix))
-    program.update(next.name, b.param(pending_update(next.name)), finite);
+  std::vector<std::pair<std::string, Value>> averaged;
+  for (const ir::Argument& next : ir::side_results(module.function("forward"), ir::kUpdatePrefix)) {
+    const Value pending = b.param(pending_update(next.name));
+    program.update(next.name, pending, finite);
+    if (is_averaged(module, next.name)) averaged.emplace_back(next.name, pending);
+  }
+  update_averages(program, averaged, finite, options);
+  b.set_location("accumulate");
   for (const Trainable& w : trainables) {
     const ir::TensorType& type = b.type(w.value);
     program.update("accumulate." + w.name, b.constant(0, type.dtype, type.shape), finite);
@@ -480,6 +534,18 @@ std::vector<std::string> trained_parameters(const ir::Module& module) {
   return names;
 }
 
+std::string average_name(std::string_view weight) {
+  return fmt::format("ema.{}", weight);
+}
+
+std::vector<std::string> averaged_parameters(const ir::Module& module) {
+  std::vector<std::string> names = trained_parameters(module);
+  for (const ir::Argument& result : ir::side_results(module.function("forward"), ir::kUpdatePrefix)) {
+    if (is_averaged(module, result.name)) names.push_back(result.name);
+  }
+  return names;
+}
+
 void add_grad_program(ir::Module& module, const TrainOptions& options) {
   Program program(module, "grad");
   Gradients out = differentiate_loss(program, options, false);
@@ -490,6 +556,7 @@ void add_grad_program(ir::Module& module, const TrainOptions& options) {
 
 Metrics add_step_program(ir::Module& module, const TrainOptions& options, const UpdateCounters& counters) {
   check_training(module, options);
+  apply_layer_decay(module, ChosenOptimizer(options.optimizer).values);
   const ir::TensorType count{DType::i64, {}};
   module.add_state("rng.seed", count, ir::StateKind::random);
   module.add_state("train.step", count, ir::StateKind::counter);
@@ -510,9 +577,13 @@ Metrics add_step_program(ir::Module& module, const TrainOptions& options, const 
   return metrics;
 }
 
-Metrics add_eval_program(ir::Module& module, const ir::Selection& selection) {
+namespace {
+
+Metrics add_evaluation(ir::Module& module, const ir::Selection& selection, const std::string& name,
+                       const std::vector<std::string>& averaged) {
   const std::unique_ptr<Objective> objective = make_objective(selection);
-  Program program(module, "eval");
+  Program program(module, name);
+  for (const std::string& weight : averaged) program.read.emplace(weight, read_average(program.b, weight));
   const NamedValues inputs = feed(program, *objective);
   const std::int64_t batch = program.b.shape(inputs.begin()->second).at(0);
   const Value weight = program.b.argument("weight", {DType::f32, {batch}});
@@ -520,6 +591,16 @@ Metrics add_eval_program(ir::Module& module, const ir::Selection& selection) {
   const Metrics metrics = report(program, objective->evaluate(program.b, network, inputs, weight));
   program.finish(false);
   return metrics;
+}
+
+}  // namespace
+
+Metrics add_eval_program(ir::Module& module, const ir::Selection& objective) {
+  return add_evaluation(module, objective, "eval", {});
+}
+
+Metrics add_average_eval_program(ir::Module& module, const ir::Selection& objective) {
+  return add_evaluation(module, objective, "eval_ema", averaged_parameters(module));
 }
 
 std::int64_t categories(const ir::Module& module, std::string_view input) {

@@ -10,6 +10,7 @@
 //                         become terms of `loss`, updates, and what weights are behind a step
 //   refresh() -> (finite) the optimizer's, every so many updates, where it has one
 //   eval(inputs, weight) -> (metrics); is_training false, sample weight 0 for padding
+//   eval_ema(inputs, weight) -> (metrics), of the weights' averages
 //
 // finite is i1[], lr f32[]: the rate that this step used. grad, step and accumulate are training programs:
 // dropout draws from (rng.seed, train.step). When a loss or a gradient is not finite, train.finite falls and
@@ -36,6 +37,12 @@ struct TrainOptions {
   Timeline timeline;     // of the schedule, and of the progress that forward may read
   double clip_norm = 0;  // 0: none; else gradients scale by min(1, clip_norm / (norm + 1e-6)) as PyTorch
   std::int64_t accumulate = 1;  // > 1: programs `accumulate` and `apply` instead of one `step`
+  // Of the moving averages of what a step changes (average_name() below), in [0, 1); 0: there are none. With s the
+  // updates done before this one, w' the new value and d the decay:
+  //   e' = e + (1 - d_s)(w' - e),  d_0 = 0,  d_s = d, or with the warm-up min(d, 1 - (1 + s)^(-2/3))
+  // as torch.optim.swa_utils.AveragedModel and timm's ModelEmaV3 have it.
+  double ema = 0;
+  bool ema_warmup = false;
 };
 
 /// Which state (i64[], zero at the start) counts the updates of a weight that some of a run's programs train
@@ -44,6 +51,12 @@ using UpdateCounters = std::map<std::string, std::string, std::less<>>;
 
 /// The trainable parameters that forward reads, in the module's order: what its programs train.
 std::vector<std::string> trained_parameters(const ir::Module& module);
+
+/// "ema.<weight>": the state that holds the moving average of a weight, or of a statistic of forward.
+std::string average_name(std::string_view weight);
+/// What averages are kept of: the trained parameters, and the weights and statistics of a float type that forward
+/// hands out new values of.
+std::vector<std::string> averaged_parameters(const ir::Module& module);
 
 /// Adds `grad` to a module that has `forward`.
 void add_grad_program(ir::Module& module, const TrainOptions& options);
@@ -56,6 +69,8 @@ Metrics add_step_program(ir::Module& module, const TrainOptions& options,
                          const UpdateCounters& counters = {});
 /// Adds `eval`, and returns what it tells.
 Metrics add_eval_program(ir::Module& module, const ir::Selection& objective = {"supervised"});
+/// Adds `eval_ema`, which reads the averages instead of what they are of, and tells the same.
+Metrics add_average_eval_program(ir::Module& module, const ir::Selection& objective = {"supervised"});
 
 /// Input::categories of what the module's programs take under this name: the module keeps it as the attribute
 /// "categories.<name>". 0: none.

@@ -35,6 +35,8 @@ struct PassContext {
   /// How a backend computes these transforms; without it they stay ops.
   std::function<FourierWay(const FourierRows&)> fourier;
   RecomputeCost recompute;
+  std::vector<std::string>
+      blocks;        // places of the network's blocks (recompute_blocks.h); run_pipeline fills it
   LeftOut left_out;  // passes that are not run; UserError for one that is needed
   /// Called with the pass name and the printed module after each pass that changed it (--print-after-all).
   std::function<void(std::string_view pass, const std::string& text)> on_change;

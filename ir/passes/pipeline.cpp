@@ -16,6 +16,7 @@
 #include "ir/passes/pass.h"
 #include "ir/passes/pointwise_convolution.h"
 #include "ir/passes/recompute.h"
+#include "ir/passes/recompute_blocks.h"
 #include "ir/passes/specialise_training.h"
 #include "ir/passes/split_pointwise.h"
 #include "ir/text.h"
@@ -86,6 +87,7 @@ std::vector<PassInfo> passes() {
 }
 
 void run_pipeline(Module& module, PassContext& context) {
+  if (recompute_mode(module) == Recompute::blocks) context.blocks = block_places(module);
   std::string before = context.on_change ? print(module) : std::string();
   for (const Stage& stage : kStages) {
     if (context.left_out.contains(stage.name)) {

@@ -4,18 +4,23 @@
 #include <iterator>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
+#include "ir/error.h"
 #include "ir/ops/op_info.h"
 #include "ir/ops/work.h"
 #include "ir/passes/dce.h"
 #include "ir/passes/liveness.h"
+#include "ir/passes/recompute_blocks.h"
 
 namespace rewire::ir {
 namespace {
 
 /// Chains are cut where they outgrow this: what lies behind is a leaf.
 constexpr std::size_t kMaxChain = 64, kMaxLeaves = 8;
+
+constexpr std::string_view kMode = "recompute", kNone = "none", kBlocks = "block";
 
 bool is_cheap(const Op& op) {
   const OpClass op_class = op_info(op.code).op_class;
@@ -310,13 +315,34 @@ std::int64_t peak_bytes(const Function& function) {
   return Liveness(function).peak().bytes;
 }
 
+Recompute recompute_mode(const Module& module) {
+  const Attribute* attribute = module.attributes.find(kMode);
+  if (attribute == nullptr) return Recompute::cheap;
+  const auto* name = std::get_if<std::string>(attribute);
+  if (name != nullptr && *name == kNone) return Recompute::none;
+  if (name != nullptr && *name == kBlocks) return Recompute::blocks;
+  user_error("module @{}: attribute '{}' must be \"{}\" or \"{}\"", module.name, kMode, kNone, kBlocks);
+}
+
+void set_recompute(Module& module, Recompute mode) {
+  if (mode == Recompute::cheap) {
+    module.attributes.erase(kMode);
+  } else {
+    module.attributes.set(kMode, std::string(mode == Recompute::none ? kNone : kBlocks));
+  }
+}
+
 void recompute(Module& module, PassContext& context) {
+  const Recompute mode = recompute_mode(module);
+  if (mode == Recompute::none) return;
   for (Function& function : module.functions) {
     const Liveness liveness(function);
     const Liveness::Peak peak = liveness.peak();
     if (peak.op < 0) continue;
     Function before = function;
-    const bool changed = Recomputation(function, liveness, peak.op, context.recompute).run();
+    const bool changed = mode == Recompute::blocks
+                             ? recompute_blocks(function, context.blocks)
+                             : Recomputation(function, liveness, peak.op, context.recompute).run();
     if (changed && peak_bytes(function) >= peak.bytes) function = std::move(before);
   }
   dce(module, context);

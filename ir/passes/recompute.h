@@ -30,6 +30,12 @@
 
 namespace rewire::ir {
 
+/// How much is computed again: what is cheap, by the rules above; nothing; or all of each block
+/// (recompute_blocks.h). It stands in the module's attribute "recompute", and holds for every program.
+enum class Recompute : std::uint8_t { cheap, none, blocks };
+Recompute recompute_mode(const Module& module);
+void set_recompute(Module& module, Recompute mode);
+
 void recompute(Module& module, PassContext& context);
 
 /// The most bytes that live at once, in the order of the body: every value from its definition to its last

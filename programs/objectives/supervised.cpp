@@ -129,7 +129,9 @@ class Supervised : public Objective {
 extern const ObjectiveRow kSupervised{
     "supervised",
     "classification: cross-entropy of 'logits' against one label an image, or the probability of each class",
-    {{"loss", "loss", Shown::number}, {"top1", "top-1", Shown::percent}, {"top5", "top-5", Shown::percent}},
+    {{"loss", "loss", Shown::number},
+     {"top1", "top-1", Shown::percent, Better::higher},
+     {"top5", "top-5", Shown::percent, Better::higher}},
     {ir::float_parameter("label_smoothing", 0, "share of the target that all classes have alike")
          .at_least(0)
          .below(1),

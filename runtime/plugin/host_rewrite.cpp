@@ -97,6 +97,8 @@ rewire_value add_weight_as(rewire_call token, std::uint32_t join, const rewire_n
     parameter.role = "join";
     parameter.site = facts.site;
     parameter.block = static_cast<std::int32_t>(facts.block);
+    const ir::Parameter* last_weight = call.find_parameter(facts.last_weight);
+    if (last_weight != nullptr) parameter.layer = last_weight->layer;
     if (call.find_parameter(parameter.name) != nullptr) {
       user_error(
           "it added the weight '{}', which there is already: give plugins that add it joins of their own "

@@ -176,23 +176,30 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
   choose("objective", "name", &Recipe::objective, programs::objectives());
   choose("optimizer", "name", &Recipe::optimizer, programs::optimizers());
   choose("schedule", "name", &Recipe::schedule, programs::schedules());
-  const std::vector<RecipeKey> run = {row("train", "batch", &train.batch, kBatch),
-                                      row("train", "epochs", &train.epochs, kCount),
-                                      row("train", "max_steps", &train.max_steps, {0, kCount.max}),
-                                      row("train", "dtype", &train.dtype, {}, {"f32", "bf16"}),
-                                      row("train", "stream_dtype", &train.stream_dtype, {}, {"f32", "bf16"}),
-                                      row("train", "tf32", &train.tf32),
-                                      path_row("train", "weights", &train.weights),
-                                      row("train", "clip_norm", &train.clip_norm, kNotNegative),
-                                      row("train", "accumulate", &train.accumulate, kCount),
-                                      row("train", "on_switch", &train.on_switch, {}, {"keep", "reset"}),
-                                      row("train", "log_every", &train.log_every, kAtLeastOne),
-                                      row("train", "checkpoint_every", &train.checkpoint_every, kPositive),
-                                      row("train", "keep", &train.keep, kAtLeastOne),
-                                      row("train", "threads", &train.threads, {0, 1024}),
+  const std::vector<RecipeKey> run = {
+      row("train", "batch", &train.batch, kBatch),
+      row("train", "epochs", &train.epochs, kCount),
+      row("train", "max_steps", &train.max_steps, {0, kCount.max}),
+      row("train", "dtype", &train.dtype, {}, {"f32", "bf16"}),
+      row("train", "stream_dtype", &train.stream_dtype, {}, {"f32", "bf16"}),
+      row("train", "tf32", &train.tf32),
+      row("train", "recompute", &train.recompute, {}, {"auto", "none", "block"}),
+      path_row("train", "weights", &train.weights),
+      row("train", "resample_positions", &train.resample_positions),
+      row("train", "clip_norm", &train.clip_norm, kNotNegative),
+      row("train", "accumulate", &train.accumulate, kCount),
+      row("train", "on_switch", &train.on_switch, {}, {"keep", "reset"}),
+      row("train", "ema", &train.ema, {.min = 0, .max = 1, .max_excluded = true}),
+      row("train", "ema_warmup", &train.ema_warmup),
+      row("train", "best_metric", &train.best_metric),
+      row("train", "patience", &train.patience, {0, kCount.max}),
+      row("train", "log_every", &train.log_every, kAtLeastOne),
+      row("train", "checkpoint_every", &train.checkpoint_every, kPositive),
+      row("train", "keep", &train.keep, kAtLeastOne),
+      row("train", "threads", &train.threads, {0, 1024}),
 
-                                      row("eval", "batch", &eval.batch, kBatch),
-                                      row("eval", "every", &eval.every, kAtLeastOne)};
+      row("eval", "batch", &eval.batch, kBatch),
+      row("eval", "every", &eval.every, kAtLeastOne)};
   keys.insert(keys.end(), run.begin(), run.end());
   return keys;
 }

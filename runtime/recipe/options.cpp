@@ -16,6 +16,8 @@ programs::TrainOptions train_options(const Recipe& recipe, double steps_per_epoc
   options.timeline.total_steps = options.timeline.steps(static_cast<double>(recipe.train.epochs));
   options.clip_norm = recipe.train.clip_norm;
   options.accumulate = recipe.train.accumulate;
+  options.ema = recipe.train.ema;
+  options.ema_warmup = recipe.train.ema_warmup;
   return options;
 }
 
@@ -34,6 +36,11 @@ std::optional<ir::MixedPrecision> mixed_precision(const Recipe& recipe) {
     return std::nullopt;
   }
   return ir::MixedPrecision{narrow_stream ? ir::DType::bf16 : ir::DType::f32};
+}
+
+ir::Recompute recompute_mode(const Recipe& recipe) {
+  if (recipe.train.recompute == "none") return ir::Recompute::none;
+  return recipe.train.recompute == "block" ? ir::Recompute::blocks : ir::Recompute::cheap;
 }
 
 void override_plugins(Recipe& recipe, const std::vector<std::string>& flags) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ir/passes/mixed_precision.h"
+#include "ir/passes/recompute.h"
 #include "programs/programs.h"
 #include "runtime/data/presets.h"
 #include "runtime/plugin/plugin.h"
@@ -37,10 +38,16 @@ struct RecipeTrain {
   std::string dtype = "f32";         // f32 | bf16: of products; weights and the optimizer are f32
   std::string stream_dtype = "f32";  // f32 | bf16: of the residual stream, with dtype bf16
   bool tf32 = false;                 // products of f32 round their operands to TF32, on a GPU
+  std::string recompute = "auto";    // auto | none | block: what gradients read that is computed again
   std::string weights;               // safetensors to start from, over the fresh initialisation; "": none
+  bool resample_positions = false;   // of a position embedding in `weights` that is of another grid
   double clip_norm = 0;              // 0: no clipping
   std::int64_t accumulate = 1;
   std::string on_switch = "keep";  // keep | reset: the optimizer's state where an epoch switches a plugin
+  double ema = 0;                  // decay of the weights' moving averages; 0: none are kept
+  bool ema_warmup = false;         // which rises to that decay
+  std::string best_metric;         // of an evaluation, that tells which checkpoint is the best; "": its first
+  std::int64_t patience = 0;       // evaluations without a better one that end the run; 0: none do
   std::int64_t log_every = 50;     // steps from one line of metrics.jsonl to the next
   double checkpoint_every = 1;     // epochs; 0.25: four times an epoch
   std::int64_t keep = 2;           // checkpoints: the last ones
@@ -95,6 +102,9 @@ ir::Attributes transform_values(const Recipe& recipe);
 const std::vector<ViewSpec>& views(const Recipe& recipe);
 /// How train.dtype asks the network to be computed; nothing for f32 throughout.
 std::optional<ir::MixedPrecision> mixed_precision(const Recipe& recipe);
+
+/// How train.recompute asks for it.
+ir::Recompute recompute_mode(const Recipe& recipe);
 
 /// The plugins that --plugin flags ask for: they replace the recipe's list; a lone "none" clears it; no flag
 /// keeps it. UserError on text that is no plugin spec, and on "none" beside others.

@@ -22,9 +22,11 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-/// 1 had no checksums, 2 no metrics but the loss, the correct images and what plugins report.
-constexpr int kFormat = 3, kFirstWithChecksums = 2;
+/// 1 had no checksums, 2 no metrics but the loss, the correct images and what plugins report, 3 neither averages
+/// nor the best evaluation.
+constexpr int kFormat = 4, kFirstWithMetrics = 3, kFirstWithChecksums = 2;
 constexpr std::string_view kWeightsFile = "weights.safetensors";
+constexpr std::string_view kAveragesFile = "weights_ema.safetensors";  // where averages are kept
 constexpr std::string_view kStateFile = "state.safetensors";
 constexpr std::string_view kProgressFile = "checkpoint.json";
 constexpr const char* kChecksum = "blake3";  // of the rest of checkpoint.json
@@ -47,7 +49,7 @@ double number_or_nan(const JsonView& json) {
 
 TrainSums sums_from(const JsonView& json, std::int64_t format) {
   TrainSums sums{json.at("steps").count(kMostSteps), json.at("grad_norm").number()};
-  if (format == kFormat) {
+  if (format >= kFirstWithMetrics) {
     json.only({"steps", "grad_norm", "metrics"});
     for (const auto& [name, sum] : json.at("metrics").members()) {
       const std::vector<JsonView> parts = sum.items();
@@ -91,6 +93,12 @@ std::string progress_text(const RunProgress& progress, const Digests& files,
   json["last_epoch_loss"] = progress.last_epoch_loss;
   json["train_seconds"] = progress.train_seconds;
   json["choices"] = to_json(progress.choices);
+  if (progress.best) {
+    json["best"] = {{"metric", progress.best->metric},
+                    {"value", progress.best->value},
+                    {"checkpoint", progress.best->checkpoint},
+                    {"waited", progress.best->waited}};
+  }
   json["plugins"] = to_json(builds_of(plugins));
   json["files"] = files;
   json[kChecksum] = checksum(json);
@@ -117,6 +125,13 @@ RunProgress progress_from(const JsonView& json, std::int64_t format) {
   if (const auto lr = json.find("lr")) progress.lr = number_or_nan(*lr);
   progress.last_epoch_loss = json.at("last_epoch_loss").number();
   progress.train_seconds = json.at("train_seconds").number();
+  if (const auto best = json.find("best")) {
+    best->only({"metric", "value", "checkpoint", "waited"});
+    progress.best = {best->at("metric").text(), best->at("value").number(), best->at("checkpoint").text(),
+                     best->at("waited").count(kMostSteps)};
+    if (!RunFolder::is_checkpoint_name(progress.best->checkpoint))
+      best->at("checkpoint").refuse("is no name of a checkpoint");
+  }
   if (const auto choices = json.find("choices")) progress.choices = record_from_json(*choices);
   return progress;
 }
@@ -146,8 +161,8 @@ ProgressFile parse_progress(const std::string& folder, const std::string& file) 
   }
   // In an old one no "files" either: then a flipped bit has made it one.
   json.only({"format", "rewire", "epoch", "step_in_epoch", "step", "sums", "metrics_bytes", "images", "lr",
-             "last_epoch_loss", "train_seconds", "choices", "plugins", has_checksums ? "files" : "format",
-             has_checksums ? kChecksum : "format"});
+             "last_epoch_loss", "train_seconds", "choices", "best", "plugins",
+             has_checksums ? "files" : "format", has_checksums ? kChecksum : "format"});
   content.progress = progress_from(json, format);
   content.plugins = builds_from_json(json.at("plugins"));
   const TrainPosition& at = content.progress.position;
@@ -236,14 +251,30 @@ void settle_late_counters(const std::string& file, TensorMap& rest, const std::v
       rest, [&](const auto& entry) { return is_late_counter(entry.first) && entry.second.type() == type; });
 }
 
-/// All weights, or all other parameters, strictly.
+/// The averages stand under the names of what they are of, beside weights that no average is kept of.
+void take_averages(SafetensorsFile content, const std::string& file, const ir::Module& module,
+                   TensorMap& state) {
+  for (const ir::Parameter& parameter : module.parameters) {
+    if (parameter.average_of.empty()) continue;
+    const auto found = content.tensors.find(parameter.average_of);
+    if (found == content.tensors.end())
+      continue;  // of a plugin that the run had not: it begins with its weight
+    if (found->second.type() != parameter.type) {
+      user_error("{}: '{}' is {}; the network's is {}", file, parameter.average_of,
+                 to_string(found->second.type()), to_string(parameter.type));
+    }
+    state.emplace(parameter.name, std::move(found->second));
+  }
+}
+
+/// All weights, or all other parameters but averages, strictly.
 void take_tensors(SafetensorsFile content, const std::string& file, const ir::Module& module, bool weights,
                   TensorMap& state) {
   const std::string_view cause = weights ? "the network is not the one that was trained"
                                          : "the optimizer or train.accumulate is not that of the run";
   std::vector<std::string> counters;
   for (const ir::Parameter& parameter : module.parameters) {
-    if (parameter.is_weight() != weights) continue;
+    if (parameter.is_weight() != weights || !parameter.average_of.empty()) continue;
     const auto found = content.tensors.find(parameter.name);
     if (found == content.tensors.end() && is_late_counter(parameter.name)) {
       counters.push_back(parameter.name);
@@ -302,7 +333,8 @@ class FolderInProgress {
 TensorMap part_of_state(const Engine& engine, const ir::Module& module, bool weights) {
   TensorMap part;
   for (const ir::Parameter& parameter : module.parameters) {
-    if (parameter.is_weight() == weights) part.emplace(parameter.name, engine.read_state(parameter.name));
+    if (parameter.is_weight() == weights && parameter.average_of.empty())
+      part.emplace(parameter.name, engine.read_state(parameter.name));
   }
   return part;
 }
@@ -319,6 +351,8 @@ std::string write_checkpoint(const std::string& run, const RunProgress& progress
   Digests files;
   files.emplace(kWeightsFile, write_safetensors(folder.file(kWeightsFile),
                                                 part_of_state(engine, module, true), {{"format", "pt"}}));
+  if (const TensorMap averages = averages_of(engine, module); !averages.empty())
+    files.emplace(kAveragesFile, write_safetensors(folder.file(kAveragesFile), averages, {{"format", "pt"}}));
   files.emplace(kStateFile, write_safetensors(folder.file(kStateFile), part_of_state(engine, module, false)));
   write_file_atomically(folder.file(kProgressFile), progress_text(progress, files, plugins));
   folder.publish();
@@ -335,6 +369,19 @@ Checkpoint read_checkpoint(const std::string& folder, const ir::Module& module,
     SafetensorsFile tensors = reading([&] { return parse_safetensors(bytes, file); });
     take_tensors(std::move(tensors), file, module, name == kWeightsFile, checkpoint.state);
   }
+  const bool takes_averages = std::ranges::any_of(
+      module.parameters, [](const ir::Parameter& parameter) { return !parameter.average_of.empty(); });
+  if (takes_averages && content.files.contains(kAveragesFile)) {
+    const std::vector<std::byte> bytes = read_sound(folder, kAveragesFile, content.files);
+    const std::string file = fmt::format("{}/{}", folder, kAveragesFile);
+    take_averages(reading([&] { return parse_safetensors(bytes, file); }), file, module, checkpoint.state);
+  } else if (takes_averages) {
+    write_log(
+        LogLevel::warning,
+        fmt::format("{}: the run kept no averages until here: those of train.ema begin with its weights",
+                    folder));
+  }
+  begin_averages(module, checkpoint.state);
   check_plugins(folder, content.plugins, builds_of(plugins));
   checkpoint.progress = std::move(content.progress);
   const TrainPosition& at = checkpoint.progress.position;
@@ -348,20 +395,44 @@ Checkpoint read_checkpoint(const std::string& folder, const ir::Module& module,
   return checkpoint;
 }
 
-std::optional<CheckpointWeights> read_last_weights(const RunFolder& run) {
+namespace {
+
+CheckpointWeights read_weights_of(const std::string& checkpoint, WeightsOf which) {
+  CheckpointWeights weights;
+  const ProgressFile content = read_progress_file(checkpoint);
+  const std::string_view name = which == WeightsOf::averages ? kAveragesFile : kWeightsFile;
+  weights.file = fmt::format("{}/{}", checkpoint, name);
+  weights.position = content.progress.position;
+  weights.plugins = content.plugins;
+  if (which == WeightsOf::averages && !content.files.contains(kAveragesFile))
+    user_error("{} has no {}: the run keeps no averages of its weights (train.ema)", checkpoint, name);
+  const std::vector<std::byte> bytes = read_sound(checkpoint, name, content.files);
+  weights.content = reading([&] { return parse_safetensors(bytes, weights.file); });
+  return weights;
+}
+
+}  // namespace
+
+CheckpointWeights read_named_weights(const RunFolder& run, const std::string& name, WeightsOf which) {
+  std::error_code error;
+  const fs::path found = fs::canonical(run.file("checkpoints/" + name), error);
+  if (name.find('/') != std::string::npos || error ||
+      !RunFolder::is_checkpoint_name(found.filename().string())) {
+    std::vector<std::string> names;
+    for (const std::string& path : run.checkpoints()) names.push_back(fs::path(path).filename().string());
+    user_error("{} has no checkpoint '{}'; there {} {}", run.path(), name, names.size() == 1 ? "is" : "are",
+               names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
+  }
+  return read_weights_of(found.string(), which);
+}
+
+std::optional<CheckpointWeights> read_last_weights(const RunFolder& run, WeightsOf which) {
   while (true) {
     const std::vector<std::string> checkpoints = run.checkpoints();
     if (checkpoints.empty()) return std::nullopt;
     const std::string& last = checkpoints.back();
     try {
-      CheckpointWeights weights;
-      const ProgressFile content = read_progress_file(last);
-      weights.file = fmt::format("{}/{}", last, kWeightsFile);
-      weights.position = content.progress.position;
-      weights.plugins = content.plugins;
-      const std::vector<std::byte> bytes = read_sound(last, kWeightsFile, content.files);
-      weights.content = reading([&] { return parse_safetensors(bytes, weights.file); });
-      return weights;
+      return read_weights_of(last, which);
     } catch (const DamagedCheckpoint&) {
       // Removed while it was read: there is a newer one.
       const std::vector<std::string> now = run.checkpoints();
@@ -375,6 +446,7 @@ std::string way_around_damage(const std::vector<std::string>& checkpoints) {
     try {
       const Digests files = read_progress_file(checkpoints[i]).files;
       for (const std::string_view name : {kWeightsFile, kStateFile}) read_sound(checkpoints[i], name, files);
+      if (files.contains(kAveragesFile)) read_sound(checkpoints[i], kAveragesFile, files);
       return fmt::format("{} before it is sound: move {} away to go on from there", checkpoints[i],
                          checkpoints.back());
     } catch (const DamagedCheckpoint&) {

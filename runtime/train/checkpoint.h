@@ -46,6 +46,14 @@ struct TrainSums {
 /// report, all but `correct` as means over a step. The denominators of these sums are 0 until they are known.
 inline constexpr const char* kCorrectOfOld = "correct";
 
+/// The best evaluation at the end of an epoch so far, by one metric.
+struct BestEvaluation {
+  std::string metric;
+  double value = 0;
+  std::string checkpoint;   // of that state: "0003-00002811"
+  std::int64_t waited = 0;  // evaluations since, none of which was better
+};
+
 /// What a checkpoint holds beside the tensors.
 struct RunProgress {
   TrainPosition position;
@@ -57,6 +65,7 @@ struct RunProgress {
   double last_epoch_loss = 0;      // mean over the steps of the last whole epoch
   double train_seconds = 0;        // spent in steps, over all sessions
   ChoiceRecord choices;            // of all programs
+  std::optional<BestEvaluation> best;
 };
 
 struct Checkpoint {
@@ -80,6 +89,9 @@ class DamagedCheckpoint : public UserError {
 Checkpoint read_checkpoint(const std::string& folder, const ir::Module& module,
                            const std::vector<PluginHandle>& plugins);
 
+/// Which of a checkpoint's weights: as the steps left them, or their averages (train.ema).
+enum class WeightsOf : std::uint8_t { steps, averages };
+
 /// The weights of a checkpoint, and how far it is.
 struct CheckpointWeights {
   std::string file;
@@ -89,7 +101,11 @@ struct CheckpointWeights {
 };
 /// Of a run's last checkpoint; where the process that trains in it removes that meanwhile, of the one that is
 /// last then. nullopt where there is none. DamagedCheckpoint.
-std::optional<CheckpointWeights> read_last_weights(const RunFolder& run);
+/// UserError where averages are asked for and the run keeps none.
+std::optional<CheckpointWeights> read_last_weights(const RunFolder& run, WeightsOf which = WeightsOf::steps);
+/// Of RUN/checkpoints/NAME, where NAME may be `best` or `last`. UserError where there is none.
+CheckpointWeights read_named_weights(const RunFolder& run, const std::string& name,
+                                     WeightsOf which = WeightsOf::steps);
 
 /// What to do about a last checkpoint that is damaged: names the newest of those before it that is sound.
 std::string way_around_damage(const std::vector<std::string>& checkpoints);

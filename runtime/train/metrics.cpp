@@ -5,6 +5,7 @@
 #include <chrono>
 #include <deque>
 #include <numeric>
+#include <utility>
 
 #include "runtime/train/data_feed.h"
 
@@ -51,16 +52,16 @@ MetricValues means(const MetricSums& sums, const programs::Metrics& metrics) {
   return values;
 }
 
-std::optional<Evaluation> evaluate(Engine& engine, const ir::Function& program,
-                                   const programs::Metrics& metrics, Loader& loader,
+std::optional<Evaluation> evaluate(Engine& engine, const std::vector<EvalProgram>& programs, Loader& loader,
                                    const std::function<bool(std::int64_t done)>& go_on) {
   const auto start = std::chrono::steady_clock::now();
-  MetricSums sums;
+  std::vector<MetricSums> sums(programs.size());
   double images = 0;
   Batch batch;
-  std::deque<Engine::Ticket> pending;
+  std::deque<std::pair<Engine::Ticket, std::size_t>> pending;  // with the program
   const auto read = [&] {
-    add_results(sums, metrics, engine.results(pending.front()));
+    const auto [ticket, program] = pending.front();
+    add_results(sums[program], programs[program].metrics, engine.results(ticket));
     pending.pop_front();
   };
   for (std::int64_t done = 0; done < loader.batches_per_epoch(); ++done) {
@@ -68,15 +69,24 @@ std::optional<Evaluation> evaluate(Engine& engine, const ir::Function& program,
     loader.next(batch);
     const auto weights = batch.tensors.at("weight").as<float>();
     images = std::accumulate(weights.begin(), weights.end(), images);
-    TensorMap inputs = take_inputs(program, batch);
-    pending.push_back(engine.submit(program.name, inputs));
-    put_back(std::move(inputs), batch);
-    if (pending.size() > kRunsAhead) read();
+    for (std::size_t i = 0; i < programs.size(); ++i) {
+      TensorMap inputs = take_inputs(programs[i].function, batch);
+      pending.emplace_back(engine.submit(programs[i].function.name, inputs), i);
+      put_back(std::move(inputs), batch);
+      if (pending.size() > kRunsAhead) read();
+    }
   }
   while (!pending.empty()) read();
   if (images == 0) user_error("not one of the test images can be read: evaluation has nothing to go by");
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  return Evaluation{means(sums, metrics), static_cast<std::int64_t>(images), took.count()};
+  Evaluation evaluation{{}, static_cast<std::int64_t>(images), took.count()};
+  for (std::size_t i = 0; i < programs.size(); ++i) {
+    for (MetricValue& metric : means(sums[i], programs[i].metrics)) {
+      metric.name.insert(0, programs[i].prefix);
+      evaluation.metrics.push_back(std::move(metric));
+    }
+  }
+  return evaluation;
 }
 
 }  // namespace rewire::runtime

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "programs/objective.h"
@@ -49,10 +50,16 @@ struct Evaluation {
   double loss() const { return metrics.at(0).value; }
 };
 
-/// One pass over the loader's test set with this program eval, which tells `metrics`.
+/// A program of an evaluation, and what it tells, each under its name behind `prefix`.
+struct EvalProgram {
+  const ir::Function& function;
+  const programs::Metrics& metrics;
+  std::string_view prefix = "";
+};
+
+/// One pass over the loader's test set with these programs, whose metrics stand behind each other.
 /// `go_on` is asked before each batch, with the number of batches done; nothing is returned when it says no.
-std::optional<Evaluation> evaluate(Engine& engine, const ir::Function& program,
-                                   const programs::Metrics& metrics, Loader& loader,
+std::optional<Evaluation> evaluate(Engine& engine, const std::vector<EvalProgram>& programs, Loader& loader,
                                    const std::function<bool(std::int64_t done)>& go_on);
 
 }  // namespace rewire::runtime

@@ -128,9 +128,12 @@ Network resolve_network(const NetworkRequest& request) {
 }
 
 NetworkSource network_source(const Network& network) {
-  return {[&network](std::int64_t batch) { return original_module(network, batch); }, network.plugins,
-          static_cast<std::uint64_t>(network.recipe.seed), mixed_precision(network.recipe),
-          network.recipe.train.tf32};
+  return {[&network](std::int64_t batch) { return original_module(network, batch); },
+          network.plugins,
+          static_cast<std::uint64_t>(network.recipe.seed),
+          mixed_precision(network.recipe),
+          network.recipe.train.tf32,
+          recompute_mode(network.recipe)};
 }
 
 ir::Module original_module(const Network& network, std::int64_t batch) {

@@ -15,6 +15,7 @@
 #include <system_error>
 #include <utility>
 
+#include "codegen/files/replacing_file.h"
 #include "codegen/object_cache.h"
 #include "ir/error.h"
 #include "runtime/exec/make_engine.h"
@@ -151,6 +152,10 @@ std::optional<nlohmann::ordered_json> read_choices(const std::string& file) {
 
 std::string RunFolder::checkpoint_name(std::int64_t epoch, std::int64_t step) {
   return fmt::format("{:04}-{:08}", epoch, step);
+}
+
+bool RunFolder::is_checkpoint_name(const std::string& name) {
+  return parse_entry(name).has_value();
 }
 
 RunFolder RunFolder::create(const std::string& path) {
@@ -292,9 +297,28 @@ std::vector<std::string> RunFolder::checkpoints() const {
   return paths;
 }
 
-void RunFolder::prune_checkpoints(std::int64_t keep) const {
+void RunFolder::link_checkpoint(const std::string& name, const std::string& checkpoint) const {
+  const fs::path link = file("checkpoints/" + name);
+  std::error_code error;
+  if (checkpoint.empty()) {
+    if (fs::is_symlink(fs::symlink_status(link, error))) fs::remove(link, error);
+    return;
+  }
+  const fs::path fresh = link.parent_path() / codegen::ReplacingFile::temporary_name();
+  fs::create_symlink(checkpoint, fresh, error);
+  if (!error) {
+    fs::rename(fresh, link, error);
+    std::error_code ignored;
+    if (error) fs::remove(fresh, ignored);
+  }
+  if (error)
+    write_log(LogLevel::warning, fmt::format("cannot make the link {}: {}", link.string(), error.message()));
+}
+
+void RunFolder::prune_checkpoints(std::int64_t keep, std::string_view spared) const {
   const std::vector<std::string> all = checkpoints();
   for (std::size_t i = 0; i + static_cast<std::size_t>(keep) < all.size(); ++i) {
+    if (fs::path(all[i]).filename() == spared) continue;
     std::error_code ignored;
     fs::remove_all(all[i], ignored);
   }

@@ -8,11 +8,13 @@
 //   metrics.jsonl          one line each log_every steps, one an evaluation
 //   checkpoints/0002-00001874/   two epochs, 1874 steps done: weights.safetensors, state.safetensors,
 //                          checkpoint.json
+//   checkpoints/last, best links to the newest and to the one that was evaluated best
 //   weights.safetensors    at the end: the weights, under timm's names
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/exec/cuda/kernel_override.h"
@@ -47,6 +49,7 @@ class RunFolder {
 
   /// "0002-00001874": two epochs, 1874 steps.
   static std::string checkpoint_name(std::int64_t epoch, std::int64_t step);
+  static bool is_checkpoint_name(const std::string& name);
   /// For a new run in it that failed: where no line of metrics and no checkpoint was written, what was made
   /// here for it is removed, the folder itself if it was not there before. Anything else stays.
   void discard_unused() noexcept;
@@ -54,8 +57,11 @@ class RunFolder {
   /// The checkpoints, oldest first; paths that can be opened. Whatever else stands beside them is left alone.
   /// UserError where they cannot be read.
   std::vector<std::string> checkpoints() const;
-  /// Removes all but the last `keep`.
-  void prune_checkpoints(std::int64_t keep) const;
+  /// Removes all but the last `keep`, and but the one named `spared`.
+  void prune_checkpoints(std::int64_t keep, std::string_view spared = "") const;
+  /// checkpoints/NAME becomes a link to the checkpoint of that name, at once, or is removed where that is "". Where no
+  /// link can be made, the log has a warning.
+  void link_checkpoint(const std::string& name, const std::string& checkpoint) const;
 
  private:
   explicit RunFolder(std::string path) : path_(std::move(path)) {}

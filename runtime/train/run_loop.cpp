@@ -5,11 +5,14 @@
 #include <chrono>
 #include <cmath>
 #include <deque>
+#include <filesystem>
 #include <utility>
 
 #include "ir/error.h"
+#include "programs/objective.h"
 #include "runtime/device/process.h"
 #include "runtime/io/safetensors.h"
+#include "runtime/log.h"
 #include "runtime/train/data_feed.h"
 #include "runtime/train/initialise.h"
 #include "runtime/train/metrics_log.h"
@@ -56,10 +59,19 @@ class RunLoop::Run {
         metrics_(folder.file("metrics.jsonl"), start.progress.metrics_bytes),
         test_loader_(plan.test_data.load()) {
     for (const auto& [name, tensor] : start.state) engine_->write_state(name, tensor);
+    std::optional<BestEvaluation>& best = progress_.best;
+    if (best && best->metric != plan.best_metric) {
+      write_log(LogLevel::warning,
+                fmt::format(
+                    "{}: the best checkpoint was chosen by {}; from here on {} tells, from its next value on",
+                    folder.path(), best->metric, plan.best_metric));
+      best.reset();
+    }
   }
 
   TrainResult finish() {
     observer_.started(facts());
+    if (progress_.position.step > 0) link_checkpoints();  // a crash may have come between
     int signal = train_epochs();
     if (signal == 0 && !evaluation_) {  // it was complete before
       evaluation_ = evaluate();
@@ -67,8 +79,10 @@ class RunLoop::Run {
     }
     if (signal == 0) {
       persist([&] {
-        write_safetensors(folder_.file(kFinalWeights), weights_of(*engine_, plan_.programs.module),
-                          {{"format", "pt"}});
+        const ir::Module& module = plan_.programs.module;
+        write_safetensors(folder_.file(kFinalWeights), weights_of(*engine_, module), {{"format", "pt"}});
+        if (plan_.keeps_averages())
+          write_safetensors(folder_.file(kFinalAverages), averages_of(*engine_, module), {{"format", "pt"}});
       });
     }
     TrainResult result;
@@ -119,19 +133,50 @@ class RunLoop::Run {
   /// 0, or the signal that stopped it; then a checkpoint is written.
   int train_epochs() {
     TrainPosition& at = progress_.position;
-    while (at.epoch < plan_.epochs_begun()) {
+    while (at.epoch < plan_.epochs_begun() && !out_of_patience()) {
       if (const int signal = train_epoch()) return stop(signal);
       if (at.step_in_epoch < plan_.steps_per_epoch) break;  // train.max_steps are done
+      bool is_best = false;
       if (plan_.evaluates_after(at.epoch)) {
         evaluation_ = evaluate();
         if (!evaluation_) return stop(request_.stop_signal());
         persist([&] { metrics_.eval_line(at, *evaluation_); });
+        is_best = compare_with_best(*evaluation_);
       }
       const EpochReport report = close_epoch();
-      if (plan_.saves_after(report.epoch)) save();
+      if (plan_.saves_after(report.epoch) || is_best || out_of_patience()) save();
       observer_.epoch_done(report);
     }
+    if (out_of_patience()) {
+      write_log(
+          LogLevel::info,
+          fmt::format(
+              "step {}: {} evaluations in a row were not better than {} {:.6g} of {}; the run ends here "
+              "(train.patience)",
+              at.step, progress_.best->waited, progress_.best->metric, progress_.best->value,
+              progress_.best->checkpoint));
+      return 0;
+    }
     return at.epoch < recipe_.train.epochs ? end_early() : 0;
+  }
+
+  bool out_of_patience() const {
+    return recipe_.train.patience > 0 && progress_.best && progress_.best->waited >= recipe_.train.patience;
+  }
+
+  /// At the end of an epoch: whether the evaluation is better than all before it. One that is no number never is.
+  bool compare_with_best(const Evaluation& evaluation) {
+    const auto told = std::ranges::find(evaluation.metrics, plan_.best_metric, &MetricValue::name);
+    const double value = told == evaluation.metrics.end() ? NAN : told->value;
+    std::optional<BestEvaluation>& best = progress_.best;
+    const bool higher = programs::metric_info(plan_.best_metric).better == programs::Better::higher;
+    if (!std::isfinite(value) || (best && !(higher ? value > best->value : value < best->value))) {
+      if (best) ++best->waited;
+      return false;
+    }
+    const TrainPosition& at = progress_.position;
+    best = {plan_.best_metric, value, RunFolder::checkpoint_name(at.epoch + 1, at.step), 0};
+    return true;
   }
 
   /// At train.max_steps: the checkpoint first, so that a run that goes on later cuts off the metrics that are
@@ -280,13 +325,16 @@ class RunLoop::Run {
   std::optional<Evaluation> evaluate() {
     const std::int64_t epoch = last_epoch(progress_.position);
     const Phase& phase = plan_.programs.phase_of(epoch);
-    const ir::Function& program = plan_.programs.module.function(phase.program("eval"));
     const auto go_on = [&](std::int64_t done) {
       observer_.evaluating(done, test_loader_->batches_per_epoch());
       return request_.stop_signal() == 0;
     };
-    const std::optional<Evaluation> evaluation =
-        runtime::evaluate(*engine_, program, phase.eval_metrics, *test_loader_, go_on);
+    const ir::Module& module = plan_.programs.module;
+    std::vector<EvalProgram> evaluated = {{module.function(phase.program("eval")), phase.eval_metrics}};
+    if (plan_.keeps_averages())
+      evaluated.push_back(
+          {module.function(phase.program("eval_ema")), phase.eval_metrics, programs::kOfAverages});
+    const std::optional<Evaluation> evaluation = runtime::evaluate(*engine_, evaluated, *test_loader_, go_on);
     if (evaluation && !std::isfinite(evaluation->loss())) {
       std::string kept;
       persist([&] { kept = write(); });  // beside the one before, whatever train.keep says
@@ -342,13 +390,25 @@ class RunLoop::Run {
 
   void save() {
     persist([&] { write(); });
-    folder_.prune_checkpoints(recipe_.train.keep);
+    folder_.prune_checkpoints(recipe_.train.keep, progress_.best ? progress_.best->checkpoint : "");
   }
 
   std::string write() {
     progress_.metrics_bytes = metrics_.sync();
-    return write_checkpoint(folder_.path(), progress_, *engine_, plan_.programs.module,
-                            request_.network.plugins);
+    std::string path = write_checkpoint(folder_.path(), progress_, *engine_, plan_.programs.module,
+                                        request_.network.plugins);
+    link_checkpoints();
+    return path;
+  }
+
+  /// `last` and `best`, to what is there.
+  void link_checkpoints() const {
+    std::vector<std::string> names;
+    for (const std::string& path : folder_.checkpoints())
+      names.push_back(std::filesystem::path(path).filename().string());
+    const std::string best = progress_.best ? progress_.best->checkpoint : "";
+    folder_.link_checkpoint("last", names.empty() ? "" : names.back());
+    folder_.link_checkpoint("best", std::ranges::find(names, best) == names.end() ? "" : best);
   }
 
   /// Writing may find a full disk: the error then says what is left to go on from.

@@ -13,6 +13,7 @@ namespace rewire::runtime {
 
 /// Of a complete run, in its folder.
 constexpr const char* kFinalWeights = "weights.safetensors";
+constexpr const char* kFinalAverages = "weights_ema.safetensors";  // where averages of them are kept
 
 class RunLoop {
  public:

@@ -4,9 +4,31 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/ranges.h>
+
 #include "ir/error.h"
 
 namespace rewire::runtime {
+namespace {
+
+/// The metric that train.best_metric names, or the first. UserError where not every evaluation tells it.
+std::string metric_of_best(const Recipe& recipe, const RunPrograms& programs) {
+  std::string metric = recipe.train.best_metric;
+  if (metric.empty()) metric = programs.phases.front().eval_metrics.front().name;
+  for (const Phase& phase : programs.phases) {
+    std::vector<std::string> told;
+    for (const programs::Metric& one : phase.eval_metrics) told.push_back(one.name);
+    for (std::size_t i = 0, count = told.size(); recipe.train.ema != 0 && i < count; ++i)
+      told.push_back(std::string(programs::kOfAverages) + told[i]);
+    if (std::ranges::find(told, metric) == told.end()) {
+      user_error("train.best_metric={}: an evaluation does not tell it{}; it tells {}", metric,
+                 did_you_mean(metric, told), fmt::join(told, ", "));
+    }
+  }
+  return metric;
+}
+
+}  // namespace
 
 RunPlan::RunPlan(const TrainRequest& request)
     : recipe(request.recipe),
@@ -20,6 +42,7 @@ RunPlan::RunPlan(const TrainRequest& request)
   }
   programs = make_run_programs(request.network, train_options(recipe, static_cast<double>(steps_per_epoch)),
                                {recipe.train.batch, test_data.batch(), recipe.train.epochs});
+  best_metric = metric_of_best(recipe, programs);
 }
 
 std::int64_t RunPlan::steps_per_checkpoint() const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "runtime/train/data_feed.h"
 #include "runtime/train/run_programs.h"
@@ -30,11 +31,14 @@ struct RunPlan {
     return end / recipe.eval.every > begin / recipe.eval.every || end == recipe.train.epochs;
   }
 
+  bool keeps_averages() const { return recipe.train.ema != 0; }
+
   const Recipe& recipe;
   NetworkFace face;
   DataFeed train_data, test_data;
   std::int64_t steps_per_epoch;
   RunPrograms programs;
+  std::string best_metric;  // of evaluations: tells which is the best
 };
 
 }  // namespace rewire::runtime

@@ -97,6 +97,7 @@ ir::Module rewritten_forward(const NetworkSource& source, std::int64_t batch, st
 void set_precision(ir::Module& module, const NetworkSource& source) {
   if (source.precision) ir::mixed_precision(module, module.function("forward"), *source.precision);
   ir::allow_tf32(module, source.tf32);
+  ir::set_recompute(module, source.recompute);
 }
 
 ir::Module computed_forward(const NetworkSource& source, std::int64_t batch, std::int64_t epoch) {
@@ -121,6 +122,7 @@ RunPrograms make_run_programs(const NetworkSource& source, const programs::Train
   check_reached(source.plugins, shape.epochs);
   RunPrograms programs;
   ir::allow_tf32(programs.module, source.tf32);
+  ir::set_recompute(programs.module, source.recompute);
   const std::vector<std::int64_t> epochs = switch_epochs(source.plugins, shape.epochs);
   const programs::UpdateCounters counters = late_counters(source, epochs);
   for (const std::int64_t epoch : epochs) {
@@ -129,6 +131,7 @@ RunPrograms make_run_programs(const NetworkSource& source, const programs::Train
     phase.train_metrics = programs::add_step_program(training, options, counters);
     ir::Module evaluation = computed_forward(source, shape.eval_batch, epoch);
     phase.eval_metrics = programs::add_eval_program(evaluation, options.objective);
+    if (options.ema != 0) programs::add_average_eval_program(evaluation, options.objective);
     if (epoch == 0) programs.module.name = training.name;
     merge(programs.module, std::move(training), phase);
     merge(programs.module, std::move(evaluation), phase);

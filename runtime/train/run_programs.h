@@ -11,6 +11,7 @@
 
 #include "ir/module.h"
 #include "ir/passes/mixed_precision.h"
+#include "ir/passes/recompute.h"
 #include "programs/programs.h"
 #include "runtime/host_tensor.h"
 #include "runtime/plugin/plugin.h"
@@ -24,11 +25,13 @@ struct NetworkSource {
   std::uint64_t seed = 0;
   std::optional<ir::MixedPrecision> precision;  // nothing: f32 throughout
   bool tf32 = false;                            // products of f32 may be of TF32
+  ir::Recompute recompute = ir::Recompute::cheap;
 };
 
 /// `forward` as the plugins that are on in `epoch` leave it.
 ir::Module rewritten_forward(const NetworkSource& source, std::int64_t batch, std::int64_t epoch);
-/// A `forward` that plugins have rewritten as it is computed: in the source's precision.
+/// A `forward` that plugins have rewritten as it is computed: in the source's precision, and with what it says of
+/// what gradients compute again.
 void set_precision(ir::Module& module, const NetworkSource& source);
 /// Both.
 ir::Module computed_forward(const NetworkSource& source, std::int64_t batch, std::int64_t epoch);
@@ -55,7 +58,8 @@ struct RunShape {
   std::int64_t batch = 0, eval_batch = 0, epochs = 0;
 };
 
-/// Programs step (or accumulate and apply) for `batch` images and eval for `eval_batch`, for each phase.
+/// Programs step (or accumulate and apply) for `batch` images and eval for `eval_batch`, for each phase; where
+/// averages are kept, eval_ema too, which tells what eval tells.
 /// UserError where two phases disagree about a parameter, or a plugin begins after the last epoch.
 RunPrograms make_run_programs(const NetworkSource& source, const programs::TrainOptions& options,
                               const RunShape& shape);

@@ -59,8 +59,8 @@ void compile(const RunPlan& plan, std::int64_t first, Engine& engine, TrainObser
     for (const char* kind : {"step", "accumulate", "apply", "refresh"}) {
       if (begin < end) prepare(phases[i].program(kind));
     }
-    if (is_last || (begin < end && plan.evaluates_within(begin, end)))
-      prepare_evaluation(phases[i].program("eval"));
+    if (!is_last && (begin >= end || !plan.evaluates_within(begin, end))) continue;
+    for (const char* kind : {"eval", "eval_ema"}) prepare_evaluation(phases[i].program(kind));
   }
 }
 
@@ -71,10 +71,13 @@ TensorMap first_state(const TrainRequest& request, const RunPrograms& programs) 
   TensorMap state;
   if (!file.empty()) {
     const ir::Module original = request.network.forward(1);  // what plugins add may be lacking
-    state = read_weights(module, file, &original);
+    state =
+        read_weights(module, file, &original,
+                     request.recipe.train.resample_positions ? Positions::resampled : Positions::as_they_are);
     log_weights_left_fresh(module, state, file);
   }
   state.merge(initial_weights(request.network, programs));
+  begin_averages(module, state);
   state.merge(fresh_state(module, state, request.network.seed));
   return state;
 }
@@ -200,7 +203,8 @@ TrainResult resume_training(const TrainRequest& request, const std::string& path
   record_choices(folder, request.engine, choices, kernels, at.step);
   if (at.step < total_steps) {  // what lies there is of a shorter run
     std::error_code ignored;
-    std::filesystem::remove(folder.file(kFinalWeights), ignored);
+    for (const char* file : {kFinalWeights, kFinalAverages})
+      std::filesystem::remove(folder.file(file), ignored);
   }
   return run.finish();
 }

@@ -6,6 +6,7 @@
 #include "runtime/io/safetensors.h"
 #include "runtime/log.h"
 #include "runtime/train/initialise.h"
+#include "runtime/train/position_grid.h"
 
 namespace rewire::runtime {
 namespace {
@@ -19,6 +20,28 @@ std::string enumerate(const std::vector<std::string>& items) {
       fmt::format("{}", fmt::join(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
   if (items.size() > shown) text += fmt::format(" and {} more", items.size() - shown);
   return text;
+}
+
+/// The position embedding of a grid of another extent; as it is where it is none, or no such grid.
+HostTensor on_grid_of(HostTensor tensor, const ir::Module& module, const ir::Parameter& parameter,
+                      const std::string& path, Positions positions) {
+  const ir::TensorType type = tensor.type();
+  const ir::Shape& wanted = parameter.type.shape;
+  if (parameter.role != "pos_embed" || !is_float(type.dtype) || type.rank() != 3 || wanted.size() != 3 ||
+      type.shape[0] != 1 || type.shape[2] != wanted[2] || type.shape[1] == wanted[1])
+    return tensor;
+  const std::optional<PositionGrid> from = position_grid(module, type.shape[1]);
+  const std::optional<PositionGrid> to = position_grid(module, wanted[1]);
+  if (!from || !to) return tensor;
+  const std::string grids = fmt::format("{} x {} patches", from->side, from->side);
+  if (positions == Positions::as_they_are) {
+    user_error(
+        "{}: '{}' is of {}, the model has {} x {}; train.resample_positions=true trains on from it resampled",
+        path, parameter.name, grids, to->side, to->side);
+  }
+  write_log(LogLevel::info, fmt::format("{}: '{}' of {} is resampled to {} x {}", path, parameter.name, grids,
+                                        to->side, to->side));
+  return resample_positions(tensor, *from, to->side);
 }
 
 HostTensor fit(HostTensor tensor, const ir::Parameter& parameter, const std::string& path) {
@@ -48,12 +71,13 @@ TensorMap fresh_weights(const ir::Module& module, const std::vector<PluginHandle
   return state;
 }
 
-TensorMap read_weights(const ir::Module& module, const std::string& path, const ir::Module* required) {
-  return fit_weights(module, read_safetensors(path), path, required);
+TensorMap read_weights(const ir::Module& module, const std::string& path, const ir::Module* required,
+                       Positions positions) {
+  return fit_weights(module, read_safetensors(path), path, required, positions);
 }
 
 TensorMap fit_weights(const ir::Module& module, SafetensorsFile file, const std::string& path,
-                      const ir::Module* required) {
+                      const ir::Module* required, Positions positions) {
   TensorMap weights;
   std::vector<std::string> missing;
   std::vector<std::string> names;
@@ -66,7 +90,8 @@ TensorMap fit_weights(const ir::Module& module, SafetensorsFile file, const std:
       missing.push_back(fmt::format("'{}' {}", parameter.name, to_string(parameter.type)));
       continue;
     }
-    weights.emplace(parameter.name, fit(std::move(found->second), parameter, path));
+    HostTensor given = on_grid_of(std::move(found->second), module, parameter, path, positions);
+    weights.emplace(parameter.name, fit(std::move(given), parameter, path));
     file.tensors.erase(found);
   }
   if (!missing.empty()) user_error("{}: it lacks {} of the model", path, enumerate(missing));
@@ -108,12 +133,35 @@ void start_state(Engine& engine, const ir::Module& module, const TensorMap& weig
   for (const auto& [name, tensor] : fresh_state(module, weights, seed)) engine.write_state(name, tensor);
 }
 
+void begin_averages(const ir::Module& module, TensorMap& state) {
+  for (const ir::Parameter& parameter : module.parameters) {
+    if (parameter.average_of.empty() || state.contains(parameter.name)) continue;
+    const auto weight = state.find(parameter.average_of);
+    if (weight == state.end()) internal_error("the average '{}' begins before its weight", parameter.name);
+    state.emplace(parameter.name, weight->second.clone());
+  }
+}
+
 TensorMap weights_of(const Engine& engine, const ir::Module& module) {
   TensorMap weights;
   for (const ir::Parameter& parameter : module.parameters) {
     if (parameter.is_weight()) weights.emplace(parameter.name, engine.read_state(parameter.name));
   }
   return weights;
+}
+
+TensorMap averages_of(const Engine& engine, const ir::Module& module) {
+  TensorMap averages;
+  for (const ir::Parameter& parameter : module.parameters) {
+    if (!parameter.average_of.empty())
+      averages.emplace(parameter.average_of, engine.read_state(parameter.name));
+  }
+  if (averages.empty()) return averages;
+  for (const ir::Parameter& parameter : module.parameters) {
+    if (parameter.is_weight() && !averages.contains(parameter.name))
+      averages.emplace(parameter.name, engine.read_state(parameter.name));
+  }
+  return averages;
 }
 
 }  // namespace rewire::runtime

@@ -22,12 +22,14 @@ TensorMap fresh_weights(const ir::Module& module, const std::vector<PluginHandle
 
 /// From a safetensors file. Another floating dtype is converted; UserError naming the tensor, and both shapes
 /// where they differ, when a weight is missing, unexpected or of another shape. Only those that `required`
-/// has must be there, if it is given.
+/// has must be there, if it is given. A position embedding of another square grid is resampled where `positions` says
+/// so, with a line in the log (position_grid.h), and refused elsewhere.
+enum class Positions : std::uint8_t { as_they_are, resampled };
 TensorMap read_weights(const ir::Module& module, const std::string& path,
-                       const ir::Module* required = nullptr);
+                       const ir::Module* required = nullptr, Positions positions = Positions::as_they_are);
 /// The same of a file that has been read; `path` is for messages.
 TensorMap fit_weights(const ir::Module& module, SafetensorsFile file, const std::string& path,
-                      const ir::Module* required = nullptr);
+                      const ir::Module* required = nullptr, Positions positions = Positions::as_they_are);
 
 /// Says which weights of the module are not among those that were read from `path` and stay fresh: how many
 /// and the first of them as information, all of them for who looks for a fault.
@@ -39,7 +41,13 @@ TensorMap fresh_state(const ir::Module& module, const TensorMap& given, std::uin
 /// Gives an engine its first state: the weights, the random seed, all other state by its Init.
 void start_state(Engine& engine, const ir::Module& module, const TensorMap& weights, std::uint64_t seed);
 
+/// Gives the averages that `state` lacks, each as what it is the average of.
+void begin_averages(const ir::Module& module, TensorMap& state);
+
 /// The weights that an engine holds.
 TensorMap weights_of(const Engine& engine, const ir::Module& module);
+/// The averages of them, under the weights' names, and the weights that no average is kept of. None where no average
+/// is kept.
+TensorMap averages_of(const Engine& engine, const ir::Module& module);
 
 }  // namespace rewire::runtime

@@ -32,7 +32,8 @@ bool same_attributes(const Attributes& a, const Attributes& b) {
 
 bool same_parameter(const Parameter& a, const Parameter& b) {
   return a.name == b.name && a.type == b.type && a.init == b.init && a.trainable == b.trainable &&
-         a.decay == b.decay && a.role == b.role && a.site == b.site && a.block == b.block;
+         a.decay == b.decay && a.role == b.role && a.site == b.site && a.block == b.block &&
+         a.layer == b.layer && a.average_of == b.average_of;
 }
 
 class FunctionComparison {

@@ -1,0 +1,170 @@
+// What fine-tuning takes, against timm (tests/reference/finetune.py): which rate and decay each parameter has, and
+// position embeddings for another grid.
+#include <nlohmann/json.hpp>
+
+#include "ir/error.h"
+#include "models/model.h"
+#include "programs/optimizer.h"
+#include "programs/programs.h"
+#include "runtime/io/safetensors.h"
+#include "runtime/train/position_grid.h"
+#include "runtime/train/weights.h"
+#include "tests/runtime_train/linear_model.h"
+#include "tests/support/catch.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
+
+namespace rewire::runtime {
+namespace {
+
+SafetensorsFile golden() {
+  return read_safetensors(std::string(REWIRE_GOLDENS) + "/finetune.safetensors");
+}
+
+ir::Selection vit(std::int64_t depth, std::int64_t patches = 2, const std::string& pool = "token") {
+  ir::Selection model{"vit"};
+  model.set("dim", 16).set("heads", 2).set("classes", 5).set("channels", 1).set("pool", pool);
+  return model.set("depth", depth).set("patch", 4).set("image", 4 * patches);
+}
+
+TEST_CASE("Layers and decay of a ViT's parameters are those of timm's param_groups_layer_decay") {
+  const SafetensorsFile file = golden();
+  const auto told = nlohmann::json::parse(file.metadata.at("case"));
+  const auto depth = told.at("depth").get<std::int64_t>();
+  for (const auto& [decay, groups] : told.at("groups").items()) {
+    ir::Module module = models::build(vit(depth), 1);
+    programs::TrainOptions options;
+    options.optimizer.set("layer_decay", std::stod(decay)).set("weight_decay", 0.05);
+    programs::add_step_program(module, options);
+    const ir::Attributes values = programs::ChosenOptimizer(options.optimizer).values;
+    std::size_t trained = 0;
+    for (const ir::Parameter& parameter : module.parameters) {
+      if (!parameter.trainable) continue;
+      CAPTURE(decay, parameter.name);
+      ++trained;
+      const auto& group = groups.at(parameter.name);
+      const programs::WeightSettings settings = programs::settings_of(parameter, values);
+      CHECK(settings.lr_scale == Approx(group.at(0).get<double>()).epsilon(1e-14));
+      CHECK(settings.weight_decay == (group.at(1).get<bool>() ? 0.05 : 0.0));
+    }
+    CHECK(trained == groups.size());
+  }
+}
+
+TEST_CASE("A step moves each layer by its own rate") {
+  // SGD without momentum moves a weight by its rate times its gradient: half the scale, half the way.
+  const auto moved = [](double layer_decay) {
+    ir::Module module = models::build(vit(2), 1);
+    programs::TrainOptions options;
+    options.optimizer = {"sgd"};
+    options.optimizer.set("lr", 1e-3).set("momentum", 0.0).set("weight_decay", 0.0);
+    options.optimizer.set("layer_decay", layer_decay);
+    programs::add_step_program(module, options);
+    std::map<std::string, std::vector<double>> weights;
+    int k = 0;
+    for (const ir::Parameter& parameter : module.parameters) {
+      if (parameter.trainable)
+        weights[parameter.name] = numbers(static_cast<std::size_t>(parameter.type.elements()), ++k);
+    }
+    ir::EvalState state = start(module, weights);
+    call(module, "step", {numbers(64, 90), {3}}, state);
+    std::map<std::string, double> lengths;
+    for (const auto& [name, before] : weights) {
+      for (std::size_t i = 0; i < before.size(); ++i)
+        lengths[name] += std::abs(state.tensors.at(name).data[i] - before[i]);
+    }
+    return lengths;
+  };
+  const auto alike = moved(1), halved = moved(0.5);
+  for (const auto& [name, scale] : {std::pair{"pos_embed", 0.125},
+                                    {"patch_embed.proj.weight", 0.125},
+                                    {"blocks.0.attn.proj.weight", 0.25},
+                                    {"blocks.1.mlp.fc1.weight", 0.5},
+                                    {"norm.bias", 0.5},
+                                    {"head.weight", 1.0}}) {
+    CAPTURE(name);
+    REQUIRE(alike.at(name) > 0);
+    CHECK(halved.at(name) / alike.at(name) == Approx(scale).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("A weight's hint and its layer's share multiply, and a weight of no layer keeps its rate") {
+  ir::Module module = linear_model(2, 2, 2);
+  const ir::Attributes values =
+      programs::ChosenOptimizer(ir::Selection{"adamw"}.set("layer_decay", 0.5)).values;
+  CHECK_THROWS_WITH(
+      programs::apply_layer_decay(module, values),
+      REWIRE_CATCH_CONTAINS("optimizer.layer_decay=0.5: the network 'linear' does not say which layer"));
+  module.find_parameter("w")->layer = 0;
+  module.find_parameter("w")->hint.lr_scale = 10;
+  ir::Parameter last = *module.find_parameter("b");
+  last.name = "last";
+  last.layer = 2;
+  module.add_parameter(last);
+  programs::apply_layer_decay(module, values);
+  CHECK(module.find_parameter("w")->hint.lr_scale == 2.5);
+  CHECK(module.find_parameter("last")->hint.lr_scale == 1.0);
+  CHECK_FALSE(module.find_parameter("b")->hint.lr_scale.has_value());
+}
+
+TEST_CASE("A position embedding for another grid is what timm's resample_abs_pos_embed makes of it") {
+  const SafetensorsFile file = golden();
+  const auto told = nlohmann::json::parse(file.metadata.at("case"));
+  std::size_t k = 0;
+  for (const auto& grid : told.at("grids")) {
+    const std::string name = "grid." + std::to_string(k++);
+    CAPTURE(grid.dump());
+    const PositionGrid from{grid.at("prefix").get<std::int64_t>(), grid.at("from").get<std::int64_t>()};
+    const HostTensor made =
+        resample_positions(file.tensors.at(name + ".from"), from, grid.at("to").get<std::int64_t>());
+    const HostTensor& expected = file.tensors.at(name + ".to");
+    REQUIRE(made.type() == expected.type());
+    for (std::size_t i = 0; i < made.as<double>().size(); ++i)
+      CHECK(made.as<double>()[i] == Approx(expected.as<double>()[i]).epsilon(1e-13).margin(1e-15));
+  }
+  CHECK(k == 7);
+}
+
+TEST_CASE("Weights of another resolution are taken where that is asked for, and refused elsewhere") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.file("w.safetensors");
+  for (const std::string pool : {"token", "avg"}) {
+    CAPTURE(pool);
+    const ir::Module small = models::build(vit(1, 2, pool), 1), large = models::build(vit(1, 3, pool), 1);
+    const TensorMap weights = fresh_weights(small, {}, 5);
+    write_safetensors(path, weights);
+    const std::string refusal = test::message_of<UserError>([&] { read_weights(large, path); });
+    CHECK(refusal == path +
+                         ": 'pos_embed' is of 2 x 2 patches, the model has 3 x 3; "
+                         "train.resample_positions=true trains on from it resampled");
+    const TensorMap read = read_weights(large, path, nullptr, Positions::resampled);
+    const std::int64_t prefix = pool == "token" ? 1 : 0;
+    CHECK(read.at("pos_embed").type() == ir::TensorType{ir::DType::f32, {1, prefix + 9, 16}});
+    const auto before = weights.at("pos_embed").as<float>(), after = read.at("pos_embed").as<float>();
+    for (std::size_t i = 0; i < static_cast<std::size_t>(prefix) * 16; ++i) CHECK(after[i] == before[i]);
+    // The middle of nine is as far from each of the four.
+    const auto first = static_cast<std::size_t>(prefix) * 16, middle = first + std::size_t{4} * 16;
+    for (std::size_t c = 0; c < 16; ++c) {
+      const float mean =
+          (before[first + c] + before[first + 16 + c] + before[first + 32 + c] + before[first + 48 + c]) / 4;
+      CHECK(after[middle + c] == Approx(mean).margin(1e-7));
+    }
+    CHECK(read.at("head.weight").bytes().size() == weights.at("head.weight").bytes().size());
+  }
+}
+
+TEST_CASE("Positions that are no square grid, and other widths, are refused by shape") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.file("w.safetensors");
+  const ir::Module model = models::build(vit(1), 1);
+  for (const ir::Shape& shape : {ir::Shape{1, 7, 16}, {1, 10, 8}, {2, 10, 16}, {1, 1, 16}}) {
+    TensorMap weights = fresh_weights(model, {}, 5);
+    weights.insert_or_assign("pos_embed", HostTensor({ir::DType::f32, shape}));
+    write_safetensors(path, weights);
+    CHECK(test::message_of<UserError>([&] { read_weights(model, path, nullptr, Positions::resampled); }) ==
+          path + ": 'pos_embed' has the shape " + ir::to_string(shape) + "; the model's has [1,5,16]");
+  }
+}
+
+}  // namespace
+}  // namespace rewire::runtime
