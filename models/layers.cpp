@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ir/error.h"
+#include "ir/registry.h"
 #include "ir/residual.h"
 #include "ir/side_results.h"
 
@@ -293,6 +294,28 @@ void Layers::finish() {
 
 double drop_path_rate(double last, std::int64_t index, std::int64_t depth) {
   return depth == 1 ? 0 : last * static_cast<double>(index) / static_cast<double>(depth - 1);
+}
+
+std::vector<std::int64_t> stage_depths(const ir::Attributes& options, std::size_t most) {
+  std::vector<std::int64_t> depths;
+  for (const double depth : options.get<ir::Doubles>("depths")) {
+    if (depth != std::floor(depth))
+      user_error("model.depths has {}; it takes whole numbers, one a stage", ir::value_text(depth));
+    depths.push_back(static_cast<std::int64_t>(depth));
+  }
+  if (depths.empty() || depths.size() > most)
+    user_error("model.depths has {} entries; it takes one a stage, 1 to {} of them", depths.size(), most);
+  return depths;
+}
+
+void check_image_side(std::int64_t image, std::int64_t stride) {
+  if (image < stride) {
+    user_error(
+        "model.image={0} is too small: stem and stages make one pixel of {1} x {1}; model.stem=conv3 and "
+        "fewer "
+        "stages take smaller images",
+        image, stride);
+  }
 }
 
 ir::Module forward_module(std::string_view name, const std::function<void(Layers&)>& build) {

@@ -172,6 +172,12 @@ class Layers {
 /// linear rule, Huang et al., ECCV 2016, section 3).
 double drop_path_rate(double last, std::int64_t index, std::int64_t depth);
 
+/// The option `depths`: blocks of each stage, whole numbers. UserError unless there are 1 to `most` stages.
+std::vector<std::int64_t> stage_depths(const ir::Attributes& options, std::size_t most);
+
+/// UserError where an image has fewer pixels a side than become one of the last stage's.
+void check_image_side(std::int64_t image, std::int64_t stride);
+
 /// A module of the function `forward`, which `build` fills.
 ir::Module forward_module(std::string_view name, const std::function<void(Layers&)>& build);
 

@@ -61,20 +61,8 @@ ResNetV2Form form_of(const ir::Attributes& options) {
   const std::int64_t image = options.get_int("image");
   const std::string& stem = options.get_string("stem");
   form.pooled_stem = stem == "conv7_pool" || (stem == "auto" && (form.timm || image >= kLargeImage));
-  for (const double depth : options.get<ir::Doubles>("depths")) {
-    if (depth != std::floor(depth))
-      user_error("model.depths has {}; it takes whole numbers, one a stage", ir::value_text(depth));
-    form.depths.push_back(static_cast<std::int64_t>(depth));
-  }
-  if (form.depths.empty() || form.depths.size() > 8)
-    user_error("model.depths has {} entries; it takes one a stage, 1 to 8 of them", form.depths.size());
-  if (image < form.stride()) {
-    user_error(
-        "model.image={} is too small: the stem and {} stages make one pixel of {} x {}; model.stem=conv3 "
-        "leaves "
-        "out the stem's share",
-        image, form.depths.size(), form.stride(), form.stride());
-  }
+  form.depths = stage_depths(options, 8);
+  check_image_side(image, form.stride());
   return form;
 }
 

@@ -8,6 +8,7 @@ namespace rewire::models {
 
 extern const Family kOruVit;
 extern const Family kPvt;
+extern const Family kResNet;
 extern const Family kResNetV2;
 extern const Family kT2tVit;
 extern const Family kVit;
@@ -17,7 +18,7 @@ namespace {
 class Zoo {
  public:
   Zoo() {
-    for (const Family* family : {&kVit, &kOruVit, &kPvt, &kT2tVit, &kResNetV2}) add(*family);
+    for (const Family* family : {&kVit, &kOruVit, &kPvt, &kT2tVit, &kResNetV2, &kResNet}) add(*family);
   }
 
   void add(const Family& family) {

@@ -145,6 +145,19 @@ void check_relative(const Doubles& got, const Doubles& want, double tolerance) {
   check_error(norm(minus(got, want)) / norm(want), tolerance);
 }
 
+constexpr std::int64_t kStatisticsSteps = 3;
+
+/// Running statistics, where the golden has them.
+void check_statistics(const Golden& golden, const std::string& run, const runtime::Engine& engine,
+                      double tolerance) {
+  const std::string prefix = run + "/statistics/";
+  for (const auto& [name, tensor] : golden.tensors) {
+    if (!name.starts_with(prefix)) continue;
+    INFO(name);
+    check_relative(values(engine.read_state(name.substr(prefix.size()))), values(tensor), tolerance);
+  }
+}
+
 }  // namespace
 
 Golden read_golden(const std::string& name) {
@@ -234,6 +247,7 @@ void check_run(const Golden& golden, const std::string& run, const Backend& back
     check_relative(values(got.at("loss")), {losses[i]}, tolerance.losses);
     check_relative(values(got.at("grad_norm")), {norms[i]}, tolerance.gradient);
     check_relative(values(got.at("lr")), {rates[i]}, tolerance.losses);
+    if (step + 1 == kStatisticsSteps) check_statistics(golden, run, *engine, tolerance.output);
   }
   CHECK(values(engine->read_state("train.step")) == Doubles{static_cast<double>(golden.steps)});
   double error = 0, way = 0;
