@@ -73,7 +73,7 @@ ir::Schema with_common_parameters(ir::Schema own) {
   schema.push_back(
       ir::float_parameter("weight_decay", 0.05, "of the weights that `decay` names").at_least(0));
   schema.push_back(ir::enum_parameter("decay", {"matrices", "all"},
-                                      "matrices: not of norms, biases, cls_token and pos_embed"));
+                                      "matrices: not of norms, biases, cls_token, reg_token and pos_embed"));
   return schema;
 }
 
