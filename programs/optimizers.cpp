@@ -76,7 +76,7 @@ ir::Schema with_common_parameters(ir::Schema own) {
   schema.push_back(
       ir::float_parameter("weight_decay", 0.05, "of the weights that `decay` names").at_least(0));
   schema.push_back(ir::enum_parameter("decay", {"matrices", "all"},
-                                      "matrices: not of norms, biases, cls_token and pos_embed"));
+                                      "matrices: not of norms, biases, cls_token, reg_token and pos_embed"));
   schema.push_back(ir::float_parameter("layer_decay", 1,
                                        "each layer's rate over that of the layer behind it; the last has lr")
                        .above(0)

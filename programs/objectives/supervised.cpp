@@ -49,8 +49,8 @@ class Supervised : public Objective {
     if (!image) user_error("the model has no argument 'image'; the objective supervised needs one");
     if (!logits && forward.result("features")) {
       user_error(
-          "model.classes=0 leaves features and no logits; the objective supervised needs them: set "
-          "model.classes to how many there are");
+          "the model has no result 'logits', as without a head (model.classes=0); the objective supervised "
+          "needs one: set model.classes to how many there are");
     }
     if (!logits) {
       user_error(

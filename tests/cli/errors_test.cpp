@@ -151,8 +151,8 @@ TEST_CASE("A network without a head runs, and is refused where a class is asked 
   REQUIRE(work.run(headless, "x.npy", "features.npy", "features.safetensors").code == 0);
   CHECK(runtime::read_npy(work.file("features.npy")).type() == ir::TensorType{ir::DType::f32, {kBatch, 8}});
   const std::string refusal =
-      "model.classes=0 leaves features and no logits; the objective supervised needs them: set model.classes "
-      "to how many there are";
+      "the model has no result 'logits', as without a head (model.classes=0); the objective supervised needs "
+      "one: set model.classes to how many there are";
   check_refusal(work.grad(headless), refusal);
   check_refusal(rewire_command(Words{"verify"} + headless), refusal);
 }

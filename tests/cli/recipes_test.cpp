@@ -87,7 +87,7 @@ TEST_CASE("The recipes of ImageNet train on a folder of JPEG and PNG files, what
   }
 }
 
-TEST_CASE("The recipes of papers have the networks of papers: their weights and what joins add") {
+TEST_CASE("The recipes of papers and their siblings have the networks that they name, and what joins add") {
   struct Row {
     std::string recipe, plugin;
     std::int64_t weights;  // of the network, counted in timm where timm has it
@@ -95,12 +95,15 @@ TEST_CASE("The recipes of papers have the networks of papers: their weights and 
     std::size_t joins;
   };
   // Augmented shortcuts: 2 paths of blocks * width numbers a join.
-  const std::vector<Row> rows = {{"cifar10_vit_s", "orthogonal", 10685962, 0, 12},
-                                 {"tiny_imagenet_vit_s", "orthogonal", 10814408, 0, 12},
-                                 {"imagenet_deit_s", "", 22050664, 0, 24},
-                                 {"imagenet_deit_s_augment", "augment", 22050664, 24 * 2 * 4 * 384, 24},
-                                 {"imagenet_deit_b_augment", "augment", 86567656, 24 * 2 * 4 * 768, 24},
-                                 {"imagenet_vit_b_skipless", "skipless", 86567656, 0, 24}};
+  const std::vector<Row> rows = {
+      {"cifar10_vit_s", "orthogonal", 10685962, 0, 12},
+      {"tiny_imagenet_vit_s", "orthogonal", 10814408, 0, 12},
+      {"imagenet_deit_s", "", 22050664, 0, 24},
+      {"imagenet_deit_s_augment", "augment", 22050664, 24 * 2 * 4 * 384, 24},
+      {"imagenet_deit_b_augment", "augment", 86567656, 24 * 2 * 4 * 768, 24},
+      {"imagenet_vit_b_skipless", "skipless", 86567656, 0, 24},
+      // 6 blocks of 198,272; patches, positions, the last norm and the head.
+      {"fashion_deit_augment", "augment", 6 * 198272 + 10250, 12 * 2 * 4 * 128, 12}};
   const auto weights_of = [](const ir::Module& module) {
     std::int64_t count = 0;
     for (const ir::Parameter& p : module.parameters) count += p.trainable ? p.type.elements() : 0;

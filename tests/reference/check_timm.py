@@ -22,6 +22,9 @@ ZOO = {
     "vit_s_cifar": dict(image=32, patch=4, channels=3, classes=10, dim=384, depth=6, heads=6),
     "vit_s16_224": dict(image=224, patch=16, channels=3, classes=1000, dim=384, depth=12, heads=6),
     "vit_b16_224": dict(image=224, patch=16, channels=3, classes=1000, dim=768, depth=12, heads=12),
+    "deit_tiny": dict(image=224, patch=16, channels=3, classes=1000, dim=192, depth=12, heads=3),
+    "deit_small": dict(image=224, patch=16, channels=3, classes=1000, dim=384, depth=12, heads=6),
+    "deit_base": dict(image=224, patch=16, channels=3, classes=1000, dim=768, depth=12, heads=12),
 }
 
 

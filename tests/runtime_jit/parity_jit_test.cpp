@@ -21,7 +21,9 @@ constexpr Tolerance kSingle{1e-5, 1e-4, 1e-4, 1e-3};
 
 TEST_CASE("The compiled ViT computes PyTorch's logits, loss and gradients") {
   for (bool fuse : {true, false}) {
-    for (const char* name : {"vit_token_plain", "vit_avg_plain", "vit_slim_tanh_plain", "vit_odd_tanh_plain"})
+    for (const char* name :
+         {"vit_token_plain", "vit_avg_plain", "vit_slim_tanh_plain", "vit_odd_tanh_plain",
+          "vit_registers_plain", "vit_prefix_plain", "vit_clip_plain", "vit_bare_plain", "vit_oru_plain"})
       check_gradients(read_golden(name), jit(fuse), kSingle);
   }
 }
