@@ -10,16 +10,31 @@
 namespace rewire::cuda_shim {
 namespace {
 
+/// The model with one block, or one a stage, and as small an image as keeps it quick.
+ir::Selection one_block(const std::string& name) {
+  ir::Selection options{name};
+  const ir::Attributes whole = models::options_of(options);
+  options.set("dropout", 0.1).set("drop_path", 0.1);
+  if (whole.has("depths")) {
+    options.set("depths", ir::Doubles(whole.get<ir::Doubles>("depths").size(), 1));
+  } else {
+    options.set("depth", 1);
+  }
+  // Products in double precision take their time.
+  if (!whole.has("patch")) {
+    options.set("image", 32);
+  } else if (whole.get_int("dim") > 384) {
+    options.set("image", 4 * whole.get_int("patch"));
+  }
+  return options;
+}
+
 TEST_CASE("a block of every zoo model as CUDA text agrees with the CPU's engine") {
   HostCompiler compiler(kernel_folder(), codegen::cuda::prelude());
   for (const models::Model* model : models::models()) {
     if (model->values.empty()) continue;  // the family
     const std::string& name = model->name;
-    ir::Selection options{name};
-    options.set("depth", 1).set("dropout", 0.1).set("drop_path", 0.1);
-    // Products in double precision take their time.
-    if (models::options_of(options).get_int("dim") > 384)
-      options.set("image", 4 * models::options_of(options).get_int("patch"));
+    const ir::Selection options = one_block(name);
     ir::Module module = models::build(options, models::options_of(options).get_int("image") > 32 ? 1 : 2);
     programs::add_grad_program(module, {});
     const auto device = make_device_engine(module, compiler);

@@ -22,6 +22,9 @@ MODELS = {
                   mlp_ratios=[1.5, 1.2, 1.0], patch_sizes=[2, 3, 1], sr_ratios=[3, 1, 1]),
 }
 BATCH = {"two": 3, "three": 2}
+# Without any shortcut the tokens of `three` become so alike that gradients of its last queries are 1e-9 of all,
+# and PyTorch's own error of them in float32 is 6e-4.
+LEFT_OUT = {("three", "skipless")}
 BLOCKS = {"two": "4", "three": "3"}  # augment's, which divide the width of every stage
 OPTIONS = {
     "plain": ([], RUNS),
@@ -32,6 +35,7 @@ OPTIONS = {
     "augment": (["augment:blocks=B"], RUNS),
     "augment_dense": (["augment:projection=dense,input=stream"], {}),
     "skipless": (["skipless:reinit=false"], {}),
+    "skipless_mlp": (["skipless:reinit=false,sites=mlp"], {}),
     "layerscale": (["layerscale"], {}),
 }
 
@@ -167,7 +171,8 @@ def main():
     for model, options in MODELS.items():
         for option, (plugins, runs) in OPTIONS.items():
             name = f"pvt_{model}_{option}"
-            if sys.argv[1:] and not any(name.startswith(prefix) for prefix in sys.argv[1:]):
+            asked = not sys.argv[1:] or any(name.startswith(prefix) for prefix in sys.argv[1:])
+            if (model, option) in LEFT_OUT or not asked:
                 continue
             specs = [spec.replace("=B", "=" + BLOCKS[model]) for spec in plugins]
             write_golden(name, *make_case(PyramidVisionTransformer, "pvt", options, BATCH[model], specs, runs))
