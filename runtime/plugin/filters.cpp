@@ -39,6 +39,7 @@ std::vector<ir::ParameterInfo> Filters::infos() {
   return {
       {"sites", "list", "all", "attn+mlp+conv", "only joins of these sites"},
       {"layers", "list", "all", "0+1+4-5", "only joins of these blocks, counted from 0"},
+      {"stages", "list", "all", "0+2-3", "only joins of these stages of the model, counted from 0"},
       {"scope", "str", "encoder", "", "only joins of this part of the model; all: of every part"},
       {"from_epoch", "int", "0", ">= 0", "the first epoch in which the plugin is on"},
       {"to_epoch", "int", "end", "> from_epoch", "the first epoch in which it is off again"},
@@ -55,7 +56,9 @@ void Filters::set(std::string_view name, std::string_view text) {
       }
     }
   } else if (name == "layers") {
-    set_layers(text);
+    layers_ = read_numbers(name, "block", text);
+  } else if (name == "stages") {
+    stages_ = read_numbers(name, "stage", text);
   } else if (name == "scope") {
     if (!ir::is_identifier(text))
       user_error("scope={} is no name of a part of a model, such as encoder", text);
@@ -71,19 +74,32 @@ void Filters::set(std::string_view name, std::string_view text) {
   }
 }
 
-void Filters::set_layers(std::string_view text) {
-  layers_.clear();
-  layers_text_ = text;
-  if (text == "all") return;
+Filters::Numbers Filters::read_numbers(std::string_view filter, std::string_view what, std::string_view text) {
+  Numbers numbers;
+  numbers.text = text;
+  if (text == "all") return numbers;
   for (const std::string& item : split_list(text)) {
     const std::size_t dash = item.find('-', 1);
     const std::string first = item.substr(0, dash);
     const std::string last = dash == std::string::npos ? first : item.substr(dash + 1);
-    const Range range{ir::parse_int(first).value_or(-1), ir::parse_int(last).value_or(-1)};
+    const Numbers::Range range{ir::parse_int(first).value_or(-1), ir::parse_int(last).value_or(-1)};
     if (range.first < 0 || range.last < range.first) {
-      user_error("layers={}: '{}' is no block or range of blocks, such as 3 or 4-5", text, item);
+      user_error("{}={}: '{}' is no {} or range of {}s, such as 3 or 4-5", filter, text, item, what, what);
     }
-    layers_.push_back(range);
+    numbers.ranges.push_back(range);
+  }
+  return numbers;
+}
+
+bool Filters::Numbers::holds(std::int64_t number) const {
+  return ranges.empty() || std::ranges::any_of(ranges, [&](const Range& range) {
+           return range.first <= number && number <= range.last;
+         });
+}
+
+void Filters::check_last(std::string_view filter, std::string_view what, const Numbers& numbers, std::int64_t last) {
+  for (const Numbers::Range& range : numbers.ranges) {
+    if (range.last > last) user_error("{}={}: the last {} is {}", filter, numbers.text, what, last);
   }
 }
 
@@ -96,21 +112,16 @@ void Filters::check() const {
 
 std::vector<std::pair<std::string, std::string>> Filters::values() const {
   return {{"sites", sites_.empty() ? "all" : fmt::format("{}", fmt::join(sites_, "+"))},
-          {"layers", layers_text_},
+          {"layers", layers_.text},
+          {"stages", stages_.text},
           {"scope", scope_},
           {"from_epoch", std::to_string(from_epoch_)},
           {"to_epoch", to_epoch_ == kEnd ? "end" : std::to_string(to_epoch_)}};
 }
 
-bool Filters::holds_layer(std::int64_t block) const {
-  return layers_.empty() || std::ranges::any_of(layers_, [&](const Range& range) {
-           return range.first <= block && block <= range.last;
-         });
-}
-
 std::vector<std::size_t> Filters::select(const ir::Function& function) const {
   std::set<std::string> scopes, sites;
-  std::int64_t last_block = -1;
+  std::int64_t last_block = -1, last_stage = -1;
   std::vector<std::size_t> selected;
   for (std::size_t at : ir::find_joins(function)) {
     const ir::Join join = ir::read_join(function.body[at]);
@@ -118,8 +129,9 @@ std::vector<std::size_t> Filters::select(const ir::Function& function) const {
     if (scope_ != "all" && join.scope != scope_) continue;
     sites.insert(join.site);
     last_block = std::max(last_block, join.block);
+    last_stage = std::max(last_stage, join.stage);
     const bool site_passes = sites_.empty() || std::ranges::find(sites_, join.site) != sites_.end();
-    if (site_passes && holds_layer(join.block)) selected.push_back(at);
+    if (site_passes && layers_.holds(join.block) && stages_.holds(join.stage)) selected.push_back(at);
   }
   if (scopes.empty()) user_error("the model has no residual join to rewrite");
   if (scope_ != "all" && !scopes.contains(scope_)) {
@@ -129,11 +141,8 @@ std::vector<std::size_t> Filters::select(const ir::Function& function) const {
     if (!sites.contains(site))
       user_error("sites: the model has no '{}' join (it has {})", site, joined(sites));
   }
-  for (const Range& range : layers_) {
-    if (range.last > last_block) {
-      user_error("layers={}: the last block is {}", layers_text_, last_block);
-    }
-  }
+  check_last("layers", "block", layers_, last_block);
+  check_last("stages", "stage", stages_, last_stage);
   if (selected.empty()) user_error("its filters leave no join");
   return selected;
 }

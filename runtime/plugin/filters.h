@@ -22,7 +22,7 @@ class Filters {
   void set(std::string_view name, std::string_view text);
   /// UserError if no epoch is left.
   void check() const;
-  /// All five, as written or by default.
+  /// All six, as written or by default.
   std::vector<std::pair<std::string, std::string>> values() const;
 
   /// On from the first to before the second.
@@ -34,20 +34,27 @@ class Filters {
   std::vector<std::size_t> select(const ir::Function& function) const;
 
  private:
-  struct Range {
-    std::int64_t first, last;  // both belong to it
+  /// Numbers as "0+1+4-5" lists them.
+  struct Numbers {
+    struct Range {
+      std::int64_t first, last;  // both belong to it
+    };
+    std::string text = "all";
+    std::vector<Range> ranges;  // empty: all
+
+    bool holds(std::int64_t number) const;
   };
   static constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();
-  void set_layers(std::string_view text);
-  bool holds_layer(std::int64_t block) const;
+  static Numbers read_numbers(std::string_view filter, std::string_view what, std::string_view text);
+  /// UserError where a range ends behind the last there is.
+  static void check_last(std::string_view filter, std::string_view what, const Numbers& numbers, std::int64_t last);
 
   // Empty lists: all.
   std::vector<std::string> sites_;
-  std::vector<Range> layers_;
+  Numbers layers_, stages_;
   std::string scope_ = "encoder";
   std::int64_t from_epoch_ = 0;
   std::int64_t to_epoch_ = kEnd;
-  std::string layers_text_ = "all";
 };
 
 }  // namespace rewire::runtime

@@ -61,6 +61,7 @@ TEST_CASE("A loaded plugin says what it is, where it came from, and what it take
                                          "note|str||",
                                          "sites|list|all|attn+mlp+conv",
                                          "layers|list|all|0+1+4-5",
+                                         "stages|list|all|0+2-3",
                                          "scope|str|encoder|",
                                          "from_epoch|int|0|>= 0",
                                          "to_epoch|int|end|> from_epoch"};

@@ -203,6 +203,21 @@ TEST_CASE("Filters choose the joins that a plugin sees") {
         Names{"blocks.1.attn", "blocks.1.mlp", "decoder_blocks.1.mlp"});
 }
 
+TEST_CASE("Stages are a filter as blocks are") {
+  ir::Module module = residual_net({.depth = 4});
+  ir::Function& forward = module.functions.front();
+  for (const std::size_t at : ir::find_joins(forward)) {
+    ir::Attributes& facts = forward.body[at].attributes;
+    facts.set("stage", facts.get_int("block") / 2);
+  }
+  CHECK(changed_joins(rewritten(module, {load("gain", "stages=1")})) ==
+        std::vector<std::string>{"blocks.2.attn", "blocks.2.mlp", "blocks.3.attn", "blocks.3.mlp"});
+  CHECK(changed_joins(rewritten(module, {load("gain", "stages=0-1,layers=1-2,sites=mlp")})) ==
+        std::vector<std::string>{"blocks.1.mlp", "blocks.2.mlp"});
+  CHECK_THROWS_WITH(rewritten(module, {load("gain", "stages=1+3")}),
+                    REWIRE_CATCH_CONTAINS("plugin 'gain': stages=1+3: the last stage is 1"));
+}
+
 TEST_CASE("Epochs switch a plugin on and off: from the first, up to the second") {
   for (const auto& [epoch, on] : std::map<std::int64_t, bool>{{0, false}, {2, true}, {4, true}, {5, false}}) {
     CAPTURE(epoch);

@@ -43,6 +43,7 @@ TEST_CASE("The values in force are all parameters and all filters") {
                {"note", ""},
                {"sites", "all"},
                {"layers", "0+1"},
+               {"stages", "all"},
                {"scope", "encoder"},
                {"from_epoch", "0"},
                {"to_epoch", "7"}});
