@@ -74,7 +74,8 @@ void Filters::set(std::string_view name, std::string_view text) {
   }
 }
 
-Filters::Numbers Filters::read_numbers(std::string_view filter, std::string_view what, std::string_view text) {
+Filters::Numbers Filters::read_numbers(std::string_view filter, std::string_view what,
+                                       std::string_view text) {
   Numbers numbers;
   numbers.text = text;
   if (text == "all") return numbers;
@@ -97,7 +98,8 @@ bool Filters::Numbers::holds(std::int64_t number) const {
          });
 }
 
-void Filters::check_last(std::string_view filter, std::string_view what, const Numbers& numbers, std::int64_t last) {
+void Filters::check_last(std::string_view filter, std::string_view what, const Numbers& numbers,
+                         std::int64_t last) {
   for (const Numbers::Range& range : numbers.ranges) {
     if (range.last > last) user_error("{}={}: the last {} is {}", filter, numbers.text, what, last);
   }

@@ -47,7 +47,8 @@ class Filters {
   static constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();
   static Numbers read_numbers(std::string_view filter, std::string_view what, std::string_view text);
   /// UserError where a range ends behind the last there is.
-  static void check_last(std::string_view filter, std::string_view what, const Numbers& numbers, std::int64_t last);
+  static void check_last(std::string_view filter, std::string_view what, const Numbers& numbers,
+                         std::int64_t last);
 
   // Empty lists: all.
   std::vector<std::string> sites_;

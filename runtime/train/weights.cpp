@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
+
 #include "ir/error.h"
+#include "models/model.h"
 #include "runtime/io/safetensors.h"
 #include "runtime/log.h"
 #include "runtime/train/initialise.h"
@@ -44,6 +48,48 @@ HostTensor on_grid_of(HostTensor tensor, const ir::Module& module, const ir::Par
   return resample_positions(tensor, *from, to->side);
 }
 
+using Shapes = std::map<std::string, ir::Shape, std::less<>>;
+
+/// PyTorch's batch norms count their batches beside the running statistics: at a momentum that is given, nothing reads it.
+void drop_batch_counts(const ir::Module& module, TensorMap& tensors) {
+  constexpr std::string_view kCount = "num_batches_tracked";
+  std::erase_if(tensors, [&](const auto& entry) {
+    const std::string& name = entry.first;
+    if (!name.ends_with(kCount)) return false;
+    const std::string norm = name.substr(0, name.size() - kCount.size());
+    return module.find_parameter(norm + "running_mean") != nullptr;
+  });
+}
+
+bool are_in(const Shapes& shapes, const ir::Module& module) {
+  return std::ranges::all_of(module.parameters, [&](const ir::Parameter& parameter) {
+    const auto found = shapes.find(parameter.name);
+    return !parameter.is_weight() || (found != shapes.end() && found->second == parameter.type.shape);
+  });
+}
+
+/// "; model.form=timm has them": another choice of one of the model's options whose weights a file has; "" if none.
+std::string fitting_choice(const ir::Module& module, const Shapes& shapes) {
+  const auto all = models::models();
+  const auto model = std::ranges::find(all, module.name, &models::Model::name);
+  if (model == all.end()) return "";
+  ir::Selection same{module.name};
+  for (const ir::ParameterSpec& option : (*model)->schema) {
+    if (const ir::Attribute* value = module.attributes.find(option.name)) same.set(option.name, *value);
+  }
+  for (const ir::ParameterSpec& option : (*model)->schema) {
+    for (const std::string& value : option.values) {
+      ir::Selection other = same;
+      try {
+        if (are_in(shapes, models::build(other.set(option.name, value), 1)))
+          return fmt::format("; model.{}={} has its weights", option.name, value);
+      } catch (const UserError&) {  // the options do not go together
+      }
+    }
+  }
+  return "";
+}
+
 HostTensor fit(HostTensor tensor, const ir::Parameter& parameter, const std::string& path) {
   const ir::TensorType& type = tensor.type();
   if (type.shape != parameter.type.shape) {
@@ -79,6 +125,9 @@ TensorMap read_weights(const ir::Module& module, const std::string& path, const 
 TensorMap fit_weights(const ir::Module& module, SafetensorsFile file, const std::string& path,
                       const ir::Module* required, Positions positions) {
   TensorMap weights;
+  drop_batch_counts(module, file.tensors);
+  Shapes given_shapes;
+  for (const auto& [name, tensor] : file.tensors) given_shapes.emplace(name, tensor.type().shape);
   std::vector<std::string> missing;
   std::vector<std::string> names;
   for (const ir::Parameter& parameter : module.parameters) {
@@ -94,7 +143,10 @@ TensorMap fit_weights(const ir::Module& module, SafetensorsFile file, const std:
     weights.emplace(parameter.name, fit(std::move(given), parameter, path));
     file.tensors.erase(found);
   }
-  if (!missing.empty()) user_error("{}: it lacks {} of the model", path, enumerate(missing));
+  if (!missing.empty()) {
+    user_error("{}: it lacks {} of the model{}", path, enumerate(missing),
+               fitting_choice(module, given_shapes));
+  }
   std::vector<std::string> unexpected;
   for (const auto& [name, tensor] : file.tensors) {
     unexpected.push_back(fmt::format("'{}' {}", name, to_string(tensor.type())));

@@ -5,10 +5,12 @@
 #include <limits>
 
 #include "ir/error.h"
+#include "models/model.h"
 #include "programs/programs.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/io/safetensors.h"
 #include "runtime/train/given.h"
+#include "runtime/train/initialise.h"
 #include "runtime/train/non_finite.h"
 #include "tests/runtime_train/linear_model.h"
 #include "tests/support/catch.h"
@@ -52,6 +54,38 @@ TEST_CASE("Weights come back by name, other floating dtypes converted") {
   CHECK(read.at("w").type() == ir::TensorType{DType::f32, {4, 5}});
   CHECK(read.at("w").as<float>()[19] == 0.5F);
   CHECK(read.at("b").as<float>()[0] == -1);
+}
+
+TEST_CASE(
+    "PyTorch's counts of batches are passed over; weights of another form name the option that has them") {
+  const auto model = [](const char* form) {
+    ir::Selection options{"resnetv2_50"};
+    options.set("form", std::string(form))
+        .set("stem", std::string("conv7_pool"))
+        .set("width", std::int64_t{2});
+    options.set("depths", ir::Doubles{1, 1}).set("image", std::int64_t{16});
+    return models::build(options, 1);
+  };
+  const auto weights = [](const ir::Module& module) {
+    TensorMap all = initialise(module, 1);
+    std::erase_if(all, [&](const auto& entry) { return !module.find_parameter(entry.first)->is_weight(); });
+    return all;
+  };
+  const test::TemporaryFolder folder;
+  TensorMap given = weights(model("timm"));
+  given.emplace("norm.num_batches_tracked", HostTensor({DType::i64, {}}));
+  given.emplace("stages.0.blocks.0.norm1.num_batches_tracked", HostTensor({DType::i64, {}}));
+  write_safetensors(folder.file("timm"), given);
+  CHECK(read_weights(model("timm"), folder.file("timm")).size() == given.size() - 2);
+  CHECK_THROWS_WITH(read_weights(model("paper"), folder.file("timm")),
+                    REWIRE_CATCH_CONTAINS("of the model; model.form=timm has its weights"));
+  write_safetensors(folder.file("paper"), weights(model("paper")));
+  CHECK_THROWS_WITH(read_weights(model("timm"), folder.file("paper")),
+                    REWIRE_CATCH_CONTAINS("of the model; model.form=paper has its weights"));
+  given.emplace("other.num_batches_tracked", HostTensor({DType::i64, {}}));
+  write_safetensors(folder.file("other"), given);
+  CHECK_THROWS_WITH(read_weights(model("timm"), folder.file("other")),
+                    REWIRE_CATCH_CONTAINS("the model has no 'other.num_batches_tracked'"));
 }
 
 TEST_CASE("A missing, an unexpected and a misshapen weight are refused by name and shape") {
