@@ -19,20 +19,21 @@ std::string recipe(const std::string& name) {
 }
 
 /// Three steps and an evaluation; the metrics of its last line.
-Json three_steps(const std::string& name, const TemporaryFolder& folder, const Words& more) {
+Json three_steps(const std::string& name, const TemporaryFolder& folder, const Words& more,
+                 const std::string& depth = "model.depth=1") {
   const Words small = {"--set",  "data.path=" + folder.path().string(),
                        "--set",  "train.epochs=3",
                        "--set",  "train.max_steps=3",
                        "--set",  "train.batch=4",
                        "--set",  "eval.batch=4",
                        "--set",  "schedule.warmup_epochs=1",
-                       "--set",  "model.depth=1",
+                       "--set",  depth,
                        "--quiet"};
   const Outcome run =
-      rewire_command(Words{"train", recipe(name), "--out", folder.file("run")} + small + more);
+      rewire_command(Words{"train", recipe(name), "--out", folder.file("run_" + name)} + small + more);
   CAPTURE(run.err);
   REQUIRE(run.code == 0);
-  const Outcome eval = rewire_command({"eval", folder.file("run"), "--json"});
+  const Outcome eval = rewire_command({"eval", folder.file("run_" + name), "--json"});
   REQUIRE(eval.code == 0);
   return Json::parse(eval.out);
 }
@@ -66,7 +67,8 @@ TEST_CASE("The recipe of the orthogonal paper trains on CIFAR-10's and CIFAR-100
   CHECK(three_steps("cifar10_vit_s", hundred, {"--set", "model.classes=100"}).at("images") == 5);
 }
 
-TEST_CASE("DeiT's recipe trains on a folder of JPEG and PNG files, whatever their sizes") {
+TEST_CASE(
+    "DeiT's recipe trains on a folder of JPEG and PNG files, whatever their sizes, also models in stages") {
   const TemporaryFolder folder;
   const auto put = [&](const std::string& path, const std::string& image) { put_image(folder, path, image); };
   int number = 0;
@@ -79,6 +81,11 @@ TEST_CASE("DeiT's recipe trains on a folder of JPEG and PNG files, whatever thei
   const Json result =
       three_steps("imagenet_deit_s", folder, {"--set", "model.image=32", "--set", "model.dim=24"});
   CHECK(result.at("images") == 2);
+  if (fs::exists(REWIRE_PLUGIN_FOLDER "/augment.so")) {
+    const Words small = {"--set", "model.image=32"};
+    CHECK(three_steps("imagenet_pvt_small", folder, small, "model.depths=[1, 1, 1, 1]").at("images") == 2);
+    CHECK(three_steps("imagenet_t2t_vit_14", folder, small).at("images") == 2);
+  }
 }
 
 TEST_CASE(
