@@ -71,9 +71,9 @@ std::vector<Stage> stages_of(const ir::Attributes& options) {
     }
     if (side % s.patch != 0) {
       user_error(
-          "stage {}: maps of {} x {} are no multiple of the {} of model.patch_sizes; model.image={} must be "
-          "one of the product of all",
-          i + 1, side, side, s.patch, options.get_int("image"));
+          "stage {0}: maps of {1} x {1} do not divide into patches of {2} x {2}; model.image={3} must be a "
+          "multiple of the product of model.patch_sizes",
+          i + 1, side, s.patch, options.get_int("image"));
     }
     s.side = side /= s.patch;
     if (s.side % s.reduction != 0) {

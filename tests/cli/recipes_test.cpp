@@ -21,20 +21,21 @@ std::string recipe(const std::string& name) {
 }
 
 /// Three steps and an evaluation; the metrics of its last line.
-Json three_steps(const std::string& name, const TemporaryFolder& folder, const Words& more) {
+Json three_steps(const std::string& name, const TemporaryFolder& folder, const Words& more,
+                 const std::string& depth = "model.depth=1") {
   const Words small = {"--set",  "data.path=" + folder.path().string(),
                        "--set",  "train.epochs=3",
                        "--set",  "train.max_steps=3",
                        "--set",  "train.batch=4",
                        "--set",  "eval.batch=4",
                        "--set",  "schedule.warmup_epochs=1",
-                       "--set",  "model.depth=1",
+                       "--set",  depth,
                        "--quiet"};
   const Outcome run =
-      rewire_command(Words{"train", recipe(name), "--out", folder.file("run")} + small + more);
+      rewire_command(Words{"train", recipe(name), "--out", folder.file("run_" + name)} + small + more);
   CAPTURE(run.err);
   REQUIRE(run.code == 0);
-  const Outcome eval = rewire_command({"eval", folder.file("run"), "--json"});
+  const Outcome eval = rewire_command({"eval", folder.file("run_" + name), "--json"});
   REQUIRE(eval.code == 0);
   return Json::parse(eval.out);
 }
@@ -63,6 +64,7 @@ TEST_CASE("The recipe of the orthogonal paper trains on CIFAR-10's and CIFAR-100
     runtime::write_file_atomically(ten.file("data_batch_" + std::to_string(batch) + ".bin"), records(3, 1));
   runtime::write_file_atomically(ten.file("test_batch.bin"), records(6, 1));
   CHECK(three_steps("cifar10_vit_s", ten, {}).at("images") == 6);
+  CHECK(three_steps("cifar10_resnetv2_18", ten, {"--set", "model.width=4"}, "model.depths=[1, 1]").at("images") == 6);
   runtime::write_file_atomically(hundred.file("train.bin"), records(13, 2));
   runtime::write_file_atomically(hundred.file("test.bin"), records(5, 2));
   CHECK(three_steps("cifar10_vit_s", hundred, {"--set", "model.classes=100"}).at("images") == 5);
@@ -83,7 +85,11 @@ TEST_CASE("The recipes of ImageNet train on a folder of JPEG and PNG files, what
     CAPTURE(name);
     const Json result = three_steps(name, folder, {"--set", "model.image=32", "--set", "model.dim=24"});
     CHECK(result.at("images") == 2);
-    fs::remove_all(folder.path() / "run");
+  }
+  if (fs::exists(REWIRE_PLUGIN_FOLDER "/augment.so")) {
+    const Words small = {"--set", "model.image=32"};
+    CHECK(three_steps("imagenet_pvt_small", folder, small, "model.depths=[1, 1, 1, 1]").at("images") == 2);
+    CHECK(three_steps("imagenet_t2t_vit_14", folder, small).at("images") == 2);
   }
 }
 
@@ -102,6 +108,9 @@ TEST_CASE("The recipes of papers and their siblings have the networks that they 
       {"imagenet_deit_s_augment", "augment", 22050664, 24 * 2 * 4 * 384, 24},
       {"imagenet_deit_b_augment", "augment", 86567656, 24 * 2 * 4 * 768, 24},
       {"imagenet_vit_b_skipless", "skipless", 86567656, 0, 24},
+      {"cifar10_resnetv2_18", "orthogonal", 11176074, 0, 8},
+      {"tiny_imagenet_resnetv2_18", "orthogonal", 11271432, 0, 8},
+      {"imagenet10_resnet18_depth", "decay", 15907146, 0, 12},
       // 6 blocks of 198,272; patches, positions, the last norm and the head.
       {"fashion_deit_augment", "augment", 6 * 198272 + 10250, 12 * 2 * 4 * 128, 12}};
   const auto weights_of = [](const ir::Module& module) {

@@ -136,7 +136,7 @@ TEST_CASE("A pyramid whose lists do not go together is refused with the stage an
     CHECK_THROWS_AS(models::build(options, 2), UserError);
   };
   refuses("patch_sizes", Doubles{2, 3},
-          "stage 2: maps of 4 x 4 are no multiple of the 3 of model.patch_sizes");
+          "stage 2: maps of 4 x 4 do not divide into patches of 3 x 3; model.image=8 must be");
   refuses("sr_ratios", Doubles{3, 1}, "stage 1: the 3 of model.sr_ratios does not divide maps of 4 x 4");
   refuses("sr_ratios", Doubles{2, 2}, "model.sr_ratios ends with 2; the last stage has a class token");
   refuses("num_heads", Doubles{4, 2}, "stage 1: model.embed_dims has 6, which is no multiple of the 4");
