@@ -414,16 +414,16 @@ CheckpointWeights read_weights_of(const std::string& checkpoint, WeightsOf which
 }  // namespace
 
 CheckpointWeights read_named_weights(const RunFolder& run, const std::string& name, WeightsOf which) {
+  const std::string checkpoint = RunFolder::is_checkpoint_name(name) ? name : run.named_checkpoint(name);
+  const std::string folder = run.file("checkpoints/" + checkpoint);
   std::error_code error;
-  const fs::path found = fs::canonical(run.file("checkpoints/" + name), error);
-  if (name.find('/') != std::string::npos || error ||
-      !RunFolder::is_checkpoint_name(found.filename().string())) {
+  if (name.find('/') != std::string::npos || checkpoint.empty() || !fs::is_directory(folder, error)) {
     std::vector<std::string> names;
     for (const std::string& path : run.checkpoints()) names.push_back(fs::path(path).filename().string());
     user_error("{} has no checkpoint '{}'; there {} {}", run.path(), name, names.size() == 1 ? "is" : "are",
                names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
   }
-  return read_weights_of(found.string(), which);
+  return read_weights_of(folder, which);
 }
 
 std::optional<CheckpointWeights> read_last_weights(const RunFolder& run, WeightsOf which) {

@@ -15,7 +15,6 @@
 #include <system_error>
 #include <utility>
 
-#include "codegen/files/replacing_file.h"
 #include "codegen/object_cache.h"
 #include "ir/error.h"
 #include "runtime/exec/make_engine.h"
@@ -32,6 +31,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kHalfWritten = ".tmp";
 constexpr const char* kMetrics = "metrics.jsonl";
+constexpr std::size_t kLongestName = 64;  // of a checkpoint, in a file that names one
 
 struct Entry {
   std::int64_t epoch = 0, step = 0;
@@ -297,22 +297,28 @@ std::vector<std::string> RunFolder::checkpoints() const {
   return paths;
 }
 
-void RunFolder::link_checkpoint(const std::string& name, const std::string& checkpoint) const {
-  const fs::path link = file("checkpoints/" + name);
+std::string RunFolder::named_checkpoint(const std::string& name) const {
+  const std::string path = file("checkpoints/" + name);
   std::error_code error;
+  if (!fs::is_regular_file(path, error) || fs::file_size(path, error) > kLongestName) return "";
+  const std::vector<std::byte> bytes = read_file(path, kLongestName, FileKind::regular);
+  std::string checkpoint(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (checkpoint.ends_with('\n')) checkpoint.pop_back();
+  const bool is_there =
+      is_checkpoint_name(checkpoint) && fs::is_directory(file("checkpoints/" + checkpoint), error);
+  return is_there ? checkpoint : "";
+}
+
+void RunFolder::name_checkpoint(const std::string& name, const std::string& checkpoint) const {
+  const std::string path = file("checkpoints/" + name);
+  std::error_code ignored;
+  const fs::file_status status = fs::symlink_status(path, ignored);
+  if (fs::exists(status) && !fs::is_regular_file(status)) return;
   if (checkpoint.empty()) {
-    if (fs::is_symlink(fs::symlink_status(link, error))) fs::remove(link, error);
-    return;
+    fs::remove(path, ignored);
+  } else if (named_checkpoint(name) != checkpoint) {
+    write_file_atomically(path, checkpoint + "\n");
   }
-  const fs::path fresh = link.parent_path() / codegen::ReplacingFile::temporary_name();
-  fs::create_symlink(checkpoint, fresh, error);
-  if (!error) {
-    fs::rename(fresh, link, error);
-    std::error_code ignored;
-    if (error) fs::remove(fresh, ignored);
-  }
-  if (error)
-    write_log(LogLevel::warning, fmt::format("cannot make the link {}: {}", link.string(), error.message()));
 }
 
 void RunFolder::prune_checkpoints(std::int64_t keep, std::string_view spared) const {

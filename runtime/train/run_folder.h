@@ -8,7 +8,7 @@
 //   metrics.jsonl          one line each log_every steps, one an evaluation
 //   checkpoints/0002-00001874/   two epochs, 1874 steps done: weights.safetensors, state.safetensors,
 //                          checkpoint.json
-//   checkpoints/last, best links to the newest and to the one that was evaluated best
+//   checkpoints/last, best the name of the newest, and of the one that was evaluated best
 //   weights.safetensors    at the end: the weights, under timm's names
 #pragma once
 
@@ -59,9 +59,11 @@ class RunFolder {
   std::vector<std::string> checkpoints() const;
   /// Removes all but the last `keep`, and but the one named `spared`.
   void prune_checkpoints(std::int64_t keep, std::string_view spared = "") const;
-  /// checkpoints/NAME becomes a link to the checkpoint of that name, at once, or is removed where that is "". Where no
-  /// link can be made, the log has a warning.
-  void link_checkpoint(const std::string& name, const std::string& checkpoint) const;
+  /// The checkpoint that checkpoints/NAME names; "" where there is no such file, or it names none that is there.
+  std::string named_checkpoint(const std::string& name) const;
+  /// Writes that file, at once; `checkpoint` "" removes it. What stands there and is no file is left alone. UserError
+  /// as write_file_atomically().
+  void name_checkpoint(const std::string& name, const std::string& checkpoint) const;
 
  private:
   explicit RunFolder(std::string path) : path_(std::move(path)) {}

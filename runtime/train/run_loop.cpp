@@ -71,7 +71,7 @@ class RunLoop::Run {
 
   TrainResult finish() {
     observer_.started(facts());
-    if (progress_.position.step > 0) link_checkpoints();  // a crash may have come between
+    if (progress_.position.step > 0) persist([&] { name_checkpoints(); });  // a crash may have come between
     int signal = train_epochs();
     if (signal == 0 && !evaluation_) {  // it was complete before
       evaluation_ = evaluate();
@@ -397,18 +397,18 @@ class RunLoop::Run {
     progress_.metrics_bytes = metrics_.sync();
     std::string path = write_checkpoint(folder_.path(), progress_, *engine_, plan_.programs.module,
                                         request_.network.plugins);
-    link_checkpoints();
+    name_checkpoints();
     return path;
   }
 
   /// `last` and `best`, to what is there.
-  void link_checkpoints() const {
+  void name_checkpoints() const {
     std::vector<std::string> names;
     for (const std::string& path : folder_.checkpoints())
       names.push_back(std::filesystem::path(path).filename().string());
     const std::string best = progress_.best ? progress_.best->checkpoint : "";
-    folder_.link_checkpoint("last", names.empty() ? "" : names.back());
-    folder_.link_checkpoint("best", std::ranges::find(names, best) == names.end() ? "" : best);
+    folder_.name_checkpoint("last", names.empty() ? "" : names.back());
+    folder_.name_checkpoint("best", std::ranges::find(names, best) == names.end() ? "" : best);
   }
 
   /// Writing may find a full disk: the error then says what is left to go on from.

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <thread>
 
@@ -288,6 +289,54 @@ TEST_CASE("An evaluation that is not finite is refused") {
       rewire_command({"eval", run.path(), "--weights", weights, "--quiet"}),
       "eval: " + weights +
           ": the loss on the 32 images is nan: the network has diverged, or a weight is not finite");
+}
+
+TEST_CASE("The best checkpoint and the averages of the weights are evaluated by name") {
+  const TemporaryFolder folder;
+  const std::string run = folder.file("run"), plain = folder.file("plain");
+  const Words averaged = {"--set", "train.ema=0.5", "--set", "train.best_metric=ema_loss"};
+  REQUIRE(rewire_command(Words{"train"} + kRun + averaged + Words{"--out", run}).code == 0);
+  std::map<int, Json> lines;  // by epochs done
+  std::istringstream metrics(read_text(run + "/metrics.jsonl"));
+  for (std::string line; std::getline(metrics, line);) {
+    const Json json = Json::parse(line);
+    if (json.at("kind") == "eval") lines[json.at("epoch").get<int>() + 1] = json;
+  }
+  REQUIRE(lines.size() == 3);
+  const auto evaluated = [&](const Words& options) {
+    const Outcome outcome = rewire_command(Words{"eval", run, "--json", "--quiet"} + options);
+    CHECK(outcome.err.empty());
+    return Json::parse(outcome.out);
+  };
+  const std::string best = read_text(run + "/checkpoints/best"), last = read_text(run + "/checkpoints/last");
+  CHECK(last == "0003-00000012\n");
+  const Json& of_best = lines.at(std::stoi(best));
+  for (const auto& [epoch, line] : lines) CHECK(of_best.at("ema_loss") <= line.at("ema_loss"));
+  CHECK(evaluated({}).at("loss") == lines.at(3).at("loss"));
+  CHECK(evaluated({"--ema"}).at("loss") == lines.at(3).at("ema_loss"));
+  CHECK(evaluated({"--checkpoint", "best"}).at("loss") == of_best.at("loss"));
+  CHECK(evaluated({"--checkpoint", "best", "--ema"}).at("loss") == of_best.at("ema_loss"));
+  CHECK(evaluated({"--checkpoint", "0001-00000004", "--ema"}).at("loss") == lines.at(1).at("ema_loss"));
+  CHECK(evaluated({"--weights", run + "/weights_ema.safetensors"}).at("loss") == lines.at(3).at("ema_loss"));
+
+  const auto refused = [&](const Words& command, const std::string& message) {
+    check_refusal(rewire_command(Words{"eval"} + command + Words{"--quiet"}), message);
+  };
+  const std::string there = "; there are 0001-00000004, 0002-00000008, 0003-00000012";
+  refused({run, "--checkpoint", "first"}, run + " has no checkpoint 'first'" + there);
+  refused({run, "--checkpoint", "0009-00000001"}, run + " has no checkpoint '0009-00000001'" + there);
+  refused({"vit_tiny_28", "--ema", "--weights", run + "/weights.safetensors"},
+          "eval: --ema chooses among the weights of a run, and vit_tiny_28 is none");
+  refused({run, "--checkpoint", "best", "--weights", run + "/weights.safetensors"},
+          "eval: --checkpoint chooses among the weights of the run: drop it, or --weights " + run +
+              "/weights.safetensors");
+  const std::string averages = run + "/checkpoints/0003-00000012/weights_ema.safetensors";
+  flip(averages, 100, 0);
+  refused({run, "--ema"}, averages + " is not what was written with checkpoint.json");
+  REQUIRE(rewire_command(Words{"train"} + kRun + Words{"--out", plain}).code == 0);
+  refused({plain, "--ema"}, plain +
+                                "/checkpoints/0003-00000012 has no weights_ema.safetensors: the run keeps no "
+                                "averages of its weights (train.ema)");
 }
 
 }  // namespace

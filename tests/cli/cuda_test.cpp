@@ -108,7 +108,8 @@ TEST_CASE("training on a GPU resumes to the same bits, in whichever order its st
   fs::copy(whole, cut, fs::copy_options::recursive);
   fs::remove(cut + "/weights.safetensors");
   std::vector<fs::path> checkpoints;
-  for (const auto& entry : fs::directory_iterator(cut + "/checkpoints")) checkpoints.push_back(entry.path());
+  for (const auto& entry : fs::directory_iterator(cut + "/checkpoints"))
+    if (entry.is_directory()) checkpoints.push_back(entry.path());
   std::ranges::sort(checkpoints);
   REQUIRE(checkpoints.size() == 4);
   for (std::size_t i = 1; i < checkpoints.size(); ++i) fs::remove_all(checkpoints[i]);

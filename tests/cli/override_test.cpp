@@ -150,7 +150,8 @@ TEST_CASE("a run keeps the kernels it was given, and goes on with them") {
   const std::string whole = read_text(run + "/weights.safetensors");
 
   std::vector<fs::path> checkpoints;
-  for (const auto& entry : fs::directory_iterator(run + "/checkpoints")) checkpoints.push_back(entry.path());
+  for (const auto& entry : fs::directory_iterator(run + "/checkpoints"))
+    if (entry.is_directory()) checkpoints.push_back(entry.path());
   fs::remove_all(*std::ranges::max_element(checkpoints));
   REQUIRE(checkpoints.size() > 1);
   fs::remove(run + "/weights.safetensors");

@@ -231,7 +231,8 @@ TEST_CASE("No room for a checkpoint: the one before survives, and the run goes o
              REWIRE_CATCH_CONTAINS("rewire: step 16: cannot write " + run + "/checkpoints/.0002-00000016.") &&
                  REWIRE_CATCH_CONTAINS("/state.safetensors: File too large; " + survivor +
                                        " is intact: mend this, then rewire train --resume " + run + "\n"));
-  CHECK(std::distance(fs::directory_iterator(run + "/checkpoints"), {}) == 1);
+  const auto is_folder = [](const fs::directory_entry& entry) { return entry.is_directory(); };
+  CHECK(std::count_if(fs::directory_iterator(run + "/checkpoints"), {}, is_folder) == 1);
   CHECK(read_text(survivor + "/state.safetensors") == before);
   CHECK(rewire_command({"train", "--resume", run, "--quiet"}).err.empty());
   CHECK(read_text(run + "/weights.safetensors") == read_text(whole + "/weights.safetensors"));

@@ -56,6 +56,12 @@ std::size_t entries(const std::string& folder) {
   return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), {}));
 }
 
+/// Without the files that name some of them.
+std::ptrdiff_t checkpoints(const std::string& run) {
+  return std::count_if(fs::directory_iterator(run + "/checkpoints"), {},
+                       [](const fs::directory_entry& entry) { return entry.is_directory(); });
+}
+
 /// Trained once without a stop: what every other way must come to.
 const std::string& whole_run() {
   static const TemporaryFolder folder;
@@ -78,7 +84,7 @@ void check_same_run(const std::string& run) {
 TEST_CASE("A run folder holds recipe, choices, metrics, checkpoints and weights") {
   const std::string& run = whole_run();
   CHECK(entries(run) == 5);
-  CHECK(entries(run + "/checkpoints") == 2);
+  CHECK(checkpoints(run) == 2);
   CHECK(fs::exists(run + "/checkpoints/0001-00000150/weights.safetensors"));
   const std::vector<Json> lines = metrics(run);
   std::vector<int> steps;
@@ -227,7 +233,7 @@ TEST_CASE("SIGINT and SIGTERM save and exit; --resume goes on, as often as it ta
   CHECK(stopped.code == 128 + SIGINT);
   CHECK_THAT(stopped.err, REWIRE_CATCH_CONTAINS("rewire: stopped by signal 2 after step ") &&
                               REWIRE_CATCH_CONTAINS("; rewire train --resume " + run + " goes on\n"));
-  CHECK(entries(run + "/checkpoints") >= 1);
+  CHECK(checkpoints(run) >= 1);
   REQUIRE(interrupted({"train", "--resume", run, "--quiet", "--set", "train.threads=1"}, run, {SIGTERM, 11})
               .code == 128 + SIGTERM);
   CHECK(rewire_command({"train", "--resume", run, "--quiet"}).err.empty());
@@ -400,14 +406,16 @@ TEST_CASE("A run that began with a module keeps it") {
   CHECK(rewire_command({"eval", moved, "--quiet"}).err.empty());
 }
 
-TEST_CASE("Only the last checkpoints are kept, and what is none of them is left alone") {
+TEST_CASE("Only the last checkpoints and the best are kept, and what is none of them is left alone") {
   const TemporaryFolder folder;
   const std::string run = folder.file("run");
   const Words small = kRun + Words{"--set", "data.count=8", "--set", "train.keep=1"};
   CHECK(rewire_command(train(small, run, {"--set", "train.epochs=12"})).err.empty());
   CHECK(fs::exists(run + "/checkpoints/0012-00000012"));
-  CHECK(entries(run + "/checkpoints") == 1);
-  fs::copy(run + "/checkpoints/0012-00000012", run + "/checkpoints/best");
+  const auto best = [&] { return read_text(run + "/checkpoints/best"); };
+  CHECK(read_text(run + "/checkpoints/last") == "0012-00000012\n");
+  CHECK(checkpoints(run) == (best() == "0012-00000012\n" ? 1 : 2));
+  fs::copy(run + "/checkpoints/0012-00000012", run + "/checkpoints/mine");
   write_text(run + "/checkpoints/0000-README", "mine");
   write_text(run + "/.weights.safetensors.1-0.tmp", "half-written");
   const Words resume = {"train", "--resume", run, "--quiet", "--set", "train.epochs=13"};
@@ -420,8 +428,9 @@ TEST_CASE("Only the last checkpoints are kept, and what is none of them is left 
   for (const char* name : {"9999-00000012", "10000-00000012"}) fs::remove_all(run + "/checkpoints/" + name);
   CHECK(rewire_command(resume).err.empty());
   CHECK(fs::exists(run + "/checkpoints/0013-00000013"));
-  CHECK_FALSE(fs::exists(run + "/checkpoints/0012-00000012"));
-  CHECK(fs::exists(run + "/checkpoints/best"));
+  CHECK(fs::exists(run + "/checkpoints/0012-00000012") == (best() == "0012-00000012\n"));
+  CHECK(fs::exists(run + "/checkpoints/" + best().substr(0, 13)));
+  CHECK(fs::exists(run + "/checkpoints/mine"));
   CHECK(fs::exists(run + "/checkpoints/0000-README"));
   CHECK_FALSE(fs::exists(run + "/.weights.safetensors.1-0.tmp"));
 }

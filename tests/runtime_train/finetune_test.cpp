@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ir/error.h"
+#include "ir/text.h"
 #include "models/model.h"
 #include "programs/optimizer.h"
 #include "programs/programs.h"
@@ -48,6 +49,21 @@ TEST_CASE("Layers and decay of a ViT's parameters are those of timm's param_grou
       CHECK(settings.weight_decay == (group.at(1).get<bool>() ? 0.05 : 0.0));
     }
     CHECK(trained == groups.size());
+  }
+}
+
+TEST_CASE(
+    "Layers stand in a module's text: the stem's 0, each block's, the norm's with the last, the head's") {
+  const ir::Module module = ir::parse(ir::print(models::build(vit(2), 1)), "vit.rir");
+  for (const auto& [name, layer] : {std::pair{"cls_token", 0},
+                                    {"pos_embed", 0},
+                                    {"patch_embed.proj.bias", 0},
+                                    {"blocks.0.norm1.weight", 1},
+                                    {"blocks.1.mlp.fc2.bias", 2},
+                                    {"norm.weight", 2},
+                                    {"head.weight", 3}}) {
+    CAPTURE(name);
+    CHECK(module.find_parameter(name)->layer == layer);
   }
 }
 
