@@ -309,12 +309,12 @@ std::vector<std::int64_t> stage_depths(const ir::Attributes& options, std::size_
 }
 
 void check_image_side(std::int64_t image, std::int64_t stride) {
-  if (image < stride) {
+  if (stride > 1 && image <= stride / 2) {
     user_error(
-        "model.image={0} is too small: stem and stages make one pixel of {1} x {1}; model.stem=conv3 and "
-        "fewer "
-        "stages take smaller images",
-        image, stride);
+        "model.image={} is too small: stem and stages make one pixel of {} x {}, so it takes {} or more; "
+        "model.stem=conv3 "
+        "and fewer stages take smaller images",
+        image, stride, stride, stride / 2 + 1);
   }
 }
 

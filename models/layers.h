@@ -175,7 +175,7 @@ double drop_path_rate(double last, std::int64_t index, std::int64_t depth);
 /// The option `depths`: blocks of each stage, whole numbers. UserError unless there are 1 to `most` stages.
 std::vector<std::int64_t> stage_depths(const ir::Attributes& options, std::size_t most);
 
-/// UserError where an image has fewer pixels a side than become one of the last stage's.
+/// UserError where the last of the halvings that make one pixel of stride x stride would find one pixel.
 void check_image_side(std::int64_t image, std::int64_t stride);
 
 /// A module of the function `forward`, which `build` fills.

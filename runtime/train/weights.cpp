@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "ir/error.h"
@@ -90,11 +91,13 @@ std::string fitting_choice(const ir::Module& module, const Shapes& shapes) {
   return "";
 }
 
-HostTensor fit(HostTensor tensor, const ir::Parameter& parameter, const std::string& path) {
+/// `choice`: asked where the shapes differ.
+HostTensor fit(HostTensor tensor, const ir::Parameter& parameter, const std::string& path,
+               const std::function<std::string()>& choice) {
   const ir::TensorType& type = tensor.type();
   if (type.shape != parameter.type.shape) {
-    user_error("{}: '{}' has the shape {}; the model's has {}", path, parameter.name,
-               ir::to_string(type.shape), ir::to_string(parameter.type.shape));
+    user_error("{}: '{}' has the shape {}; the model's has {}{}", path, parameter.name,
+               ir::to_string(type.shape), ir::to_string(parameter.type.shape), choice());
   }
   if (type.dtype == parameter.type.dtype) return tensor;
   if (!is_float(type.dtype) || !is_float(parameter.type.dtype)) {
@@ -128,6 +131,7 @@ TensorMap fit_weights(const ir::Module& module, SafetensorsFile file, const std:
   drop_batch_counts(module, file.tensors);
   Shapes given_shapes;
   for (const auto& [name, tensor] : file.tensors) given_shapes.emplace(name, tensor.type().shape);
+  const auto choice = [&] { return fitting_choice(module, given_shapes); };
   std::vector<std::string> missing;
   std::vector<std::string> names;
   for (const ir::Parameter& parameter : module.parameters) {
@@ -140,7 +144,7 @@ TensorMap fit_weights(const ir::Module& module, SafetensorsFile file, const std:
       continue;
     }
     HostTensor given = on_grid_of(std::move(found->second), module, parameter, path, positions);
-    weights.emplace(parameter.name, fit(std::move(given), parameter, path));
+    weights.emplace(parameter.name, fit(std::move(given), parameter, path, choice));
     file.tensors.erase(found);
   }
   if (!missing.empty()) {

@@ -64,7 +64,8 @@ TEST_CASE("The recipe of the orthogonal paper trains on CIFAR-10's and CIFAR-100
     runtime::write_file_atomically(ten.file("data_batch_" + std::to_string(batch) + ".bin"), records(3, 1));
   runtime::write_file_atomically(ten.file("test_batch.bin"), records(6, 1));
   CHECK(three_steps("cifar10_vit_s", ten, {}).at("images") == 6);
-  CHECK(three_steps("cifar10_resnetv2_18", ten, {"--set", "model.width=4"}, "model.depths=[1, 1]").at("images") == 6);
+  CHECK(three_steps("cifar10_resnetv2_18", ten, {"--set", "model.width=4"}, "model.depths=[1, 1]")
+            .at("images") == 6);
   runtime::write_file_atomically(hundred.file("train.bin"), records(13, 2));
   runtime::write_file_atomically(hundred.file("test.bin"), records(5, 2));
   CHECK(three_steps("cifar10_vit_s", hundred, {"--set", "model.classes=100"}).at("images") == 5);

@@ -42,7 +42,8 @@ struct Backend {
 std::unique_ptr<runtime::Engine> start_engine(const Golden& golden, const Backend& backend,
                                               const ir::Module& module);
 
-/// Relative L2 errors. A gradient's is over max(its norm, 1e-6 of the norm of all gradients).
+/// Relative L2 errors. A gradient's is over max(its norm, 1e-6 of the norm of all gradients); over the latter where it is
+/// zero but for rounding.
 struct Tolerance {
   double output = 0, gradient = 0;
   double losses = 0;   // each step's loss and learning rate

@@ -24,7 +24,7 @@ MODELS = {
                                stem="conv7_pool"), 2),
     "timm": ("resnetv2", dict(image=23, channels=3, classes=4, width=8, depths=[1, 1], block="bottleneck", form="timm",
                               stem="auto", head_norm=False), 3),
-    "post": ("resnet", dict(image=22, channels=3, classes=5, width=3, depths=[1, 1, 2, 1], stem="conv7_pool"), 2),
+    "post": ("resnet", dict(image=33, channels=1, classes=5, width=3, depths=[1, 1, 2, 1], stem="conv7_pool"), 2),
     "small": ("resnet", dict(image=9, channels=1, classes=3, width=4, depths=[2, 1], stem="conv3"), 3),
 }
 NESTEROV = dict(optimizer="sgd", lr=0.02, momentum=0.9, nesterov=True, weight_decay=5e-4, decay="all",
