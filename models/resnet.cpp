@@ -110,6 +110,7 @@ const Family kResNet{
                    .at_least(0)
                    .below(1)},
     .build = build_resnet,
-    .variants = {{"resnet18", {}}, {"resnet18_depth", {{"depths", ir::Doubles{2, 2, 6, 2}}}}}};
+    .variants = {{"resnet18", {{"depths", ir::Doubles{2, 2, 2, 2}}}},
+                 {"resnet18_depth", {{"depths", ir::Doubles{2, 2, 6, 2}}}}}};
 
 }  // namespace rewire::models
