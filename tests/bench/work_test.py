@@ -35,7 +35,7 @@ def bench(words):
     return dict(step_ms=3.0 if "--resident" in words else 2.0, resident_step_ms=2.0, device_mb=5.0, peak_mb=5.0, compile_s=1.0,
                 ceilings=dict(copy_gb_s=1.0, gemm_gflop_s=2.0), profile={profile})
 if words[0] == "models":
-    print(json.dumps([dict(name=name, image=28, channels=1, classes=10, patch=4, dim=16, depth=1, heads=2) for name in ("one", "two")]))
+    print(json.dumps([dict(name=name, family="vit", image=28, channels=1, classes=10, patch=4, dim=16, depth=1, heads=2) for name in ("one", "two")]))
 elif words[0] == "doctor":
     print(json.dumps(dict(cuda=dict(devices=["Stub"]))))
 elif "--pipe" in words:
