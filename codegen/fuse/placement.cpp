@@ -20,6 +20,7 @@ bool is_random(const Op& op) {
 
 // Below this many elements a reduction may run in one instance inside its consumer.
 constexpr std::int64_t kSmallReduction = 4096;
+constexpr std::int64_t kInCache = 65536;  // elements that lanes may walk across in any order
 constexpr std::int64_t kCheap = 2;  // flops an element: rather computed for every lane again than stored
 
 IndexMap identity_map(const Shape& shape, Group& group) {
@@ -56,11 +57,12 @@ IndexMap reduction_operand_map(Group& group, const Shape& operand_shape, const S
   return map;
 }
 
-/// Whether a value stands along the innermost axis and not along all others, as a channel's scale does beside a map: stored
-/// from such a group it would make all but the innermost axis its lanes.
+/// Whether a value stands along the innermost axis of a large space and not along all others, as a channel's scale does
+/// beside a map: stored from such a group it would make all but the innermost axis its lanes.
 bool turns_lanes(const Group& group, Value value) {
   const std::set<int> all = group.all_axes(), present = Group::axes_of(group.maps.at(value.id));
-  return !all.empty() && present.contains(*all.rbegin()) && !std::ranges::includes(present, all);
+  return group.size_of(all) > kInCache && present.contains(*all.rbegin()) &&
+         !std::ranges::includes(present, all);
 }
 
 }  // namespace

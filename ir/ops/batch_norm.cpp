@@ -15,9 +15,11 @@ std::vector<TensorType> infer_batch_norm(const InferContext& context) {
   require_float(context, 0);
   const int axis = normal_axis(context.attributes.get_int("axis"), x.rank());
   const TensorType vector{x.dtype, {x.shape[static_cast<std::size_t>(axis)]}};
-  constexpr std::string_view kNames[] = {"the weight (operand 1)", "the bias (operand 2)",
-                                         "the running mean (operand 3)", "the running variance (operand 4)"};
-  for (std::size_t i = 0; i < std::size(kNames); ++i) require_type(context, i + 1, kNames[i], vector);
+  constexpr std::string_view kVectorNames[] = {"the weight (operand 1)", "the bias (operand 2)",
+                                               "the running mean (operand 3)",
+                                               "the running variance (operand 4)"};
+  for (std::size_t i = 0; i < std::size(kVectorNames); ++i)
+    require_type(context, i + 1, kVectorNames[i], vector);
   require_type(context, 5, "the training flag (operand 5)", {DType::i1, {}});
   const double momentum = context.attributes.get_double("momentum");
   if (!(context.attributes.get_double("epsilon") > 0))

@@ -21,10 +21,13 @@ ir::Selection one_block(const std::string& name) {
     options.set("depth", 1);
   }
   // Products in double precision take their time.
-  if (!whole.has("patch")) {
+  if (whole.has("width")) {
+    options.set("image", 16).set("width", 16);
+  } else if (!whole.has("patch")) {
     options.set("image", 32);
   } else if (whole.get_int("dim") > 384) {
-    options.set("image", 4 * whole.get_int("patch"));
+    const std::int64_t patch = whole.get_int("patch") > 0 ? whole.get_int("patch") : 4;  // 0: by the image
+    options.set("image", 4 * patch).set("patch", patch);
   }
   return options;
 }
