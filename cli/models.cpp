@@ -9,6 +9,8 @@
 #include "cli/model_cost.h"
 #include "cli/network.h"
 #include "cli/streams.h"
+#include "ir/error.h"
+#include "runtime/log.h"
 
 namespace rewire::cli {
 namespace {
@@ -68,10 +70,20 @@ void print_table(const std::vector<Row>& rows) {
 }
 
 void run(const Request& request) {
-  std::vector<Row> rows;  // all of them before the first is printed: a plugin may refuse a later one
+  std::vector<Row> rows;  // all of them before the first is printed
+  std::string refused;    // the first refusal: a plugin need not take every model, but one of them
   for (const models::Model* model : models::models()) {
-    if (!model->values.empty() || model->family->variants.empty()) rows.push_back(row_of(request, *model));
+    if (model->values.empty() && !model->family->variants.empty()) continue;
+    try {
+      rows.push_back(row_of(request, *model));
+    } catch (const UserError& error) {
+      if (request.plugins.empty()) throw;
+      runtime::write_log(runtime::LogLevel::info,
+                         fmt::format("{} is left out: {}", model->name, error.what()));
+      if (refused.empty()) refused = error.what();
+    }
   }
+  if (rows.empty()) throw UserError(refused);
   request.json ? print_list(rows) : print_table(rows);
 }
 

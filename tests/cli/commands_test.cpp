@@ -534,8 +534,14 @@ TEST_CASE("models, plugins and doctor print text and JSON") {
   CHECK(deit.at("gmacs").get<double>() == Approx(17.6).epsilon(0).margin(0.05));
   CHECK_THAT(rewire_command({"models", "info", "oru_vit_s"}).out,
              REWIRE_CATCH_CONTAINS("\n10685962 parameters, 0.711 GMACs for an image of 32x32x3\n"));
-  // vit_s_cifar, the second, has six blocks: nothing is printed before it is refused.
-  const Outcome refused = rewire_command({"models", "--plugin", plugin_file("gain") + ":layers=7"});
+  // vit_s_cifar has six blocks: it is left out, and said to be. No model has a hundred: that is refused.
+  const Outcome some =
+      rewire_command({"models", "--plugin", plugin_file("gain") + ":layers=7", "--log-level", "info"});
+  CHECK(some.code == 0);
+  CHECK_THAT(some.out, REWIRE_CATCH_CONTAINS("vit_tiny_28 ") && !REWIRE_CATCH_CONTAINS("vit_s_cifar"));
+  CHECK_THAT(some.err,
+             REWIRE_CATCH_CONTAINS("vit_s_cifar is left out: plugin 'gain': layers=7: the last block is 5"));
+  const Outcome refused = rewire_command({"models", "--plugin", plugin_file("gain") + ":layers=100"});
   CHECK(refused.code == 2);
   CHECK(refused.out.empty());
 
