@@ -80,7 +80,7 @@ Value Layers::conv(std::string_view name, Value maps, std::int64_t outputs, cons
   const std::int64_t inputs = b_.shape(maps).at(1) / options.groups, kernel = options.kernel;
   const std::string_view role = options.role.empty() ? name : options.role;
   const auto fan_in = static_cast<double>(inputs * kernel * kernel);
-  const auto fan_out = static_cast<double>(outputs / options.groups * kernel * kernel);
+  const auto fan_out = static_cast<double>(outputs * kernel * kernel);
   Init init = torch_default(inputs * kernel * kernel), bias_init = init;
   if (options.init != ConvInit::standard) bias_init = kZeros;
   if (options.init == ConvInit::kaiming) init = {InitKind::normal, std::sqrt(2 / fan_out)};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <unordered_set>
 
@@ -282,6 +283,23 @@ void bind_progress(Program& program, const TrainOptions& options) {
   program.read.emplace(ir::kProgress, share_done(program.b, program.b.param("train.step"), options));
 }
 
+/// A number that is finite where all next values are that forward gives to weights which do not train; none where it gives
+/// none. A batch norm's variance may overflow while loss and gradients do not.
+Value magnitude_of_updates(Program& program) {
+  Builder& b = program.b;
+  Value total;
+  for (const ir::Argument& next : side_values(program, ir::kUpdatePrefix)) {
+    const ir::TensorType type = b.type(next.value);
+    if (!ir::is_float(type.dtype)) continue;
+    ir::Ints axes(static_cast<std::size_t>(type.rank()));
+    std::iota(axes.begin(), axes.end(), 0);
+    const Value wide = b.cast(b.unary(Opcode::abs, next.value), DType::f32);
+    const Value sum = b.reshape(b.sum(wide, axes), {});
+    total = total ? b.add(total, sum) : sum;
+  }
+  return total;
+}
+
 /// The result after_step.<weight> of forward as a function of another value of the weight: the ops that it
 /// depends on, behind what the program has.
 Value constrained(Program& program, const std::string& weight, Value constraint, Value updated) {
@@ -361,6 +379,8 @@ void optimize(Program& program, std::vector<Trainable> trainables, Value loss, c
   Value norm = global_norm(b, trainables);
   Value finite = all_of(b, {program.param("train.finite"), b.unary(Opcode::isfinite, norm)});
   if (loss) finite = all_of(b, {finite, b.unary(Opcode::isfinite, loss)});
+  if (const Value size = magnitude_of_updates(program))
+    finite = all_of(b, {finite, b.unary(Opcode::isfinite, size)});
   clip(b, trainables, norm, options.clip_norm);
   Value step = program.param("train.step");
   Value lr = learning_rate(b, step, optimizer.values.get_double("lr"), options.schedule, options.timeline);
@@ -461,6 +481,8 @@ Metrics add_accumulate(ir::Module& module, const TrainOptions& options) {
   Value norm = global_norm(b, out.trainables);
   Value finite = all_of(b, {program.param("train.finite"), b.unary(Opcode::isfinite, norm),
                             b.unary(Opcode::isfinite, out.loss)});
+  if (const Value size = magnitude_of_updates(program))
+    finite = all_of(b, {finite, b.unary(Opcode::isfinite, size)});
   for (const Trainable& w : out.trainables) {
     b.set_location("accumulate." + w.name);
     Value sum = accumulated(b, w);

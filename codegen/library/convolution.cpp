@@ -106,6 +106,13 @@ struct Reorder {
     primitive = dnnl::reorder(description);
   }
   void run(const float* source, float* target, void* memory) const {
+    try {
+      execute(source, target, memory);
+    } catch (const dnnl::error& error) {
+      fail_of_onednn(error, "cannot pack weights");
+    }
+  }
+  void execute(const float* source, float* target, void* memory) const {
     primitive.execute(cpu_stream(), {{DNNL_ARG_FROM, wrap(from, source)},
                                      {DNNL_ARG_TO, wrap(to, target)},
                                      {DNNL_ARG_SCRATCHPAD, wrap(scratch, memory)}});
@@ -186,7 +193,12 @@ struct Convolution::Impl {
                                              const Piece& piece) {
     const memory::dims extents = {piece.count, shape.inputs, shape.kernel.height, shape.kernel.width};
     const memory::desc part = weights.submemory_desc(extents, {piece.first, 0, 0, 0}, true);
-    return part == memory::desc() ? std::nullopt : std::optional(part);
+#if DNNL_VERSION_MAJOR >= 3
+    const bool refused = part.get(true) == nullptr;
+#else
+    const bool refused = part == memory::desc();
+#endif
+    return refused ? std::nullopt : std::optional(part);
   }
 };
 

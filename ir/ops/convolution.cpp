@@ -1,6 +1,8 @@
 // conv2d and its gradients: the one relation y = x * w, read for each of the three.
 #include "ir/ops/convolution.h"
 
+#include <limits>
+
 #include "ir/error.h"
 #include "ir/ops/checks.h"
 #include "ir/ops/functions.h"
@@ -10,10 +12,13 @@ namespace {
 
 using Plane = ConvShape::Plane;
 
+constexpr std::int64_t kLargestExtent = std::numeric_limits<std::int32_t>::max();  // what libraries take
+
 Plane plane(const Attributes& attributes, std::string_view name, std::int64_t least) {
   const Ints& values = attributes.get_ints(name);
-  if (values.size() != 2 || values[0] < least || values[1] < least)
-    user_error("{} must be [height, width], each {} or more", name, least);
+  const auto fits = [&](std::int64_t value) { return value >= least && value <= kLargestExtent; };
+  if (values.size() != 2 || !fits(values[0]) || !fits(values[1]))
+    user_error("{} must be [height, width], each {} to {}", name, least, kLargestExtent);
   return {values[0], values[1]};
 }
 

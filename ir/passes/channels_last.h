@@ -1,6 +1,5 @@
 // Convolutions take their maps as [batch, height, width, channels], which is what libraries compute fastest and where a
-// map's statistics are sums over columns; between two convolutions nothing is transposed. With t a transposition of a map to
-// that order:
+// map's statistics are sums over columns. With t a transposition of a map to that order:
 //
 //   conv2d(x, w)              = t'(conv2d_nhwc(t(x), w)), the two gradients alike
 //   f(t'(x), y)               = t'(f(x, t(y)))              f pointwise

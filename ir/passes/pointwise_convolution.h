@@ -3,7 +3,7 @@
 //
 //   conv2d(x, w) = x2 w2'      conv2d_input_grad(g, w) = g2 w2      conv2d_weight_grad(x, g) = g2' x2
 //
-// Products take biases and epilogues, 16 bits, and every device's library. Strides other than 1 stay convolutions: so do
+// Products take biases and epilogues, and every device's library. Strides other than 1 stay convolutions: so do
 // padding and groups.
 #pragma once
 

@@ -285,6 +285,23 @@ TEST_CASE("Random draws") {
           });
 }
 
+TEST_CASE("Convolutions") {
+  const auto convolve = [](Bench& t, Ints strides, Ints padding, std::int64_t groups) {
+    const Value w = t.b.argument("w", {DType::f32, {4, 3, 3, 3}});
+    t.b.emit(Opcode::conv2d, {t.f2344, w},
+             {{"strides", std::move(strides)}, {"padding", std::move(padding)}, {"groups", groups}});
+  };
+  const std::string types = ": f32[2,3,4,4] x f32[4,3,3,3]";
+  refuses("conv2d: strides must be [height, width], each 1 to 2147483647" + types,
+          [&](Bench& t) { convolve(t, {0, 1}, {0, 0}, 1); });
+  refuses("conv2d: padding must be [height, width], each 0 to 2147483647" + types,
+          [&](Bench& t) { convolve(t, {1, 1}, {0, std::int64_t{1} << 62}, 1); });
+  refuses("conv2d: 3 groups of 3 channels and 4 outputs do not make a weight [4, 3, …]" + types,
+          [&](Bench& t) { convolve(t, {1, 1}, {0, 0}, 3); });
+  refuses("conv2d: groups must be 1 or more, not 0" + types,
+          [&](Bench& t) { convolve(t, {1, 1}, {0, 0}, 0); });
+}
+
 TEST_CASE("Composites") {
   refuses("layer_norm: the weight (operand 1) must be f32[3], not f32[4]: f32[2,3] x f32[4]",
           [](Bench& t) { t.b.emit(Opcode::layer_norm, {t.f23, t.f4}); });

@@ -113,6 +113,24 @@ TEST_CASE("A term of the loss that is not finite stops the step") {
   CHECK(state.tensors.at("w").data == numbers(4, 2));
 }
 
+TEST_CASE("A next value of a weight that is not finite stops the step, though loss and gradients are") {
+  const auto add = [](Builder& b, Value, Value) {
+    b.result("update.m", b.unary(Opcode::log, b.mul(b.param("m"), 0)));
+  };
+  for (const std::int64_t accumulate : {1, 2}) {
+    CAPTURE(accumulate);
+    ir::Module module = model_with(add);
+    programs::add_step_program(module, sgd_options(0.1, accumulate));
+    ir::EvalState state = start(module, {{"w", numbers(4, 2)}, {"m", {3}}});
+    const char* program = accumulate == 1 ? "step" : "accumulate";
+    const auto got = call(module, program, {numbers(4, 1), kLabel}, state);
+    CHECK(std::isfinite(got.at("loss")[0]));
+    CHECK(got.at("finite")[0] == 0);
+    CHECK(state.tensors.at("w").data == numbers(4, 2));
+    CHECK(state.tensors.at("m").data == std::vector<double>{3});
+  }
+}
+
 TEST_CASE("Reports are results of the step and of each batch that is accumulated, and of nothing else") {
   const auto add = [](Builder& b, Value w, Value) { b.result("report.a", sum_of(b, w)); };
   const std::vector<double> x = numbers(4, 1), w = numbers(4, 2);

@@ -307,7 +307,7 @@ class CpuEngine final : public JitEngine {
   ThreadPool pool_;
   std::map<std::string, HostTensor, std::less<>> state_;
   std::map<std::string, CompiledProgram, std::less<>> programs_;
-  HostTensor arena_, scratch_, shared_;  // shared_: of the tasks of one launch
+  HostTensor arena_, scratch_, shared_;  // shared_: of the launches of one wave
   std::int64_t scratch_stride_ = 0;
   EngineReport report_;
 };
