@@ -22,7 +22,7 @@ ir::Selection one_block(const std::string& name) {
   }
   // Products in double precision take their time.
   if (whole.has("width")) {
-    options.set("image", 16).set("width", 16);
+    options.set("image", 32).set("width", 8);
   } else if (!whole.has("patch")) {
     options.set("image", 32);
   } else if (whole.get_int("dim") > 384) {
