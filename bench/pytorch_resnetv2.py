@@ -8,6 +8,9 @@ import torch.nn.functional as F
 from torch import nn
 
 
+LARGE_IMAGE = 96  # pixels a side; from there on the stem halves the image twice
+
+
 def plain(x, f, index, joins):
     return x + f
 
@@ -48,7 +51,9 @@ class Block(nn.Module):
 class ResNetV2(nn.Module):
     def __init__(self, image, channels, classes, depths, width, bottleneck, residual):
         super().__init__()
-        self.stem = nn.Conv2d(channels, width, 3, 1, 1)
+        pooled = image >= LARGE_IMAGE
+        self.stem = nn.Conv2d(channels, width, 7, 2, 3) if pooled else nn.Conv2d(channels, width, 3, 1, 1)
+        self.pool = nn.MaxPool2d(3, 2, 1) if pooled else nn.Identity()
         self.norm = nn.BatchNorm2d(width)
         blocks, inputs = [], width
         for stage, depth in enumerate(depths):
@@ -62,4 +67,4 @@ class ResNetV2(nn.Module):
 
     def forward(self, image):
         x = F.relu(self.norm(self.stem(image.contiguous(memory_format=torch.channels_last))))
-        return self.head(self.blocks(x).mean((2, 3)))
+        return self.head(self.blocks(self.pool(x)).mean((2, 3)))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Training steps of `rewire` beside PyTorch's, in interleaved rounds, and beside the machine's ceilings.
 
-    bench/run.py [--python PYTHON_WITH_TORCH] [--case MODEL:BATCH]… [--residual NAME]… [--rounds N] [--steps N] [--threads N]
+    bench/run.py [--python PYTHON_WITH_TORCH] [--case MODEL[@IMAGE]:BATCH]… [--residual NAME]… [--rounds N] [--steps N] [--threads N]
                  [--device cpu|cuda] [--dtype f32|bf16] [--budget SECONDS] [--resume]
 
 Writes bench/results/DATE-DEVICE.json and the same as a table in .md, after each piece of work. What fails is in them with its
@@ -246,14 +246,14 @@ class Rewire(Contender):
     peak of memory of its own."""
     KEPT = (*Contender.KEPT, "floors", "launches", "profiled_step_ms")
 
-    def __init__(self, options, model, batch, residual):
+    def __init__(self, options, model, batch, residual, settings=()):
         super().__init__(options, "rewire", residual)
         self.dump, self.floors, self.launches, self.profiled_step_ms = None, [], None, None
         self.process = getattr(options, "own_process", None) or OwnProcess(options)
         self.network = [model, "--plugin", "none" if residual == "plain" else residual,
                         "--set", f"train.batch={batch}", "--set", f"train.label_smoothing={LABEL_SMOOTHING}",
                         "--set", f"train.clip_norm={CLIP_NORM}", "--set", f"optimizer.weight_decay={WEIGHT_DECAY}",
-                        "--set", f"train.dtype={options.dtype}", *(word for text in options.set for word in ("--set", text))]
+                        "--set", f"train.dtype={options.dtype}", *(word for text in (*settings, *options.set) for word in ("--set", text))]
 
     def words(self, steps, *rest):
         where = ["--threads", str(self.options.threads)] if self.options.device == "cpu" else ["--device", "cuda"]
@@ -374,12 +374,17 @@ def peer_shape(row):
 
 class Case:
     def __init__(self, options, model, batch):
+        """`model`: MODEL, or MODEL@IMAGE for another size than its own."""
         self.options, self.model, self.batch, self.contenders = options, model, batch, []
+        model, _, image = model.partition("@")
         zoo = json.loads(output_of([str(options.rewire), "models", "--json", "--quiet"], options))
         row = next((row for row in zoo if row["name"] == model), None)
         if row is None:
             sys.exit(f"bench: no model '{model}'; `rewire models` lists them")
         self.shape = peer_shape(row)
+        self.settings = [f"model.image={image}"] if image else []
+        if image:
+            self.shape["image"] = int(image)
 
     def __str__(self):
         return f"{self.model}:{self.batch}"
@@ -387,7 +392,7 @@ class Case:
     def own(self, residual):
         known = next((c for c in self.contenders if c.name == "rewire" and c.residual == residual), None)
         if known is None:
-            known = Rewire(self.options, self.model, self.batch, residual)
+            known = Rewire(self.options, self.model.partition("@")[0], self.batch, residual, self.settings)
             self.contenders.append(known)
         return known
 
@@ -570,6 +575,8 @@ def find_ceilings(options):
 def launch_class(name):
     if name.startswith("gemm"):
         return "matrix products"
+    if re.match(r"conv2d(_input_grad|_weight_grad)? ", name):  # with the packing of weights
+        return "convolutions"
     if re.search(r"(^|_)attention[ _]", name):  # cuDNN's, or kernels of ours
         return "attention"
     return "optimizer, gradient norm" if name.startswith("optimizer") else "rows, columns, maps"
@@ -651,9 +658,9 @@ def replace(path, text):
 
 
 def parse_case(text):
-    match = re.fullmatch(r"(\w+):(\d+)", text)
+    match = re.fullmatch(r"(\w+(?:@\d+)?):(\d+)", text)
     if not match:
-        raise argparse.ArgumentTypeError(f"'{text}' is no MODEL:BATCH")
+        raise argparse.ArgumentTypeError(f"'{text}' is no MODEL[@IMAGE]:BATCH")
     return match[1], int(match[2])
 
 
@@ -668,8 +675,8 @@ def main():
     parser.add_argument("--mode", choices=MODES, action="append", help=f"of PyTorch; default: {' and '.join(DEFAULT_MODES)}")
     parser.add_argument("--residual", choices=RESIDUALS, action="append",
                         help=f"the joins; default: {' and '.join(DEFAULT_RESIDUALS)}")
-    parser.add_argument("--case", type=parse_case, action="append", metavar="MODEL:BATCH",
-                        help="default: vit_tiny_28:64 and vit_s_cifar:32")
+    parser.add_argument("--case", type=parse_case, action="append", metavar="MODEL[@IMAGE]:BATCH",
+                        help="IMAGE: pixels, if not the model's own; default: vit_tiny_28:64 and vit_s_cifar:32")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--steps", type=int, default=10, help="a round")
     parser.add_argument("--threads", type=int, default=2)

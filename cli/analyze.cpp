@@ -1,5 +1,5 @@
-// rewire analyze: what the papers argue with, measured on the user's own network. --init: how well
-// conditioned it is before training, for several sets of plugins side by side.
+// rewire analyze: what the papers argue with, measured on the user's own network. Of a run: its streams (analyze_run.h).
+// --init: how well conditioned a network is before training, for several sets of plugins side by side.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,10 +7,12 @@
 #include <filesystem>
 #include <optional>
 
+#include "cli/analyze_run.h"
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/network.h"
 #include "cli/streams.h"
+#include "cli/table.h"
 #include "ir/error.h"
 #include "runtime/analyze/conditioning.h"
 #include "runtime/exec/make_engine.h"
@@ -24,9 +26,9 @@ namespace {
 struct Request {
   runtime::NetworkRequest network;
   std::vector<std::string> against;
-  std::string input, engine = runtime::engine_names().front();
-  std::int64_t batch = 8, largest_jacobian = 2048;
-  bool init = false, json = false;
+  std::string input, checkpoint, engine = runtime::engine_names().front();
+  std::int64_t batch = 8, largest_jacobian = 2048, images = 1024;
+  bool init = false, averages = false, json = false;
 };
 
 void declare(Request& request, Options& options) {
@@ -36,6 +38,10 @@ void declare(Request& request, Options& options) {
                "one more set of plugins to set beside --plugin's, with spaces between; or none; repeatable");
   options.text("--input", request.input, ".npy: a batch of images; without it, normal noise");
   options.integer("--batch", request.batch, 1, "images of noise");
+  options.integer("--images", request.images, 1, "of a run: test images, in whole batches");
+  options.text("--checkpoint", request.checkpoint,
+               "of a run: best, last or a checkpoint's name; without it the last");
+  options.flag("--ema", request.averages, "of a run: the moving averages of its weights (train.ema)");
   options.integer("--largest-jacobian", request.largest_jacobian, 0,
                   "rows of a block's Jacobian, tokens x width, up to which it is computed");
   options.choice("--engine", request.engine, runtime::engine_names(),
@@ -178,32 +184,6 @@ void print_object(const Request& request, const std::vector<Variant>& variants) 
   print_json({{"model", request.network.model}, {"engine", request.engine}, {"variants", std::move(list)}});
 }
 
-/// The table's lines, each column as wide as its widest cell.
-class Table {
- public:
-  void add(std::vector<std::string> line) {
-    widths_.resize(std::max(widths_.size(), line.size()));
-    for (std::size_t i = 0; i < line.size(); ++i) widths_[i] = std::max(widths_[i], line[i].size());
-    lines_.push_back(std::move(line));
-  }
-  void print() const {
-    constexpr std::size_t kNames = 2;  // columns of text stand left, numbers right
-    for (const std::vector<std::string>& line : lines_) {
-      std::string text;
-      for (std::size_t i = 0; i < line.size(); ++i) {
-        text += i < kNames ? fmt::format("{:<{}}  ", line[i], widths_[i])
-                           : fmt::format("{:>{}}  ", line[i], widths_[i]);
-      }
-      text.resize(text.find_last_not_of(' ') + 1);
-      cli::print("{}\n", text);
-    }
-  }
-
- private:
-  std::vector<std::size_t> widths_;
-  std::vector<std::vector<std::string>> lines_;
-};
-
 std::string cell(double number) {
   return std::isinf(number) ? "singular" : fmt::format("{:.4g}", number);
 }
@@ -227,7 +207,7 @@ void add_line(Table& table, std::string name, const std::string& label, const Ce
 }
 
 void print_table(const Request& request, const std::vector<Variant>& variants) {
-  Table table;
+  Table table(2);
   std::vector<std::string> head = {"block", "plugins"};
   for (const auto& [column, numbers] : cells_of(variants.front().conditioning.blocks)) {
     if (column == "attention") {
@@ -261,8 +241,22 @@ void print_table(const Request& request, const std::vector<Variant>& variants) {
 }
 
 void run(const Request& request) {
+  if (!request.init && std::filesystem::is_directory(request.network.model)) {
+    if (!request.against.empty() || !request.input.empty()) {
+      user_error("analyze: {} belongs to --init, and {} is a folder of a run",
+                 request.against.empty() ? "--input" : "--against", request.network.model);
+    }
+    return analyze_run({request.network, request.checkpoint, request.engine, request.images, request.averages,
+                        request.json});
+  }
   if (!request.init)
-    user_error("analyze: say what to measure: --init is the conditioning of the freshly initialised network");
+    user_error(
+        "analyze: say what to measure: the folder of a run for its streams, or --init for the conditioning "
+        "of "
+        "the freshly initialised network");
+  if (!request.checkpoint.empty() || request.averages)
+    user_error("analyze: {} belongs to a run, and --init is before any",
+               request.averages ? "--ema" : "--checkpoint");
   const std::vector<Variant> variants = measure_all(request);
   request.json ? print_object(request, variants) : print_table(request, variants);
 }
@@ -270,8 +264,9 @@ void run(const Request& request) {
 }  // namespace
 
 Command analyze_command() {
-  return make_command<Request>("analyze", "what the papers argue with, measured: --init, the conditioning",
-                               declare, run, "a smaller --batch");
+  return make_command<Request>(
+      "analyze", "what the papers argue with, measured: a run's streams; --init, the conditioning", declare,
+      run, "a smaller --batch");
 }
 
 }  // namespace rewire::cli

@@ -20,6 +20,7 @@
 #include "runtime/train/run_folder.h"
 #include "runtime/train/run_loop.h"
 #include "runtime/train/run_plugins.h"
+#include "runtime/train/run_weights.h"
 #include "runtime/train/weights.h"
 
 namespace rewire::cli {
@@ -71,17 +72,16 @@ void warn_of_other_builds(const std::vector<runtime::PluginBuild>& then,
 void run(const Request& request) {
   const std::string engine_name = engine_of(request.engine);
   runtime::NetworkRequest asked = request.network;
-  std::string weights_file = request.weights;
   const bool is_run = std::filesystem::is_directory(asked.model);
   std::int64_t epoch = -1;
-  std::optional<runtime::CheckpointWeights> last;
+  runtime::RunWeights weights_of_run{request.weights, std::nullopt};
   if (!request.checkpoint.empty() || request.averages) {
     const char* option = request.averages ? "--ema" : "--checkpoint";
     if (!is_run)
       user_error("eval: {} chooses among the weights of a run, and {} is none", option, asked.model);
-    if (!weights_file.empty())
+    if (!request.weights.empty())
       user_error("eval: {} chooses among the weights of the run: drop it, or --weights {}", option,
-                 weights_file);
+                 request.weights);
   }
   runtime::ChoiceOptions choices{{}, false};
   if (is_run) {
@@ -90,20 +90,17 @@ void run(const Request& request) {
     asked.model = folder.file("recipe.toml");
     asked.run = asked_run;
     choices.given = runtime::recorded_choices(folder);
-    if (weights_file.empty()) {
+    if (request.weights.empty()) {
       const auto which = request.averages ? runtime::WeightsOf::averages : runtime::WeightsOf::steps;
-      last = request.checkpoint.empty() ? runtime::read_last_weights(folder, which)
-                                        : runtime::read_named_weights(folder, request.checkpoint, which);
-      weights_file = last ? last->file
-                          : folder.file(request.averages ? runtime::kFinalAverages : runtime::kFinalWeights);
-      if (last) epoch = runtime::last_epoch(last->position);
+      weights_of_run = runtime::find_run_weights(folder, request.checkpoint, which);
+      if (weights_of_run.checkpoint) epoch = runtime::last_epoch(weights_of_run.checkpoint->position);
     }
-  } else if (weights_file.empty()) {
+  } else if (request.weights.empty()) {
     user_error("eval: {} is no run folder: say which weights to evaluate with --weights FILE", asked.model);
   }
   const runtime::Network network = runtime::resolve_network(asked);
-  if (last && asked.plugins.empty())
-    warn_of_other_builds(last->plugins, runtime::builds_of(network.plugins), asked.run);
+  if (weights_of_run.checkpoint && asked.plugins.empty())
+    warn_of_other_builds(weights_of_run.checkpoint->plugins, runtime::builds_of(network.plugins), asked.run);
   const runtime::Recipe& recipe = network.recipe;
   if (request.epoch >= 0) epoch = request.epoch;
   if (epoch < 0) epoch = is_run ? recipe.train.epochs - 1 : 0;
@@ -117,9 +114,7 @@ void run(const Request& request) {
   runtime::Tuner tuner = runtime::make_tuner(engine_name, choices);
   runtime::make_choices(module, {"eval"}, tuner);
   const std::unique_ptr<runtime::Loader> loader = data.load();
-  const runtime::TensorMap weights =
-      last ? runtime::fit_weights(module, std::move(last->content), weights_file)
-           : runtime::read_weights(module, weights_file);
+  const runtime::TensorMap weights = runtime::read_run_weights(module, weights_of_run);
   const std::unique_ptr<runtime::Engine> engine =
       runtime::make_engine(engine_name, module, static_cast<int>(recipe.train.threads), tuner.record());
   runtime::start_state(*engine, module, weights, static_cast<std::uint64_t>(recipe.seed));
@@ -129,10 +124,10 @@ void run(const Request& request) {
   if (!std::isfinite(evaluation.loss())) {
     user_error(
         "eval: {}: the loss on the {} images is {}: the network has diverged, or a weight is not finite",
-        weights_file, evaluation.images, evaluation.loss());
+        weights_of_run.file, evaluation.images, evaluation.loss());
   }
   if (request.json) {
-    nlohmann::ordered_json object = {{"weights", weights_file}, {"images", evaluation.images}};
+    nlohmann::ordered_json object = {{"weights", weights_of_run.file}, {"images", evaluation.images}};
     for (const runtime::MetricValue& metric : evaluation.metrics) object[metric.name] = metric.value;
     object["seconds"] = evaluation.seconds;
     print_json(object);

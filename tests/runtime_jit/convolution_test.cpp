@@ -19,12 +19,17 @@ using runtime::TensorMap;
 
 namespace {
 
-const std::pair<const char*, ir::Shape> kConvArguments[] = {
-    {"x", {7, 96, 9, 7}}, {"w", {160, 96, 3, 3}}, {"v", {80, 2, 1, 3}}, {"u", {3, 80, 2, 2}}};
+using ConvArguments = std::vector<std::pair<const char*, ir::Shape>>;
 
-/// main(x, w, v, u) -> y = conv(conv(conv(x, w)^2, v in groups of two), u), and the gradients of sum y^2. The first one's
-/// batch is computed in parts of 3, 3 and 1 samples.
-ir::Module three_convolutions() {
+/// Of an image of 9 x 7, the gradients of weights are products of slices of the channels, of which the last is smaller;
+/// of 19 x 17 they are computed in parts of the batch, of which the last is smaller.
+ConvArguments conv_arguments(std::int64_t height, std::int64_t width) {
+  return {
+      {"x", {7, 100, height, width}}, {"w", {160, 100, 3, 3}}, {"v", {80, 2, 1, 3}}, {"u", {3, 80, 2, 2}}};
+}
+
+/// main(x, w, v, u) -> y = conv(conv(conv(x, w)^2, v in groups of two), u), and the gradients of sum y^2.
+ir::Module three_convolutions(const ConvArguments& shapes) {
   ir::Module module;
   module.name = "convolutions";
   ir::Function& main = module.functions.emplace_back();
@@ -36,7 +41,7 @@ ir::Module three_convolutions() {
                   {{"strides", std::move(strides)}, {"padding", std::move(padding)}, {"groups", groups}});
   };
   std::vector<Value> arguments;
-  for (const auto& [name, shape] : kConvArguments) arguments.push_back(b.argument(name, {DType::f32, shape}));
+  for (const auto& [name, shape] : shapes) arguments.push_back(b.argument(name, {DType::f32, shape}));
   const Value first = convolve(arguments[0], arguments[1], {2, 2}, {1, 1}, 1);
   const Value second = convolve(b.mul(first, first), arguments[2], {1, 1}, {0, 1}, 80);
   const Value y = convolve(second, arguments[3], {1, 2}, {1, 0}, 1);
@@ -44,24 +49,25 @@ ir::Module three_convolutions() {
   const std::vector<Value> gradients = ir::differentiate(b, loss, arguments);
   b.result("y", y);
   for (std::size_t i = 0; i < gradients.size(); ++i)
-    b.result(fmt::format("d{}", kConvArguments[i].first), gradients[i]);
+    b.result(fmt::format("d{}", shapes[i].first), gradients[i]);
   return module;
 }
 
-TensorMap conv_inputs() {
+TensorMap conv_inputs(const ConvArguments& shapes) {
   TensorMap tensors;
-  for (const auto& [name, shape] : kConvArguments) tensors.emplace(name, testing::noise(shape, 5, name));
+  for (const auto& [name, shape] : shapes) tensors.emplace(name, testing::noise(shape, 5, name));
   return tensors;
 }
 
-TensorMap run_convolutions(const ir::Module& module, int threads) {
+TensorMap run_convolutions(const ir::Module& module, const ConvArguments& shapes, int threads) {
   runtime::JitEngineOptions options;
   options.threads = threads;
   options.check_memory = true;
   const auto engine = runtime::make_jit_engine(module, options);
-  engine->run("main",
-              conv_inputs());  // what it leaves in scratch and shared memory is poisoned before the next
-  return engine->run("main", conv_inputs());
+  engine->run(
+      "main",
+      conv_inputs(shapes));  // what it leaves in scratch and shared memory is poisoned before the next
+  return engine->run("main", conv_inputs(shapes));
 }
 
 ir::Tensor widened(const runtime::HostTensor& host) {
@@ -75,18 +81,21 @@ ir::Tensor widened(const runtime::HostTensor& host) {
 TEST_CASE(
     "Convolutions and their gradients agree with the evaluator, to the same bits on one, two and three "
     "threads") {
-  const ir::Module module = three_convolutions();
-  const TensorMap one = run_convolutions(module, 1);
+  const auto [height, width] = GENERATE(table<std::int64_t, std::int64_t>({{9, 7}, {19, 17}}));
+  CAPTURE(height, width);
+  const ConvArguments shapes = conv_arguments(height, width);
+  const ir::Module module = three_convolutions(shapes);
+  const TensorMap one = run_convolutions(module, shapes, 1);
   for (const int threads : {2, 3}) {
-    const TensorMap more = run_convolutions(module, threads);
+    const TensorMap more = run_convolutions(module, shapes, threads);
     for (const auto& [name, tensor] : one) {
       CAPTURE(name, threads);
       CHECK(std::ranges::equal(tensor.bytes(), more.at(name).bytes()));
     }
   }
-  const TensorMap given = conv_inputs();
+  const TensorMap given = conv_inputs(shapes);
   std::vector<ir::Tensor> arguments;
-  for (const auto& [name, shape] : kConvArguments) arguments.push_back(widened(given.at(name)));
+  for (const auto& [name, shape] : shapes) arguments.push_back(widened(given.at(name)));
   ir::EvalState state;
   const std::vector<ir::Tensor> expected = ir::evaluate(module, module.functions[0], arguments, state);
   REQUIRE(expected.size() == 5);

@@ -1,0 +1,26 @@
+// The weights of a run folder: of its last checkpoint, of one that is named, or of the end.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "ir/module.h"
+#include "runtime/host_tensor.h"
+#include "runtime/train/checkpoint.h"
+#include "runtime/train/run_folder.h"
+
+namespace rewire::runtime {
+
+struct RunWeights {
+  std::string file;                             // for messages
+  std::optional<CheckpointWeights> checkpoint;  // nothing: of a run without checkpoints, the file of its end
+};
+
+/// `checkpoint`: best, last or a checkpoint's name; "": the last. Errors as of read_last_weights() and
+/// read_named_weights().
+RunWeights find_run_weights(const RunFolder& run, const std::string& checkpoint, WeightsOf which);
+
+/// The weights that `module` has, which it must have all of; takes what was read.
+TensorMap read_run_weights(const ir::Module& module, RunWeights& weights);
+
+}  // namespace rewire::runtime
