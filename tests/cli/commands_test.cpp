@@ -12,6 +12,7 @@
 #include "tests/cli/fixture.h"
 #include "tests/cli/started.h"
 #include "tests/support/catch.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rewire::test {
 namespace {
@@ -482,10 +483,51 @@ TEST_CASE("analyze --init sets sets of plugins side by side, as a table and as J
   const Outcome vague = rewire_command(Words{"analyze"} + kModel);
   CHECK(vague.code == 2);
   CHECK(vague.err ==
-        "rewire: analyze: say what to measure: --init is the conditioning of the freshly initialised "
-        "network\n");
+        "rewire: analyze: say what to measure: the folder of a run for its streams, or --init for the "
+        "conditioning of the freshly initialised network\n");
   CHECK(rewire_command(Words{"analyze", "--init", "--against", " "} + kModel).err ==
         "rewire: --against ' ' names no plugin: write none for no plugin\n");
+}
+
+TEST_CASE("analyze RUN measures the streams of its weights on its test images, as a table and as JSON") {
+  const TemporaryFolder folder;
+  const std::string run = folder.file("run");
+  REQUIRE(rewire_command(Words{"train"} + kModel +
+                         Words{"--set", "data.format=synthetic", "--set", "data.count=32", "--set",
+                               "train.batch=8", "--set", "train.epochs=1", "--set", "eval.batch=16", "--out",
+                               run, "--quiet"})
+              .code == 0);
+  const Outcome object = rewire_command({"analyze", run, "--json", "--quiet"});
+  REQUIRE(object.code == 0);
+  const json report = json::parse(object.out);
+  CHECK(report.at("images") > 0);
+  CHECK(report.at("joins").at(0).at("name") == "blocks.0.attn");
+  for (const json& join : report.at("joins")) {
+    const double cosine = join.at("cosine"), branch = join.at("branch"), parallel = join.at("parallel");
+    CHECK(std::abs(cosine) <= 1);
+    CHECK(parallel <= branch);
+    CHECK(parallel + join.at("orthogonal").get<double>() == Approx(branch));
+    CHECK(join.at("stream") > 0);
+  }
+  const double features = report.at("features"), rank = report.at("effective_rank");
+  CHECK(rank > 0);
+  CHECK(rank <= std::log(features));
+  // The images of one batch, which is a whole one.
+  const json less = json::parse(rewire_command({"analyze", run, "--json", "--quiet", "--images", "1"}).out);
+  CHECK(less.at("images") <= report.at("images"));
+  const Outcome table = rewire_command({"analyze", run, "--checkpoint", "last"});
+  CHECK_THAT(table.out, REWIRE_CATCH_CONTAINS("\njoin ") && REWIRE_CATCH_CONTAINS("\nblocks.0.mlp ") &&
+                            REWIRE_CATCH_CONTAINS(" numbers an image, effective rank "));
+  const auto refusal = [&](const Words& more) {
+    const Outcome outcome = rewire_command(Words{"analyze"} + more);
+    CHECK(outcome.code == 2);
+    return outcome.err;
+  };
+  CHECK(refusal({run, "--against", "none"}) ==
+        "rewire: analyze: --against belongs to --init, and " + run + " is a folder of a run\n");
+  CHECK(refusal(Words{"--init", "--ema"} + kModel) ==
+        "rewire: analyze: --ema belongs to a run, and --init is before any\n");
+  CHECK_THAT(refusal({folder.path().string()}), REWIRE_CATCH_CONTAINS("has no recipe.toml: it is no run"));
 }
 
 TEST_CASE("plugin and plugins are one word, and so are gpu and cuda") {
