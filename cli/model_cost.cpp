@@ -11,8 +11,10 @@ ModelCost cost_of(const ir::Module& module) {
   const ir::Shape& image = forward.type(forward.arguments.at(0).value).shape;
   ModelCost cost{fmt::format("{}x{}x{}", image.at(2), image.at(3), image.at(1)), 0,
                  ir::multiply_adds(forward) * 1e-9};
-  for (const ir::Parameter& parameter : module.parameters)
-    cost.parameters += parameter.trainable ? parameter.type.elements() : 0;
+  for (const ir::Parameter& parameter : module.parameters) {
+    if (parameter.is_weight() && parameter.kind == ir::StateKind::weight)
+      cost.parameters += parameter.type.elements();
+  }
   return cost;
 }
 

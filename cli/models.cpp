@@ -16,11 +16,13 @@ namespace rewire::cli {
 namespace {
 
 struct Request {
-  std::vector<std::string> plugins, plugin_path;
+  std::vector<std::string> settings, plugins, plugin_path;
   bool json = false;
 };
 
 void declare(Request& request, Options& options) {
+  options.list("--set", request.settings,
+               "model.key=value: another option, of the models that have it; repeatable");
   options.list("--plugin", request.plugins, "NAME:key=value,...: counts what it adds too; repeatable");
   declare_plugin_path(request.plugin_path, options);
   options.flag("--json", request.json, "print a list of objects");
@@ -32,8 +34,10 @@ struct Row {
 };
 
 Row row_of(const Request& request, const models::Model& model) {
-  return {&model, cost_of(runtime::rewritten_module(
-                      runtime::resolve_network({model.name, {}, request.plugins, request.plugin_path}), 1))};
+  return {&model,
+          cost_of(runtime::rewritten_module(
+              runtime::resolve_network({model.name, request.settings, request.plugins, request.plugin_path}),
+              1))};
 }
 
 nlohmann::ordered_json to_json(const ir::Attribute& value) {
@@ -71,13 +75,13 @@ void print_table(const std::vector<Row>& rows) {
 
 void run(const Request& request) {
   std::vector<Row> rows;  // all of them before the first is printed
-  std::string refused;    // the first refusal: a plugin need not take every model, but one of them
+  std::string refused;    // the first refusal: options and plugins need not go with every model, but with one
   for (const models::Model* model : models::models()) {
     if (model->values.empty() && !model->family->variants.empty()) continue;
     try {
       rows.push_back(row_of(request, *model));
     } catch (const UserError& error) {
-      if (request.plugins.empty()) throw;
+      if (request.plugins.empty() && request.settings.empty()) throw;
       runtime::write_log(runtime::LogLevel::info,
                          fmt::format("{} is left out: {}", model->name, error.what()));
       if (refused.empty()) refused = error.what();

@@ -36,6 +36,10 @@ Extent extent_of(const Init& init) {
       return init.a <= init.b && std::isfinite(init.b - init.a) ? Extent{init.a, init.b} : kNone;
     case InitKind::xavier_uniform:
       return around_zero(2);
+    case InitKind::orthogonal:
+    case InitKind::sinusoid:
+    case InitKind::sinusoid_2d:
+      return around_zero(1);
     case InitKind::values:
       break;  // judged one by one
   }
@@ -47,12 +51,29 @@ bool fits(DType dtype, double value, InitKind kind) {
   return std::isfinite(value) && holds(dtype, kind == InitKind::constant ? value : std::trunc(value));
 }
 
+/// Whether the last two axes are `prefix` rows and a square number of others, of a width that 4 divides.
+bool is_grid(double prefix, const TensorType& type) {
+  const std::int64_t rows = type.shape[type.shape.size() - 2], width = type.shape.back();
+  if (!(prefix >= 0) || prefix != std::floor(prefix) || prefix >= static_cast<double>(rows)) return false;
+  const std::int64_t cells = rows - static_cast<std::int64_t>(prefix);
+  const std::int64_t side = std::llround(std::sqrt(static_cast<double>(cells)));
+  return side * side == cells && width % 4 == 0;
+}
+
 }  // namespace
 
 std::string init_fault(const Init& init, const TensorType& type) {
-  if (init.kind == InitKind::xavier_uniform && type.rank() < 2)
-    return fmt::format("the init xavier_uniform takes two axes or more, {} has {}", to_string(type),
-                       type.rank());
+  const bool of_matrix = init.kind == InitKind::xavier_uniform || init.kind >= InitKind::orthogonal;
+  if (of_matrix && type.rank() < 2) {
+    const std::string text = to_string(init);
+    return fmt::format("the init {} takes two axes or more, {} has {}", text.substr(0, text.find('(')),
+                       to_string(type), type.rank());
+  }
+  if (init.kind == InitKind::sinusoid_2d && !is_grid(init.a, type)) {
+    return fmt::format(
+        "the init {} takes a square grid behind so many rows, and a width that 4 divides; {} is none",
+        to_string(init), to_string(type));
+  }
   if (init.kind == InitKind::values) {
     const std::size_t given = init.values.size();
     if (given != static_cast<std::size_t>(type.elements()))

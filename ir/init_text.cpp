@@ -16,19 +16,22 @@ struct InitRow {
   std::string_view name;
   int numbers;  // -1: any
 };
-constexpr std::array<InitRow, 8> kInits = {{{InitKind::zeros, "zeros", 0},
-                                            {InitKind::ones, "ones", 0},
-                                            {InitKind::constant, "constant", 1},
-                                            {InitKind::normal, "normal", 1},
-                                            {InitKind::trunc_normal, "trunc_normal", 2},
-                                            {InitKind::uniform, "uniform", 2},
-                                            {InitKind::xavier_uniform, "xavier_uniform", 0},
-                                            {InitKind::values, "values", -1}}};
+constexpr std::array<InitRow, 11> kInits = {{{InitKind::zeros, "zeros", 0},
+                                             {InitKind::ones, "ones", 0},
+                                             {InitKind::constant, "constant", 1},
+                                             {InitKind::normal, "normal", 1},
+                                             {InitKind::trunc_normal, "trunc_normal", 2},
+                                             {InitKind::uniform, "uniform", 2},
+                                             {InitKind::xavier_uniform, "xavier_uniform", 0},
+                                             {InitKind::values, "values", -1},
+                                             {InitKind::orthogonal, "orthogonal", 0},
+                                             {InitKind::sinusoid, "sinusoid", 0},
+                                             {InitKind::sinusoid_2d, "sinusoid_2d", 1}}};
 
 [[noreturn]] void refuse(std::string_view text) {
   user_error(
       "'{}' is no init; there are zeros, ones, constant(value), normal(std), trunc_normal(std, cut), "
-      "uniform(low, high), xavier_uniform, values(number, …)",
+      "uniform(low, high), xavier_uniform, values(number, …), orthogonal, sinusoid, sinusoid_2d(rows of 0)",
       text);
 }
 

@@ -88,6 +88,7 @@ Value Layers::conv(std::string_view name, Value maps, std::int64_t outputs, cons
     const double wide = std::sqrt(6 / (fan_in + fan_out));
     init = {InitKind::uniform, -wide, wide};
   }
+  if (options.init == ConvInit::orthogonal) init = {InitKind::orthogonal};
   const Value weight = parameter("weight", {outputs, inputs, kernel, kernel}, init, role);
   const std::int64_t padding = options.padding < 0 ? kernel / 2 : options.padding;
   const Value y = b_.emit(Opcode::conv2d, {maps, weight},
@@ -308,13 +309,13 @@ std::vector<std::int64_t> stage_depths(const ir::Attributes& options, std::size_
   return depths;
 }
 
-void check_image_side(std::int64_t image, std::int64_t stride) {
+void check_image_side(std::int64_t image, std::int64_t stride, std::string_view other_stem) {
   if (stride > 1 && image <= stride / 2) {
     user_error(
         "model.image={} is too small: stem and stages make one pixel of {} x {}, so it takes {} or more; "
-        "model.stem=conv3 "
-        "and fewer stages take smaller images",
-        image, stride, stride, stride / 2 + 1);
+        "{}fewer stages "
+        "take smaller images",
+        image, stride, stride, stride / 2 + 1, other_stem.empty() ? "" : fmt::format("{} and ", other_stem));
   }
 }
 

@@ -38,8 +38,8 @@ struct NormOptions {
 
 /// How a convolution's weight starts. standard: PyTorch's Conv2d, uniform +-1 / sqrt(fan in), its bias alike. The others
 /// have biases of 0: kaiming (He et al., ICCV 2015): normal of variance 2 / fan out; xavier (Glorot and Bengio, AISTATS
-/// 2010): uniform of variance 2 / (fan in + fan out).
-enum class ConvInit : std::uint8_t { standard, kaiming, xavier };
+/// 2010): uniform of variance 2 / (fan in + fan out). orthogonal (Saxe et al., ICLR 2014): of orthonormal rows or columns.
+enum class ConvInit : std::uint8_t { standard, kaiming, xavier, orthogonal };
 
 struct ConvOptions {
   std::int64_t kernel = 3, stride = 1, groups = 1;
@@ -175,8 +175,9 @@ double drop_path_rate(double last, std::int64_t index, std::int64_t depth);
 /// The option `depths`: blocks of each stage, whole numbers. UserError unless there are 1 to `most` stages.
 std::vector<std::int64_t> stage_depths(const ir::Attributes& options, std::size_t most);
 
-/// UserError where the last of the halvings that make one pixel of stride x stride would find one pixel.
-void check_image_side(std::int64_t image, std::int64_t stride);
+/// UserError where the last of the halvings that make one pixel of stride x stride would find one pixel. `other_stem`: an
+/// option that halves less, "" if there is none.
+void check_image_side(std::int64_t image, std::int64_t stride, std::string_view other_stem);
 
 /// A module of the function `forward`, which `build` fills.
 ir::Module forward_module(std::string_view name, const std::function<void(Layers&)>& build);

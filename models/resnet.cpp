@@ -37,7 +37,7 @@ ResNetForm resnet_form(const ir::Attributes& options) {
   form.last_gamma = options.get_bool("zero_init_last") ? 0 : 1;
   form.drop_path = options.get_double("drop_path");
   form.depths = stage_depths(options, kMostStages);
-  check_image_side(options.get_int("image"), form.stride());
+  check_image_side(options.get_int("image"), form.stride(), form.pooled_stem ? "model.stem=conv3" : "");
   return form;
 }
 

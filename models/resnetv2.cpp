@@ -48,7 +48,9 @@ struct ResNetV2Form {
 
 ConvInit conv_init(const std::string& name, bool timm) {
   if (name == "auto") return timm ? ConvInit::kaiming : ConvInit::standard;
-  return name == "kaiming" ? ConvInit::kaiming : name == "xavier" ? ConvInit::xavier : ConvInit::standard;
+  if (name == "kaiming") return ConvInit::kaiming;
+  if (name == "xavier") return ConvInit::xavier;
+  return name == "orthogonal" ? ConvInit::orthogonal : ConvInit::standard;
 }
 
 ResNetV2Form form_of(const ir::Attributes& options) {
@@ -61,8 +63,10 @@ ResNetV2Form form_of(const ir::Attributes& options) {
   const std::int64_t image = options.get_int("image");
   const std::string& stem = options.get_string("stem");
   form.pooled_stem = stem == "conv7_pool" || (stem == "auto" && (form.timm || image >= kLargeImage));
+  if (form.timm && options.get_bool("head_norm"))
+    user_error("model.head_norm=true is of model.form=paper: timm's form has a norm before the pool");
   form.depths = stage_depths(options, 8);
-  check_image_side(image, form.stride());
+  check_image_side(image, form.stride(), form.pooled_stem ? "model.stem=conv3" : "");
   return form;
 }
 
@@ -167,7 +171,7 @@ const Family kResNetV2{
                    "conv3: 3 x 3; conv7_pool: 7 x 7 of stride 2, then a pool; auto: by image and form"),
                ir::bool_parameter("head_norm", false, "a layer norm between the pool and the classifier"),
                ir::enum_parameter(
-                   "init", {"auto", "standard", "kaiming", "xavier"},
+                   "init", {"auto", "standard", "kaiming", "xavier", "orthogonal"},
                    "of convolutions; standard: PyTorch's; auto: standard, of timm's form kaiming"),
                ir::int_parameter("image", 32, "pixels a side").at_least(1).at_most(16384),
                ir::int_parameter("channels", 3, "of the image").at_least(1).at_most(4096),

@@ -157,21 +157,6 @@ Value tokens_of(Layers& net, Value image, const ir::Attributes& options) {
   return net.linear("project", tokens, options.get_int("dim"));
 }
 
-/// [1, places, dim]: sin(p / 10000^(2i / dim)) at channel 2i, its cosine at 2i + 1 (Vaswani et al., 2017, section 3.5).
-Value sinusoids(Builder& b, std::int64_t places, std::int64_t dim) {
-  ir::Doubles values;
-  values.reserve(static_cast<std::size_t>(places * dim));
-  for (std::int64_t p = 0; p < places; ++p) {
-    for (std::int64_t j = 0; j < dim; ++j) {
-      const double exponent = static_cast<double>(j / 2 * 2) / static_cast<double>(dim);
-      const double angle = static_cast<double>(p) / std::pow(10000.0, exponent);
-      values.push_back(j % 2 == 0 ? std::sin(angle) : std::cos(angle));
-    }
-  }
-  return b.emit(Opcode::constant, {}, {{"values", std::move(values)}},
-                ir::TensorType{ir::DType::f32, {1, places, dim}});
-}
-
 void build_t2t(Layers& net, const ir::Attributes& options, std::int64_t batch) {
   check_t2t(options);
   const std::int64_t dim = options.get_int("dim"), depth = options.get_int("depth");
@@ -183,7 +168,9 @@ void build_t2t(Layers& net, const ir::Attributes& options, std::int64_t batch) {
   const Value cls = net.parameter("cls_token", {1, 1, dim}, kTruncNormal, "cls_token");
   const Value parts[] = {b.broadcast(cls, {batch, 1, dim}), tokens};
   Value x = b.concat(parts, 1);
-  x = net.dropout("pos_drop", b.add(x, sinusoids(b, b.shape(x).at(1), dim)), dropout);
+  const Value positions =
+      net.frozen("pos_embed", {1, b.shape(x).at(1), dim}, {ir::InitKind::sinusoid}, "pos_embed");
+  x = net.dropout("pos_drop", b.add(x, positions), dropout);
   for (std::int64_t i = 0; i < depth; ++i) {
     const Layers::Block block(net, fmt::format("blocks.{}", i));
     const double rate = drop_path_rate(drop_path, i, depth);

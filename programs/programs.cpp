@@ -224,7 +224,20 @@ Gradients differentiate_loss(Program& program, const TrainOptions& options, bool
   return out;
 }
 
+/// A variance over one value is 0 whatever the value is.
+void check_batch_norms(const ir::Function& forward) {
+  for (const ir::Op& op : forward.body) {
+    if (op.code != Opcode::batch_norm) continue;
+    if (forward.type(op.operands[0]).elements() > forward.type(op.operands[1]).elements()) continue;
+    user_error(
+        "{}: a batch norm in training would see one value a channel: raise train.batch above 1, or "
+        "model.image",
+        op.location);
+  }
+}
+
 void check_training(const ir::Module& module, const TrainOptions& options) {
+  check_batch_norms(module.function("forward"));
   if (!(options.ema >= 0 && options.ema < 1))
     user_error("train.ema is {}; it must be at least 0 and below 1", options.ema);
   if (options.ema_warmup && options.ema == 0)

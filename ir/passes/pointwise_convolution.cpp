@@ -1,5 +1,8 @@
 #include "ir/passes/pointwise_convolution.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "ir/ops/convolution.h"
 #include "ir/passes/rewrite.h"
 
@@ -8,7 +11,34 @@ namespace {
 
 bool is_pointwise(const ConvShape& shape) {
   constexpr ConvShape::Plane kOne{1, 1}, kNone{0, 0};
-  return shape.kernel == kOne && shape.stride == kOne && shape.padding == kNone && shape.groups == 1;
+  return shape.kernel == kOne && shape.padding == kNone && shape.groups == 1;
+}
+
+/// The pixels of maps [batch, height, width, channels] that a stride meets.
+Value met(Builder& b, Value maps, const ConvShape& shape) {
+  constexpr ConvShape::Plane kOne{1, 1};
+  if (shape.stride == kOne) return maps;
+  return b.emit(Opcode::slice, {maps},
+                {{"starts", Ints{0, 0, 0, 0}},
+                 {"limits", Ints(b.shape(maps))},
+                 {"strides", Ints{1, shape.stride.height, shape.stride.width, 1}}});
+}
+
+/// The other way: zeros at the pixels that the stride leaves out.
+Value spread(Builder& b, Value maps, const ConvShape& shape) {
+  constexpr ConvShape::Plane kOne{1, 1};
+  if (shape.stride == kOne) return maps;
+  const ConvShape::Plane &out = shape.out, &stride = shape.stride, &in = shape.in;
+  const auto padded = [&](Value x, Ints high) {
+    return b.emit(Opcode::pad, {x}, {{"low", Ints(high.size(), 0)}, {"high", std::move(high)}});
+  };
+  Value x = b.reshape(maps, {shape.batch, out.height, 1, out.width, 1, shape.inputs});
+  x = padded(x, {0, 0, stride.height - 1, 0, stride.width - 1, 0});
+  x = b.reshape(x, {shape.batch, out.height * stride.height, out.width * stride.width, shape.inputs});
+  x = b.slice(b.slice(x, 1, 0, std::min(in.height, out.height * stride.height)), 2, 0,
+              std::min(in.width, out.width * stride.width));
+  const Ints missing = {0, in.height - b.shape(x)[1], in.width - b.shape(x)[2], 0};
+  return missing == Ints{0, 0, 0, 0} ? x : padded(x, missing);
 }
 
 /// [rows, columns].
@@ -20,10 +50,13 @@ Value product(Builder& b, const Op& op, const ConvShape& shape) {
   const bool of_weight = op.code == Opcode::conv2d_weight_grad,
              of_input = op.code == Opcode::conv2d_input_grad;
   const Shape result = b.shape(op.results[0]);
-  const Value x = matrix(b, op.operands[0], of_input ? shape.outputs : shape.inputs);
+  const Value first = of_input ? op.operands[0] : met(b, op.operands[0], shape);
+  const Value x = matrix(b, first, of_input ? shape.outputs : shape.inputs);
   const Value y = matrix(b, op.operands[1], of_weight ? shape.outputs : shape.inputs);
   if (of_weight) return b.reshape(b.matmul(y, x, true, false), result);
-  return b.reshape(b.matmul(x, y, false, !of_input), result);
+  const Value z = b.matmul(x, y, false, !of_input);
+  if (!of_input) return b.reshape(z, result);
+  return spread(b, b.reshape(z, {shape.batch, shape.out.height, shape.out.width, shape.inputs}), shape);
 }
 
 }  // namespace

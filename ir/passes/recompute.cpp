@@ -332,18 +332,33 @@ void set_recompute(Module& module, Recompute mode) {
   }
 }
 
+namespace {
+
+bool recompute_cheap(Function& function, const RecomputeCost& cost) {
+  const Liveness liveness(function);
+  const Liveness::Peak peak = liveness.peak();
+  return peak.op >= 0 && Recomputation(function, liveness, peak.op, cost).run();
+}
+
+}  // namespace
+
 void recompute(Module& module, PassContext& context) {
   const Recompute mode = recompute_mode(module);
   if (mode == Recompute::none) return;
   for (Function& function : module.functions) {
-    const Liveness liveness(function);
-    const Liveness::Peak peak = liveness.peak();
-    if (peak.op < 0) continue;
-    Function before = function;
-    const bool changed = mode == Recompute::blocks
-                             ? recompute_blocks(function, context.blocks)
-                             : Recomputation(function, liveness, peak.op, context.recompute).run();
-    if (changed && peak_bytes(function) >= peak.bytes) function = std::move(before);
+    Function tried = function;
+    const auto keep_smaller = [&](bool changed) {
+      if (changed && peak_bytes(tried) < peak_bytes(function)) function = tried;
+    };
+    if (mode == Recompute::cheap) {
+      keep_smaller(recompute_cheap(tried, context.recompute));
+      continue;
+    }
+    Function cheap = function;
+    keep_smaller(recompute_blocks(tried, context.blocks));
+    keep_smaller(recompute_cheap(tried, context.recompute));
+    std::swap(tried, cheap);
+    keep_smaller(recompute_cheap(tried, context.recompute));
   }
   dce(module, context);
 }

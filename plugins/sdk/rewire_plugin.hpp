@@ -555,7 +555,8 @@ class Join {
   Value value(const std::string& role) const {
     const rewire_value found =
         context_.checked(context_.host->role_value(context_.call, index_, role.c_str()));
-    if (found.call == 0) throw Error(name + " has no '" + role + "'");
+    if (found.call == 0)
+      throw Error(name + " has no '" + role + "'; leave it out by sites=, layers= or stages=");
     return from_host(found);
   }
   /// What reads it (of "norm_input" to "hidden": in the branch) reads v instead, which is of its type. What

@@ -328,7 +328,8 @@ std::int32_t replace_value(rewire_call token, std::uint32_t join, const char* ro
     if (!found) {
       const std::string other = changer(here, "input");
       user_error("the branch of {} reads no '{}'{}", here.describe(), role,
-                 other.empty() ? "" : fmt::format(": plugin '{}' has given it another input", other));
+                 other.empty() ? std::string("; leave it out by sites=, layers= or stages=")
+                               : fmt::format(": plugin '{}' has given it another input", other));
     }
     const ir::Join facts = ir::read_join(call.forward().body[found->join]);
     const std::string what = fmt::format("the '{}' of {}", role, facts.describe());

@@ -40,8 +40,9 @@ struct RecipeTrain {
   bool tf32 = false;                 // products of f32 round their operands to TF32, on a GPU
   std::string recompute = "auto";    // auto | none | block: what gradients read that is computed again
   std::string weights;               // safetensors to start from, over the fresh initialisation; "": none
-  bool resample_positions = false;   // of a position embedding in `weights` that is of another grid
-  double clip_norm = 0;              // 0: no clipping
+  std::string resample_positions = "false";  // of a position embedding in `weights` that is of another grid
+  bool new_head = false;                     // instead of that of `weights`, which may have other classes
+  double clip_norm = 0;                      // 0: no clipping
   std::int64_t accumulate = 1;
   std::string on_switch = "keep";  // keep | reset: the optimizer's state where an epoch switches a plugin
   double ema = 0;                  // decay of the weights' moving averages; 0: none are kept

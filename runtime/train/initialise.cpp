@@ -5,11 +5,13 @@
 #include <boost/math/special_functions/erf.hpp>
 #include <cmath>
 #include <numbers>
+#include <vector>
 
 #include "ir/error.h"
 #include "ir/philox.h"
 #include "runtime/device/process.h"
 #include "runtime/exec/cpu/thread_pool.h"
+#include "runtime/linalg/lapack.h"
 
 namespace rewire::runtime {
 namespace {
@@ -60,6 +62,47 @@ HostTensor fill(ThreadPool& pool, const ir::TensorType& type, Draw draw) {
   return to_host(tensor);
 }
 
+/// Q of a normal matrix, with as many columns as the shorter side, turned to lie along it.
+HostTensor orthogonal(const ir::TensorType& type, const ir::PhiloxStream& stream) {
+  ir::Tensor tensor(type);
+  const auto rows = static_cast<std::size_t>(type.shape[0]);
+  const std::size_t columns = tensor.data.size() / rows, tall = std::max(rows, columns),
+                    few = std::min(rows, columns);
+  std::vector<double> normal(tall * few), q(tall * few), r(few * few);
+  for (std::size_t i = 0; i < normal.size(); ++i) normal[i] = stream.normal(i);
+  qr({1, tall, few}, normal, q, r);
+  for (std::size_t i = 0; i < rows; ++i) {
+    for (std::size_t j = 0; j < columns; ++j)
+      tensor.data[i * columns + j] = rows < columns ? q[j * few + i] : q[i * few + j];
+  }
+  return to_host(tensor);
+}
+
+constexpr double kLongestWave = 10000;  // of sinusoids, in units of 2 pi places
+
+double sinusoid(const ir::Shape& shape, std::size_t element) {
+  const auto width = static_cast<std::size_t>(shape.back());
+  const std::size_t channel = element % width,
+                    place = element / width % static_cast<std::size_t>(shape[shape.size() - 2]);
+  const double exponent = static_cast<double>(channel / 2 * 2) / static_cast<double>(width);
+  const double angle = static_cast<double>(place) / std::pow(kLongestWave, exponent);
+  return channel % 2 == 0 ? std::sin(angle) : std::cos(angle);
+}
+
+double sinusoid_2d(const ir::Shape& shape, double prefix, std::size_t element) {
+  const auto width = static_cast<std::size_t>(shape.back()),
+             rows = static_cast<std::size_t>(shape[shape.size() - 2]);
+  const auto before = static_cast<std::size_t>(prefix);
+  const std::size_t row = element / width % rows, channel = element % width;
+  if (row < before) return 0;
+  const auto side = static_cast<std::size_t>(std::llround(std::sqrt(static_cast<double>(rows - before))));
+  const std::size_t half = width / 2, quarter = width / 4, within = channel % half;
+  const std::size_t place = channel < half ? (row - before) % side : (row - before) / side;
+  const double exponent = static_cast<double>(within % quarter) / static_cast<double>(quarter);
+  const double angle = static_cast<double>(place) / std::pow(kLongestWave, exponent);
+  return within < quarter ? std::sin(angle) : std::cos(angle);
+}
+
 HostTensor draw(ThreadPool& pool, const ir::Parameter& parameter, std::uint64_t seed) {
   const Init& init = parameter.init;
   const ir::PhiloxStream stream{seed, 0, ir::stream_hash(parameter.name)};
@@ -87,6 +130,13 @@ HostTensor draw(ThreadPool& pool, const ir::Parameter& parameter, std::uint64_t 
       const double bound = xavier_bound(parameter);
       return uniform(-bound, bound);
     }
+    case InitKind::orthogonal:
+      return orthogonal(parameter.type, stream);
+    case InitKind::sinusoid:
+      return fill(pool, parameter.type, [&](std::size_t i) { return sinusoid(parameter.type.shape, i); });
+    case InitKind::sinusoid_2d:
+      return fill(pool, parameter.type,
+                  [&](std::size_t i) { return sinusoid_2d(parameter.type.shape, init.a, i); });
   }
   internal_error("parameter '{}' has no initialisation", parameter.name);
 }

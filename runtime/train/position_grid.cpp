@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <vector>
 
 #include "ir/error.h"
@@ -10,56 +11,76 @@
 namespace rewire::runtime {
 namespace {
 
-constexpr double kCubic = -0.5, kCubicSupport = 2;
+constexpr double kSupport = 2;
 
-double keys_cubic(double x) {
+double keys_cubic(double x, double a) {
   x = std::abs(x);
-  if (x < 1) return ((kCubic + 2) * x - (kCubic + 3)) * x * x + 1;
-  if (x < kCubicSupport) return ((kCubic * x - 5 * kCubic) * x + 8 * kCubic) * x - 4 * kCubic;
+  if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  if (x < kSupport) return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
   return 0;
 }
 
 /// What each of `from` points in a row contributes to each of `to`, row-major [to, from].
-std::vector<double> shares(std::int64_t from, std::int64_t to) {
+std::vector<double> shares(std::int64_t from, std::int64_t to, Cubic cubic) {
   std::vector<double> matrix(static_cast<std::size_t>(to * from));
-  const double step = static_cast<double>(from) / static_cast<double>(to), width = std::max(1.0, step);
+  const bool is_timm = cubic == Cubic::timm;
+  const double step = static_cast<double>(from) / static_cast<double>(to), a = is_timm ? -0.5 : -0.75;
+  const double width = is_timm ? std::max(1.0, step) : 1;
   for (std::int64_t i = 0; i < to; ++i) {
     const double centre = (static_cast<double>(i) + 0.5) * step;
-    const auto low =
-        std::max<std::int64_t>(0, static_cast<std::int64_t>(centre - kCubicSupport * width + 0.5));
-    const auto high = std::min(from, static_cast<std::int64_t>(centre + kCubicSupport * width + 0.5));
+    const auto low = static_cast<std::int64_t>(std::floor(centre - kSupport * width + 0.5));
+    const auto high = static_cast<std::int64_t>(std::floor(centre + kSupport * width + 0.5));
     double total = 0;
+    const auto row = matrix.begin() + static_cast<std::ptrdiff_t>(i * from);
     for (std::int64_t j = low; j < high; ++j) {
-      const double share = keys_cubic((static_cast<double>(j) - centre + 0.5) / width);
-      matrix[static_cast<std::size_t>(i * from + j)] = share;
+      const std::int64_t inside = std::clamp<std::int64_t>(j, 0, from - 1);
+      if (is_timm && inside != j) continue;
+      const double share = keys_cubic((static_cast<double>(j) - centre + 0.5) / width, a);
+      row[inside] += share;
       total += share;
     }
-    for (std::int64_t j = low; j < high; ++j) matrix[static_cast<std::size_t>(i * from + j)] /= total;
+    std::for_each(row, row + from, [&](double& share) { share /= total; });
   }
   return matrix;
 }
 
-}  // namespace
-
-std::optional<PositionGrid> position_grid(const ir::Module& module, std::int64_t tokens) {
-  PositionGrid grid;
-  for (const ir::Parameter& parameter : module.parameters) {
-    if (parameter.role == "cls_token" && parameter.type.rank() == 3) grid.prefix += parameter.type.shape[1];
-  }
-  const std::int64_t patches = tokens - grid.prefix;
+/// Nothing where what is left of the tokens is no square.
+std::optional<PositionGrid> grid_behind(std::int64_t prefix, std::int64_t tokens) {
+  const std::int64_t patches = tokens - prefix;
   if (patches < 1) return std::nullopt;
-  grid.side = std::llround(std::sqrt(static_cast<double>(patches)));
-  if (grid.side * grid.side != patches) return std::nullopt;
-  return grid;
+  const std::int64_t side = std::llround(std::sqrt(static_cast<double>(patches)));
+  if (side * side != patches) return std::nullopt;
+  return PositionGrid{prefix, side};
 }
 
-HostTensor resample_positions(const HostTensor& positions, const PositionGrid& from, std::int64_t to_side) {
+}  // namespace
+
+std::optional<PositionGrids> position_grids(const ir::Module& module, std::int64_t width, std::int64_t from,
+                                            std::int64_t to) {
+  std::int64_t classes = 0, registers = 0;
+  for (const ir::Parameter& parameter : module.parameters) {
+    if (parameter.type.rank() != 3 || parameter.type.shape[2] != width) continue;
+    if (parameter.role == "cls_token") classes += parameter.type.shape[1];
+    if (parameter.role == "reg_token") registers += parameter.type.shape[1];
+  }
+  std::optional<PositionGrids> found;
+  for (const std::int64_t prefix : std::set{classes + registers, classes, std::int64_t{0}}) {
+    const std::optional<PositionGrid> old = grid_behind(prefix, from), made = grid_behind(prefix, to);
+    if (!old || !made) continue;
+    if (found) return std::nullopt;
+    found = {*old, *made};
+  }
+  return found;
+}
+
+HostTensor resample_positions(const HostTensor& positions, const PositionGrid& from, std::int64_t to_side,
+                              Cubic cubic) {
   const ir::Tensor old = to_double(positions);
   const std::int64_t width = old.type.shape.at(2), side = from.side;
   if (old.type.shape.at(1) != from.prefix + side * side)
     internal_error("{} holds no grid of {} x {} behind {} tokens", to_string(old.type), side, side,
                    from.prefix);
-  const std::vector<double> matrix = shares(side, to_side);
+  const std::vector<double> matrix = shares(side, to_side, cubic);
   const auto share = [&](std::int64_t to, std::int64_t j) {
     return matrix[static_cast<std::size_t>(to * side + j)];
   };

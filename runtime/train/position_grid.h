@@ -15,15 +15,26 @@ struct PositionGrid {
   std::int64_t prefix = 0, side = 0;
 };
 
-/// That of an embedding of `tokens` for a network that has the class tokens of `module`. Nothing where what is left
-/// of the tokens is no square.
-std::optional<PositionGrid> position_grid(const ir::Module& module, std::int64_t tokens);
+/// Those of embeddings [1, tokens, width] of `from` tokens and of `to`, for a network that has the class tokens and
+/// registers of `module`: all of them, the class tokens alone or none stand before the grid, whichever leaves a square
+/// of both. Nothing where none does, or two.
+struct PositionGrids {
+  PositionGrid from, to;
+};
+std::optional<PositionGrids> position_grids(const ir::Module& module, std::int64_t width, std::int64_t from,
+                                            std::int64_t to);
+
+/// How a grid is interpolated, rows and columns alike, in double precision, by Keys' cubic c with t = (i + 1/2) r and
+/// r = from.side / to_side:
+///   timm  y_i = sum_j c((j - t + 1/2) / s) x_j / sum_j c(…),  a = -1/2, s = max(1, r), over the j inside the grid with
+///         |j - t + 1/2| < 2 s: torch's interpolate(mode="bicubic", antialias=True), as resample_abs_pos_embed calls it
+///   deit  y_i = sum_j c(j - t + 1/2) x_j,  a = -3/4, over the four nearest j, those outside the grid at its edge:
+///         torch's interpolate(mode="bicubic"), which DeiT fine-tunes with (Touvron et al., ICML 2021)
+enum class Cubic : std::uint8_t { timm, deit };
 
 /// `positions` f32|f64|f16|bf16 [1, from.prefix + from.side^2, width] for a grid of to_side^2, of its dtype. The
-/// prefix is kept. The grid is interpolated by Keys' cubic, a = -1/2, rows and columns alike, in double precision:
-///   y_i = sum_j c((j - t + 1/2) / s) x_j / sum_j c(…),  t = (i + 1/2) r,  s = max(1, r),  r = from.side / to_side
-/// over the j inside the grid with |j - t + 1/2| < 2 s: torch's interpolate(mode="bicubic", antialias=True), which
-/// timm's resample_abs_pos_embed calls.
-HostTensor resample_positions(const HostTensor& positions, const PositionGrid& from, std::int64_t to_side);
+/// prefix is kept.
+HostTensor resample_positions(const HostTensor& positions, const PositionGrid& from, std::int64_t to_side,
+                              Cubic cubic);
 
 }  // namespace rewire::runtime

@@ -68,12 +68,18 @@ void compile(const RunPlan& plan, std::int64_t first, Engine& engine, TrainObser
 TensorMap first_state(const TrainRequest& request, const RunPrograms& programs) {
   const ir::Module& module = programs.module;
   const std::string& file = request.recipe.train.weights;
+  const std::string& resampling = request.recipe.train.resample_positions;
+  const bool resamples = resampling != "false";
+  if (file.empty() && (resamples || request.recipe.train.new_head)) {
+    user_error("train.{} says how train.weights are taken, and there are none; set train.weights",
+               resamples ? "resample_positions" : "new_head");
+  }
   TensorMap state;
   if (!file.empty()) {
     const ir::Module original = request.network.forward(1);  // what plugins add may be lacking
-    state =
-        read_weights(module, file, &original,
-                     request.recipe.train.resample_positions ? Positions::resampled : Positions::as_they_are);
+    WeightsFit how{.required = &original, .new_head = request.recipe.train.new_head};
+    if (resamples) how.positions = resampling == "deit" ? Cubic::deit : Cubic::timm;
+    state = read_weights(module, file, how);
     log_weights_left_fresh(module, state, file);
   }
   state.merge(initial_weights(request.network, programs));

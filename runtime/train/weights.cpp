@@ -29,31 +29,32 @@ std::string enumerate(const std::vector<std::string>& items) {
 
 /// The position embedding of a grid of another extent; as it is where it is none, or no such grid.
 HostTensor on_grid_of(HostTensor tensor, const ir::Module& module, const ir::Parameter& parameter,
-                      const std::string& path, Positions positions) {
+                      const std::string& path, const std::optional<Cubic>& cubic) {
   const ir::TensorType type = tensor.type();
   const ir::Shape& wanted = parameter.type.shape;
   if (parameter.role != "pos_embed" || !is_float(type.dtype) || type.rank() != 3 || wanted.size() != 3 ||
       type.shape[0] != 1 || type.shape[2] != wanted[2] || type.shape[1] == wanted[1])
     return tensor;
-  const std::optional<PositionGrid> from = position_grid(module, type.shape[1]);
-  const std::optional<PositionGrid> to = position_grid(module, wanted[1]);
-  if (!from || !to) return tensor;
-  const std::string grids = fmt::format("{} x {} patches", from->side, from->side);
-  if (positions == Positions::as_they_are) {
+  const std::optional<PositionGrids> grids = position_grids(module, wanted[2], type.shape[1], wanted[1]);
+  if (!grids) return tensor;
+  const std::int64_t from = grids->from.side, to = grids->to.side;
+  if (!cubic) {
     user_error(
-        "{}: '{}' is of {}, the model has {} x {}; train.resample_positions=true trains on from it resampled",
-        path, parameter.name, grids, to->side, to->side);
+        "{}: '{}' is of {} x {} patches, the model has {} x {}; train.resample_positions=timm (or deit) "
+        "trains on "
+        "from it resampled",
+        path, parameter.name, from, from, to, to);
   }
-  write_log(LogLevel::info, fmt::format("{}: '{}' of {} is resampled to {} x {}", path, parameter.name, grids,
-                                        to->side, to->side));
-  return resample_positions(tensor, *from, to->side);
+  write_log(LogLevel::info, fmt::format("{}: '{}' of {} x {} patches is resampled to {} x {}", path,
+                                        parameter.name, from, from, to, to));
+  return resample_positions(tensor, grids->from, to, *cubic);
 }
 
 using Shapes = std::map<std::string, ir::Shape, std::less<>>;
 
 /// PyTorch's batch norms count their batches beside the running statistics: at a momentum that is given, nothing reads it.
+constexpr std::string_view kCount = "num_batches_tracked";
 void drop_batch_counts(const ir::Module& module, TensorMap& tensors) {
-  constexpr std::string_view kCount = "num_batches_tracked";
   std::erase_if(tensors, [&](const auto& entry) {
     const std::string& name = entry.first;
     if (!name.ends_with(kCount)) return false;
@@ -62,32 +63,89 @@ void drop_batch_counts(const ir::Module& module, TensorMap& tensors) {
   });
 }
 
-bool are_in(const Shapes& shapes, const ir::Module& module) {
-  return std::ranges::all_of(module.parameters, [&](const ir::Parameter& parameter) {
-    const auto found = shapes.find(parameter.name);
-    return !parameter.is_weight() || (found != shapes.end() && found->second == parameter.type.shape);
-  });
+bool is_head(const ir::Parameter& parameter) {
+  return parameter.role == "head";
 }
 
-/// "; model.form=timm has them": another choice of one of the model's options whose weights a file has; "" if none.
-std::string fitting_choice(const ir::Module& module, const Shapes& shapes) {
-  const auto all = models::models();
-  const auto model = std::ranges::find(all, module.name, &models::Model::name);
-  if (model == all.end()) return "";
-  ir::Selection same{module.name};
-  for (const ir::ParameterSpec& option : (*model)->schema) {
-    if (const ir::Attribute* value = module.attributes.find(option.name)) same.set(option.name, *value);
+/// How far a file's weights are a module's. names: each is there with as many axes; shapes: and with its extents, but for
+/// the head's number of classes.
+enum class Likeness : std::uint8_t { none, names, shapes };
+Likeness likeness(const Shapes& shapes, const ir::Module& module) {
+  Likeness found = Likeness::shapes;
+  std::size_t weights = 0;
+  for (const ir::Parameter& parameter : module.parameters) {
+    if (!parameter.is_weight()) continue;
+    ++weights;
+    const auto given = shapes.find(parameter.name);
+    if (given == shapes.end() || given->second.size() != parameter.type.shape.size()) return Likeness::none;
+    const std::ptrdiff_t begin = is_head(parameter) && !given->second.empty() ? 1 : 0;
+    if (!std::equal(given->second.begin() + begin, given->second.end(), parameter.type.shape.begin() + begin))
+      found = Likeness::names;
   }
-  for (const ir::ParameterSpec& option : (*model)->schema) {
+  return weights == shapes.size() ? found : Likeness::none;
+}
+
+/// Another choice of an option of the model, and how far its weights are the file's.
+struct Choice {
+  std::string setting;  // "model.form=timm"
+  ir::Module module;
+  Likeness likeness = Likeness::none;
+};
+
+/// The closest of all choices of one option.
+Choice closest_choice(const models::Model& model, const ir::Selection& base, const Shapes& shapes) {
+  Choice closest;
+  for (const ir::ParameterSpec& option : model.schema) {
     for (const std::string& value : option.values) {
-      ir::Selection other = same;
+      ir::Selection other = base;
       try {
-        if (are_in(shapes, models::build(other.set(option.name, value), 1)))
-          return fmt::format("; model.{}={} has its weights", option.name, value);
+        ir::Module module = models::build(other.set(option.name, value), 1);
+        const Likeness found = likeness(shapes, module);
+        if (found > closest.likeness)
+          closest = {fmt::format("model.{}={}", option.name, value), std::move(module), found};
       } catch (const UserError&) {  // the options do not go together
       }
     }
   }
+  return closest;
+}
+
+/// "; <model> with model.form=timm, model.classes=1000 has its weights": the number of classes where the module's head has
+/// another.
+std::string told(const std::string& model, std::string setting, const ir::Module& module,
+                 const Shapes& shapes) {
+  const auto head = std::ranges::find_if(module.parameters, is_head);
+  if (head != module.parameters.end()) {
+    const std::int64_t classes = shapes.find(head->name)->second.at(0);
+    if (classes != head->type.shape.at(0))
+      setting += fmt::format("{}model.classes={}", setting.empty() ? "" : ", ", classes);
+  }
+  const std::string_view with = model.empty() || setting.empty() ? "" : " with ";
+  return fmt::format("; {}{}{} has its weights", model, with, setting);
+}
+
+/// "; model.form=timm has them": another choice of one of the model's options, or another model of the zoo, that has
+/// weights like a file's; "" if none.
+std::string fitting_choice(const ir::Module& module, const Shapes& shapes) {
+  const auto all = models::models();
+  const auto model = std::ranges::find(all, module.name, &models::Model::name);
+  if (model == all.end() || likeness(shapes, module) != Likeness::none) return "";
+  ir::Selection same{module.name};
+  for (const ir::ParameterSpec& option : (*model)->schema) {
+    if (const ir::Attribute* value = module.attributes.find(option.name)) same.set(option.name, *value);
+  }
+  const Choice own = closest_choice(**model, same, shapes);
+  if (own.likeness == Likeness::shapes) return told("", own.setting, own.module, shapes);
+  for (const models::Model* other : all) {
+    if (other->values.empty() && !other->family->variants.empty()) continue;  // a variant says which it is
+    const ir::Module built = models::build({other->name}, 1);
+    if (likeness(shapes, built) == Likeness::shapes)
+      return told("the model " + other->name, "", built, shapes);
+    const Choice choice = closest_choice(*other, {other->name}, shapes);
+    if (choice.likeness == Likeness::shapes)
+      return told("the model " + other->name, choice.setting, choice.module, shapes);
+  }
+  if (own.likeness == Likeness::names) return fmt::format("; {} has weights of these names", own.setting);
   return "";
 }
 
@@ -96,8 +154,10 @@ HostTensor fit(HostTensor tensor, const ir::Parameter& parameter, const std::str
                const std::function<std::string()>& choice) {
   const ir::TensorType& type = tensor.type();
   if (type.shape != parameter.type.shape) {
+    std::string hint = choice();
+    if (hint.empty() && is_head(parameter)) hint = "; train.new_head=true starts a head of its own";
     user_error("{}: '{}' has the shape {}; the model's has {}{}", path, parameter.name,
-               ir::to_string(type.shape), ir::to_string(parameter.type.shape), choice());
+               ir::to_string(type.shape), ir::to_string(parameter.type.shape), hint);
   }
   if (type.dtype == parameter.type.dtype) return tensor;
   if (!is_float(type.dtype) || !is_float(parameter.type.dtype)) {
@@ -120,44 +180,49 @@ TensorMap fresh_weights(const ir::Module& module, const std::vector<PluginHandle
   return state;
 }
 
-TensorMap read_weights(const ir::Module& module, const std::string& path, const ir::Module* required,
-                       Positions positions) {
-  return fit_weights(module, read_safetensors(path), path, required, positions);
+TensorMap read_weights(const ir::Module& module, const std::string& path, const WeightsFit& how) {
+  return fit_weights(module, read_safetensors(path), path, how);
 }
 
 TensorMap fit_weights(const ir::Module& module, SafetensorsFile file, const std::string& path,
-                      const ir::Module* required, Positions positions) {
+                      const WeightsFit& how) {
   TensorMap weights;
   drop_batch_counts(module, file.tensors);
   Shapes given_shapes;
-  for (const auto& [name, tensor] : file.tensors) given_shapes.emplace(name, tensor.type().shape);
+  for (const auto& [name, tensor] : file.tensors) {
+    if (!name.ends_with(kCount)) given_shapes.emplace(name, tensor.type().shape);
+  }
   const auto choice = [&] { return fitting_choice(module, given_shapes); };
   std::vector<std::string> missing;
   std::vector<std::string> names;
   for (const ir::Parameter& parameter : module.parameters) {
     if (!parameter.is_weight()) continue;
     names.push_back(parameter.name);
+    const bool is_optional = how.new_head && is_head(parameter);
     const auto found = file.tensors.find(parameter.name);
     if (found == file.tensors.end()) {
-      if (required != nullptr && required->find_parameter(parameter.name) == nullptr) continue;
+      if (is_optional || (how.required != nullptr && how.required->find_parameter(parameter.name) == nullptr))
+        continue;
       missing.push_back(fmt::format("'{}' {}", parameter.name, to_string(parameter.type)));
       continue;
     }
-    HostTensor given = on_grid_of(std::move(found->second), module, parameter, path, positions);
-    weights.emplace(parameter.name, fit(std::move(given), parameter, path, choice));
+    if (!is_optional || found->second.type().shape == parameter.type.shape) {
+      HostTensor given = on_grid_of(std::move(found->second), module, parameter, path, how.positions);
+      weights.emplace(parameter.name, fit(std::move(given), parameter, path, choice));
+    }
     file.tensors.erase(found);
   }
   if (!missing.empty()) {
-    user_error("{}: it lacks {} of the model{}", path, enumerate(missing),
-               fitting_choice(module, given_shapes));
+    user_error("{}: it lacks {} of the model{}", path, enumerate(missing), choice());
   }
   std::vector<std::string> unexpected;
   for (const auto& [name, tensor] : file.tensors) {
     unexpected.push_back(fmt::format("'{}' {}", name, to_string(tensor.type())));
   }
   if (!unexpected.empty()) {
+    const std::string other = choice();
     user_error("{}: the model has no {}{}", path, enumerate(unexpected),
-               did_you_mean(file.tensors.begin()->first, names));
+               other.empty() ? did_you_mean(file.tensors.begin()->first, names) : other);
   }
   return weights;
 }

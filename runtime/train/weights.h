@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "runtime/host_tensor.h"
 #include "runtime/io/safetensors.h"
 #include "runtime/plugin/plugin.h"
+#include "runtime/train/position_grid.h"
 
 namespace rewire::runtime {
 
@@ -22,14 +24,19 @@ TensorMap fresh_weights(const ir::Module& module, const std::vector<PluginHandle
 
 /// From a safetensors file. Another floating dtype is converted; UserError naming the tensor, and both shapes
 /// where they differ, when a weight is missing, unexpected or of another shape. Only those that `required`
-/// has must be there, if it is given. A position embedding of another square grid is resampled where `positions` says
-/// so, with a line in the log (position_grid.h), and refused elsewhere.
-enum class Positions : std::uint8_t { as_they_are, resampled };
-TensorMap read_weights(const ir::Module& module, const std::string& path,
-                       const ir::Module* required = nullptr, Positions positions = Positions::as_they_are);
+/// has must be there, if it is given. A refusal names the option or the model of the zoo that has such weights.
+struct WeightsFit {
+  const ir::Module* required = nullptr;
+  /// How a position embedding of another square grid is resampled (position_grid.h), with a line in the log; refused
+  /// where it is not.
+  std::optional<Cubic> positions = {};
+  /// Whether the head's tensors may be absent, or of another number of classes: it starts fresh then.
+  bool new_head = false;
+};
+TensorMap read_weights(const ir::Module& module, const std::string& path, const WeightsFit& how = {});
 /// The same of a file that has been read; `path` is for messages.
 TensorMap fit_weights(const ir::Module& module, SafetensorsFile file, const std::string& path,
-                      const ir::Module* required = nullptr, Positions positions = Positions::as_they_are);
+                      const WeightsFit& how = {});
 
 /// Says which weights of the module are not among those that were read from `path` and stay fresh: how many
 /// and the first of them as information, all of them for who looks for a fault.

@@ -2,9 +2,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "ir/error.h"
 #include "ir/residual.h"
 #include "runtime/io/files.h"
 #include "runtime/io/safetensors.h"
+#include "runtime/sweep/sweep.h"
 #include "runtime/train/network.h"
 #include "tests/cli/fixture.h"
 #include "tests/support/catch.h"
@@ -87,11 +89,75 @@ TEST_CASE("The recipes of ImageNet train on a folder of JPEG and PNG files, what
     const Json result = three_steps(name, folder, {"--set", "model.image=32", "--set", "model.dim=24"});
     CHECK(result.at("images") == 2);
   }
+  CHECK(
+      three_steps("imagenet_vit_s_orthogonal", folder, {"--set", "model.image=32", "--set", "model.patch=8"})
+          .at("images") == 2);
+  CHECK(three_steps("imagenet10_resnet18_depth", folder,
+                    {"--set", "model.image=32", "--set", "model.width=4", "--set", "model.classes=2"},
+                    "model.depths=[1, 1, 2, 1]")
+            .at("images") == 2);
   if (fs::exists(REWIRE_PLUGIN_FOLDER "/augment.so")) {
     const Words small = {"--set", "model.image=32"};
     CHECK(three_steps("imagenet_pvt_small", folder, small, "model.depths=[1, 1, 1, 1]").at("images") == 2);
     CHECK(three_steps("imagenet_t2t_vit_14", folder, small).at("images") == 2);
   }
+}
+
+TEST_CASE(
+    "Weights are carried over to a larger image and to other classes, as the recipes of DeiT's fine-tuning "
+    "do") {
+  if (!fs::exists(REWIRE_PLUGIN_FOLDER "/augment.so")) return;
+  const TemporaryFolder images, ten;
+  for (const char* name : {"train/n00/a.jpg", "train/n01/b.jpg", "train/n00/c.jpg", "train/n01/d.jpg",
+                           "val/n00/a.jpg", "val/n01/b.jpg"})
+    put_image(images, name, "jpeg_420");
+  for (int batch = 1; batch <= 5; ++batch)
+    runtime::write_file_atomically(ten.file("data_batch_" + std::to_string(batch) + ".bin"), records(3, 1));
+  runtime::write_file_atomically(ten.file("test_batch.bin"), records(6, 1));
+  const Words small = {"--set", "model.dim=24"};
+  CHECK(
+      three_steps("imagenet_deit_b_augment", images, small + Words{"--set", "model.image=32"}).at("images") ==
+      2);
+  const auto from = [](const TemporaryFolder& folder, const std::string& run) {
+    return Words{"--set", "train.weights=" + folder.file("run_" + run) + "/weights.safetensors"};
+  };
+  CHECK(three_steps("imagenet_deit_b_384_augment", images,
+                    small + Words{"--set", "model.image=48"} + from(images, "imagenet_deit_b_augment"))
+            .at("images") == 2);
+  CHECK(three_steps("cifar10_deit_b_384_transfer", ten,
+                    small + Words{"--set", "model.image=48"} + from(images, "imagenet_deit_b_384_augment"))
+            .at("images") == 6);
+  const Outcome without = rewire_command(
+      {"train", recipe("cifar10_deit_b_384_transfer"), "--set", "data.path=" + ten.path().string(), "--set",
+       "train.batch=4", "--set", "model.depth=1", "--set", "model.dim=24", "--out", ten.file("none")});
+  CHECK(without.code == 2);
+  CHECK_THAT(without.err,
+             REWIRE_CATCH_CONTAINS(
+                 "train.new_head says how train.weights are taken, and there are none; set train.weights"));
+}
+
+TEST_CASE("Each run of each sweep that comes with Rewire is a network that can be built") {
+  std::size_t runs = 0;
+  for (const fs::directory_entry& file : fs::directory_iterator(REWIRE_EXAMPLES "/sweeps")) {
+    const runtime::Sweep sweep = runtime::read_sweep(file.path().string());
+    for (const runtime::SweepRun& run : runtime::sweep_runs(sweep)) {
+      if (run.seed.value_or(0) != 0) continue;
+      CAPTURE(file.path().string(), run.name);
+      runtime::NetworkRequest request;
+      request.model = sweep.recipe.text;
+      request.settings = run.settings;
+      request.plugins = run.plugins->flags;
+      request.plugin_path = {REWIRE_PLUGIN_FOLDER};
+      try {
+        CHECK(runtime::rewritten_module(runtime::resolve_network(request), 1).find_function("forward") !=
+              nullptr);
+        ++runs;
+      } catch (const UserError& error) {  // a build without that plugin
+        CHECK(std::string(error.what()).starts_with("plugin '"));
+      }
+    }
+  }
+  CHECK(runs >= 20);
 }
 
 TEST_CASE("The recipes of papers and their siblings have the networks that they name, and what joins add") {
@@ -112,6 +178,9 @@ TEST_CASE("The recipes of papers and their siblings have the networks that they 
       {"cifar10_resnetv2_18", "orthogonal", 11176074, 0, 8},
       {"tiny_imagenet_resnetv2_18", "orthogonal", 11273544, 0, 8},
       {"imagenet10_resnet18_depth", "decay", 15904330, 0, 12},
+      {"imagenet_vit_s_orthogonal", "orthogonal", 11394280, 0, 12},
+      {"imagenet_deit_b_384_augment", "augment", 86859496, 24 * 2 * 4 * 768, 24},
+      {"cifar10_deit_b_384_transfer", "augment", 86098186, 24 * 2 * 4 * 768, 24},
       // 6 blocks of 198,272; patches, positions, the last norm and the head.
       {"fashion_deit_augment", "augment", 6 * 198272 + 10250, 12 * 2 * 4 * 128, 12}};
   const auto weights_of = [](const ir::Module& module) {
@@ -150,6 +219,8 @@ TEST_CASE(
                                  "val_0.JPEG\tn02\t0\t0\t1\t1\nval_1.JPEG\tn00\t0\t0\t1\t1\n"
                                  "val_2.JPEG\tn01\t0\t0\t1\t1\n");
   CHECK(three_steps("tiny_imagenet_vit_s", folder, {}).at("images") == 3);
+  CHECK(three_steps("tiny_imagenet_resnetv2_18", folder, {"--set", "model.width=4"}, "model.depths=[1, 1]")
+            .at("images") == 3);
 
   const Outcome pack =
       rewire_command({"data", "pack", folder.path().string(), "--output", shards.path().string(), "--format",

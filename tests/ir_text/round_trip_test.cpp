@@ -24,6 +24,9 @@ const std::string kEverySpelling = R"rir(module @"odd name" {
   param @blocks.0.norm.weight : f32[3] {block = 0, decay = false, init = "ones", role = "norm", site = "attn"}
   param @w : bf16[3,4] {init = "trunc_normal(0.02, 2.0)"}
   param @x : f16[3,4] {beta1 = 0.5, beta2 = 0.99, init = "xavier_uniform", lr_scale = 10.0, weight_decay = 0.0}
+  param @places : f32[1,9,8] {init = "sinusoid"}
+  param @grid : f32[1,10,8] {init = "sinusoid_2d(1.0)"}
+  param @turn : f32[3,2] {init = "orthogonal"}
   param @y : f64[1] {init = "uniform(-0.5, 0.5)"}
   param @z : f32[2,2] {init = "values(0.1, -2.0, 3e-05, 4.0)"}
   state @train.step : i64[] {init = "zeros"}
@@ -73,7 +76,7 @@ TEST_CASE("Parsing keeps what the text says", "[ir][text]") {
   CHECK(module.attributes.get_string("text") == "tab\t quote\" back\\ line\n bell\x07 größe");
   CHECK(module.attributes.get<Doubles>("rates") == Doubles{1.0, 2.5});
   CHECK(module.attributes.get_ints("list") == Ints{1, 2});
-  REQUIRE(module.parameters.size() == 6);
+  REQUIRE(module.parameters.size() == 9);
   const Parameter& weight = module.parameters[0];
   CHECK(weight.init == Init{InitKind::ones, 0, 0});
   CHECK(weight.trainable);
@@ -83,14 +86,15 @@ TEST_CASE("Parsing keeps what the text says", "[ir][text]") {
   CHECK(weight.block == 0);
   CHECK(module.parameters[1].init == Init{InitKind::trunc_normal, 0.02, 2.0});
   CHECK(module.parameters[1].decay);
-  CHECK(module.parameters[4].init.values == std::vector<double>{0.1, -2, 3e-5, 4});
-  CHECK_FALSE(module.parameters[5].trainable);
+  CHECK(module.parameters[7].init.values == std::vector<double>{0.1, -2, 3e-5, 4});
+  CHECK_FALSE(module.parameters[8].trainable);
+  CHECK(module.parameters[4].init == Init{InitKind::sinusoid_2d, 1});
 
   const Function& function = module.function("first");
   CHECK(function.arguments[1].name == "0");
   CHECK(function.body[1].location == "blocks.0.norm");
   CHECK(function.body[1].attributes.get_double("epsilon") == 1e-6);
-  CHECK(function.body[1].line == 19);
+  CHECK(function.body[1].line == 22);
   CHECK(std::signbit(function.body[4].attributes.get_double("value")));
   CHECK(std::isnan(function.body[5].attributes.get<Doubles>("values")[2]));
   CHECK(function.results[1].value == function.arguments[0].value);

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ir/error.h"
+#include "ir/ops/work.h"
 #include "ir/residual.h"
 #include "ir/verify.h"
 #include "models/model.h"
@@ -32,6 +33,7 @@ std::vector<std::string> shapes_of(const ir::Module& module) {
 TEST_CASE("T2T-ViT's parameters have the names and shapes of its authors' code") {
   const std::string to = "tokens_to_token.";
   const std::vector<std::string> block = {"cls_token [1,1,6]",
+                                          "pos_embed [1,5,6] frozen",
                                           "blocks.0.norm1.weight [6]",
                                           "blocks.0.norm1.bias [6]",
                                           "blocks.0.attn.qkv.weight [18,6]",
@@ -82,11 +84,19 @@ TEST_CASE("T2T-ViT's parameters have the names and shapes of its authors' code")
 
 TEST_CASE("T2T-ViT-14, -19 and -24 have the parameters that the paper prints") {
   // The authors count the position embedding, (14^2 + 1) dim sinusoids, and the features: 21.5, 39.2 and 64.1 M.
-  for (const auto& [name, dim, millions] :
-       {std::tuple{"t2t_vit_14", 384, 21.5}, {"t2t_vit_19", 448, 39.2}, {"t2t_vit_24", 512, 64.1}}) {
+  for (const auto& [name, dim, depth, millions] : {std::tuple{"t2t_vit_14", 384.0, 14.0, 21.5},
+                                                   {"t2t_vit_19", 448.0, 19.0, 39.2},
+                                                   {"t2t_vit_24", 512.0, 24.0, 64.1}}) {
     CAPTURE(name);
-    std::int64_t count = 197 * dim;
-    for (const ir::Parameter& p : models::build({name}, 1).parameters) {
+    const ir::Module module = models::build({name}, 1);
+    // A performer layer of n tokens, `in` wide: kqv, features of k and q, phi(k)^T v, phi(q) times that, proj, two of
+    // the MLP; between the blocks qkv, proj, both of the MLP (3 times as wide), and attention's two products.
+    const auto layer = [](double n, double in) { return n * 64 * (3 * in + 4 * 32 + 3 * 64); };
+    const double products = layer(56 * 56, 147) + layer(28 * 28, 576) + 196 * 576 * dim +
+                            depth * (10 * 197 * dim * dim + 2 * 197.0 * 197.0 * dim) + 1000 * dim;
+    CHECK(ir::multiply_adds(module.function("forward")) == Approx(products).epsilon(1e-12));
+    std::int64_t count = 0;
+    for (const ir::Parameter& p : module.parameters) {
       if (p.is_weight() && p.kind == ir::StateKind::weight && p.type.dtype == ir::DType::f32)
         count += p.type.elements();
     }

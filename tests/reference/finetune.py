@@ -3,7 +3,8 @@
 The metadata key `case` is JSON. Its `groups` has, for timm's ViT of `depth` blocks and each `layer_decay`, what
 param_groups_layer_decay gives each parameter: the scale of its rate and whether it decays. `grid.K.from`
 [1, prefix + h * w, dim] is a position embedding, `grid.K.to` what resample_abs_pos_embed's interpolation makes of it
-in float64; `grids` has the extents of each K and the prefix. See README.md.
+in float64, and `grid.K.deit` what DeiT's fine-tuning makes (interpolate(mode="bicubic"), no antialiasing); `grids`
+has the extents of each K and the prefix. See README.md.
 """
 import json
 import pathlib
@@ -33,11 +34,11 @@ def groups(layer_decay):
     return found
 
 
-def resampled(posemb, new, old, prefix):
-    """timm's function, which computes in float32, with its steps in float64."""
+def resampled(posemb, new, old, prefix, antialias=True):
+    """timm's function, which computes in float32, with its steps in float64; without antialiasing DeiT's."""
     head, grid = posemb[:, :prefix], posemb[:, prefix:]
     grid = grid.reshape(1, old[0], old[1], -1).permute(0, 3, 1, 2)
-    grid = torch.nn.functional.interpolate(grid, size=new, mode="bicubic", antialias=True)
+    grid = torch.nn.functional.interpolate(grid, size=new, mode="bicubic", align_corners=False, antialias=antialias)
     grid = grid.permute(0, 2, 3, 1).reshape(1, new[0] * new[1], -1)
     return torch.cat([head, grid], dim=1)
 
@@ -54,6 +55,7 @@ for prefix, old, new, dim in CASES:
     assert timm.shape == made.shape and (timm - made).abs().max() < 1e-7, (timm - made).abs().max()
     tensors[f"grid.{len(grids)}.from"] = posemb.numpy()
     tensors[f"grid.{len(grids)}.to"] = made.numpy()
+    tensors[f"grid.{len(grids)}.deit"] = resampled(posemb, size[1], size[0], prefix, antialias=False).numpy()
     grids.append({"prefix": prefix, "from": old, "to": new, "dim": dim})
 
 case = {"depth": DEPTH, "groups": {str(decay): groups(decay) for decay in (0.65, 0.9)}, "grids": grids,

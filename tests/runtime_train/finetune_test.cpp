@@ -123,7 +123,11 @@ TEST_CASE("A weight's hint and its layer's share multiply, and a weight of no la
   CHECK_FALSE(module.find_parameter("b")->hint.lr_scale.has_value());
 }
 
-TEST_CASE("A position embedding for another grid is what timm's resample_abs_pos_embed makes of it") {
+TEST_CASE(
+    "A position embedding for another grid is what timm's resample_abs_pos_embed, or DeiT's fine-tuning, "
+    "makes") {
+  const auto [cubic, ending] = GENERATE(std::pair<Cubic, std::string>{Cubic::timm, ".to"},
+                                        std::pair<Cubic, std::string>{Cubic::deit, ".deit"});
   const SafetensorsFile file = golden();
   const auto told = nlohmann::json::parse(file.metadata.at("case"));
   std::size_t k = 0;
@@ -132,8 +136,8 @@ TEST_CASE("A position embedding for another grid is what timm's resample_abs_pos
     CAPTURE(grid.dump());
     const PositionGrid from{grid.at("prefix").get<std::int64_t>(), grid.at("from").get<std::int64_t>()};
     const HostTensor made =
-        resample_positions(file.tensors.at(name + ".from"), from, grid.at("to").get<std::int64_t>());
-    const HostTensor& expected = file.tensors.at(name + ".to");
+        resample_positions(file.tensors.at(name + ".from"), from, grid.at("to").get<std::int64_t>(), cubic);
+    const HostTensor& expected = file.tensors.at(name + ending);
     REQUIRE(made.type() == expected.type());
     for (std::size_t i = 0; i < made.as<double>().size(); ++i)
       CHECK(made.as<double>()[i] == Approx(expected.as<double>()[i]).epsilon(1e-13).margin(1e-15));
@@ -152,8 +156,8 @@ TEST_CASE("Weights of another resolution are taken where that is asked for, and 
     const std::string refusal = test::message_of<UserError>([&] { read_weights(large, path); });
     CHECK(refusal == path +
                          ": 'pos_embed' is of 2 x 2 patches, the model has 3 x 3; "
-                         "train.resample_positions=true trains on from it resampled");
-    const TensorMap read = read_weights(large, path, nullptr, Positions::resampled);
+                         "train.resample_positions=timm (or deit) trains on from it resampled");
+    const TensorMap read = read_weights(large, path, {.positions = Cubic::timm});
     const std::int64_t prefix = pool == "token" ? 1 : 0;
     CHECK(read.at("pos_embed").type() == ir::TensorType{ir::DType::f32, {1, prefix + 9, 16}});
     const auto before = weights.at("pos_embed").as<float>(), after = read.at("pos_embed").as<float>();
@@ -169,6 +173,63 @@ TEST_CASE("Weights of another resolution are taken where that is asked for, and 
   }
 }
 
+TEST_CASE(
+    "A grid stands behind the class token and registers, the class token, or nothing, as the network has "
+    "it") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.file("w.safetensors");
+  struct Row {
+    std::string model;
+    ir::Attributes options;
+    std::int64_t prefix;
+  };
+  const std::vector<Row> rows = {{"vit", {{"reg_tokens", std::int64_t{4}}}, 5},
+                                 {"vit", {{"reg_tokens", std::int64_t{4}}, {"no_embed_class", true}}, 0},
+                                 {"vit", {{"reg_tokens", std::int64_t{2}}, {"pool", std::string("avg")}}, 2},
+                                 {"oru_vit", {}, 0}};
+  for (const auto& [name, options, prefix] : rows) {
+    const auto sized = [&](std::int64_t side) {
+      ir::Selection model{name, options};
+      model.set("dim", 16).set("heads", 2).set("depth", 1).set("patch", 4).set("channels", 1);
+      return models::build(model.set("image", 4 * side), 1);
+    };
+    CAPTURE(name, prefix);
+    const ir::Module small = sized(3), large = sized(4);
+    write_safetensors(path, fresh_weights(small, {}, 5));
+    const TensorMap read = read_weights(large, path, {.positions = Cubic::timm});
+    CHECK(read.at("pos_embed").type().shape == ir::Shape{1, prefix + 16, 16});
+  }
+  // Each stage of a pyramid has its own, and the last a class token.
+  const auto pyramid = [](std::int64_t image) {
+    ir::Selection model{"pvt"};
+    model.set("image", image).set("embed_dims", ir::Doubles{8, 16}).set("depths", ir::Doubles{1, 1});
+    model.set("num_heads", ir::Doubles{1, 2}).set("mlp_ratios", ir::Doubles{2, 2});
+    model.set("patch_sizes", ir::Doubles{4, 2}).set("sr_ratios", ir::Doubles{1, 1});
+    return models::build(model, 1);
+  };
+  write_safetensors(path, fresh_weights(pyramid(16), {}, 5));
+  const TensorMap read = read_weights(pyramid(24), path, {.positions = Cubic::deit});
+  CHECK(read.at("pos_embed1").type().shape == ir::Shape{1, 36, 8});
+  CHECK(read.at("pos_embed2").type().shape == ir::Shape{1, 10, 16});
+}
+
+TEST_CASE("A new head leaves that of the file out, whatever its classes, and takes all else") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.file("w.safetensors");
+  ir::Selection other = vit(1);
+  const ir::Module given = models::build(vit(1), 1), wanted = models::build(other.set("classes", 7), 1);
+  write_safetensors(path, fresh_weights(given, {}, 5));
+  CHECK(test::message_of<UserError>([&] { read_weights(wanted, path); }) ==
+        path +
+            ": 'head.weight' has the shape [5,16]; the model's has [7,16]; train.new_head=true starts a head "
+            "of its "
+            "own");
+  const TensorMap read = read_weights(wanted, path, {.new_head = true});
+  CHECK_FALSE(read.contains("head.weight"));
+  CHECK_FALSE(read.contains("head.bias"));
+  CHECK(read.size() + 2 == fresh_weights(given, {}, 5).size());
+}
+
 TEST_CASE("Positions that are no square grid, and other widths, are refused by shape") {
   const test::TemporaryFolder folder;
   const std::string path = folder.file("w.safetensors");
@@ -177,7 +238,7 @@ TEST_CASE("Positions that are no square grid, and other widths, are refused by s
     TensorMap weights = fresh_weights(model, {}, 5);
     weights.insert_or_assign("pos_embed", HostTensor({ir::DType::f32, shape}));
     write_safetensors(path, weights);
-    CHECK(test::message_of<UserError>([&] { read_weights(model, path, nullptr, Positions::resampled); }) ==
+    CHECK(test::message_of<UserError>([&] { read_weights(model, path, {.positions = Cubic::deit}); }) ==
           path + ": 'pos_embed' has the shape " + ir::to_string(shape) + "; the model's has [1,5,16]");
   }
 }

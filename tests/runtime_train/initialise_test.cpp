@@ -87,6 +87,55 @@ TEST_CASE("Zeros, ones, constants and values are just that") {
         std::vector<float>{1, 2, 3, 4.5});
 }
 
+TEST_CASE(
+    "An orthogonal matrix has orthonormal rows, or columns where these are fewer, of the axes behind the "
+    "first") {
+  for (const ir::Shape& shape : {ir::Shape{5, 3, 2, 2}, {12, 7}, {6, 6}}) {
+    CAPTURE(ir::to_string(shape));
+    const std::vector<float> w = draw(parameter("w", shape, {InitKind::orthogonal}), 3);
+    const auto rows = static_cast<std::size_t>(shape[0]), columns = w.size() / rows;
+    const bool wide = rows < columns;
+    for (std::size_t i = 0; i < std::min(rows, columns); ++i) {
+      for (std::size_t j = 0; j <= i; ++j) {
+        double dot = 0;
+        for (std::size_t k = 0; k < std::max(rows, columns); ++k) {
+          const auto at = [&](std::size_t v) {
+            return static_cast<double>(wide ? w[v * columns + k] : w[k * columns + v]);
+          };
+          dot += at(i) * at(j);
+        }
+        CHECK(dot == Approx(i == j ? 1 : 0).margin(1e-6));
+      }
+    }
+    CHECK(w != draw(parameter("w", shape, {InitKind::orthogonal}), 4));
+  }
+  // Uniform among them: an entry of a 2 x 2 one is the cosine of a uniform angle.
+  std::vector<float> first;
+  for (std::uint64_t seed = 0; seed < 2000; ++seed)
+    first.push_back(draw(parameter("w", {2, 2}, {InitKind::orthogonal}), seed)[0]);
+  CHECK(kolmogorov(first, [](double x) {
+          return 1 - std::acos(std::clamp(x, -1.0, 1.0)) / std::numbers::pi;
+        }) < 1.95);
+}
+
+TEST_CASE("Sinusoids are sines and cosines of the place, in one dimension and in two") {
+  const std::vector<float> places = draw(parameter("p", {1, 3, 4}, {InitKind::sinusoid}), 0);
+  for (std::size_t p = 0; p < 3; ++p) {
+    const auto x = static_cast<double>(p);
+    const double expected[] = {std::sin(x), std::cos(x), std::sin(x / 100), std::cos(x / 100)};
+    for (std::size_t c = 0; c < 4; ++c) CHECK(places[p * 4 + c] == Approx(expected[c]).margin(1e-7));
+  }
+  // A row of zeros, then 2 x 2 places: x changes first, and comes first.
+  const std::vector<float> grid = draw(parameter("g", {1, 5, 8}, {InitKind::sinusoid_2d, 1}), 0);
+  for (std::size_t c = 0; c < 8; ++c) CHECK(grid[c] == 0);
+  for (std::size_t place = 0; place < 4; ++place) {
+    const auto x = static_cast<double>(place % 2), y = static_cast<double>(place / 2);
+    const double expected[] = {std::sin(x), std::sin(x / 100), std::cos(x), std::cos(x / 100),
+                               std::sin(y), std::sin(y / 100), std::cos(y), std::cos(y / 100)};
+    for (std::size_t c = 0; c < 8; ++c) CHECK(grid[(place + 1) * 8 + c] == Approx(expected[c]).margin(1e-7));
+  }
+}
+
 TEST_CASE("Numbers depend on the seed and the name, and on no other parameter") {
   const ir::Init init{InitKind::normal, 1.0};
   ir::Module module;

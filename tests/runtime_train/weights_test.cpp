@@ -88,6 +88,31 @@ TEST_CASE(
                     REWIRE_CATCH_CONTAINS("the model has no 'other.num_batches_tracked'"));
 }
 
+TEST_CASE("Weights of other classes, another image or another network of the zoo name what has them") {
+  const auto model = [](const char* name, const char* form, std::int64_t image, std::int64_t classes) {
+    ir::Selection options{name};
+    options.set("form", std::string(form)).set("image", image).set("classes", classes);
+    return models::build(options, 1);
+  };
+  const test::TemporaryFolder folder;
+  const auto refusal = [&](const ir::Module& given, const ir::Module& asked) {
+    TensorMap weights;
+    for (const ir::Parameter& p : given.parameters) {
+      if (p.is_weight()) weights.emplace(p.name, HostTensor(p.type));
+    }
+    write_safetensors(folder.file("w"), weights);
+    const std::string message = test::message_of<UserError>([&] { read_weights(asked, folder.file("w")); });
+    return message.substr(message.rfind("; "));
+  };
+  const ir::Module timm = model("resnetv2_50", "timm", 224, 1000);
+  CHECK(refusal(timm, model("resnetv2_50", "paper", 224, 10)) ==
+        "; model.form=timm, model.classes=1000 has its weights");
+  CHECK(refusal(timm, model("resnetv2_18", "paper", 32, 10)) ==
+        "; the model resnetv2_50 with model.form=timm, model.classes=1000 has its weights");
+  CHECK(refusal(model("resnetv2_18", "paper", 32, 10), models::build({"resnet18"}, 1)) ==
+        "; the model resnetv2_18 has its weights");
+}
+
 TEST_CASE("A missing, an unexpected and a misshapen weight are refused by name and shape") {
   TensorMap missing = linear_weights();
   missing.erase("b");

@@ -1,6 +1,7 @@
 // Convolutions of dense f32 maps by oneDNN. A batch is cut into parts by the shape alone. The weights are packed first, once
 // for all parts; each part's gradient of the weights is kept by itself, and they are added in their order, so that nothing
-// depends on who computes which. Gradients of weights whose maps are small are products of slices of the channels.
+// depends on who computes which. Gradients of weights whose maps are small, or whose kernel is a pixel, are products of slices of the
+// channels.
 #include <algorithm>
 #include <bit>
 #include <vector>
@@ -172,8 +173,10 @@ class WeightProduct final : public OverMaps {
  public:
   static bool takes(const codegen::OpCall& call) {
     const ConvShape shape = shape_of(call);
+    // Of one pixel with a stride and few channels, oneDNN 2.6 writes beyond its scratch memory on a CPU with AVX-512.
+    const bool is_of_pixels = shape.kernel == ConvShape::Plane{} && shape.stride != ConvShape::Plane{};
     return ir::is_channels_last(call.op.attributes) && shape.groups == 1 &&
-           shape.out.height * shape.out.width <= kMostProductPositions;
+           (is_of_pixels || shape.out.height * shape.out.width <= kMostProductPositions);
   }
 
   explicit WeightProduct(const codegen::OpCall& call)
