@@ -50,10 +50,12 @@ void Emitter::emit_vector_loop(const Loop& lane_loop) {
   std::int64_t trips = extent / width_ / unroll;
   if (trips <= 1 || program_.unrolled[static_cast<std::size_t>(lane_loop.axis)]) trips = 0;
   std::int64_t vector = trips * unroll;
-  if (trips > 0) {
-    loop(builder_.getInt64(0), builder_.getInt64(static_cast<std::uint64_t>(vector * width_)),
-         std::int64_t{unroll} * width_,
-         [&](Value* base) { emit_chunk(lane_loop, {base, unroll, 0}, before); });
+  const auto trip = [&](Value* base) { emit_chunk(lane_loop, {base, unroll, 0}, before); };
+  const std::int64_t step = std::int64_t{unroll} * width_;
+  if (const std::int64_t chain = chain_of(lane_loop, trips); chain > 0) {
+    chained_loop(lane_loop, vector * width_, step, chain, trip);
+  } else if (trips > 0) {
+    loop(builder_.getInt64(0), builder_.getInt64(static_cast<std::uint64_t>(vector * width_)), step, trip);
   }
   while (vector < vectors) {
     const int count = static_cast<int>(std::min<std::int64_t>(unroll, vectors - vector));

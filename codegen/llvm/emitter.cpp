@@ -152,14 +152,19 @@ void Emitter::emit_rows() {
   row.kind = Environment::Kind::row;
   row.around = environment_;
   row.before = mark();
-  loop(begin, end, 1, [&](Value* index) {
+  const auto one = [&](Value* index) {
     decompose(index, tile::AxisUse::row);
     row.inside = mark();
     environment_ = &row;
     load_carried(row);
     emit_row();
     environment_ = row.around;
-  });
+  };
+  if (const std::vector<std::int32_t> sums = long_sums(); !sums.empty()) {
+    chained_rows(begin, end, sums, one);
+  } else {
+    loop(begin, end, 1, one);
+  }
   for (std::size_t i = 0; i < program_.kernel.carried.size(); ++i) {
     const TileValue last = program_.kernel.carried[i].last;
     if (!program_.info(last).lanes.empty()) continue;

@@ -66,7 +66,7 @@ class Emitter {
   void load_carried(Environment& row);
   void store_carried();
   void decompose(llvm::Value* linear, tile::AxisUse use);
-  /// for (i = begin; i < end; i += step); `step` divides end - begin.
+  /// for (i = begin; i < end; i += step)
   void loop(llvm::Value* begin, llvm::Value* end, std::int64_t step,
             const std::function<void(llvm::Value*)>& body);
   llvm::Instruction* mark();
@@ -94,6 +94,17 @@ class Emitter {
   void define(tile::TileValue value, int u, llvm::Value* result);
   void remember(tile::TileValue value, int u, llvm::Value* result);
   llvm::Value* find(tile::TileValue value, int u) const;
+
+  // --- emit_long_sums.cpp
+  std::int64_t chain_of(const Loop& lane_loop, std::int64_t trips) const;
+  void move_to_totals(const Loop& lane_loop, std::map<std::int32_t, std::vector<llvm::Value*>>& totals);
+  void chained_loop(const Loop& lane_loop, std::int64_t end, std::int64_t step, std::int64_t chain,
+                    const std::function<void(llvm::Value*)>& trip);
+  std::vector<std::int32_t> long_sums() const;
+  void for_each_of(std::int32_t slot, llvm::Value* total,
+                   const std::function<void(llvm::Type*, llvm::Value*, llvm::Value*)>& each);
+  void chained_rows(llvm::Value* begin, llvm::Value* end, const std::vector<std::int32_t>& sums,
+                    const std::function<void(llvm::Value*)>& row);
 
   // --- emit_nodes.cpp
   void emit_node(std::int32_t node);
