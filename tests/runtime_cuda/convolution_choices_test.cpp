@@ -2,6 +2,7 @@
 // engine chosen by timing and replayed to the same bits; the host's where cuDNN refuses.
 #include "runtime/exec/tune/convolution_choices.h"
 
+#include <fstream>
 #include <map>
 #include <memory>
 
@@ -18,6 +19,7 @@
 #include "tests/support/accuracy.h"
 #include "tests/support/catch.h"
 #include "tests/support/host_noise.h"
+#include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
 
 namespace rewire::runtime {
@@ -234,6 +236,14 @@ TEST_CASE("an engine that was chosen elsewhere, or is none here, gives way to cu
     choose(module, tuner);
     CHECK(tuner.refused() == kNetworkConvolutions);
   }
+}
+
+TEST_CASE("a record whose answer names no engine is refused") {
+  const test::TemporaryFolder folder;
+  const std::string file = folder.file("choices.json");
+  std::ofstream(file) << R"([{"key": "convolution forward 1x1x1x1 by 1x1x1x1 nhwc f32", "taken": "ours"}])";
+  CHECK_THAT(test::message_of<UserError>([&] { read_choice_file(file); }),
+             REWIRE_CATCH_CONTAINS("'ours' is no engine of cuDNN's, which 'convolution forward"));
 }
 
 TEST_CASE("a failing call of cuDNN's names itself or leaves the work to others, and nothing is lost") {

@@ -1,5 +1,5 @@
-// Convolutions by cuDNN on the fake library, which judges every descriptor: equal to the evaluator whatever their shape,
-// layout and type, by the engines that are deterministic and precise enough and by no other.
+// Convolutions by cuDNN on the fake library, which judges every descriptor: equal to the evaluator whatever their
+// shape, layout and type, by the engines that are deterministic and precise enough and by no other.
 #include <algorithm>
 #include <array>
 #include <memory>
