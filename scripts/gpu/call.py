@@ -32,7 +32,7 @@ PACKING_S = 8          # the limit's share for what is written after each step a
 LEAST_S = 5            # with less time left no step begins
 STRATEGIES = ("decay", "orthogonal", "augment", "skipless", "layerscale", "denseformer", "value_residual", "postnorm", "attnres", "hyper")
 SMALL = ["vit_tiny_28", "--set", "model.dim=48", "--set", "model.depth=2"]
-SMALL_CONVOLUTIONS = ["resnetv2_18", "--set", "model.width=8", "--set", "model.depths=[1,1]"]
+SMALL_CONVOLUTIONS = ["resnetv2_18", "--set", "model.width=8", "--set", "model.depths=[1,1]", "--set", "model.image=12"]
 MODELS = {1: "vit_s16_224:256", 3: "vit_s16_224:256", 4: "vit_b16_224:256"}
 TITLES = {1: "is it right, and where does a step's time go: attention, convolutions, profiled steps, small networks",
           2: "is it right everywhere: parity, every op, the same bits twice, compute-sanitizer",

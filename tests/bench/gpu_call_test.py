@@ -32,8 +32,8 @@ sys.exit(wrong)
 """
 LITTLE = ["--case", "vit_tiny_28:2", "--set", "model.dim=16", "--set", "model.depth=1", "--set", "model.heads=2", "--steps", "2",
           "--convolutions", "resnetv2_18:2", "--convolutions-set", "model.width=4", "--convolutions-set", "model.depths=[1,1]",
-          "--rounds", "1", "--jobs", "2", "--strategy", "orthogonal", "--attention", "1", "--engines", "1", "--seeds", "0", "--programs", "1",
-          "--transforms", "1"]
+          "--convolutions-set", "model.image=8", "--rounds", "1", "--jobs", "2", "--strategy", "orthogonal",
+          "--attention", "1", "--engines", "1", "--seeds", "0", "--programs", "1", "--transforms", "1"]
 FILES = ["results.json", "results.tar.gz", "summary.txt"]
 LARGEST = 16 << 20
 
