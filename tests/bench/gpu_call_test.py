@@ -141,7 +141,7 @@ class Calls(unittest.TestCase):
         predicted = self.root.parent / "predicted.json"
         predicted.write_text(subprocess.run(
             [str(self.root / "bin" / "rewire"), "dump", model, "--set", f"train.batch={batch}", "--set", "train.dtype=bf16",
-             *(word for word in LITTLE if word.startswith("model.") for word in ("--set", word)), "--stage", "times", "--json"],
+             *(word for before, text in zip(LITTLE, LITTLE[1:]) if before == "--set" for word in ("--set", text)), "--stage", "times", "--json"],
             check=True, stdout=subprocess.PIPE, text=True).stdout)
         table = subprocess.run([sys.executable, str(self.root / "bench" / "predicted.py"), str(predicted),
                                 str(self.out / "results.tar.gz")], stdout=subprocess.PIPE, text=True)
