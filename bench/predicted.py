@@ -19,7 +19,7 @@ STEP = "1_step_untuned.json"
 
 
 def key(name):
-    return re.sub(r"(, \d+ calls)?, algorithm.*$", "", name)
+    return re.sub(r"(, \d+ calls)?, (algorithm|cuDNN) .*$", "", name)
 
 
 def read(path, part):

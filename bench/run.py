@@ -575,7 +575,7 @@ def find_ceilings(options):
 def launch_class(name):
     if name.startswith("gemm"):
         return "matrix products"
-    if re.match(r"conv2d(_input_grad|_weight_grad)? ", name):  # with the packing of weights
+    if re.match(r"(conv2d(_input_grad|_weight_grad)?|convolution) ", name):  # oneDNN's with the packing of weights, or cuDNN's
         return "convolutions"
     if re.search(r"(^|_)attention[ _]", name):  # cuDNN's, or kernels of ours
         return "attention"

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "cli/json.h"
 #include "cli/streams.h"
 #include "codegen/cost.h"
+#include "codegen/library/device_convolution.h"
 #include "codegen/library/device_gemm.h"
 #include "runtime/exec/launch_times.h"
 
@@ -19,6 +21,15 @@ struct Row {
   std::string_view bound;
 };
 
+/// As the engine names the launch, without the algorithm; "" where it has no name of its own.
+std::string library_name(const codegen::Program& program, const codegen::Launch& launch, bool tf32) {
+  if (const auto* gemm = std::get_if<codegen::GemmLaunch>(&launch))
+    return codegen::full_name(codegen::device_gemm_calls(program, *gemm, tf32).front().shape);
+  const auto* call = std::get_if<codegen::OpCall>(&launch);
+  const auto convolution = call == nullptr ? std::nullopt : codegen::device_convolution(program, *call, tf32);
+  return convolution ? codegen::full_name(*convolution) : "";
+}
+
 std::vector<Row> rows_of(const codegen::Program& program, const codegen::cuda::DeviceTarget& target,
                          const codegen::cuda::Card& card, bool tf32) {
   std::vector<double> seconds;
@@ -26,17 +37,14 @@ std::vector<Row> rows_of(const codegen::Program& program, const codegen::cuda::D
   std::map<std::string, codegen::cuda::Prediction> known;  // of launches of one code
   std::map<std::string, std::string_view> bounds;          // by the row's name
   for (const codegen::Launch& launch : program.launches) {
-    const auto* gemm = std::get_if<codegen::GemmLaunch>(&launch);
-    labels.push_back({gemm == nullptr ? ""
-                                      : codegen::full_name(
-                                            codegen::device_gemm_calls(program, *gemm, tf32).front().shape)});
-    const std::string key = gemm == nullptr ? codegen::code_key(launch) : labels.back().name;
+    labels.push_back({library_name(program, launch, tf32)});
+    const bool named = !labels.back().name.empty();
+    const std::string key = named ? labels.back().name : codegen::code_key(launch);
     auto found = known.find(key);
     if (found == known.end())
       found = known.emplace(key, codegen::cuda::predict(program, launch, target, card, tf32)).first;
     seconds.push_back(found->second.seconds);
-    bounds.emplace(gemm == nullptr ? codegen::short_name(launch) : key,
-                   codegen::cuda::bound_name(found->second.bound));
+    bounds.emplace(named ? key : codegen::short_name(launch), codegen::cuda::bound_name(found->second.bound));
   }
   std::vector<Row> rows;
   for (runtime::LaunchTime& time : runtime::launch_times(program, seconds, labels)) {

@@ -12,6 +12,7 @@
 #include "codegen/cuda/blocks_plan.h"
 #include "codegen/cuda/rows_plan.h"
 #include "codegen/library/device_attention.h"
+#include "codegen/library/device_convolution.h"
 #include "codegen/library/device_gemm.h"
 #include "codegen/tile/walk.h"
 #include "ir/error.h"
@@ -31,6 +32,7 @@ constexpr double kLatency = 0.8e-6;        // from a load to its value under ful
 constexpr double kLibrary = 0.8;           // of the tensor cores' rate, by cuBLASLt's main loop
 constexpr double kOwn = 0.6;               // by mma.sync, which Hopper has beside its faster wgmma
 constexpr double kAttention = 0.4;         // by cuDNN's attention
+constexpr double kConvolution = 0.6;       // by its convolutions
 constexpr double kUnits = 0.7;             // of the f32 units' rate: not every clock issues
 constexpr double kCacheBytes = 5.5e12;     // a second, of the L2 cache of an H100
 constexpr double kShared = 2.0 / 3;        // of a tile's operands: two blocks of a cluster share one of them
@@ -294,6 +296,13 @@ Prediction predict(const Program& program, const Launch& launch, const DeviceTar
   const bool is_attention = code == ir::Opcode::attention || code == ir::Opcode::attention_grad;
   if (is_attention && device_attention(program, call))
     return longest({moving, {kLaunch + flops / (kAttention * card.bf16_flops), Bound::tensor}});
+  if (const auto convolution = device_convolution(program, call, tf32)) {
+    const bool narrow = convolution->dtype == ir::DType::bf16, on_tensor_cores = narrow || convolution->tf32;
+    const double rate = narrow            ? kConvolution * card.bf16_flops
+                        : on_tensor_cores ? kConvolution * card.tf32_flops
+                                          : kUnits * card.f32_flops;
+    return longest({moving, {kLaunch + flops / rate, on_tensor_cores ? Bound::tensor : Bound::f32}});
+  }
   const bool on_device = code == ir::Opcode::rfft_pairs || code == ir::Opcode::irfft_pairs;
   return on_device ? moving : Prediction{bytes / kHostBytes, Bound::memory};
 }

@@ -12,6 +12,8 @@
 //   waves      = ceil(blocks / multiprocessors) / (blocks / multiprocessors)
 //   a product  = the best of a few tiles and splits of its sum: waves of tiles at kLibrary of the tensor
 //                cores' rate, of operands at the L2 cache's, and kTile each; no less than its bytes take
+//   a convolution = its multiply-adds at kConvolution of the tensor cores' rate, without TF32 at kUnits of the
+//                f32 units'; no less than its bytes take
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// cuDNN's backend API: its functions, types and numbers, declared from its documentation. For the files
-// cudnn_* alone.
+// cuDNN's backend API: its functions, types and numbers, declared from its documentation; the numbers are those of
+// cudnn_graph.h of cuDNN 9. For the files cudnn_* alone.
 //
 // Everything is a descriptor: created of a kind, given attributes (a name, a type, a count, an array),
 // finalized once, and from then on read or named by others.
@@ -19,11 +19,15 @@ using Status = int;  // 0: success; 3000 to 3999: it does not do that
 
 enum Kind : std::int32_t {
   kPointwise = 0,
+  kConvolution = 1,
   kEngine = 2,
   kEngineConfig = 3,
   kHeuristic = 4,
   kPlan = 5,
   kKnobChoice = 7,
+  kConvolutionForward = 10,
+  kConvolutionBackwardFilter = 11,
+  kConvolutionBackwardData = 12,
   kPointwiseOperation = 13,
   kGraph = 15,
   kVariantPack = 16,
@@ -39,6 +43,13 @@ enum Kind : std::int32_t {
 enum Attribute : std::int32_t {
   kPointwiseMode = 0,
   kPointwisePrecision = 1,
+  kConvolutionPrecision = 100,
+  kConvolutionMode = 101,
+  kConvolutionDilations = 102,
+  kConvolutionStrides = 103,
+  kConvolutionPaddingsBehind = 104,
+  kConvolutionPaddingsBefore = 105,
+  kConvolutionSpatialDimensions = 106,
   kHeuristicMode = 200,
   kHeuristicGraph = 201,
   kHeuristicResults = 202,
@@ -52,6 +63,24 @@ enum Attribute : std::int32_t {
   kPlanDevice = 407,
   kKnobType = 600,
   kKnobValue = 601,
+  kForwardAlpha = 700,
+  kForwardBeta = 701,
+  kForwardDescriptor = 702,
+  kForwardW = 703,
+  kForwardX = 704,
+  kForwardY = 705,
+  kBackwardDataAlpha = 706,
+  kBackwardDataBeta = 707,
+  kBackwardDataDescriptor = 708,
+  kBackwardDataW = 709,
+  kBackwardDataDx = 710,
+  kBackwardDataDy = 711,
+  kBackwardFilterAlpha = 712,
+  kBackwardFilterBeta = 713,
+  kBackwardFilterDescriptor = 714,
+  kBackwardFilterDw = 715,
+  kBackwardFilterX = 716,
+  kBackwardFilterDy = 717,
   kPointwiseDescriptor = 750,
   kPointwiseX = 751,
   kPointwiseB = 752,
@@ -69,6 +98,7 @@ enum Attribute : std::int32_t {
   kPackPointers = 1001,
   kPackWorkspace = 1003,
   kEngineIndex = 1301,
+  kEngineNumericalNotes = 1303,
   kMatmulPrecision = 1500,
   kMatmulA = 1520,
   kMatmulB = 1521,
@@ -90,9 +120,12 @@ enum Type : std::int32_t {
   kDataTypeType = 1,
   kBooleanType = 2,  // bool
   kInt64Type = 3,
+  kFloatType = 4,
   kPointerType = 6,
+  kConvolutionModeType = 7,
   kHeuristicModeType = 8,
   kKnobTypeType = 9,
+  kNumericalNoteType = 11,
   kPointwiseModeType = 14,
   kDescriptorType = 15,
   kReductionOperatorType = 18,
@@ -102,7 +135,16 @@ enum Type : std::int32_t {
 enum DataType : std::int32_t { kF32 = 0, kBf16 = 9 };
 enum PointwiseMode : std::int32_t { kAdd = 0, kMul = 1, kDiv = 6, kSub = 9, kExp = 13, kLog = 15 };
 enum ReductionOperator : std::int32_t { kSum = 0, kMaximum = 3 };
-enum HeuristicMode : std::int32_t { kModeA = 3 };  // the most accurate, by its documentation
+enum ConvolutionMode : std::int32_t { kCrossCorrelation = 1 };
+/// A: all that it knows, the fastest by its prediction first. Fallback: few, which take almost everything.
+enum HeuristicMode : std::int32_t { kFallback = 2, kModeA = 3 };
+/// What an engine says of its arithmetic. Of f32 on tensor cores: the operands are rounded to TF32.
+enum NumericalNote : std::int32_t {
+  kTensorCore = 0,
+  kDownConvertInputs = 1,
+  kReducedPrecisionReduction = 2,
+  kNondeterministic = 4
+};
 
 struct Functions {
   cuda::SharedLibrary file{{"cuDNN (libcudnn.so.9)", "REWIRE_CUDNN", {"libcudnn.so.9"}}};

@@ -8,7 +8,7 @@
 
 #include "codegen/cuda/nvrtc.h"
 #include "codegen/library/cublas_lt.h"
-#include "codegen/library/cudnn_attention.h"
+#include "codegen/library/cudnn.h"
 #include "codegen/llvm/jit.h"
 #include "codegen/object_cache.h"
 #include "ir/error.h"
@@ -19,6 +19,7 @@
 #include "runtime/exec/cuda/engine.h"
 #include "runtime/exec/cuda/kernels.h"
 #include "runtime/exec/tune/attention_choices.h"
+#include "runtime/exec/tune/convolution_choices.h"
 #include "runtime/exec/tune/epilogue_choices.h"
 #include "runtime/exec/tune/fourier_choices.h"
 #include "runtime/exec/tune/gemm_choices.h"
@@ -130,6 +131,7 @@ void choose_on_device(const ir::Module& module, const std::vector<std::string>& 
     programs.emplace(module, functions, tuner.record());
   }
   choose_attention(*programs, compiling(), tuner);
+  choose_convolutions(*programs, tuner);
   choose_algorithms(*programs, tuner);
   choose_schedules(*programs, compiling(), tuner);
 }

@@ -32,8 +32,9 @@ PACKING_S = 8          # the limit's share for what is written after each step a
 LEAST_S = 5            # with less time left no step begins
 STRATEGIES = ("decay", "orthogonal", "augment", "skipless", "layerscale", "denseformer", "value_residual", "postnorm", "attnres", "hyper")
 SMALL = ["vit_tiny_28", "--set", "model.dim=48", "--set", "model.depth=2"]
+SMALL_CONVOLUTIONS = ["resnetv2_18", "--set", "model.width=8", "--set", "model.depths=[1,1]", "--set", "model.image=12"]
 MODELS = {1: "vit_s16_224:256", 3: "vit_s16_224:256", 4: "vit_b16_224:256"}
-TITLES = {1: "is it right, and where does a step's time go: attention, one profiled step, small networks",
+TITLES = {1: "is it right, and where does a step's time go: attention, convolutions, profiled steps, small networks",
           2: "is it right everywhere: parity, every op, the same bits twice, compute-sanitizer",
           3: "how fast is vit_s16_224, beside PyTorch and its ceilings",
           4: "how fast is vit_b16_224, beside PyTorch and its ceilings"}
@@ -55,11 +56,11 @@ def last_line(path):
 class Step:
     """Commands with a limit of seconds for all of them together; each has a key, "" if it is the only one. `why_not`: it cannot
     run here. `prints_json`: what a command prints on stdout is a result, NAME.json. `unfinished`: a file that is there while the
-    work is not all done, though its command ended well."""
+    work is not all done, though its command ended well. `timed`: one command at a time."""
 
-    def __init__(self, name, seconds, commands, why_not="", prints_json=False, unfinished=""):
+    def __init__(self, name, seconds, commands, why_not="", prints_json=False, unfinished="", timed=False):
         self.name, self.seconds, self.commands, self.why_not = name, seconds, commands, why_not
-        self.prints_json, self.unfinished = prints_json, unfinished
+        self.prints_json, self.unfinished, self.timed = prints_json, unfinished, timed
 
 
 class Plan:
@@ -81,6 +82,18 @@ class Plan:
 
     def verify(self, name, networks):
         return Step(name, 90, [(key, [self.rewire, "verify", *self.small, "--device", "cuda", *words]) for key, *words in networks])
+
+    def convolutions(self):
+        """By each engine; a small network's gradients beside the evaluator's; a step in f32 and TF32, each launch with its time."""
+        kinds = [("f32", []), ("tf32", ["--set", "train.tf32=true"])]
+        model, batch = self.options.convolutions.split(":")
+        step = [self.rewire, "bench", model, "--batch", batch, *(word for text in self.options.convolutions_set for word in ("--set", text)),
+                "--device", "cuda", "--steps", str(self.options.steps), "--resident", "--json", "--log-level", "warning", "--profile"]
+        return [self.seeds("convolutions", 60, self.options.engines, self.missing["cuDNN"]),
+                Step("verify_convolutions", 60, [(kind, [self.rewire, "verify", *SMALL_CONVOLUTIONS, "--plugin", "none", "--device", "cuda", *words])
+                                                 for kind, words in kinds], self.missing["cuDNN"]),
+                Step("step_convolutions", 120, [(kind, [*step, *words]) for kind, words in kinds], self.missing["cuDNN"], prints_json=True,
+                     timed=True)]
 
     def steps_on(self, strategy, *words):
         return self.script("device_steps.py", "--rewire", self.rewire, "--residual", strategy, *self.settings, *words)
@@ -114,6 +127,7 @@ class Plan:
                 self.seeds("attention", 90, self.options.attention, self.missing["cuDNN"]),
                 self.profiled("step_untuned", 120, "--profile", "--no-autotune"),
                 self.profiled("step_tuned", 200, "--kernels"),
+                *self.convolutions(),
                 Step("tuned", 60, [("", self.steps_on("none", "--autotune"))]),
                 self.verify("verify", [(f"{name}_{dtype}", "--plugin", name, "--set", f"train.dtype={dtype}")
                                        for name in self.strategies for dtype in ("f32", "bf16")]),
@@ -243,7 +257,7 @@ class Call:
         say(f"{step.name}: at most {limit:.0f} s")
         self.tell(step.name, "running")
         start = time.monotonic()
-        with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
+        with concurrent.futures.ThreadPoolExecutor(1 if step.timed else self.options.jobs) as pool:
             faults = [fault for fault in pool.map(lambda command: self.command(step, *command, start + limit), step.commands) if fault]
         seconds, log = time.monotonic() - start, self.log(step, step.commands[-1][0])
         if (ENDED in faults and limit < step.seconds) or (step.unfinished and pathlib.Path(step.unfinished).exists()):
@@ -374,12 +388,14 @@ def main():
     parser.add_argument("--only", action="append", default=[], metavar="STEP")
     parser.add_argument("--again", action="append", default=[], metavar="STEP", help="although it was done before")
     parser.add_argument("--case", metavar="MODEL:BATCH", help="in place of the call's own network")
+    parser.add_argument("--convolutions", default="resnetv2_18:128", metavar="MODEL:BATCH", help="the network of convolutions (resnetv2_18:128)")
+    parser.add_argument("--convolutions-set", action="append", default=[], metavar="KEY=VALUE", help="of that network")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="of every network that rewire alone computes")
     parser.add_argument("--strategy", action="append", choices=STRATEGIES, help="default: all")
     parser.add_argument("--jobs", type=int, default=8, help="processes at a time where nothing is timed (8)")
     parser.add_argument("--steps", type=int, default=20, help="that are timed (20)")
     parser.add_argument("--rounds", type=int, default=3, help="beside PyTorch (3)")
-    for name, count in (("attention", 8), ("seeds", 4), ("programs", 160), ("transforms", 48)):
+    for name, count in (("attention", 8), ("engines", 8), ("seeds", 4), ("programs", 160), ("transforms", 48)):
         parser.add_argument(f"--{name}", type=int, default=count, help=f"cases of device_check ({count})")
     options = parser.parse_args()
     call = Call(options)

@@ -31,7 +31,9 @@ print(given["--case"].replace(":", " "), given["--residual"], given.get("--dtype
 sys.exit(wrong)
 """
 LITTLE = ["--case", "vit_tiny_28:2", "--set", "model.dim=16", "--set", "model.depth=1", "--set", "model.heads=2", "--steps", "2",
-          "--rounds", "1", "--jobs", "2", "--strategy", "orthogonal", "--attention", "1", "--seeds", "0", "--programs", "1", "--transforms", "1"]
+          "--convolutions", "resnetv2_18:2", "--convolutions-set", "model.width=4", "--convolutions-set", "model.depths=[1,1]",
+          "--convolutions-set", "model.image=8", "--rounds", "1", "--jobs", "2", "--strategy", "orthogonal",
+          "--attention", "1", "--engines", "1", "--seeds", "0", "--programs", "1", "--transforms", "1"]
 FILES = ["results.json", "results.tar.gz", "summary.txt"]
 LARGEST = 16 << 20
 
@@ -100,7 +102,8 @@ class Calls(unittest.TestCase):
         self.assertIn("next: call.py 2, is it right everywhere", said)
         first = self.results()
         self.assertEqual(self.statuses(first), {"doctor": "ok", "verify_plain": "ok", "attention": "ok", "step_untuned": "ok",
-                                                "step_tuned": "ok", "tuned": "ok", "verify": "ok",
+                                                "step_tuned": "ok", "convolutions": "ok", "verify_convolutions": "ok",
+                                                "step_convolutions": "ok", "tuned": "ok", "verify": "ok",
                                                 "parity_small": "left out"})
         for suffix in (".kernel", ".choice", ".log"):
             self.assertTrue(any(name.endswith(suffix) for name in self.names), suffix)
@@ -109,6 +112,8 @@ class Calls(unittest.TestCase):
         self.assertIn("cuDNN", tuned["attention"][0]["taken"])
         self.assertEqual(first["figures"]["1_step_untuned"]["attention"][0]["taken"], "ours")
         self.assertGreater(first["figures"]["1_step_untuned"]["classes_ms"]["attention"], 0)
+        for kind in ("f32", "tf32"):
+            self.assertGreater(first["figures"][f"1_step_convolutions_{kind}"]["classes_ms"]["convolutions"], 0)
         self.check_predicted()
 
         said = self.call(2, "--limit", "200", expected=3)  # parity and ops are left out
@@ -136,7 +141,7 @@ class Calls(unittest.TestCase):
         predicted = self.root.parent / "predicted.json"
         predicted.write_text(subprocess.run(
             [str(self.root / "bin" / "rewire"), "dump", model, "--set", f"train.batch={batch}", "--set", "train.dtype=bf16",
-             *(word for word in LITTLE if word.startswith("model.") for word in ("--set", word)), "--stage", "times", "--json"],
+             *(word for before, text in zip(LITTLE, LITTLE[1:]) if before == "--set" for word in ("--set", text)), "--stage", "times", "--json"],
             check=True, stdout=subprocess.PIPE, text=True).stdout)
         table = subprocess.run([sys.executable, str(self.root / "bench" / "predicted.py"), str(predicted),
                                 str(self.out / "results.tar.gz")], stdout=subprocess.PIPE, text=True)

@@ -338,11 +338,44 @@ TEST_CASE("attention of bf16 is a choice on a GPU; without cuDNN, or without tim
     CHECK((answer == "ours" || answer.starts_with("cuDNN 9.99.0 engine ")));
 }
 
+TEST_CASE(
+    "convolutions on a GPU are cuDNN's, by name; without cuDNN the host's, with a line for each kind of op") {
+  const Words bench =
+      Words{"bench", "resnetv2_18",   "--json", "--profile",          "--steps",      "1", "--batch", "2",
+            "--set", "model.width=4", "--set",  "model.depths=[1,1]", "--no-autotune"} +
+      kCuda;
+  const auto convolutions = [](const Outcome& outcome) {
+    REQUIRE(outcome.code == 0);
+    std::vector<std::string> names;
+    const Json result = Json::parse(outcome.out);  // outlives the loop over it
+    for (const Json& launch : result.at("profile")) {
+      const std::string name = launch.at("name");
+      if (name.starts_with("conv")) names.push_back(name);
+    }
+    return names;
+  };
+  const Outcome there = on_fake(bench);
+  CHECK_THAT(there.err, !REWIRE_CATCH_CONTAINS("the host"));
+  const std::vector<std::string> by_library = convolutions(there);
+  CHECK(by_library.size() > 6);
+  for (const std::string& name : by_library) {
+    CHECK(name.starts_with("convolution "));
+    CHECK(name.ends_with(", cuDNN 9.99.0 engine 4, knobs 24=7"));
+  }
+  const Outcome missing = on_fake(bench, {"REWIRE_CUDNN=/nowhere/libcudnn.so.9"});
+  for (const std::string& name : convolutions(missing)) CHECK(name.starts_with("conv2d"));
+  for (const char* op : {"conv2d ", "conv2d_input_grad ", "conv2d_weight_grad "})
+    CHECK_THAT(missing.err, REWIRE_CATCH_CONTAINS(op));
+  CHECK(std::ranges::count(missing.err, '\n') == std::ranges::count(there.err, '\n') + 3);
+  CHECK_THAT(missing.err, REWIRE_CATCH_CONTAINS("REWIRE_CUDNN is '/nowhere/libcudnn.so.9'") &&
+                              REWIRE_CATCH_CONTAINS("so the host computes it while the device waits"));
+}
+
 TEST_CASE("what a GPU lacks is one line and exit code 2, before a run folder is made") {
   const TemporaryFolder folder;
   for (const auto& [variable, value] : fake_cuda::environment()) {
     if (variable == "REWIRE_CUFFT") continue;  // is missed by long transforms alone
-    if (variable == "REWIRE_CUDNN") continue;  // nothing stands or falls with it
+    if (variable == "REWIRE_CUDNN") continue;  // attention is ours without it, a convolution the host's
     CAPTURE(variable);
     const Outcome refused = on_fake(Words{"train"} + kRun + kCuda + Words{"--out", folder.file("run")},
                                     {variable + "=/nowhere/lib.so"});

@@ -1,11 +1,12 @@
 // The installed cuDNN judges what we ask of it, without a GPU: told the properties of a device, it takes our
-// descriptors, recognises attention in them, names its fused engines and makes a plan of one.
+// descriptors, recognises attention and convolutions in them, names its engines and makes a plan of one.
 #include <dlfcn.h>
 
 #include <filesystem>
 
 #include "codegen/cuda/nvrtc.h"
 #include "codegen/library/cudnn_attention.h"
+#include "codegen/library/cudnn_convolution.h"
 #include "tests/support/catch.h"
 
 namespace rewire::test {
@@ -88,7 +89,7 @@ TEST_CASE("cuDNN has fused engines for the zoo's heads, forward and gradient") {
       }
     }
     CHECK_THROWS_AS(CudnnAttention(library, arch, heads(2, 3, 65, 36, false), kWorkspaceLimit),
-                    codegen::UnsupportedAttention);
+                    codegen::UnsupportedGraph);
   }
   const codegen::Cudnn newer(properties(100));
   CHECK_NOTHROW(CudnnAttention(newer, 100, heads(2, 3, 65, 64, false), kWorkspaceLimit));
@@ -114,6 +115,49 @@ TEST_CASE("cuDNN compiles a plan of its first engine, up to loading it into a de
       const std::string message = failure.what();
       CHECK(message.starts_with("cudnnBackendFinalize for attention "));
       CHECK_THAT(message, REWIRE_CATCH_CONTAINS("cuLibraryLoadData returned error"));
+    }
+  }
+}
+
+ir::ConvShape square(std::int64_t batch, std::int64_t inputs, std::int64_t outputs, std::int64_t in,
+                     std::int64_t kernel, std::int64_t stride, std::int64_t groups = 1) {
+  const std::int64_t padding = kernel / 2, out = (in + 2 * padding - kernel) / stride + 1;
+  return {batch,
+          inputs,
+          outputs,
+          groups,
+          {in, in},
+          {out, out},
+          {kernel, kernel},
+          {stride, stride},
+          {padding, padding}};
+}
+
+TEST_CASE(
+    "cuDNN has deterministic engines of f32 for the zoo's convolutions in either layout, and more in TF32") {
+  if (const std::string why = missing(); !why.empty()) {
+    WARN("not run: " << why);
+    return;
+  }
+  const std::vector<ir::ConvShape> shapes = {square(64, 3, 64, 32, 3, 1),   square(64, 64, 128, 32, 3, 2),
+                                             square(64, 512, 512, 4, 3, 1), square(64, 64, 128, 32, 1, 2),
+                                             square(32, 3, 64, 224, 7, 2),  square(1, 3, 5, 7, 3, 3),
+                                             square(2, 6, 4, 9, 3, 1, 2),   square(1, 1, 1, 1, 1, 1)};
+  for (const int arch : {80, 90, 100}) {
+    const codegen::Cudnn library(properties(arch));
+    for (const ir::ConvShape& shape : shapes) {
+      for (const ir::Opcode code :
+           {ir::Opcode::conv2d, ir::Opcode::conv2d_input_grad, ir::Opcode::conv2d_weight_grad}) {
+        for (const bool channels_last : {false, true}) {
+          codegen::DeviceConvolution c{code, shape, channels_last};
+          CAPTURE(codegen::full_name(c), arch);
+          const codegen::CudnnConvolution plain(library, c, kWorkspaceLimit);  // with a plan
+          for (const std::string& engine : plain.engines()) CHECK(codegen::is_engine_text(engine));
+          c.tf32 = true;
+          CHECK(codegen::CudnnConvolution(library, c, kWorkspaceLimit).engines().size() >
+                plain.engines().size());
+        }
+      }
     }
   }
 }

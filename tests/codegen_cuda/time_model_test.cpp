@@ -73,6 +73,51 @@ TEST_CASE("what computes much is bound by its units, and a few rows by the launc
   CHECK(twice - launch == Approx(2 * (once - launch)).epsilon(0.01));
 }
 
+/// y = x * w, maps of 56 x 56 with their channels last, and its gradients.
+Program convolution_of(ir::Opcode code, std::int64_t batch, std::int64_t channels, DType dtype) {
+  Program program;
+  const auto view = [&](ir::Shape shape) {
+    program.buffers.push_back({"", codegen::BufferKind::temporary, {dtype, shape}, {}});
+    const auto index = static_cast<std::int32_t>(program.buffers.size()) - 1;
+    ir::Shape strides = ir::row_major_strides(shape);
+    return codegen::View{index, 0, std::move(shape), std::move(strides)};
+  };
+  const ir::Shape maps = {batch, 56, 56, channels}, weight = {channels, channels, 3, 3};
+  const bool of_weight = code == ir::Opcode::conv2d_weight_grad;
+  codegen::OpCall call;
+  call.op.code = code;
+  call.op.attributes = {{"strides", ir::Ints{1, 1}},
+                        {"padding", ir::Ints{1, 1}},
+                        {"groups", std::int64_t{1}},
+                        {"layout", std::string("nhwc")}};
+  if (of_weight) call.op.attributes.set("kernel", ir::Ints{3, 3});
+  if (code == ir::Opcode::conv2d_input_grad) call.op.attributes.set("size", ir::Ints{56, 56});
+  call.operands = {view(maps), view(of_weight ? maps : weight)};
+  call.results = {view(of_weight ? weight : maps)};
+  program.launches.emplace_back(call);
+  return program;
+}
+
+TEST_CASE("a convolution is counted by its multiply-adds at the rate of what computes it, and by its bytes") {
+  const Card& on = card("h100");
+  for (const ir::Opcode code :
+       {ir::Opcode::conv2d, ir::Opcode::conv2d_input_grad, ir::Opcode::conv2d_weight_grad}) {
+    const double flops = 2 * 256.0 * 56 * 56 * 128 * 128 * 9;
+    const Program program = convolution_of(code, 256, 128, DType::f32);
+    const Prediction plain = of_first(program, on), tf32 = of_first(program, on, true),
+                     bf16 = of_first(convolution_of(code, 256, 128, DType::bf16), on);
+    CHECK(plain.bound == Bound::f32);
+    CHECK(plain.seconds > flops / on.f32_flops);
+    CHECK(plain.seconds < 2 * flops / on.f32_flops);
+    CHECK(tf32.bound == Bound::tensor);
+    CHECK(tf32.seconds > flops / on.tf32_flops);
+    CHECK(tf32.seconds < plain.seconds / 3);
+    CHECK(bf16.seconds < tf32.seconds);
+    const Prediction narrow = of_first(convolution_of(code, 256, 8, DType::bf16), on);
+    CHECK(narrow.bound == Bound::memory);
+  }
+}
+
 TEST_CASE("large products reach most of their type's rate, and long sums for few elements are cut") {
   const Card& on = card("h200");
   const std::int64_t n = 8192;

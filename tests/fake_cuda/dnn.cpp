@@ -1,10 +1,8 @@
 // The ABI of cuDNN's backend: descriptors are judged as the real one judges them (attributes by kind, type
-// and count, what must be final before what), attention is what its engines take, a graph is computed in
-// double precision and put on a stream like any other work. There are two engines: the first wants a
-// workspace, which it fills with NaN; the second rounds what stands between operations to its type, and so
-// gives other last bits. A test may have attention refused (controls.h).
+// and count, what must be final before what), attention and convolutions are what its engines take
+// (dnn_engines.h), a graph is computed in double precision and put on a stream like any other work. A test
+// may have either refused (controls.h).
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -12,41 +10,14 @@
 #include <vector>
 
 #include "ir/error.h"
+#include "tests/fake_cuda/dnn_engines.h"
 #include "tests/fake_cuda/dnn_graph.h"
+#include "tests/fake_cuda/dnn_rules.h"
 #include "tests/fake_cuda/objects.h"
 #include "tests/fake_cuda/stream.h"
 
 namespace rewire::fake_cuda::dnn {
 namespace {
-
-enum Status : int {
-  kGood = 0,
-  kUninitialized = 1001,
-  kBadParameter = 2000,
-  kNotFinal = 2004,
-  kWrongType = 2010,
-  kUnsupported = 3000,
-  kUnsupportedGraph = 3001,
-  kFailed = 5000
-};
-enum Kind : int {
-  kPointwise = 0,
-  kEngine = 2,
-  kConfig = 3,
-  kHeuristic = 4,
-  kPlan = 5,
-  kKnob = 7,
-  kPointwiseOperation = 13,
-  kGraph = 15,
-  kPack = 16,
-  kTensor = 17,
-  kMatmul = 18,
-  kMatmulOperation = 19,
-  kReduction = 21,
-  kReductionOperation = 22,
-  kReshapeOperation = 31
-};
-enum Type : int { kHandleType = 0, kInt64 = 3, kPointer = 6, kDescriptorType = 15 };
 
 struct DnnHandle {
   void* stream = nullptr;
@@ -72,8 +43,10 @@ struct Descriptor {
   // What a final one is, of its own kind.
   Tensor tensor = {};
   Operation operation = {};
+  Convolution convolution = {};
   std::shared_ptr<const Graph> graph = {};  // of a graph, and of all that is made for one
   std::int64_t engine = 0;                  // of a configuration, an engine, a plan, a knob
+  int mode = 0;                             // of a heuristic
 
   template <class Value = std::int64_t>
   Value one(int attribute, Value otherwise = {}) const {
@@ -85,61 +58,6 @@ struct Descriptor {
 Objects<DnnHandle> handles("cudnn handle");
 Objects<Descriptor> descriptors("cudnn descriptor");
 std::string last_error;
-
-/// An attribute that may be set: of which kind of descriptor, its type, how often, and what kind it names.
-struct Rule {
-  int kind, attribute, type;
-  bool is_required;
-  int most;
-  std::vector<int> names = {};
-};
-
-const std::vector<Rule>& rules() {
-  static const std::vector<int> operations = {kPointwiseOperation, kMatmulOperation, kReductionOperation,
-                                              kReshapeOperation};
-  static const std::vector<Rule> rules = {
-      {kPointwise, 0, 14, true, 1},
-      {kPointwise, 1, 1, true, 1},
-      {kHeuristic, 200, 8, true, 1},
-      {kHeuristic, 201, kDescriptorType, true, 1, {kGraph}},
-      {kPlan, 400, kHandleType, true, 1},
-      {kPlan, 401, kDescriptorType, true, 1, {kConfig}},
-      {kPointwiseOperation, 750, kDescriptorType, true, 1, {kPointwise}},
-      {kPointwiseOperation, 751, kDescriptorType, true, 1, {kTensor}},
-      {kPointwiseOperation, 752, kDescriptorType, false, 1, {kTensor}},
-      {kPointwiseOperation, 753, kDescriptorType, true, 1, {kTensor}},
-      {kGraph, 800, kHandleType, true, 1},
-      {kGraph, 801, kDescriptorType, true, 50, operations},
-      {kTensor, 900, kInt64, true, 1},
-      {kTensor, 901, 1, true, 1},
-      {kTensor, 902, kInt64, true, 8},
-      {kTensor, 903, kInt64, true, 8},
-      {kTensor, 906, kInt64, true, 1},
-      {kTensor, 907, 2, false, 1},
-      {kTensor, 908, 2, false, 1},
-      {kPack, 1000, kInt64, true, 64},
-      {kPack, 1001, kPointer, true, 64},
-      {kPack, 1003, kPointer, true, 1},
-      {kMatmul, 1500, 1, true, 1},
-      {kMatmulOperation, 1520, kDescriptorType, true, 1, {kTensor}},
-      {kMatmulOperation, 1521, kDescriptorType, true, 1, {kTensor}},
-      {kMatmulOperation, 1522, kDescriptorType, true, 1, {kTensor}},
-      {kMatmulOperation, 1523, kDescriptorType, true, 1, {kMatmul}},
-      {kReduction, 1600, 18, true, 1},
-      {kReduction, 1601, 1, true, 1},
-      {kReductionOperation, 1610, kDescriptorType, true, 1, {kTensor}},
-      {kReductionOperation, 1611, kDescriptorType, true, 1, {kTensor}},
-      {kReductionOperation, 1612, kDescriptorType, true, 1, {kReduction}},
-      {kReshapeOperation, 2200, kDescriptorType, true, 1, {kTensor}},
-      {kReshapeOperation, 2201, kDescriptorType, true, 1, {kTensor}},
-  };
-  return rules;
-}
-
-std::size_t attribute_bytes(int type) {
-  if (type == kInt64 || type == kPointer || type == kDescriptorType || type == kHandleType) return 8;
-  return type == 2 ? sizeof(bool) : sizeof(std::int32_t);
-}
 
 /// What a caller did wrong: a fault beside the answer.
 int wrong(const char* call, int status, const std::string& why) {
@@ -199,6 +117,13 @@ Operation operation_of(const Descriptor& descriptor) {
   const auto mode = [&](int described, int attribute) {
     return descriptors.find(descriptor.one<void*>(described))->one<int>(attribute);
   };
+  const auto convolution = [&](Convolution::Product product, int described, std::vector<int> inputs,
+                               int output) {
+    Operation operation = of(Operation::Kind::convolution, 0, std::move(inputs), output);
+    operation.convolution = descriptors.find(descriptor.one<void*>(described))->convolution;
+    operation.convolution.product = product;
+    return operation;
+  };
   switch (descriptor.kind) {
     case kPointwiseOperation:
       return of(Operation::Kind::pointwise, mode(750, 0), {751, 752}, 753);
@@ -206,50 +131,15 @@ Operation operation_of(const Descriptor& descriptor) {
       return of(Operation::Kind::matmul, 0, {1520, 1521}, 1522);
     case kReductionOperation:
       return of(Operation::Kind::reduction, mode(1612, 1600), {1610}, 1611);
+    case kConvolutionForward:
+      return convolution(Convolution::Product::forward, 702, {704, 703}, 705);
+    case kConvolutionData:
+      return convolution(Convolution::Product::data, 708, {711, 709}, 710);
+    case kConvolutionFilter:
+      return convolution(Convolution::Product::filter, 714, {716, 717}, 715);
     default:
       return of(Operation::Kind::reshape, 0, {2200}, 2201);
   }
-}
-
-constexpr const char* kForward = "matmul mul max sub exp sum log add div matmul";
-constexpr const char* kGradient =
-    "mul sum mul matmul mul sub exp reshape matmul matmul sub mul mul reshape matmul reshape matmul";
-
-bool is_gradient(const Graph& graph) {
-  return graph.names() == kGradient;
-}
-
-/// Why no engine takes it; "": some do.
-std::string refusal_of(const Graph& graph) {
-  if (graph.names() != kForward && !is_gradient(graph)) return "no engine takes " + graph.names();
-  if (refuses("attention") || (is_gradient(graph) && refuses("attention_gradient")))
-    return "a test wants it so";
-  for (const auto& [id, tensor] : graph.with_memory()) {
-    if (tensor.dims.size() != 4) return "attention has four dimensions";
-    if (tensor.type == kF32) {
-      std::int64_t dense = 1;
-      for (std::size_t d = 4; d-- > 0; dense *= tensor.dims[d]) {
-        if (tensor.strides[d] != dense) return "statistics that are not dense";
-      }
-      continue;
-    }
-    const bool transposed = tensor.strides[2] == 1 && tensor.strides[3] != 1;
-    const std::int64_t width = tensor.dims[transposed ? 2 : 3];
-    if (width % 8 != 0 || width > 128) return "a width that is no multiple of 8, or above 128";
-    if (tensor.strides[transposed ? 2 : 3] != 1) return "channels that do not stand together";
-    for (const std::size_t d : {std::size_t{0}, std::size_t{1}, std::size_t{transposed ? 3U : 2U}}) {
-      if (tensor.strides[d] % 8 != 0) return "rows that do not begin at multiples of 16 bytes";
-    }
-    if (tensor.alignment % 16 != 0) return "an alignment of less than 16 bytes";
-  }
-  return "";
-}
-
-std::int64_t workspace_of(const Graph& graph, std::int64_t engine) {
-  if (engine != 1) return 256;
-  if (!is_gradient(graph)) return 4096;
-  const std::vector<std::int64_t>& dims = graph.operations[3].output.dims;  // of the scores
-  return dims[0] * dims[1] * ((dims[2] + 63) / 64 * 64) * ((dims[3] + 127) / 128 * 128) * 2;
 }
 
 struct Execution {
@@ -270,9 +160,20 @@ void execute(const Execution& execution) {
   const auto workspace = static_cast<std::size_t>(workspace_of(*execution.graph, execution.engine));
   if (device_bytes_at(execution.workspace) < workspace)
     throw RuntimeFailure("cudnnBackendExecute: the workspace does not lie within an allocation");
-  std::memset(execution.workspace, 0xFF, workspace);
-  run(*execution.graph, execution.memory, execution.values, execution.engine == 2);
-  World::get().check_guards("attention");
+  if (workspace > 0) std::memset(execution.workspace, 0xFF, workspace);
+  run(*execution.graph, execution.memory, execution.values,
+      engine_of(*execution.graph, execution.engine).arithmetic);
+  World::get().check_guards("cudnnBackendExecute");
+}
+
+int complete_convolution(Descriptor& d) {
+  const auto list = [&](int attribute) { return d.attributes.at(attribute).values<std::int64_t>(); };
+  d.convolution = {{}, list(103), list(102), list(105), list(104)};
+  std::string why = fault_of(d.convolution);
+  if (d.one(106) != 2) why = "a convolution over other than two dimensions";
+  if (d.one<int>(100) != kF32) why = "a convolution that adds in other than f32";
+  if (d.one<int>(101) != 1) why = "a convolution that is no cross-correlation";
+  return why.empty() ? static_cast<int>(kGood) : wrong("cudnnBackendFinalize", kBadParameter, why);
 }
 
 /// What finalizing a descriptor makes of it.
@@ -290,6 +191,19 @@ int complete(Descriptor& d) {
     case kReshapeOperation:
       d.operation = operation_of(d);
       return kGood;
+    case kConvolution:
+      return complete_convolution(d);
+    case kConvolutionForward:
+    case kConvolutionData:
+    case kConvolutionFilter: {
+      d.operation = operation_of(d);
+      const Operation& op = d.operation;
+      const int scales = d.kind == kConvolutionForward ? 700 : d.kind == kConvolutionData ? 706 : 712;
+      if (d.one<float>(scales) != 1 || d.one<float>(scales + 1) != 0)
+        return wrong(kCall, kBadParameter, "a convolution that is scaled, or added to its result");
+      const std::string why = fault_of(op.convolution, op.x(), op.w(), op.y());
+      return why.empty() ? static_cast<int>(kGood) : wrong(kCall, kBadParameter, why);
+    }
     case kGraph: {
       Graph graph;
       for (void* operation : d.attributes.at(801).values<void*>())
@@ -301,12 +215,14 @@ int complete(Descriptor& d) {
     }
     case kHeuristic:
       d.graph = descriptors.find(d.one<void*>(201))->graph;
+      d.mode = d.one<int>(200);
       return kGood;
     case kPlan: {
       const Descriptor* const config = descriptors.find(d.one<void*>(401));
       if (const int status = enter("cudnnBackendFinalize of a plan"); status != kGood)
         return unsupported(status, "a test wants it so");
-      if (refuses("attention_plan")) return unsupported(kUnsupported, "a test wants no plan");
+      if (refuses_plan(*config->graph, config->engine))
+        return unsupported(kUnsupported, "a test wants no plan");
       d.graph = config->graph, d.engine = config->engine;
       return kGood;
     }
@@ -379,15 +295,25 @@ int get(const Descriptor& d, int attribute, int type, std::int64_t most, std::in
     return static_cast<int>(kGood);
   };
   const bool asks_descriptors = type == kDescriptorType;
-  if (d.kind == kHeuristic && attribute == 202 && asks_descriptors)
-    return fill(d, kConfig,
-                refuses("attention_engine") ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{1, 2},
-                most, count, array);
+  if (d.kind == kHeuristic && attribute == 202 && asks_descriptors) {
+    std::vector<std::int64_t> engines;
+    for (const Engine& engine : engines_of(*d.graph, d.mode)) engines.push_back(engine.index);
+    return fill(d, kConfig, engines, most, count, array);
+  }
   if (d.kind == kConfig && attribute == 300 && asks_descriptors)
     return fill(d, kEngine, {d.engine}, most, count, array);
-  if (d.kind == kConfig && attribute == 302 && asks_descriptors)
-    return fill(d, kKnob, d.engine == 1 ? std::vector<std::int64_t>{1} : std::vector<std::int64_t>{}, most,
-                count, array);
+  if (d.kind == kConfig && attribute == 302 && asks_descriptors) {
+    const bool has_knob = engine_of(*d.graph, d.engine).has_knob;
+    return fill(d, kKnob, has_knob ? std::vector<std::int64_t>{1} : std::vector<std::int64_t>{}, most, count,
+                array);
+  }
+  if (d.kind == kEngine && attribute == 1303) {
+    if (type != kNoteType) return wrong(kCall, kWrongType, "an attribute of another type");
+    const std::vector<int> notes = engine_of(*d.graph, d.engine).notes;
+    *count = std::min(most, static_cast<std::int64_t>(notes.size()));
+    if (*count > 0) std::memcpy(array, notes.data(), static_cast<std::size_t>(*count) * sizeof(int));
+    return kGood;
+  }
   if ((d.kind == kConfig && attribute == 303) || (d.kind == kPlan && attribute == 402))
     return number(kInt64, workspace_of(*d.graph, d.engine));
   if (d.kind == kEngine && attribute == 1301) return number(kInt64, d.engine);
@@ -469,22 +395,7 @@ REWIRE_FAKE_API int cudnnSetStream(void* handle, void* stream) {
 REWIRE_FAKE_API int cudnnBackendCreateDescriptor(std::int32_t kind, void** descriptor) {
   static constexpr const char* kCall = "cudnnBackendCreateDescriptor";
   return dnn::guarded(kCall, [&]() -> int {
-    const std::array kinds = {dnn::kPointwise,
-                              dnn::kEngine,
-                              dnn::kConfig,
-                              dnn::kHeuristic,
-                              dnn::kPlan,
-                              dnn::kKnob,
-                              dnn::kPointwiseOperation,
-                              dnn::kGraph,
-                              dnn::kPack,
-                              dnn::kTensor,
-                              dnn::kMatmul,
-                              dnn::kMatmulOperation,
-                              dnn::kReduction,
-                              dnn::kReductionOperation,
-                              dnn::kReshapeOperation};
-    if (std::ranges::none_of(kinds, [kind](int known) { return known == kind; }))
+    if (!dnn::is_kind(kind))
       return dnn::wrong(kCall, dnn::kBadParameter, "a kind that the fake library has not");
     dnn::Descriptor made;
     made.kind = kind;

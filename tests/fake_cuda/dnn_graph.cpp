@@ -95,10 +95,33 @@ double pointwise(int mode, double x, double b) {
   }
 }
 
+/// Calls visit(element of x, of w, of y) for each product of the sum, elements counted row after row.
+template <class Visit>
+void for_each_product(const Convolution& c, const Tensor& x, const Tensor& w, const Tensor& y, Visit visit) {
+  const auto at = [](const Tensor& tensor, std::int64_t a, std::int64_t b, std::int64_t h, std::int64_t v) {
+    return static_cast<std::size_t>(((a * tensor.dims[1] + b) * tensor.dims[2] + h) * tensor.dims[3] + v);
+  };
+  const std::int64_t outputs_of_group = w.dims[0] / (x.dims[1] / w.dims[1]);
+  for (std::int64_t n = 0; n < y.dims[0]; ++n)
+    for (std::int64_t o = 0; o < y.dims[1]; ++o)
+      for (std::int64_t oh = 0; oh < y.dims[2]; ++oh)
+        for (std::int64_t ow = 0; ow < y.dims[3]; ++ow)
+          for (std::int64_t i = 0; i < w.dims[1]; ++i)
+            for (std::int64_t kh = 0; kh < w.dims[2]; ++kh)
+              for (std::int64_t kw = 0; kw < w.dims[3]; ++kw) {
+                const std::int64_t h = oh * c.strides[0] + kh * c.dilations[0] - c.before[0],
+                                   v = ow * c.strides[1] + kw * c.dilations[1] - c.before[1];
+                if (h < 0 || v < 0 || h >= x.dims[2] || v >= x.dims[3]) continue;
+                visit(at(x, n, o / outputs_of_group * w.dims[1] + i, h, v), at(w, o, i, kh, kw),
+                      at(y, n, o, oh, ow));
+              }
+}
+
 class Run {
  public:
-  Run(const std::map<std::int64_t, void*>& memory, const std::map<std::int64_t, double>& values, bool rounded)
-      : memory_(memory), values_(values), rounded_(rounded) {}
+  Run(const std::map<std::int64_t, void*>& memory, const std::map<std::int64_t, double>& values,
+      Arithmetic arithmetic)
+      : memory_(memory), values_(values), arithmetic_(arithmetic) {}
 
   void operation(const Operation& op) {
     const Tensor& y = op.output;
@@ -120,6 +143,9 @@ class Run {
         walk(y, [&](std::size_t element, std::int64_t offset) { result[element] = at.at(offset); });
         break;
       }
+      case Operation::Kind::convolution:
+        convolve(op, result);
+        break;
     }
     write(y, std::move(result));
   }
@@ -144,7 +170,7 @@ class Run {
       });
       return;
     }
-    if (rounded_) {
+    if (arithmetic_ == Arithmetic::rounded) {
       for (double& value : values) value = rounded_to(tensor.type, value);
     }
     held_[tensor.id] = std::move(values);
@@ -184,9 +210,42 @@ class Run {
     }
   }
 
+  /// An operand of a convolution, as it is multiplied.
+  Values factors(const Tensor& tensor) const {
+    Values values = read(tensor);
+    for (double& value : values) {
+      if (arithmetic_ == Arithmetic::tf32) value = ir::round_to_tf32(value);
+      if (arithmetic_ == Arithmetic::narrow) value = rounded_to(kBf16, value);
+    }
+    return values;
+  }
+
+  void convolve(const Operation& op, Values& result) const {
+    const Values first = factors(op.inputs[0]), second = factors(op.inputs[1]);
+    const auto add = [&](std::size_t to, double product) {
+      result[to] += product;
+      if (arithmetic_ == Arithmetic::single) result[to] = rounded_to(kF32, result[to]);
+    };
+    for_each_product(op.convolution, op.x(), op.w(), op.y(),
+                     [&](std::size_t x, std::size_t w, std::size_t y) {
+                       switch (op.convolution.product) {
+                         case Convolution::Product::forward:
+                           return add(y, first[x] * second[w]);
+                         case Convolution::Product::data:
+                           return add(x, first[y] * second[w]);
+                         case Convolution::Product::filter:
+                           return add(w, first[x] * second[y]);
+                       }
+                     });
+    if (arithmetic_ != Arithmetic::nondeterministic) return;
+    static int runs = 0;
+    ++runs;
+    for (double& value : result) value *= 1 + 1e-6 * runs;
+  }
+
   const std::map<std::int64_t, void*>& memory_;
   const std::map<std::int64_t, double>& values_;
-  const bool rounded_;
+  const Arithmetic arithmetic_;
   std::map<std::int64_t, Values> held_;
 };
 
@@ -199,6 +258,8 @@ bool broadcasts(const Tensor& from, const Tensor& to) {
 bool shapes_agree(const Operation& op) {
   const Tensor &x = op.inputs[0], &y = op.output;
   switch (op.kind) {
+    case Operation::Kind::convolution:
+      return fault_of(op.convolution, op.x(), op.w(), op.y()).empty();
     case Operation::Kind::pointwise:
       return std::ranges::all_of(op.inputs, [&](const Tensor& input) { return broadcasts(input, y); });
     case Operation::Kind::reduction:
@@ -234,6 +295,25 @@ std::int64_t Tensor::bytes() const {
   return (last + 1) * type_bytes(type);
 }
 
+const Tensor& Operation::x() const {
+  return convolution.product == Convolution::Product::data ? output : inputs[0];
+}
+
+const Tensor& Operation::w() const {
+  return convolution.product == Convolution::Product::filter ? output : inputs[1];
+}
+
+const Tensor& Operation::y() const {
+  switch (convolution.product) {
+    case Convolution::Product::data:
+      return inputs[0];
+    case Convolution::Product::filter:
+      return inputs[1];
+    default:
+      return output;
+  }
+}
+
 std::map<std::int64_t, Tensor> Graph::with_memory() const {
   std::map<std::int64_t, Tensor> tensors;
   for (const Operation& op : operations) {
@@ -266,6 +346,9 @@ std::string Graph::names() const {
       case Operation::Kind::reshape:
         text += "reshape";
         break;
+      case Operation::Kind::convolution:
+        text += "convolution";
+        break;
     }
   }
   return text;
@@ -294,8 +377,8 @@ std::string fault_of(const Graph& graph) {
 }
 
 void run(const Graph& graph, const std::map<std::int64_t, void*>& memory,
-         const std::map<std::int64_t, double>& values, bool rounded) {
-  Run run(memory, values, rounded);
+         const std::map<std::int64_t, double>& values, Arithmetic arithmetic) {
+  Run run(memory, values, arithmetic);
   for (const Operation& op : graph.operations) run.operation(op);
 }
 

@@ -297,11 +297,11 @@ TEST_CASE("an old or new device and library: what the gradient is refused for") 
   shape.gradient = true;
   CHECK_NOTHROW(codegen::CudnnAttention(library, 90, shape, kAttentionWorkspace));
   CHECK_THROWS_AS(codegen::CudnnAttention(library, 100, shape, kAttentionWorkspace),
-                  codegen::UnsupportedAttention);
-  CHECK_THROWS_AS(codegen::CudnnAttention(library, 90, shape, 64), codegen::UnsupportedAttention);
+                  codegen::UnsupportedGraph);
+  CHECK_THROWS_AS(codegen::CudnnAttention(library, 90, shape, 64), codegen::UnsupportedGraph);
   shape.queries = shape.keys = 1;
   CHECK_THROWS_AS(codegen::CudnnAttention(library, 90, shape, kAttentionWorkspace),
-                  codegen::UnsupportedAttention);
+                  codegen::UnsupportedGraph);
 }
 
 }  // namespace

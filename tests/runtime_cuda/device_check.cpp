@@ -6,6 +6,7 @@
 //   device_check transforms FIRST COUNT  seeds of Fourier transforms by cuFFT, which must be there
 //   device_check attention FIRST COUNT   heads of the zoo's sizes by each engine of cuDNN's, where cuDNN is
 //   there
+//   device_check convolutions FIRST COUNT   the zoo's kinds of convolutions, with gradients, in the same way
 //
 // It runs where the libraries lead it: on a GPU (scripts/gpu/call.py), or on the fake ones that CTest names.
 // Failures are printed with their seed; the exit code is 1.
@@ -20,6 +21,8 @@
 #include <string_view>
 
 #include "codegen/library/cufft.h"
+#include "ir/autodiff/autodiff.h"
+#include "ir/builder.h"
 #include "ir/error.h"
 #include "ir/evaluate.h"
 #include "ir/ops/op_info.h"
@@ -30,6 +33,7 @@
 #include "tests/support/accuracy.h"
 #include "tests/support/attention_module.h"
 #include "tests/support/bf16_tensors.h"
+#include "tests/support/host_noise.h"
 #include "tests/support/op_cases.h"
 #include "tests/support/program_fuzz.h"
 
@@ -209,7 +213,7 @@ std::optional<runtime::ChoiceRecord> by_engine(const ir::Module& module, std::si
     std::vector<std::string> engines;
     try {
       engines = libraries.engines(shape).engines();
-    } catch (const codegen::UnsupportedAttention& refusal) {
+    } catch (const codegen::UnsupportedGraph& refusal) {
       std::printf("%s\n", refusal.what());
       return;
     }
@@ -253,14 +257,107 @@ std::string check_attention(const testing::AttentionHeads& heads, std::uint64_t 
   return faults;
 }
 
-void check_attentions(Report& report, const testing::FuzzRange& range) {
-  constexpr std::size_t kMostEngines = 6;
+/// Of the zoo's kernels, strides and channels, and groups.
+ir::ConvShape zoo_convolution(std::uint64_t seed) {
+  struct Kind {
+    std::int64_t inputs, outputs, extent, kernel, stride, groups;
+  };
+  constexpr std::array<Kind, 8> kKinds = {{{64, 64, 8, 3, 1, 1},
+                                           {32, 64, 16, 3, 2, 1},
+                                           {3, 64, 32, 3, 1, 1},
+                                           {64, 128, 8, 1, 2, 1},
+                                           {3, 16, 56, 7, 2, 1},
+                                           {128, 128, 4, 3, 1, 1},
+                                           {24, 24, 9, 3, 1, 24},
+                                           {5, 7, 11, 3, 3, 1}}};
+  const Kind& kind = kKinds[seed % kKinds.size()];
+  const std::int64_t padding = kind.kernel / 2, batch = static_cast<std::int64_t>(1 + seed % 3),
+                     out = (kind.extent + 2 * padding - kind.kernel) / kind.stride + 1;
+  return {batch,
+          kind.inputs,
+          kind.outputs,
+          kind.groups,
+          {kind.extent, kind.extent},
+          {out, out},
+          {kind.kernel, kind.kernel},
+          {kind.stride, kind.stride},
+          {padding, padding}};
+}
+
+/// y = x * w, and the gradients of sum y^2.
+ir::Module convolution_module(const ir::ConvShape& shape) {
+  ir::Module module;
+  ir::Function& main = module.functions.emplace_back();
+  main.name = "main";
+  ir::Builder b(module, main);
+  const std::vector<ir::Value> operands = {b.argument("x", {ir::DType::f32, shape.input(false)}),
+                                           b.argument("w", {ir::DType::f32, shape.weight()})};
+  const ir::Value y = b.emit(ir::Opcode::conv2d, operands,
+                             {{"strides", ir::Ints{shape.stride.height, shape.stride.width}},
+                              {"padding", ir::Ints{shape.padding.height, shape.padding.width}},
+                              {"groups", shape.groups}});
+  const std::vector<ir::Value> gradients =
+      ir::differentiate(b, b.reshape(b.sum(b.mul(y, y), {0, 1, 2, 3}), {}), operands);
+  b.result("y", y);
+  b.result("dx", gradients[0]);
+  b.result("dw", gradients[1]);
+  return module;
+}
+
+/// All three products by the engine of this rank; `more`: one of them has so many.
+std::string check_convolution(std::uint64_t seed, std::size_t rank, bool& more) {
+  const ir::Module module = convolution_module(zoo_convolution(seed));
+  runtime::CudaLibraries libraries(/*tf32=*/false);
+  const codegen::Program program = lowered(module, libraries);
+  runtime::ChoiceRecord record;
+  more = false;
+  for (const codegen::Launch& launch : program.launches) {
+    const auto* call = std::get_if<codegen::OpCall>(&launch);
+    const auto shape = call == nullptr ? std::nullopt : device_convolution(program, *call, false);
+    if (!shape) continue;
+    const std::vector<std::string> engines = libraries.engines(*shape).engines();
+    more = more || rank < engines.size();
+    record.add({codegen::full_name(*shape),
+                engines[std::min(rank, engines.size() - 1)],
+                std::string(runtime::kByTiming),
+                {}});
+  }
+  if (!more) return {};
+  std::vector<ir::Tensor> inputs;
+  const ir::Function& main = module.function("main");
+  for (const ir::Argument& argument : main.arguments)
+    inputs.push_back(
+        runtime::to_double(testing::noise(main.type(argument.value).shape, seed, argument.name.c_str())));
+  ir::EvalState state;
+  const auto expected = ir::evaluate(module, main, inputs, state);
+  const DeviceRun run = run_on_device(module, inputs, {}, true, record);
+  std::string faults;
+  for (std::size_t r = 0; r < expected.size(); ++r)  // Winograd's transforms round more than a sum does
+    faults += off("result " + std::to_string(r), testing::scaled_error(expected[r], run.results[r], 0), 1e-4);
+  for (const runtime::MadeChoice& choice : record.made())
+    std::printf("%s: %s\n", choice.key.c_str(), choice.taken.c_str());
+  return faults;
+}
+
+using CheckByRank = std::function<std::string(std::uint64_t seed, std::size_t rank, bool& more)>;
+
+void check_engines(Report& report, const testing::FuzzRange& range, const std::string& what, std::size_t most,
+                   const CheckByRank& check) {
   for (std::uint64_t seed = range.first; seed < range.first + range.count; ++seed) {
     bool more = true;
-    for (std::size_t rank = 0; rank < kMostEngines && more; ++rank)
-      report.run("attention, engine " + std::to_string(rank), seed,
-                 [&] { return check_attention(zoo_heads(seed), seed, rank, more); });
+    for (std::size_t rank = 0; rank < most && more; ++rank)
+      report.run(what + ", engine " + std::to_string(rank), seed, [&] { return check(seed, rank, more); });
   }
+}
+
+void check_attentions(Report& report, const testing::FuzzRange& range) {
+  check_engines(report, range, "attention", 6, [](std::uint64_t seed, std::size_t rank, bool& more) {
+    return check_attention(zoo_heads(seed), seed, rank, more);
+  });
+}
+
+void check_convolutions(Report& report, const testing::FuzzRange& range) {
+  check_engines(report, range, "convolution", 12, check_convolution);
 }
 
 }  // namespace
@@ -268,21 +365,24 @@ void check_attentions(Report& report, const testing::FuzzRange& range) {
 int main(int argc, char** argv) {
   const std::string_view what = argc > 1 ? argv[1] : "";
   using Kind = void (*)(Report&, const testing::FuzzRange&);
-  const Kind kind = what == "ops"          ? check_ops
-                    : what == "programs"   ? check_programs
-                    : what == "transforms" ? check_transforms
-                    : what == "attention"  ? check_attentions
-                                           : nullptr;
+  const Kind kind = what == "ops"            ? check_ops
+                    : what == "programs"     ? check_programs
+                    : what == "transforms"   ? check_transforms
+                    : what == "attention"    ? check_attentions
+                    : what == "convolutions" ? check_convolutions
+                                             : nullptr;
   if (kind == nullptr) {
     std::fprintf(stderr,
-                 "device_check: ops, programs, transforms or attention, then FIRST and COUNT of the seeds\n");
+                 "device_check: ops, programs, transforms, attention or convolutions, then FIRST and COUNT "
+                 "of the seeds\n");
     return 2;
   }
   try {
     const testing::FuzzRange range = testing::fuzz_range(argc - 1, argv + 1);
     const runtime::cuda::Context context;  // stays while engines come and go
-    if (const auto missing = codegen::cudnn_missing(); missing && what == "attention") {
-      std::printf("attention by cuDNN: not run, %s\n", missing->c_str());
+    const bool by_cudnn = what == "attention" || what == "convolutions";
+    if (const auto missing = codegen::cudnn_missing(); missing && by_cudnn) {
+      std::printf("%s by cuDNN: not run, %s\n", argv[1], missing->c_str());
       return 0;
     }
     Report report;

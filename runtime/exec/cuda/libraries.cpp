@@ -11,7 +11,9 @@
 namespace rewire::runtime {
 
 using codegen::CudnnAttention;
+using codegen::CudnnConvolution;
 using codegen::DeviceAttentionShape;
+using codegen::DeviceConvolution;
 using codegen::DeviceGemm;
 using codegen::DeviceGemmShape;
 using codegen::GemmAnswer;
@@ -21,6 +23,10 @@ CudaLibraries::CudaLibraries(bool tf32, ChoiceRecord choices, int device)
 
 const codegen::CublasLt& CudaLibraries::blas() {
   return blas_ ? *blas_ : blas_.emplace();
+}
+
+const codegen::Cudnn& CudaLibraries::dnn() {
+  return dnn_ ? *dnn_ : dnn_.emplace();
 }
 
 DeviceGemm CudaLibraries::candidates(const DeviceGemmShape& shape, int algorithms) {
@@ -84,8 +90,7 @@ const codegen::DeviceFft* CudaLibraries::fft(const ir::FourierRows& rows) {
 }
 
 CudnnAttention CudaLibraries::engines(const DeviceAttentionShape& shape) {
-  if (!dnn_) dnn_.emplace();
-  return {*dnn_, cuda::device_facts(device_).arch, shape, kAttentionWorkspace};
+  return {dnn(), cuda::device_facts(device_).arch, shape, kAttentionWorkspace};
 }
 
 std::optional<CudnnAttention> CudaLibraries::chosen_engine(const DeviceAttentionShape& shape) {
@@ -109,6 +114,32 @@ const CudnnAttention* CudaLibraries::attention(const DeviceAttentionShape& shape
   auto known = attentions_.find(shape);
   if (known == attentions_.end()) known = attentions_.emplace(shape, chosen_engine(shape)).first;
   return known->second ? &*known->second : nullptr;
+}
+
+CudnnConvolution CudaLibraries::engines(const DeviceConvolution& shape, std::string_view engine) {
+  return {dnn(), shape, kConvolutionWorkspace, engine};
+}
+
+CudaLibraries::Convolution CudaLibraries::plan_of(const DeviceConvolution& shape) {
+  const MadeChoice* choice = choices_.find(codegen::full_name(shape));
+  const std::string_view wanted = choice == nullptr ? std::string_view() : choice->taken;
+  try {
+    CudnnConvolution convolution = engines(shape, wanted);
+    if (!wanted.empty() && convolution.chosen() != wanted)
+      write_log(LogLevel::warning, fmt::format("'{}', chosen for '{}', is not taken here, '{}' is", wanted,
+                                               choice->key, convolution.chosen()));
+    return convolution;
+  } catch (const UserError& missing) {
+    return missing.what();
+  } catch (const RuntimeFailure& failure) {
+    return failure.what();
+  }
+}
+
+const CudaLibraries::Convolution& CudaLibraries::convolution(const DeviceConvolution& shape) {
+  const auto known = convolutions_.find(shape);
+  return known != convolutions_.end() ? known->second
+                                      : convolutions_.emplace(shape, plan_of(shape)).first->second;
 }
 
 }  // namespace rewire::runtime

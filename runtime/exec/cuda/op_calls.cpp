@@ -13,7 +13,8 @@
 
 namespace rewire::runtime {
 
-extern const CudaOp kCudaRfft, kCudaIrfft, kCudaAttention, kCudaAttentionGrad;
+extern const CudaOp kCudaRfft, kCudaIrfft, kCudaAttention, kCudaAttentionGrad, kCudaConv2d,
+    kCudaConv2dInputGrad, kCudaConv2dWeightGrad;
 
 namespace {
 
@@ -22,7 +23,9 @@ using codegen::Program;
 using cuda::Address;
 using cuda::Stream;
 
-constexpr std::array kCudaOps = {&kCudaRfft, &kCudaIrfft, &kCudaAttention, &kCudaAttentionGrad};
+constexpr std::array kCudaOps = {
+    &kCudaRfft,   &kCudaIrfft,           &kCudaAttention,       &kCudaAttentionGrad,
+    &kCudaConv2d, &kCudaConv2dInputGrad, &kCudaConv2dWeightGrad};
 
 /// Out to pinned memory, the evaluator's function, and back: all buffers that the op touches, whole.
 class HostOpCall final : public CudaLaunch {
@@ -77,16 +80,19 @@ class HostOpCall final : public CudaLaunch {
 
 }  // namespace
 
+void tell_of_host(const ir::Op& op, const std::string& why) {
+  write_log_once(
+      LogLevel::info, fmt::format("host's {}", ir::op_info(op.code).name),
+      fmt::format("{}: {}, so the host computes it while the device waits", ir::describe(op), why));
+}
+
 std::unique_ptr<CudaLaunch> make_op_launch(const Program& program, std::size_t launch,
                                            CudaLibraries& libraries, HostFailure& failure) {
   const auto& call = std::get<OpCall>(program.launches[launch]);
   const auto row = std::ranges::find(kCudaOps, call.op.code, &CudaOp::code);
   // Of transforms lowering has said which library is missing.
-  if (row == kCudaOps.end() && ir::op_info(call.op.code).op_class != ir::OpClass::spectral) {
-    write_log_once(LogLevel::info, fmt::format("host's {}", ir::op_info(call.op.code).name),
-                   fmt::format("{}: no library computes it on a GPU, so the host does while the device waits",
-                               ir::describe(call.op)));
-  }
+  if (row == kCudaOps.end() && ir::op_info(call.op.code).op_class != ir::OpClass::spectral)
+    tell_of_host(call.op, "no library computes it on a GPU");
   std::unique_ptr<CudaLaunch> made =
       row == kCudaOps.end() ? nullptr : (*row)->make(program, launch, libraries);
   return made != nullptr ? std::move(made) : std::make_unique<HostOpCall>(program, call, failure);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "runtime/exec/cuda/launches.h"
 
@@ -16,6 +17,9 @@ struct CudaOp {
   std::unique_ptr<CudaLaunch> (*make)(const codegen::Program& program, std::size_t launch,
                                       CudaLibraries& libraries);
 };
+
+/// Writes into the log, once for each kind of op, that the host computes it.
+void tell_of_host(const ir::Op& op, const std::string& why);
 
 std::unique_ptr<CudaLaunch> make_op_launch(const codegen::Program& program, std::size_t launch,
                                            CudaLibraries& libraries, HostFailure& failure);

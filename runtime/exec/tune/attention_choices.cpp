@@ -3,15 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "codegen/fuse/attention.h"
-#include "runtime/exec/cuda/device_timing.h"
 #include "runtime/exec/cuda/engine.h"
 #include "runtime/exec/cuda/kernels.h"
+#include "runtime/exec/tune/engine_racer.h"
 #include "runtime/log.h"
 
 namespace rewire::runtime {
@@ -99,17 +98,9 @@ class AttentionBench {
     const std::int64_t bytes = attention.workspace_bytes();
     const auto theirs =
         std::make_shared<Theirs>(Theirs{std::move(attention), cuda::DeviceMemory(bytes, kToTimeAttention)});
-    return Racer{candidate, [this, theirs, text, candidate] {
-                   try {
-                     return timer_.time(candidate, [&] {
-                       theirs->attention.run(addresses(), pointer(theirs->workspace.address()),
-                                             stream_.handle());
-                     });
-                   } catch (const RuntimeFailure& failure) {
-                     write_log(LogLevel::warning, fmt::format("{} is not timed: {}", text, failure.what()));
-                     return std::numeric_limits<double>::infinity();
-                   }
-                 }};
+    return engine_racer(candidate, text, timer_, [this, theirs] {
+      theirs->attention.run(addresses(), pointer(theirs->workspace.address()), stream_.handle());
+    });
   }
 
  private:
@@ -149,21 +140,16 @@ std::optional<CudnnAttention> engines_of(const DeviceAttentionShape& shape, Cuda
     return libraries.engines(shape);
   } catch (const UserError& missing) {
     return none(LogLevel::debug, missing);
-  } catch (const codegen::UnsupportedAttention& refusal) {
+  } catch (const codegen::UnsupportedGraph& refusal) {
     return none(LogLevel::debug, refusal);
   } catch (const RuntimeFailure& failure) {
     return none(LogLevel::warning, failure);
   }
 }
 
-/// "engine 6, knobs 24=7" of "cuDNN 9.19.0 engine 6, knobs 24=7": the version stands with the answer.
-std::string engine_label(const std::string& text) {
-  return text.substr(text.find("engine "));
-}
-
-std::optional<Racer> engine_racer(AttentionBench& bench, std::size_t candidate,
-                                  const DeviceAttentionShape& shape, const std::string& text,
-                                  CudaLibraries& libraries) {
+std::optional<Racer> attention_racer(AttentionBench& bench, std::size_t candidate,
+                                     const DeviceAttentionShape& shape, const std::string& text,
+                                     CudaLibraries& libraries) {
   try {
     return bench.engine(candidate, libraries.engines(shape), text);
   } catch (const RuntimeFailure& failure) {
@@ -210,7 +196,7 @@ void choose_attention(DevicePrograms& device, const CompileOptions& compiling, T
       const auto bench = std::make_shared<AttentionBench>(shape, target, compiling, device.stream);
       std::vector<Racer> racing = {bench->ours()};
       for (std::size_t i = 0; i < texts.size(); ++i) {
-        if (auto racer = engine_racer(*bench, i + 1, shape, texts[i], libraries))
+        if (auto racer = attention_racer(*bench, i + 1, shape, texts[i], libraries))
           racing.push_back(std::move(*racer));
       }
       for (Racer& racer : racing) racer.run = [bench, run = std::move(racer.run)] { return run(); };

@@ -6,7 +6,7 @@
 
 #include "codegen/cuda/schedule.h"
 #include "codegen/library/cublas_lt.h"
-#include "codegen/library/cudnn_attention.h"
+#include "codegen/library/cudnn.h"
 #include "ir/error.h"
 #include "ir/passes/choose_lowerings.h"
 #include "runtime/exec/tune/fourier_choices.h"
@@ -44,6 +44,12 @@ void check(const MadeChoice& choice, const std::string& where) {
                  printable(choice.taken), kOwnKernels, printable(choice.key));
     return;
   }
+  if (kind == kConvolutionChoice) {
+    if (!codegen::is_engine_text(choice.taken))
+      user_error("{}: '{}' is no engine of cuDNN's, which '{}' has", where, printable(choice.taken),
+                 printable(choice.key));
+    return;
+  }
   if (kind == kEpilogueChoice) {
     if (choice.taken != kOwnKernels && choice.taken != kCublasLtAnswer)
       user_error("{}: '{}' is neither '{}' nor '{}', which '{}' has", where, printable(choice.taken),
@@ -57,6 +63,7 @@ void check(const MadeChoice& choice, const std::string& where) {
     kinds.emplace_back(kFourierChoice);
     kinds.emplace_back(kTileChoice);
     kinds.emplace_back(kAttentionChoice);
+    kinds.emplace_back(kConvolutionChoice);
     kinds.emplace_back(kEpilogueChoice);
     user_error("{}: '{}' is no choice of this Rewire{}", where, printable(choice.key),
                did_you_mean(kind, kinds));

@@ -22,6 +22,8 @@ inline constexpr std::string_view kGemmChoice = "gemm", kTileChoice = "tile";
 inline constexpr std::string_view kFourierChoice = "fourier";
 /// Of what computes attention, and the answer that is no engine of cuDNN's.
 inline constexpr std::string_view kAttentionChoice = "attention", kOwnKernels = "ours";
+/// Of the engine of cuDNN's that computes a convolution.
+inline constexpr std::string_view kConvolutionChoice = "convolution";
 
 /// Of who computes the epilogue of a product; epilogue_choices.h tells. The other answer is kOwnKernels.
 inline constexpr std::string_view kEpilogueChoice = "epilogue", kCublasLtAnswer = "cuBLASLt";

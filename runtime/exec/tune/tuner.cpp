@@ -131,6 +131,8 @@ MadeChoice Tuner::time(TimedChoice choice) {
     ++out_of_time_;
     return made;
   }
+  std::erase_if(racing, [](const Racer& racer) { return std::isinf(racer.seconds); });  // those that failed
+  if (racing.empty()) return made;
   made.by = kByTiming;
   const Racer* fastest = &racing.front();
   for (const Racer& racer : racing) {
