@@ -62,9 +62,11 @@ class Optimizer {
   /// Two programs of their own run behind some updates, `refresh_first` behind the first one of each phase of a
   /// run, `refresh` behind every period()-th that follows the run's first; 0: there is neither.
   virtual std::int64_t period() const { return 0; }
-  /// In these programs, the next values of a weight's states; `weight` has no gradient.
-  virtual std::vector<ir::Value> refresh(ir::Builder& builder, const Trainable& weight,
-                                         const std::vector<ir::Value>& states, bool first);
+  /// In these programs, the next values of the states of all weights; `weights` have no gradients.
+  virtual std::vector<std::vector<ir::Value>> refresh(ir::Builder& builder,
+                                                      const std::vector<Trainable>& weights,
+                                                      const std::vector<std::vector<ir::Value>>& states,
+                                                      bool first);
 };
 
 struct OptimizerRow {

@@ -57,7 +57,8 @@ void update_states(Builder& b, const ChosenOptimizer& chosen, const Trainable& w
 
 }  // namespace
 
-std::vector<Value> Optimizer::refresh(Builder&, const Trainable&, const std::vector<Value>& states, bool) {
+std::vector<std::vector<Value>> Optimizer::refresh(Builder&, const std::vector<Trainable>&,
+                                                   const std::vector<std::vector<Value>>& states, bool) {
   return states;
 }
 
@@ -212,11 +213,13 @@ std::vector<Value> emit_updates(Builder& b, const ChosenOptimizer& chosen,
 
 Value emit_refresh(Builder& b, const ChosenOptimizer& chosen, const std::vector<Trainable>& weights,
                    bool first, Value finite) {
-  std::vector<std::vector<Value>> next;
-  for (const Trainable& weight : weights) {
-    b.set_location("refresh." + weight.name);
-    next.push_back(chosen.optimizer->refresh(b, weight, read_states(b, chosen, weight), first));
-    for (const Value state : next.back()) {
+  std::vector<std::vector<Value>> states;
+  for (const Trainable& weight : weights) states.push_back(read_states(b, chosen, weight));
+  b.set_location("refresh");
+  const std::vector<std::vector<Value>> next = chosen.optimizer->refresh(b, weights, states, first);
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    b.set_location("refresh." + weights[i].name);
+    for (const Value state : next.at(i)) {
       if (!ir::is_float(b.type(state).dtype)) continue;
       // A sum of squares is finite where all of them are, and they are not too large to be used.
       const Value sum = sum_all(b, b.mul(state, state));

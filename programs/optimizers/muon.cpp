@@ -3,7 +3,7 @@
 //   m' = mu m + (1 - mu) g,  u = nesterov ? mu m' + (1 - mu) g : m',  x = u / max(|u|, 1e-7)
 //   ns_steps times  x = a x + (b x x^T + c (x x^T)^2) x,  (a, b, c) = (3.4445, -4.7750, 2.0315)
 //   w' = (1 - lr wd) w - lr s x
-// x goes towards the orthogonal factor of u. s: original sqrt(max(1, rows / columns)); match_rms_adamw
+// x goes towards the polar factor of u. s: original sqrt(max(1, rows / columns)); match_rms_adamw
 // 0.2 sqrt(max(rows, columns)) (Liu et al., Muon is Scalable for LLM Training, 2025). A weight of more than two axes
 // is a matrix of its first axis by all others. All in f32, where the public code rounds x to bf16.
 #include <algorithm>
@@ -36,7 +36,7 @@ bool is_hidden_matrix(const ir::Parameter& weight) {
   return std::ranges::min(matrix_shape(weight.type)) > 1;
 }
 
-/// Towards the orthogonal factor of u [rows, columns], by products of the smaller of both sides.
+/// Towards the polar factor of u [rows, columns], by products of the smaller of both sides.
 Value orthogonalised(Builder& b, Value u, std::int64_t steps) {
   const bool tall = b.shape(u)[0] > b.shape(u)[1];
   const Value norm = norm_of(b, u);
@@ -113,11 +113,11 @@ class Muon : public Optimizer {
 }  // namespace
 
 extern const OptimizerRow kMuon{
-    "muon", "orthogonal steps of the matrices between first and last layer, AdamW for all others",
+    "muon", "orthonormal steps of the matrices between first and last layer, AdamW for all others",
     with_common_parameters(
         {ir::float_parameter("momentum", 0.95, "memory of a matrix' gradient").at_least(0).below(1),
          ir::bool_parameter("nesterov", true, "look ahead along the momentum"),
-         ir::int_parameter("ns_steps", 5, "iterations towards an orthogonal matrix").at_least(1).at_most(99),
+         ir::int_parameter("ns_steps", 5, "iterations towards an orthonormal matrix").at_least(1).at_most(99),
          ir::enum_parameter("adjust_lr_fn", {"original", "match_rms_adamw"},
                             "rate by shape: sqrt(max(1, rows / columns)), or 0.2 sqrt(max(rows, columns))"),
          ir::float_parameter("adamw_lr_scale", 1, "rate of AdamW's weights over lr").above(0),

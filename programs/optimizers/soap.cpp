@@ -97,25 +97,54 @@ class Soap : public Optimizer {
 
   std::int64_t period() const override { return values_.get_int("precondition_frequency"); }
 
-  std::vector<Value> refresh(Builder& b, const Trainable& weight, const std::vector<Value>& states,
-                             bool first) override {
-    OfAxes bases = of_axes(b, weight, states, 1);
-    const OfAxes grams = of_axes(b, weight, states, 0);
-    Value m = first ? states[0] : rotated(b, states[0], bases, true), v = states[1];
-    for (std::size_t axis = 0; axis < bases.size(); ++axis) {
-      if (!bases[axis]) continue;
-      if (first) {
-        const Value size = sum_all(b, b.mul(bases[axis], bases[axis]));
-        bases[axis] = b.select(b.compare("eq", size, b.constant_like(size, 0)),
-                               b.emit(Opcode::eigh, {grams[axis]}), bases[axis]);
-      } else {
-        v = next_basis(b, grams[axis], v, axis, bases[axis]);
-      }
+  /// The decompositions of all weights stand one behind the other, so that threads share them.
+  std::vector<std::vector<Value>> refresh(Builder& b, const std::vector<Trainable>& weights,
+                                          const std::vector<std::vector<Value>>& states,
+                                          bool first) override {
+    std::vector<std::vector<Value>> next = states;
+    std::vector<OfAxes> bases, grams;
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      grams.push_back(of_axes(b, weights[i], states[i], 0));
+      bases.push_back(of_axes(b, weights[i], states[i], 1));
+      b.set_location("refresh." + weights[i].name);
+      if (!first) next[i][0] = rotated(b, states[i][0], bases[i], true);
     }
-    if (!first) m = rotated(b, m, bases, false);
-    std::vector<Value> next = {m, v};
-    for (std::size_t axis = 0; axis < bases.size(); ++axis) {
-      if (bases[axis]) next.insert(next.end(), {grams[axis], bases[axis]});
+    // visit(weight, axis, gram, basis) of all bases.
+    const auto each_basis = [&](const auto& visit) {
+      for (std::size_t i = 0; i < weights.size(); ++i) {
+        b.set_location("refresh." + weights[i].name);
+        for (std::size_t axis = 0; axis < bases[i].size(); ++axis) {
+          if (bases[i][axis]) visit(i, axis, grams[i][axis], bases[i][axis]);
+        }
+      }
+    };
+    std::vector<OfAxes> found = bases;
+    if (first) {
+      each_basis([&](std::size_t i, std::size_t axis, Value gram, Value) {
+        found[i][axis] = b.emit(Opcode::eigh, {gram});
+      });
+      each_basis([&](std::size_t i, std::size_t axis, Value, Value basis) {
+        const Value size = sum_all(b, b.mul(basis, basis));
+        const Value is_none = b.compare("eq", size, b.constant_like(size, 0));
+        found[i][axis] = b.select(is_none, found[i][axis], basis);
+      });
+    } else {
+      each_basis([&](std::size_t i, std::size_t axis, Value gram, Value basis) {
+        found[i][axis] = sorted_product(b, gram, basis, axis, next[i][1]);
+      });
+      each_basis([&](std::size_t i, std::size_t axis, Value, Value) {
+        found[i][axis] = b.emit(Opcode::qr, {found[i][axis]});
+      });
+    }
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      b.set_location("refresh." + weights[i].name);
+      if (!first) next[i][0] = rotated(b, next[i][0], found[i], false);
+      std::size_t at = 3;
+      for (const Value basis : found[i]) {
+        if (!basis) continue;
+        next[i][at] = basis;
+        at += 2;
+      }
     }
     return next;
   }
@@ -148,17 +177,14 @@ class Soap : public Optimizer {
     return found;
   }
 
-  /// Sets the basis to the next one, and returns v in the order of its columns.
-  static Value next_basis(Builder& b, Value gram, Value v, std::size_t axis, Value& basis) {
+  /// L Q with its columns in the order of diag(Q^T L Q), in which axis `axis` of v is put too.
+  static Value sorted_product(Builder& b, Value gram, Value basis, std::size_t axis, Value& v) {
     const Value product = b.matmul(gram, basis);
     const Value sizes = b.reshape(b.sum(b.mul(basis, product), {0}), {b.shape(gram)[0]});
     const Value order = b.emit_all(Opcode::sort, std::vector<Value>{sizes},
                                    {{"axis", std::int64_t{0}}, {"descending", true}})[1];
-    const auto in_order = [&](Value x, std::size_t along) {
-      return b.emit(Opcode::gather, {x, order}, {{"axis", static_cast<std::int64_t>(along)}});
-    };
-    basis = b.emit(Opcode::qr, {in_order(product, 1)});
-    return in_order(v, axis);
+    v = b.emit(Opcode::gather, {v, order}, {{"axis", static_cast<std::int64_t>(axis)}});
+    return b.emit(Opcode::gather, {product, order}, {{"axis", std::int64_t{1}}});
   }
 
   const Shared& shared(Builder& b, const Trainable& weight) {

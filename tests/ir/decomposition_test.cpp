@@ -53,7 +53,7 @@ TEST_CASE("qr gives orthonormal columns whose triangle has a diagonal that is no
   }
 }
 
-TEST_CASE("qr of a matrix of zeros is the identity, and of dependent columns still orthogonal") {
+TEST_CASE("qr of a matrix of zeros is the identity, and of dependent columns still orthonormal") {
   CHECK(run_op(Opcode::qr, {Tensor(TensorType{DType::f32, {4, 4}})})[0].data == identity(4).data);
   const Tensor q = run_op(Opcode::qr, {f32({3, 3}, {1, 2, 0, 2, 4, 0, 2, 4, 0})})[0];
   CHECK(distance(times(q, q, true).data, identity(3).data) < 1e-14);

@@ -305,7 +305,8 @@ TEST_CASE("A key without effect is refused in a file by the file's own choices")
   // What another choice makes of it is no fault of the file.
   CHECK_NOTHROW(parse_recipe(file, "r.toml", {"data.format=synthetic", "optimizer.name=sgd"}));
   CHECK(fault(file + "name = \"sgd\"\n") ==
-        "r.toml:4: optimizer.beta1 has no effect here, it is of optimizer.name=adamw|lamb|lion|muon|soap: drop it");
+        "r.toml:4: optimizer.beta1 has no effect here, it is of optimizer.name=adamw|lamb|lion|muon|soap: "
+        "drop it");
   // Recipes that were written by earlier versions hold every key, with its default.
   CHECK_NOTHROW(
       parse_recipe("[optimizer]\nname = \"sgd\"\nbeta1 = 0.9\n[schedule]\nmilestones = []\n", "r.toml"));

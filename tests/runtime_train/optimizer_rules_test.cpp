@@ -180,7 +180,7 @@ double skewness(const std::vector<double>& basis, std::size_t n) {
 }
 
 TEST_CASE(
-    "SOAP's bases are orthogonal whatever the gradients' rank, and of one axis where that is asked for") {
+    "SOAP's bases are orthonormal whatever the gradients' rank, and of one axis where that is asked for") {
   ir::Selection chosen{"soap"};
   chosen.set("precondition_frequency", std::int64_t{2}).set("precondition_1d", true);
   const std::vector<UpdatedWeight> weights = {{"tall", {7, 2}}, {"b", {5}, false}, {"still", {3, 3}}};

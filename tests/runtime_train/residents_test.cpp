@@ -88,14 +88,18 @@ class RowNorm final : public Optimizer {
     return {b.sub(w.value, b.mul(step, rate_)), {b.add(states[0], w.gradient), states[1]}};
   }
   std::int64_t period() const override { return 3; }
-  std::vector<Value> refresh(Builder& b, const Trainable& w, const std::vector<Value>& states,
-                             bool) override {
-    ir::Ints axes;
-    for (std::int64_t axis = 1; axis < b.type(w.value).rank(); ++axis) axes.push_back(axis);
-    Value squares = b.mul(states[0], states[0]);
-    if (!axes.empty()) squares = b.sum(squares, axes);
-    const Value norm = b.unary(Opcode::sqrt, b.reshape(squares, b.shape(states[1])));
-    return {states[0], b.add(norm, 1)};
+  std::vector<std::vector<Value>> refresh(Builder& b, const std::vector<Trainable>& weights,
+                                          const std::vector<std::vector<Value>>& states, bool) override {
+    std::vector<std::vector<Value>> next;
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      const Value sum = states[i][0], norm = states[i][1];
+      ir::Ints axes;
+      for (std::int64_t axis = 1; axis < b.type(sum).rank(); ++axis) axes.push_back(axis);
+      Value squares = b.mul(sum, sum);
+      if (!axes.empty()) squares = b.sum(squares, axes);
+      next.push_back({sum, b.add(b.unary(Opcode::sqrt, b.reshape(squares, b.shape(norm))), 1)});
+    }
+    return next;
   }
 
  private:
