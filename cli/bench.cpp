@@ -29,6 +29,7 @@ namespace rewire::cli {
 namespace {
 
 constexpr std::int64_t kWarmUp = 2;
+constexpr std::int64_t kRefreshes = 3;  // that are timed
 
 struct Request {
   runtime::NetworkRequest network;
@@ -74,6 +75,8 @@ struct Result {
   bool tf32 = false;
   runtime::RoundTimes fed;
   std::optional<runtime::RoundTimes> resident;
+  std::optional<runtime::RoundTimes> refresh;  // the optimizer's, of a run of its own
+  std::int64_t refresh_period = 0;
   std::int64_t peak_bytes = 0;
   runtime::EngineReport engine;
   std::vector<runtime::LaunchTime> profile;
@@ -115,7 +118,7 @@ Bench make_bench(const Request& request, const runtime::Network& network) {
 }
 
 std::vector<std::string> names_of(const std::vector<runtime::TimedProgram>& programs) {
-  std::vector<std::string> names;
+  std::vector<std::string> names = {"refresh_first", "refresh"};  // where the optimizer has them
   for (const runtime::TimedProgram& program : programs) names.push_back(program.function);
   return names;
 }
@@ -155,8 +158,16 @@ Result measure(const Request& request, Prepared& prepared) {
   const auto time = [&](runtime::Feed feed) {
     return runtime::time_rounds(engine, bench.programs, kWarmUp, request.steps, feed);
   };
-  Result result{bench.images, train.tf32, time(runtime::Feed::host), {}, 0, {}, {}, {}, prepared.choices};
+  Result result{bench.images, train.tf32, time(runtime::Feed::host), {}, {}, 0, 0, {},
+                {},           {},         prepared.choices};
   if (request.resident) result.resident = time(runtime::Feed::resident);
+  if (bench.module.find_function("refresh") != nullptr) {
+    engine.run("refresh_first", {});
+    std::vector<runtime::TimedProgram> refresh;
+    refresh.push_back(timed(bench.module, "refresh", 1));
+    result.refresh = runtime::time_rounds(engine, refresh, 1, kRefreshes);
+    result.refresh_period = programs::refresh_period(prepared.network.recipe.optimizer);
+  }
   result.peak_bytes = runtime::peak_memory_bytes();
   result.engine = engine.report();
   if (request.profile || request.kernels)
@@ -231,6 +242,9 @@ void print_text(const Request& request, const Result& result) {
   };
   print_times("step", result.fed);
   if (result.resident) print_times("resident", *result.resident);
+  if (result.refresh)
+    print("{:<9} {:.2f} ms, of the optimizer, behind every {} steps\n", "refresh",
+          result.refresh->median * 1e3, result.refresh_period);
   print("{:<9} {:.1f} MB at the peak of the process; tensors {:.1f} MB, state {:.1f} MB\n", "memory",
         megabytes(result.peak_bytes), megabytes(result.engine.arena_bytes),
         megabytes(result.engine.state_bytes));
@@ -277,6 +291,10 @@ nlohmann::ordered_json to_json(const Request& request, const Result& result) {
                                  {"kernels", result.engine.kernels},
                                  {"unique_kernels", result.engine.unique_kernels},
                                  {"cache_hits", result.engine.cache_hits}};
+  if (result.refresh) {
+    json["refresh_ms"] = result.refresh->median * 1e3;
+    json["refresh_period"] = result.refresh_period;
+  }
   if (result.resident) {
     json["resident_step_ms"] = result.resident->median * 1e3;
     json["fastest_resident_step_ms"] = result.resident->fastest * 1e3;

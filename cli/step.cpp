@@ -53,7 +53,7 @@ void run(const Request& request) {
   const std::string engine_name = engine_of(request.program.engine);
   runtime::require_precision(engine_name, module);
   runtime::Tuner tuner = runtime::make_tuner(engine_name, choice_options(request.choices));
-  runtime::make_choices(module, {"step", "accumulate", "apply", "refresh"}, tuner);
+  runtime::make_choices(module, {"step", "accumulate", "apply", "refresh_first", "refresh"}, tuner);
   const std::unique_ptr<runtime::Engine> engine =
       start_engine(network, module, request.program, tuner.record());
 

@@ -3,15 +3,19 @@
 // pointers. Each is one file under optimizers/ and one row of optimizers.cpp.
 #pragma once
 
+#include <compare>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ir/builder.h"
 #include "ir/registry.h"
+#include "programs/schedule.h"
 
 namespace rewire::programs {
 
@@ -37,23 +41,32 @@ struct Updated {
   std::vector<ir::Value> states;  // in the order of states()
 };
 
+/// What an update's step says to all weights.
+struct StepScalars {
+  ir::Value lr;                 // f64[]
+  ir::Value updates;            // i64[], those done before this one
+  ir::Value weight_decay = {};  // f64[] where it follows a schedule; else none
+};
+
 /// For one program: it may keep values of it.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  virtual std::vector<StateSpec> states(const ir::TensorType& weight) const = 0;
-  /// Before the first update: the scalars that weights share. `lr` f64[]; `step` i64[], the updates done
-  /// before this one.
-  virtual void begin(ir::Builder& builder, const std::vector<Trainable>& weights, ir::Value lr,
-                     ir::Value step) = 0;
+  virtual std::vector<StateSpec> states(const ir::Parameter& weight) const = 0;
+  /// Before the first update: the scalars that weights share.
+  virtual void begin(ir::Builder& builder, const std::vector<Trainable>& weights,
+                     const StepScalars& step) = 0;
   virtual Updated update(ir::Builder& builder, const Trainable& weight,
                          const std::vector<ir::Value>& states) = 0;
 
-  /// Behind every so many updates the program `refresh` runs, a step of its own; 0: there is none.
+  /// Two programs of their own run behind some updates, `refresh_first` behind the first one of each phase of a
+  /// run, `refresh` behind every period()-th that follows the run's first; 0: there is neither.
   virtual std::int64_t period() const { return 0; }
-  /// In that program, the next values of a weight's states; `weight` has no gradient.
-  virtual std::vector<ir::Value> refresh(ir::Builder& builder, const Trainable& weight,
-                                         const std::vector<ir::Value>& states);
+  /// In these programs, the next values of the states of all weights; `weights` have no gradients.
+  virtual std::vector<std::vector<ir::Value>> refresh(ir::Builder& builder,
+                                                      const std::vector<Trainable>& weights,
+                                                      const std::vector<std::vector<ir::Value>>& states,
+                                                      bool first);
 };
 
 struct OptimizerRow {
@@ -67,22 +80,73 @@ std::span<const OptimizerRow* const> optimizers();
 /// For an optimizer that is no resident, as tests have; the row must outlive the process.
 void add_optimizer(const OptimizerRow& row);
 
-/// lr, then `own`, then weight_decay, decay and layer_decay.
-ir::Schema with_common_parameters(ir::Schema own);
+/// lr, then `own`, then weight_decay, weight_decay_end, decay and layer_decay.
+ir::Schema with_common_parameters(ir::Schema own, double lr = 1e-3, double weight_decay = 0.05);
 
 /// What the common parameters come to for a weight: its OptimizerHint (ir/optimizer_hint.h) counts more.
 struct WeightSettings {
   double lr_scale, weight_decay;
+  bool scheduled = false;  // its decay is StepScalars::weight_decay instead
+
+  bool decays() const { return scheduled || weight_decay != 0; }
+  auto operator<=>(const WeightSettings&) const = default;
 };
 WeightSettings settings_of(const ir::Parameter& weight, const ir::Attributes& values);
+
+/// Of an optimizer with the parameters beta1 and beta2: the hint's, or those.
+struct Betas {
+  double beta1, beta2;
+  auto operator<=>(const Betas&) const = default;
+};
+Betas betas_of(const ir::Parameter& weight, const ir::Attributes& values);
+
+/// The module's parameter that is trained.
+const ir::Parameter& parameter_of(ir::Builder& builder, const Trainable& weight);
 
 /// Layer-wise decay of the rate (BEiT, Bao et al., ICLR 2022; timm's param_groups_layer_decay), as a part of the
 /// hints: a parameter of layer i of the last layer L has layer_decay^(L - i) times its rate; one that is of no
 /// layer keeps it. Once a module. UserError where no parameter has a layer and layer_decay is not 1.
 void apply_layer_decay(ir::Module& module, const ir::Attributes& values);
 
-/// `lr` times `scale`; `lr` itself at 1.
-ir::Value scaled(ir::Builder& builder, ir::Value lr, double scale);
+/// weight_decay_end + (weight_decay - weight_decay_end) (1 + cos(pi step / total_steps)) / 2, f64[], as DINO has it;
+/// `step` i64[], the updates that the run has done. None where the decay does not change. UserError where it does
+/// and the run has no end.
+ir::Value scheduled_decay(ir::Builder& builder, const ir::Attributes& values, ir::Value step,
+                          const Timeline& timeline);
+
+/// sqrt of the sum of all squares, of x's dtype.
+ir::Value norm_of(ir::Builder& builder, ir::Value x);
+/// weight / step of two norms where both are > 0, else 1.
+ir::Value trust_ratio(ir::Builder& builder, ir::Value weight, ir::Value step);
+
+/// Scalars of an update, each emitted once.
+class SharedScalars {
+ public:
+  void begin(const StepScalars& step);
+
+  /// f64: the weight's learning rate.
+  ir::Value exact_rate(ir::Builder& builder, const WeightSettings& of_weight) const;
+  /// f32: the same.
+  ir::Value rate(ir::Builder& builder, const WeightSettings& of_weight);
+  /// f32: 1 - its rate times its decay.
+  ir::Value kept(ir::Builder& builder, const WeightSettings& of_weight);
+  /// x times its decay.
+  ir::Value decayed(ir::Builder& builder, ir::Value x, const WeightSettings& of_weight);
+  /// i64[], the updates that the weight has had.
+  ir::Value updates(const Trainable& weight) const;
+  /// f64[], the same with this one.
+  ir::Value count(ir::Builder& builder, const Trainable& weight);
+  /// f64: 1 - beta^t, `t` f64[].
+  ir::Value correction(ir::Builder& builder, ir::Value t, double beta);
+
+ private:
+  StepScalars step_;
+  std::map<ir::DType, ir::Value> decay_;
+  std::map<std::int32_t, ir::Value> counts_;  // by what counts the updates
+  std::map<double, ir::Value> rates_;         // by lr_scale
+  std::map<WeightSettings, ir::Value> kept_;
+  std::map<std::pair<std::int32_t, double>, ir::Value> corrections_;
+};
 
 /// An optimizer that was chosen, with its values settled. UserError naming the key.
 struct ChosenOptimizer {
@@ -96,10 +160,10 @@ struct ChosenOptimizer {
 /// Emits new values and their `update`s, predicated on `finite` (i1[]), of every weight and of its states,
 /// which it adds to the module. Returns the weights' new values, in their order.
 std::vector<ir::Value> emit_updates(ir::Builder& builder, const ChosenOptimizer& chosen,
-                                    const std::vector<Trainable>& weights, ir::Value lr, ir::Value step,
+                                    const std::vector<Trainable>& weights, const StepScalars& step,
                                     ir::Value finite);
 /// The same of the states alone, by refresh(). Returns `finite`, fallen where a state is not.
 ir::Value emit_refresh(ir::Builder& builder, const ChosenOptimizer& chosen,
-                       const std::vector<Trainable>& weights, ir::Value finite);
+                       const std::vector<Trainable>& weights, bool first, ir::Value finite);
 
 }  // namespace rewire::programs

@@ -12,14 +12,13 @@ namespace rewire::programs {
 using ir::Builder;
 using ir::Value;
 
-extern const OptimizerRow kAdamw, kSgd;
+extern const OptimizerRow kAdamw, kLamb, kLars, kLion, kMuon, kSgd, kSoap;
 
 namespace {
 
 std::vector<const OptimizerRow*>& optimizer_rows() {
   static std::vector<const OptimizerRow*> rows = {
-      &kAdamw,
-      &kSgd,
+      &kAdamw, &kLamb, &kLars, &kLion, &kMuon, &kSgd, &kSoap,
   };
   return rows;
 }
@@ -35,7 +34,7 @@ std::string state_name(const ChosenOptimizer& chosen, const StateSpec& state, co
 /// Adds them to the module, where it has not got them, and reads them.
 std::vector<Value> read_states(Builder& b, const ChosenOptimizer& chosen, const Trainable& weight) {
   std::vector<Value> values;
-  for (StateSpec& state : chosen.optimizer->states(b.type(weight.value))) {
+  for (StateSpec& state : chosen.optimizer->states(parameter_of(b, weight))) {
     ir::Parameter p;
     p.name = state_name(chosen, state, weight);
     p.type = std::move(state.type);
@@ -49,7 +48,7 @@ std::vector<Value> read_states(Builder& b, const ChosenOptimizer& chosen, const 
 
 void update_states(Builder& b, const ChosenOptimizer& chosen, const Trainable& weight,
                    const std::vector<Value>& values, Value finite) {
-  const std::vector<StateSpec> states = chosen.optimizer->states(b.type(weight.value));
+  const std::vector<StateSpec> states = chosen.optimizer->states(parameter_of(b, weight));
   if (values.size() != states.size())
     internal_error("the optimizer {} gives {} of {} states", chosen.name, values.size(), states.size());
   for (std::size_t i = 0; i < states.size(); ++i)
@@ -58,7 +57,8 @@ void update_states(Builder& b, const ChosenOptimizer& chosen, const Trainable& w
 
 }  // namespace
 
-std::vector<Value> Optimizer::refresh(Builder&, const Trainable&, const std::vector<Value>& states) {
+std::vector<std::vector<Value>> Optimizer::refresh(Builder&, const std::vector<Trainable>&,
+                                                   const std::vector<std::vector<Value>>& states, bool) {
   return states;
 }
 
@@ -70,11 +70,15 @@ void add_optimizer(const OptimizerRow& row) {
   optimizer_rows().push_back(&row);
 }
 
-ir::Schema with_common_parameters(ir::Schema own) {
-  ir::Schema schema = {ir::float_parameter("lr", 1e-3, "learning rate, before the schedule").at_least(0)};
+ir::Schema with_common_parameters(ir::Schema own, double lr, double weight_decay) {
+  ir::Schema schema = {ir::float_parameter("lr", lr, "learning rate, before the schedule").at_least(0)};
   schema.insert(schema.end(), own.begin(), own.end());
   schema.push_back(
-      ir::float_parameter("weight_decay", 0.05, "of the weights that `decay` names").at_least(0));
+      ir::float_parameter("weight_decay", weight_decay, "of the weights that `decay` names").at_least(0));
+  schema.push_back(
+      ir::float_parameter("weight_decay_end", -1,
+                          "where half a cosine wave takes it by the end of the run; below 0: it stays")
+          .at_least(-1));
   schema.push_back(ir::enum_parameter("decay", {"matrices", "all"},
                                       "matrices: not of norms, biases, cls_token, reg_token and pos_embed"));
   schema.push_back(ir::float_parameter("layer_decay", 1,
@@ -87,7 +91,17 @@ ir::Schema with_common_parameters(ir::Schema own) {
 WeightSettings settings_of(const ir::Parameter& weight, const ir::Attributes& values) {
   const bool decays = values.get_string("decay") == "all" || weight.decay;
   return {weight.hint.lr_scale.value_or(1),
-          weight.hint.weight_decay.value_or(decays ? values.get_double("weight_decay") : 0)};
+          weight.hint.weight_decay.value_or(decays ? values.get_double("weight_decay") : 0),
+          decays && !weight.hint.weight_decay && values.get_double("weight_decay_end") >= 0};
+}
+
+Betas betas_of(const ir::Parameter& weight, const ir::Attributes& values) {
+  return {weight.hint.beta1.value_or(values.get_double("beta1")),
+          weight.hint.beta2.value_or(values.get_double("beta2"))};
+}
+
+const ir::Parameter& parameter_of(Builder& b, const Trainable& weight) {
+  return *b.module().find_parameter(weight.name);
 }
 
 void apply_layer_decay(ir::Module& module, const ir::Attributes& values) {
@@ -111,8 +125,69 @@ void apply_layer_decay(ir::Module& module, const ir::Attributes& values) {
   }
 }
 
-Value scaled(Builder& b, Value lr, double scale) {
-  return scale == 1 ? lr : b.mul(lr, scale);
+Value scheduled_decay(Builder& b, const ir::Attributes& values, Value step, const Timeline& timeline) {
+  const double end = values.get_double("weight_decay_end");
+  if (end < 0) return {};
+  if (timeline.total_steps == 0)
+    user_error("optimizer.weight_decay_end={}: the run has no end, so that the decay cannot get there", end);
+  return half_cosine(b, b.cast(step, ir::DType::f64), values.get_double("weight_decay"), end,
+                     {0, static_cast<double>(timeline.total_steps)});
+}
+
+Value norm_of(Builder& b, Value x) {
+  return b.unary(ir::Opcode::sqrt, sum_all(b, b.mul(x, x)));
+}
+
+Value trust_ratio(Builder& b, Value weight, Value step) {
+  const Value zero = b.constant_like(weight, 0), one = b.constant_like(weight, 1);
+  const Value ratio = b.select(b.compare("gt", step, zero), b.div(weight, step), one);
+  return b.select(b.compare("gt", weight, zero), ratio, one);
+}
+
+void SharedScalars::begin(const StepScalars& step) {
+  step_ = step;
+}
+
+Value SharedScalars::exact_rate(Builder& b, const WeightSettings& of_weight) const {
+  return of_weight.lr_scale == 1 ? step_.lr : b.mul(step_.lr, of_weight.lr_scale);
+}
+
+Value SharedScalars::rate(Builder& b, const WeightSettings& of_weight) {
+  Value& rate = rates_[of_weight.lr_scale];
+  if (!rate) rate = b.cast(exact_rate(b, of_weight), ir::DType::f32);
+  return rate;
+}
+
+Value SharedScalars::kept(Builder& b, const WeightSettings& of_weight) {
+  Value& kept = kept_[of_weight];
+  if (kept) return kept;
+  const Value lost = decayed(b, exact_rate(b, of_weight), of_weight);
+  return kept = b.cast(b.sub(b.constant_like(lost, 1), lost), ir::DType::f32);
+}
+
+Value SharedScalars::decayed(Builder& b, Value x, const WeightSettings& of_weight) {
+  if (!of_weight.scheduled) return b.mul(x, of_weight.weight_decay);
+  Value& decay = decay_[b.type(x).dtype];
+  if (!decay) decay = b.cast(step_.weight_decay, b.type(x).dtype);
+  return b.mul(x, decay);
+}
+
+Value SharedScalars::updates(const Trainable& weight) const {
+  return weight.updates ? weight.updates : step_.updates;
+}
+
+Value SharedScalars::count(Builder& b, const Trainable& weight) {
+  const Value before = updates(weight);
+  Value& count = counts_[before.id];
+  if (!count) count = b.add(b.cast(before, ir::DType::f64), 1);
+  return count;
+}
+
+Value SharedScalars::correction(Builder& b, Value t, double beta) {
+  Value& correction = corrections_[{t.id, beta}];
+  if (!correction)
+    correction = b.sub(b.constant_like(t, 1), b.binary(ir::Opcode::pow, b.constant_like(t, beta), t));
+  return correction;
 }
 
 ChosenOptimizer::ChosenOptimizer(const ir::Selection& selection) : name(selection.name) {
@@ -122,9 +197,10 @@ ChosenOptimizer::ChosenOptimizer(const ir::Selection& selection) : name(selectio
 }
 
 std::vector<Value> emit_updates(Builder& b, const ChosenOptimizer& chosen,
-                                const std::vector<Trainable>& weights, Value lr, Value step, Value finite) {
+                                const std::vector<Trainable>& weights, const StepScalars& step,
+                                Value finite) {
   std::vector<Value> next;
-  chosen.optimizer->begin(b, weights, lr, step);
+  chosen.optimizer->begin(b, weights, step);
   for (const Trainable& weight : weights) {
     b.set_location("optimizer." + weight.name);
     const Updated updated = chosen.optimizer->update(b, weight, read_states(b, chosen, weight));
@@ -136,12 +212,14 @@ std::vector<Value> emit_updates(Builder& b, const ChosenOptimizer& chosen,
 }
 
 Value emit_refresh(Builder& b, const ChosenOptimizer& chosen, const std::vector<Trainable>& weights,
-                   Value finite) {
-  std::vector<std::vector<Value>> next;
-  for (const Trainable& weight : weights) {
-    b.set_location("refresh." + weight.name);
-    next.push_back(chosen.optimizer->refresh(b, weight, read_states(b, chosen, weight)));
-    for (const Value state : next.back()) {
+                   bool first, Value finite) {
+  std::vector<std::vector<Value>> states;
+  for (const Trainable& weight : weights) states.push_back(read_states(b, chosen, weight));
+  b.set_location("refresh");
+  const std::vector<std::vector<Value>> next = chosen.optimizer->refresh(b, weights, states, first);
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    b.set_location("refresh." + weights[i].name);
+    for (const Value state : next.at(i)) {
       if (!ir::is_float(b.type(state).dtype)) continue;
       // A sum of squares is finite where all of them are, and they are not too large to be used.
       const Value sum = sum_all(b, b.mul(state, state));

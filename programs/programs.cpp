@@ -397,6 +397,7 @@ void optimize(Program& program, std::vector<Trainable> trainables, Value loss, c
   clip(b, trainables, norm, options.clip_norm);
   Value step = program.param("train.step");
   Value lr = learning_rate(b, step, optimizer.values.get_double("lr"), options.schedule, options.timeline);
+  const Value decay = scheduled_decay(b, optimizer.values, step, options.timeline);
   Value updates = program.param("optimizer.step");
   std::set<std::string_view> counting = {"optimizer.step"};
   for (Trainable& w : trainables) {
@@ -414,7 +415,7 @@ void optimize(Program& program, std::vector<Trainable> trainables, Value loss, c
       return constrained(program, result.name, result.value, updated);
     };
   }
-  const std::vector<Value> next = emit_updates(b, optimizer, trainables, lr, updates, finite);
+  const std::vector<Value> next = emit_updates(b, optimizer, trainables, {lr, updates, decay}, finite);
   std::vector<std::pair<std::string, Value>> averaged;
   for (std::size_t i = 0; i < next.size(); ++i) averaged.emplace_back(trainables[i].name, next[i]);
   update_averages(program, averaged, finite, options);
@@ -542,14 +543,15 @@ void add_apply(ir::Module& module, const TrainOptions& options, const UpdateCoun
   program.finish(true);
 }
 
-void add_refresh(ir::Module& module, const TrainOptions& options) {
+/// refresh_first, or refresh.
+void add_refresh(ir::Module& module, const TrainOptions& options, bool first) {
   const ChosenOptimizer optimizer(options.optimizer);
   if (optimizer.optimizer->period() == 0) return;
-  Program program(module, "refresh");
+  Program program(module, first ? "refresh_first" : "refresh");
   std::vector<Trainable> trainables;
   for (const std::string& name : trained_parameters(module))
     trainables.push_back({name, program.param(name), {}});
-  const Value finite = emit_refresh(program.b, optimizer, trainables, program.param("train.finite"));
+  const Value finite = emit_refresh(program.b, optimizer, trainables, first, program.param("train.finite"));
   program.update("train.finite", finite);
   program.b.result("finite", finite);
   program.finish(false);
@@ -608,7 +610,7 @@ Metrics add_step_program(ir::Module& module, const TrainOptions& options, const 
     metrics = add_accumulate(module, options);
     add_apply(module, options, counters);
   }
-  add_refresh(module, options);
+  for (const bool first : {true, false}) add_refresh(module, options, first);
   return metrics;
 }
 
@@ -642,6 +644,14 @@ std::int64_t categories(const ir::Module& module, std::string_view input) {
   const ir::Attribute* value = module.attributes.find(kCategories + std::string(input));
   const auto* count = value == nullptr ? nullptr : std::get_if<std::int64_t>(value);
   return count == nullptr ? 0 : std::max<std::int64_t>(0, *count);
+}
+
+std::vector<std::string> refreshes_behind(std::int64_t update, bool begins_phase, std::int64_t period) {
+  std::vector<std::string> programs;
+  if (period == 0) return programs;
+  if (begins_phase) programs.emplace_back("refresh_first");
+  if (update > 1 && (update - 1) % period == 0) programs.emplace_back("refresh");
+  return programs;
 }
 
 std::int64_t refresh_period(const ir::Selection& optimizer) {

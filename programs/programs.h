@@ -8,7 +8,7 @@
 //                         step and accumulate also give plain_loss where forward adds terms to the loss, and
 //                         forward's reports under their names; forward's side results (ir/side_results.h)
 //                         become terms of `loss`, updates, and what weights are behind a step
-//   refresh() -> (finite) the optimizer's, every so many updates, where it has one
+//   refresh_first() -> (finite), refresh() -> (finite) the optimizer's, behind some updates, where it has them
 //   eval(inputs, weight) -> (metrics); is_training false, sample weight 0 for padding
 //   eval_ema(inputs, weight) -> (metrics), of the weights' averages
 //
@@ -60,9 +60,9 @@ std::vector<std::string> averaged_parameters(const ir::Module& module);
 
 /// Adds `grad` to a module that has `forward`.
 void add_grad_program(ir::Module& module, const TrainOptions& options);
-/// Adds `step` (or `accumulate` and `apply`), `refresh` where the optimizer has one, and the state they need:
-/// train.step i64[], rng.seed i64[], train.finite i1[], optimizer.step i64[] (the updates that the moments
-/// have seen) and `counters`, the optimizer's own "<optimizer>.<role>.<param>"; with accumulation
+/// Adds `step` (or `accumulate` and `apply`), `refresh_first` and `refresh` where the optimizer has them, and the
+/// state they need: train.step i64[], rng.seed i64[], train.finite i1[], optimizer.step i64[] (the updates that the
+/// moments have seen) and `counters`, the optimizer's own "<optimizer>.<role>.<param>"; with accumulation
 /// "accumulate.<param>" and train.micro_step i64[]. Returns what a run of step or accumulate tells: the loss
 /// first. UserError on options out of range, by their recipe keys, and on a weight that is not f32.
 Metrics add_step_program(ir::Module& module, const TrainOptions& options,
@@ -78,5 +78,7 @@ std::int64_t categories(const ir::Module& module, std::string_view input);
 
 /// How many updates lie between two runs of `refresh`; 0: the optimizer has none.
 std::int64_t refresh_period(const ir::Selection& optimizer);
+/// Which programs run behind the run's update of this number, counted from 1; `begins_phase`: the first one of a phase.
+std::vector<std::string> refreshes_behind(std::int64_t update, bool begins_phase, std::int64_t period);
 
 }  // namespace rewire::programs

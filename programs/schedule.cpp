@@ -2,6 +2,7 @@
 #include "programs/schedule.h"
 
 #include <cmath>
+#include <numbers>
 
 namespace rewire::programs {
 
@@ -30,6 +31,13 @@ ir::Schema with_warmup(ir::Schema own) {
       ir::float_parameter("warmup_lr", 0, "learning rate of the first step of a warm-up").at_least(0)};
   schema.insert(schema.end(), own.begin(), own.end());
   return schema;
+}
+
+Value half_cosine(ir::Builder& b, Value s, double from, double to, const Span& span) {
+  Value done = b.div(b.sub(s, span.begin), span.length);
+  done = b.binary(ir::Opcode::minimum, done, b.constant_like(done, 1));
+  Value wave = b.add(b.unary(ir::Opcode::cos, b.mul(done, std::numbers::pi)), 1);
+  return b.add(b.mul(wave, (from - to) / 2), to);
 }
 
 Value learning_rate(ir::Builder& b, Value step, double lr, const ir::Selection& selection,

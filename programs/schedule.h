@@ -1,4 +1,5 @@
-// The learning rate as a function of the step, as IR: it is computed on the device from train.step.
+// The learning rate, and what else follows the run, as a function of the step, as IR: it is computed on the device
+// from train.step.
 #pragma once
 
 #include "ir/builder.h"
@@ -35,5 +36,12 @@ std::span<const ScheduleRow* const> schedules();
 /// CosineAnnealingLR and MultiStepLR, stepped once an update, give the same. UserError naming the key.
 ir::Value learning_rate(ir::Builder& builder, ir::Value step, double lr, const ir::Selection& schedule,
                         const Timeline& timeline);
+
+/// Steps of a run.
+struct Span {
+  double begin, length;
+};
+/// to + (from - to)(1 + cos(pi min((s - begin) / length, 1))) / 2, f64[] of `s` f64[].
+ir::Value half_cosine(ir::Builder& builder, ir::Value s, double from, double to, const Span& span);
 
 }  // namespace rewire::programs

@@ -1,13 +1,10 @@
 // SGD with momentum (PyTorch's form, dampening 0; the buffer starts at 0, so the first step sets it to g):
 //   g += wd w,  u' = mu u + g,  w' = w - lr (nesterov ? g + mu u' : u')
-#include <map>
-
 #include "programs/optimizer.h"
 
 namespace rewire::programs {
 
 using ir::Builder;
-using ir::DType;
 using ir::Value;
 
 namespace {
@@ -19,39 +16,32 @@ class Sgd : public Optimizer {
       user_error("optimizer.nesterov needs momentum; set optimizer.momentum or drop nesterov");
   }
 
-  std::vector<StateSpec> states(const ir::TensorType& weight) const override {
-    return momentum_ == 0 ? std::vector<StateSpec>{} : std::vector<StateSpec>{{"momentum", weight}};
+  std::vector<StateSpec> states(const ir::Parameter& weight) const override {
+    return momentum_ == 0 ? std::vector<StateSpec>{} : std::vector<StateSpec>{{"momentum", weight.type}};
   }
 
-  void begin(Builder& b, const std::vector<Trainable>& weights, Value lr, Value) override {
-    for (const Trainable& weight : weights) {
-      const double scale = settings(b, weight).lr_scale;
-      Value& rate = rates_[scale];
-      if (!rate) rate = b.cast(scaled(b, lr, scale), DType::f32);
-    }
+  void begin(Builder& b, const std::vector<Trainable>& weights, const StepScalars& step) override {
+    scalars_.begin(step);
+    for (const Trainable& weight : weights) scalars_.rate(b, settings_of(parameter_of(b, weight), values_));
   }
 
   Updated update(Builder& b, const Trainable& weight, const std::vector<Value>& states) override {
-    const WeightSettings s = settings(b, weight);
+    const WeightSettings s = settings_of(parameter_of(b, weight), values_);
     Value g = weight.gradient;
-    if (s.weight_decay != 0) g = b.add(g, b.mul(weight.value, s.weight_decay));
+    if (s.decays()) g = b.add(g, scalars_.decayed(b, weight.value, s));
     Value direction = g;
     std::vector<Value> next;
     if (!states.empty()) {
       next = {b.add(b.mul(states[0], momentum_), g)};
       direction = values_.get_bool("nesterov") ? b.add(g, b.mul(next[0], momentum_)) : next[0];
     }
-    return {b.sub(weight.value, b.mul(direction, rates_.at(s.lr_scale))), next};
+    return {b.sub(weight.value, b.mul(direction, scalars_.rate(b, s))), next};
   }
 
  private:
-  WeightSettings settings(Builder& b, const Trainable& weight) const {
-    return settings_of(*b.module().find_parameter(weight.name), values_);
-  }
-
   const ir::Attributes values_;
   const double momentum_;
-  std::map<double, Value> rates_;  // by lr_scale
+  SharedScalars scalars_;
 };
 
 }  // namespace

@@ -1,5 +1,3 @@
-#include <numbers>
-
 #include "programs/schedule.h"
 
 namespace rewire::programs {
@@ -15,11 +13,8 @@ Value cosine(ir::Builder& b, Value s, double lr, const ir::Attributes& values, c
     user_error("the cosine schedule has {} steps, of which {} are warm-up; train longer or warm up less",
                timeline.total_steps, warmup);
   }
-  const auto span = static_cast<double>(timeline.total_steps - warmup);
-  Value done = b.div(b.sub(s, static_cast<double>(warmup)), span);
-  done = b.binary(ir::Opcode::minimum, done, b.constant_like(done, 1));
-  Value wave = b.add(b.unary(ir::Opcode::cos, b.mul(done, std::numbers::pi)), 1);
-  return b.add(b.mul(wave, (lr - min_lr) / 2), min_lr);
+  const auto begin = static_cast<double>(warmup);
+  return half_cosine(b, s, lr, min_lr, {begin, static_cast<double>(timeline.total_steps) - begin});
 }
 
 }  // namespace

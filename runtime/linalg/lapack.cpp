@@ -33,6 +33,9 @@ using Dsyevr = void (*)(const char* jobz, const char* range, const char* uplo, c
                         const double* abstol, Int* m, double* w, double* z, const Int* ldz, Int* isuppz,
                         double* work, const Int* lwork, Int* iwork, const Int* liwork, Int* info, Length,
                         Length, Length);
+using Dsyevd = void (*)(const char* jobz, const char* uplo, const Int* n, double* a, const Int* lda,
+                        double* w, double* work, const Int* lwork, Int* iwork, const Int* liwork, Int* info,
+                        Length, Length);
 using Dsyrk = void (*)(const char* uplo, const char* trans, const Int* n, const Int* k, const double* alpha,
                        const double* a, const Int* lda, const double* beta, double* c, const Int* ldc, Length,
                        Length);
@@ -45,6 +48,7 @@ struct Lapack {
   Dorgqr dorgqr = nullptr;
   Dgesdd dgesdd = nullptr;
   Dsyevr dsyevr = nullptr;
+  Dsyevd dsyevd = nullptr;
   Dsyrk dsyrk = nullptr;
   Dgemm dgemm = nullptr;
 };
@@ -67,6 +71,7 @@ const Lapack& lapack() {
     find(library, "dorgqr_", f.dorgqr);
     find(library, "dgesdd_", f.dgesdd);
     find(library, "dsyevr_", f.dsyevr);
+    find(library, "dsyevd_", f.dsyevd);
     find(library, "dsyrk_", f.dsyrk);
     find(library, "dgemm_", f.dgemm);
     // A matrix a thread: OpenBLAS must not split one, which would round differently on other machines' cores.
@@ -91,11 +96,16 @@ void check(const MatrixBatch& batch, std::span<const double> a) {
   if (bad != a.end()) user_error("a matrix to decompose has the element {}", *bad);
 }
 
-/// body(i) for every matrix of the batch.
+/// body(i) for every matrix of the batch; by one thread on the caller's, which may be a pool's.
 template <class Body>
 void for_each_matrix(const MatrixBatch& batch, int threads, Body body) {
-  ThreadPool pool(std::min(threads > 0 ? threads : usable_cores(),
-                           static_cast<int>(std::max<std::size_t>(batch.count, 1))));
+  const int most = std::min(threads > 0 ? threads : usable_cores(),
+                            static_cast<int>(std::max<std::size_t>(batch.count, 1)));
+  if (most == 1) {
+    for (std::size_t i = 0; i < batch.count; ++i) body(i);
+    return;
+  }
+  ThreadPool pool(most);
   pool.run(static_cast<std::int64_t>(batch.count), 1, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t i = begin; i < end; ++i) body(static_cast<std::size_t>(i));
   });
@@ -147,6 +157,29 @@ void fix_signs(std::size_t rows, std::size_t cols, std::size_t k, std::span<doub
     for (std::size_t i = 0; i < rows; ++i) u[i * k + j] = -u[i * k + j];
     for (std::size_t i = 0; i < cols; ++i) vt[j * cols + i] = -vt[j * cols + i];
   }
+}
+
+/// The upper triangle that LAPACK reads column by column is the lower one here; it has the values ascending.
+void eigh_of_one(std::size_t order, std::span<const double> a, std::span<double> w, std::span<double> v) {
+  const Int n = static_cast<Int>(order), all = -1;
+  std::vector<double> columns(a.begin(), a.end()), ascending(order), work(1);
+  std::vector<Int> integers(1);
+  Int info = 0;
+  const auto run = [&](const Int* size, const Int* integer_size) {
+    lapack().dsyevd("V", "U", &n, columns.data(), &n, ascending.data(), work.data(), size, integers.data(),
+                    integer_size, &info, 1, 1);
+    expect_success("dsyevd", info);
+  };
+  run(&all, &all);  // asks for the sizes of both
+  const Int size = static_cast<Int>(work[0]), integer_size = integers[0];
+  work.resize(static_cast<std::size_t>(size));
+  integers.resize(static_cast<std::size_t>(integer_size));
+  run(&size, &integer_size);
+  std::ranges::reverse_copy(ascending, w.begin());
+  for (std::size_t i = 0; i < order; ++i) {
+    for (std::size_t j = 0; j < order; ++j) v[i * order + j] = columns[(order - 1 - j) * order + i];
+  }
+  fix_signs(order, 0, order, v, {});
 }
 
 /// The transpose of a has the decomposition v diag(s) ut, and LAPACK's column-major v is vt here. Without
@@ -245,6 +278,18 @@ void largest_of_one(std::size_t rows, std::size_t cols, std::size_t count, std::
 
 }  // namespace
 
+bool has_lapack() {
+  static const bool found = [] {
+    try {
+      lapack();
+    } catch (const UserError&) {
+      return false;
+    }
+    return true;
+  }();
+  return found;
+}
+
 void qr(const MatrixBatch& batch, std::span<const double> a, std::span<double> q, std::span<double> r,
         int threads) {
   check(batch, a);
@@ -254,6 +299,17 @@ void qr(const MatrixBatch& batch, std::span<const double> a, std::span<double> q
   for_each_matrix(batch, threads, [&](std::size_t i) {
     qr_of_one(rows, cols, a.subspan(i * rows * cols, rows * cols), q.subspan(i * rows * cols, rows * cols),
               r.subspan(i * cols * cols, cols * cols));
+  });
+}
+
+void eigh(const MatrixBatch& batch, std::span<const double> a, std::span<double> w, std::span<double> v,
+          int threads) {
+  check(batch, a);
+  const std::size_t n = batch.rows;
+  if (n != batch.cols) user_error("eigenvectors are of square matrices, not of {} x {}", n, batch.cols);
+  lapack();
+  for_each_matrix(batch, threads, [&](std::size_t i) {
+    eigh_of_one(n, a.subspan(i * n * n, n * n), w.subspan(i * n, n), v.subspan(i * n * n, n * n));
   });
 }
 

@@ -104,9 +104,9 @@ std::vector<double> run_given_steps(Engine& engine, const ir::Module& module, co
     if (accumulate > 1 && !flag(engine.run("apply", {}), "finite")) {
       user_error("step {}: the accumulated gradient is not finite", step + 1);
     }
-    if (refresh_period > 0 && (step + 1) % refresh_period == 0 &&
-        !flag(engine.run("refresh", {}), "finite")) {
-      user_error("step {}: what the optimizer remembers is not finite", step + 1);
+    for (const std::string& refresh : programs::refreshes_behind(step + 1, step == 0, refresh_period)) {
+      if (!flag(engine.run(refresh, {}), "finite"))
+        user_error("step {}: what the optimizer remembers is not finite", step + 1);
     }
     losses.push_back(loss);
   }

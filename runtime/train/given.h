@@ -35,8 +35,8 @@ void check_batch(const ir::Module& module, const ir::Function& function, std::st
 using GivenInputs = std::map<std::string, GivenTensor, std::less<>>;
 
 /// What `rewire step` does: `steps` optimizer steps of `module`'s program `step` (or of `accumulate` and
-/// `apply`), with `refresh` behind every `refresh_period` of them. Each input is one batch, used every time,
-/// or a stack of steps x accumulate batches along a new first axis. Returns each step's loss. UserError where
+/// `apply`), with the optimizer's own programs behind those that programs::refreshes_behind names. Each input is
+/// one batch, used every time, or a stack of steps x accumulate batches along a new first axis. Returns each step's loss. UserError where
 /// a loss or gradient is not finite: it names the step and the first non-finite tensor, and the engine's
 /// state is that of the step before.
 std::vector<double> run_given_steps(Engine& engine, const ir::Module& module, const GivenInputs& inputs,

@@ -209,7 +209,7 @@ class RunLoop::Run {
         settle(0);
         return signal;
       }
-      step(phase, before + begun + 1);
+      step(phase, before + begun + 1, begun == 0 && at.epoch == phase.first_epoch);
       const bool epoch_ends = ++begun == plan_.steps_per_epoch;
       const bool line_ends = epoch_ends || (before + begun) % recipe_.train.log_every == 0;
       const bool checkpoint_due = begun % plan_.steps_per_checkpoint() == 0 && !epoch_ends;
@@ -242,7 +242,7 @@ class RunLoop::Run {
 
   /// Submits the runs of step `number` of the run, counted from 1, and reads what has been finished
   /// meanwhile.
-  void step(const Phase& phase, std::int64_t number) {
+  void step(const Phase& phase, std::int64_t number, bool begins_phase) {
     const std::int64_t accumulate = recipe_.train.accumulate;
     const std::string program = phase.program(accumulate == 1 ? "step" : "accumulate");
     if (pending_.empty()) step_began_ = seconds_now();
@@ -259,8 +259,9 @@ class RunLoop::Run {
       submit(program, std::move(inputs), accumulate == 1);
     }
     if (accumulate > 1) submit(phase.program("apply"), {}, true);
-    const std::int64_t period = plan_.programs.refresh_period;
-    if (period > 0 && number % period == 0) submit(phase.program("refresh"), {}, false);
+    for (const std::string& refresh :
+         programs::refreshes_behind(number, begins_phase, plan_.programs.refresh_period))
+      submit(phase.program(refresh), {}, false);
   }
 
   void submit(const std::string& program, TensorMap inputs, bool ends_step) {

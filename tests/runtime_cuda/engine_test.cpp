@@ -310,6 +310,36 @@ TEST_CASE("kernels over many weights are one launch each, also where the arena h
   }
 }
 
+TEST_CASE(
+    "what a CPU's library computes, the host does by the same library: to the bits of the engine of the "
+    "CPU") {
+  ir::Module module;
+  module.name = "decompositions";
+  ir::Function& main = module.functions.emplace_back();
+  main.name = "main";
+  ir::Builder b(module, main);
+  const Value x = b.argument("x", {DType::f32, {3, 33, 33}});
+  for (const Opcode code : {Opcode::qr, Opcode::eigh})
+    b.result(std::string(ir::opcode_name(code)), b.emit(code, {x}));
+  const Value maps = b.reshape(x, {1, 3, 33, 33}), weight = b.argument("w", {DType::f32, {5, 3, 3, 3}});
+  const ir::Attributes plain{{"strides", ir::Ints{1, 1}}, {"padding", ir::Ints{1, 1}}};
+  b.result("maps", b.emit(Opcode::conv2d, {maps, weight}, plain));
+  ir::verify(module);
+  TensorMap inputs;
+  inputs.emplace("x", testing::noise({3, 33, 33}, 5));
+  inputs.emplace("w", testing::noise({5, 3, 3, 3}, 6));
+  const Clean clean;
+  JitEngineOptions one_thread;
+  one_thread.threads = 1;
+  const TensorMap expected = make_jit_engine(module, one_thread)->run("main", inputs);
+  const TensorMap actual = make_cuda_engine(module)->run("main", inputs);
+  for (const char* name : {"qr", "eigh"}) {
+    CAPTURE(name);
+    CHECK(std::ranges::equal(expected.find(name)->second.bytes(), actual.find(name)->second.bytes()));
+  }
+  check_equal(make_evaluator_engine(module)->run("main", inputs), actual);
+}
+
 TEST_CASE("a profile names every launch of a function, and moves its state on as runs do") {
   const Clean clean;
   const ir::Module module = example();

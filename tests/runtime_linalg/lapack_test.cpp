@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <random>
 #include <vector>
@@ -80,6 +81,33 @@ TEST_CASE("QR gives orthonormal columns and a triangle with a diagonal that is n
         for (std::size_t col = 0; col < row; ++col) CHECK(ri[row * cols + col] == 0);
       }
     }
+  }
+}
+
+TEST_CASE(
+    "Eigenvectors of symmetric matrices are orthonormal, by descending eigenvalues of the lower triangle") {
+  for (const std::size_t n : {1, 2, 7, 33}) {
+    CAPTURE(n);
+    constexpr std::size_t kCount = 3;
+    Doubles a = random_matrices(kCount * n * n, 9);
+    for (std::size_t m = 0; m < kCount; ++m) {
+      for (std::size_t i = 0; i < n; ++i) {
+        for (std::size_t j = 0; j < i; ++j) a[(m * n + j) * n + i] = a[(m * n + i) * n + j];
+      }
+    }
+    Doubles w(kCount * n, NAN), v(a.size(), NAN), again(a.size(), NAN);
+    eigh({kCount, n, n}, a, w, v);
+    for (std::size_t m = 0; m < kCount; ++m) {
+      const auto vectors = std::span(v).subspan(m * n * n, n * n);
+      CHECK(orthonormality_error(vectors, n, n) < 1e-13);
+      Doubles scaled(n * n);
+      for (std::size_t i = 0; i < n * n; ++i) scaled[i] = vectors[i] * w[m * n + i % n];
+      CHECK(product_error(std::span(a).subspan(m * n * n, n * n), vectors, scaled, n, n, n) < 1e-12);
+      CHECK(std::ranges::is_sorted(std::span(w).subspan(m * n, n), std::greater()));
+    }
+    for (std::size_t j = 1; j < n; ++j) a[j] = 100;  // above the diagonal of the first
+    eigh({kCount, n, n}, a, w, again, 1);
+    CHECK(again == v);
   }
 }
 

@@ -55,8 +55,8 @@ ir::Module optimizer_module(const OptimizerOptions& options, const ir::Optimizer
   }
   ir::Value step = b.argument("step", {ir::DType::i64, {}});
   ir::Value finite = b.argument("finite", {ir::DType::i1, {}});
-  emit_updates(b, ChosenOptimizer(options.selection()), trainables, b.constant(options.lr, ir::DType::f64),
-               step, finite);
+  emit_updates(b, ChosenOptimizer(options.selection()), trainables,
+               {b.constant(options.lr, ir::DType::f64), step}, finite);
   module.functions.push_back(std::move(apply));
   ir::verify(module);
   return module;

@@ -73,11 +73,12 @@ const ObjectiveRow kPixels{"pixels",
 /// of the weight's shape, one of a row each, and a program that runs every three updates.
 class RowNorm final : public Optimizer {
  public:
-  std::vector<StateSpec> states(const ir::TensorType& weight) const override {
-    return {{"sum", weight}, {"norm", {weight.dtype, {weight.shape.at(0)}}, {ir::InitKind::ones}}};
+  std::vector<StateSpec> states(const ir::Parameter& weight) const override {
+    const ir::TensorType& type = weight.type;
+    return {{"sum", type}, {"norm", {type.dtype, {type.shape.at(0)}}, {ir::InitKind::ones}}};
   }
-  void begin(Builder& b, const std::vector<Trainable>&, Value lr, Value) override {
-    rate_ = b.cast(lr, ir::DType::f32);
+  void begin(Builder& b, const std::vector<Trainable>&, const StepScalars& step) override {
+    rate_ = b.cast(step.lr, ir::DType::f32);
   }
   Updated update(Builder& b, const Trainable& w, const std::vector<Value>& states) override {
     const std::int64_t rows = b.shape(w.value).at(0);
@@ -87,13 +88,18 @@ class RowNorm final : public Optimizer {
     return {b.sub(w.value, b.mul(step, rate_)), {b.add(states[0], w.gradient), states[1]}};
   }
   std::int64_t period() const override { return 3; }
-  std::vector<Value> refresh(Builder& b, const Trainable& w, const std::vector<Value>& states) override {
-    ir::Ints axes;
-    for (std::int64_t axis = 1; axis < b.type(w.value).rank(); ++axis) axes.push_back(axis);
-    Value squares = b.mul(states[0], states[0]);
-    if (!axes.empty()) squares = b.sum(squares, axes);
-    const Value norm = b.unary(Opcode::sqrt, b.reshape(squares, b.shape(states[1])));
-    return {states[0], b.add(norm, 1)};
+  std::vector<std::vector<Value>> refresh(Builder& b, const std::vector<Trainable>& weights,
+                                          const std::vector<std::vector<Value>>& states, bool) override {
+    std::vector<std::vector<Value>> next;
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      const Value sum = states[i][0], norm = states[i][1];
+      ir::Ints axes;
+      for (std::int64_t axis = 1; axis < b.type(sum).rank(); ++axis) axes.push_back(axis);
+      Value squares = b.mul(sum, sum);
+      if (!axes.empty()) squares = b.sum(squares, axes);
+      next.push_back({sum, b.add(b.unary(Opcode::sqrt, b.reshape(squares, b.shape(norm))), 1)});
+    }
+    return next;
   }
 
  private:
@@ -227,8 +233,9 @@ TEST_CASE(
   const std::string engine = runtime::engine_names().front();
   runtime::train(request(engine), whole, runtime::OutFolder::exact, seen);
   CHECK(seen.step == 16);
-  CHECK(std::ranges::find(seen.compiled, "refresh") != seen.compiled.end());
-  for (const std::int64_t at : {2, 3, 4}) {  // before, at and behind a refresh
+  for (const char* program : {"refresh_first", "refresh"})
+    CHECK(std::ranges::find(seen.compiled, program) != seen.compiled.end());
+  for (const std::int64_t at : {1, 3, 4, 5}) {  // at the first refresh, before, at and behind another
     CAPTURE(at);
     Silent watched;
     runtime::TrainRequest first = request(engine);

@@ -50,6 +50,9 @@ void irfft_pairs_case(CaseBuilder& c, ir::Opcode code);
 void circulant_matmul_case(CaseBuilder& c, ir::Opcode code);
 void circulant_matmul_grad_case(CaseBuilder& c, ir::Opcode code);
 
+void qr_case(CaseBuilder& c, ir::Opcode code);
+void eigh_case(CaseBuilder& c, ir::Opcode code);
+
 void conv2d_case(CaseBuilder& c, ir::Opcode code);
 void batch_norm_case(CaseBuilder& c, ir::Opcode code);
 void pool_case(CaseBuilder& c, ir::Opcode code);
@@ -131,6 +134,8 @@ const std::map<Opcode, CaseGenerator>& generators() {
       {Opcode::conv2d, conv2d_case},
       {Opcode::conv2d_input_grad, conv2d_case},
       {Opcode::conv2d_weight_grad, conv2d_case},
+      {Opcode::qr, qr_case},
+      {Opcode::eigh, eigh_case},
       {Opcode::batch_norm, batch_norm_case},
       {Opcode::max_pool, pool_case},
       {Opcode::avg_pool, pool_case},

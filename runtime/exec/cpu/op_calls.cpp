@@ -11,12 +11,13 @@
 
 namespace rewire::runtime {
 
-extern const CpuOp kCpuRfft, kCpuIrfft, kCpuConv2d, kCpuConv2dInputGrad, kCpuConv2dWeightGrad;
+extern const CpuOp kCpuRfft, kCpuIrfft, kCpuConv2d, kCpuConv2dInputGrad, kCpuConv2dWeightGrad, kCpuQr,
+    kCpuEigh;
 
 namespace {
 
-constexpr std::array kCpuOps = {&kCpuRfft, &kCpuIrfft, &kCpuConv2d, &kCpuConv2dInputGrad,
-                                &kCpuConv2dWeightGrad};
+constexpr std::array kCpuOps = {
+    &kCpuRfft, &kCpuIrfft, &kCpuConv2d, &kCpuConv2dInputGrad, &kCpuConv2dWeightGrad, &kCpuQr, &kCpuEigh};
 
 /// The evaluator's function, on one thread.
 class CpuHostOp final : public CpuLaunch {
@@ -34,10 +35,14 @@ class CpuHostOp final : public CpuLaunch {
 
 }  // namespace
 
-std::unique_ptr<CpuLaunch> make_op_launch(const codegen::Program& program, const codegen::OpCall& call) {
+std::unique_ptr<CpuLaunch> make_library_launch(const codegen::Program& program, const codegen::OpCall& call) {
   const auto row = std::ranges::find_if(
       kCpuOps, [&](const CpuOp* op) { return op->code == call.op.code && op->supports(program, call); });
-  if (row != kCpuOps.end()) return (*row)->make(call);
+  return row == kCpuOps.end() ? nullptr : (*row)->make(call);
+}
+
+std::unique_ptr<CpuLaunch> make_op_launch(const codegen::Program& program, const codegen::OpCall& call) {
+  if (std::unique_ptr<CpuLaunch> launch = make_library_launch(program, call)) return launch;
   const std::string_view name = ir::op_info(call.op.code).name;
   write_log_once(LogLevel::info, fmt::format("evaluator's {}", name),
                  fmt::format("{}: no library computes it here, so the evaluator does, on one thread",

@@ -15,6 +15,8 @@ struct CpuOp {
   std::unique_ptr<CpuLaunch> (*make)(const codegen::OpCall& call);
 };
 
+/// By the first row that takes the call; null where none does.
+std::unique_ptr<CpuLaunch> make_library_launch(const codegen::Program& program, const codegen::OpCall& call);
 std::unique_ptr<CpuLaunch> make_op_launch(const codegen::Program& program, const codegen::OpCall& call);
 
 }  // namespace rewire::runtime

@@ -8,7 +8,9 @@
 
 #include "ir/ops/op_info.h"
 #include "runtime/exec/cpu/host_op.h"
+#include "runtime/exec/cpu/op_calls.h"
 #include "runtime/exec/memory_plan.h"
+#include "runtime/host_tensor.h"
 #include "runtime/log.h"
 
 namespace rewire::runtime {
@@ -27,11 +29,24 @@ constexpr std::array kCudaOps = {
     &kCudaRfft,   &kCudaIrfft,           &kCudaAttention,       &kCudaAttentionGrad,
     &kCudaConv2d, &kCudaConv2dInputGrad, &kCudaConv2dWeightGrad};
 
-/// Out to pinned memory, the evaluator's function, and back: all buffers that the op touches, whole.
+HostTensor aligned_bytes(std::int64_t count) {
+  return HostTensor({ir::DType::u8, {std::max<std::int64_t>(count, 64)}});
+}
+
+/// Out to pinned memory, the CPU's library or the evaluator's function on one thread, and back: all buffers that
+/// the op touches, whole.
 class HostOpCall final : public CudaLaunch {
  public:
   HostOpCall(const Program& program, const OpCall& call, HostFailure& failure)
-      : op_(program, call), failure_(failure), what_(fmt::format("of the op '{}'", ir::describe(call.op))) {
+      : op_(program, call),
+        library_(make_library_launch(program, call)),
+        failure_(failure),
+        what_(fmt::format("of the op '{}'", ir::describe(call.op))) {
+    if (library_ != nullptr) {
+      scratch_ = aligned_bytes(library_->scratch_bytes());
+      shared_ = aligned_bytes(library_->shared_bytes());
+      library_->lend(shared_.bytes().data());
+    }
     const BufferUse use = buffers_of(codegen::Launch(call));
     std::set<std::int32_t> all(use.reads.begin(), use.reads.end());
     all.insert(use.writes.begin(), use.writes.end());
@@ -65,13 +80,25 @@ class HostOpCall final : public CudaLaunch {
   static void run(void* self) {
     auto& call = *static_cast<HostOpCall*>(self);
     try {
-      call.op_.run(call.pointers_);
+      call.compute();
     } catch (const std::exception& error) {
       call.failure_.set(fmt::format("{}: {}", call.what_.substr(3), error.what()));
     }
   }
 
+  void compute() {
+    if (library_ == nullptr) {
+      op_.run(pointers_);
+      return;
+    }
+    library_->bind(pointers_);
+    for (std::int64_t task = 0; task < library_->tasks(); ++task)
+      library_->run(task, scratch_.bytes().data());
+  }
+
   HostOp op_;
+  std::unique_ptr<CpuLaunch> library_;  // null: op_ computes it
+  HostTensor scratch_, shared_;
   HostFailure& failure_;
   std::string what_;
   std::vector<Copy> copies_;

@@ -1,5 +1,5 @@
 // Ops that are no kernels, on a GPU: those that a library computes have a row in op_calls.cpp, all others go
-// out to the host, by the evaluator's own function, and back.
+// out to the host, by the library that a CPU has for them or the evaluator's own function, and back.
 #pragma once
 
 #include <memory>

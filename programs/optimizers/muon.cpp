@@ -1,0 +1,132 @@
+// Muon (Jordan et al., 2024, https://kellerjordan.github.io/posts/muon; PyTorch's form) for the matrices between the
+// first and the last layer, AdamW for all other weights:
+//   m' = mu m + (1 - mu) g,  u = nesterov ? mu m' + (1 - mu) g : m',  x = u / max(|u|, 1e-7)
+//   ns_steps times  x = a x + (b x x^T + c (x x^T)^2) x,  (a, b, c) = (3.4445, -4.7750, 2.0315)
+//   w' = (1 - lr wd) w - lr s x
+// x goes towards the polar factor of u. s: original sqrt(max(1, rows / columns)); match_rms_adamw
+// 0.2 sqrt(max(rows, columns)) (Liu et al., Muon is Scalable for LLM Training, 2025). A weight of more than two axes
+// is a matrix of its first axis by all others. All in f32, where the public code rounds x to bf16.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "programs/adamw_update.h"
+
+namespace rewire::programs {
+
+using ir::Builder;
+using ir::Opcode;
+using ir::Value;
+
+namespace {
+
+constexpr double kCube = 3.4445, kGram = -4.7750, kSquare = 2.0315;  // a, b, c
+constexpr double kLeastNorm = 1e-7;
+
+ir::Shape matrix_shape(const ir::TensorType& weight) {
+  return {weight.shape.at(0), weight.elements() / weight.shape.at(0)};
+}
+
+/// Not norms, biases, tokens and positions (they do not decay), what reads the input or gives the result, or what
+/// strategies add to joins.
+bool is_hidden_matrix(const ir::Parameter& weight) {
+  constexpr std::array<std::string_view, 3> kOthers = {"patch_embed", "head", "join"};
+  if (weight.type.rank() < 2 || !weight.decay || std::ranges::find(kOthers, weight.role) != kOthers.end())
+    return false;
+  return std::ranges::min(matrix_shape(weight.type)) > 1;
+}
+
+/// Towards the polar factor of u [rows, columns], by products of the smaller of both sides.
+Value orthogonalised(Builder& b, Value u, std::int64_t steps) {
+  const bool tall = b.shape(u)[0] > b.shape(u)[1];
+  const Value norm = norm_of(b, u);
+  Value x = b.div(u, b.binary(Opcode::maximum, norm, b.constant_like(norm, kLeastNorm)));
+  for (std::int64_t step = 0; step < steps; ++step) {
+    const Value gram = b.matmul(x, x, tall, !tall);
+    const Value polynomial = b.add(b.mul(gram, kGram), b.mul(b.matmul(gram, gram), kSquare));
+    const Value higher = tall ? b.matmul(x, polynomial) : b.matmul(polynomial, x);
+    x = b.add(b.mul(x, kCube), higher);
+  }
+  return x;
+}
+
+class Muon : public Optimizer {
+ public:
+  explicit Muon(const ir::Attributes& values) : values_(values) {}
+
+  std::vector<StateSpec> states(const ir::Parameter& weight) const override {
+    if (!is_hidden_matrix(weight)) return AdamwUpdate::states(weight.type);
+    return {{"momentum", weight.type}};
+  }
+
+  void begin(Builder& b, const std::vector<Trainable>& weights, const StepScalars& step) override {
+    scalars_.begin(step);
+    for (const Trainable& weight : weights) {
+      const ir::Parameter& parameter = parameter_of(b, weight);
+      if (!is_hidden_matrix(parameter)) {
+        adamw_.prepare(b, weight, adamw_settings(parameter));
+        continue;
+      }
+      const WeightSettings s = settings_of(parameter, values_);
+      scalars_.rate(b, of_shape(s, parameter));
+      if (s.decays()) scalars_.kept(b, s);
+    }
+  }
+
+  Updated update(Builder& b, const Trainable& weight, const std::vector<Value>& states) override {
+    const ir::Parameter& parameter = parameter_of(b, weight);
+    if (!is_hidden_matrix(parameter)) return adamw_.update(b, weight, adamw_settings(parameter), states);
+    const double mu = values_.get_double("momentum");
+    const Value g = weight.gradient;
+    const auto mixed = [&](Value mean) { return b.add(b.mul(mean, mu), b.mul(g, 1 - mu)); };
+    const Value m = mixed(states[0]);
+    const Value u = values_.get_bool("nesterov") ? mixed(m) : m;
+    const Value x =
+        orthogonalised(b, b.reshape(u, matrix_shape(parameter.type)), values_.get_int("ns_steps"));
+    const WeightSettings s = settings_of(parameter, values_);
+    const Value kept = s.decays() ? b.mul(weight.value, scalars_.kept(b, s)) : weight.value;
+    const Value rate = scalars_.rate(b, of_shape(s, parameter));
+    return {b.sub(kept, b.mul(b.reshape(x, parameter.type.shape), rate)), {m}};
+  }
+
+ private:
+  AdamwSettings adamw_settings(const ir::Parameter& parameter) const {
+    WeightSettings s = settings_of(parameter, values_);
+    s.lr_scale *= values_.get_double("adamw_lr_scale");
+    return {s, betas_of(parameter, values_), values_.get_double("eps")};
+  }
+
+  /// With the rate by the matrix' shape.
+  WeightSettings of_shape(WeightSettings s, const ir::Parameter& parameter) const {
+    const ir::Shape shape = matrix_shape(parameter.type);
+    const auto rows = static_cast<double>(shape[0]), columns = static_cast<double>(shape[1]);
+    s.lr_scale *= values_.get_string("adjust_lr_fn") == "original" ? std::sqrt(std::max(1.0, rows / columns))
+                                                                   : 0.2 * std::sqrt(std::max(rows, columns));
+    return s;
+  }
+
+  const ir::Attributes values_;
+  SharedScalars scalars_;
+  AdamwUpdate adamw_{scalars_};
+};
+
+}  // namespace
+
+extern const OptimizerRow kMuon{
+    "muon", "orthonormal steps of the matrices between first and last layer, AdamW for all others",
+    with_common_parameters(
+        {ir::float_parameter("momentum", 0.95, "memory of a matrix' gradient").at_least(0).below(1),
+         ir::bool_parameter("nesterov", true, "look ahead along the momentum"),
+         ir::int_parameter("ns_steps", 5, "iterations towards an orthonormal matrix").at_least(1).at_most(99),
+         ir::enum_parameter("adjust_lr_fn", {"original", "match_rms_adamw"},
+                            "rate by shape: sqrt(max(1, rows / columns)), or 0.2 sqrt(max(rows, columns))"),
+         ir::float_parameter("adamw_lr_scale", 1, "rate of AdamW's weights over lr").above(0),
+         ir::float_parameter("beta1", 0.9, "AdamW's memory of the gradient's mean").at_least(0).below(1),
+         ir::float_parameter("beta2", 0.999, "AdamW's memory of its square's mean").at_least(0).below(1),
+         ir::float_parameter("eps", 1e-8, "added to the root of that").at_least(0)},
+        1e-3, 0.1),
+    [](const ir::Attributes& values) -> std::unique_ptr<Optimizer> {
+      return std::make_unique<Muon>(values);
+    }};
+
+}  // namespace rewire::programs
