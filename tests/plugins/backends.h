@@ -6,12 +6,6 @@
 
 namespace rewire::parity {
 
-/// As the evaluator's own parity (tests/parity/parity_test.cpp); the last weights are f32 in the golden.
-inline constexpr Tolerance kExact{1e-12, 1e-10, 1e-10, 1e-5};
-
-/// What a backend in f32 is held to.
-inline constexpr Tolerance kSingle{1e-5, 1e-4, 1e-4, 1e-3};
-
 /// The evaluator in f64, with the golden's plugins.
 inline Backend rewriting_evaluator(const Golden& golden) {
   Backend backend;
@@ -38,6 +32,12 @@ inline Backend compiled(const Golden& golden) {
     return runtime::make_jit_engine(module, options);
   };
   return backend;
+}
+
+/// In f64 by the evaluator, in f32 compiled.
+inline void check_both(const Golden& golden) {
+  check_golden(golden, rewriting_evaluator(golden), kExact);
+  check_golden(golden, compiled(golden), kSingle);
 }
 
 }  // namespace rewire::parity
