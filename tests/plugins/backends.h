@@ -3,6 +3,7 @@
 
 #include "runtime/plugin/plugin.h"
 #include "tests/parity/parity.h"
+#include "tests/support/catch.h"
 
 namespace rewire::parity {
 
@@ -36,7 +37,11 @@ inline Backend compiled(const Golden& golden) {
 
 /// In f64 by the evaluator, in f32 compiled.
 inline void check_both(const Golden& golden) {
-  check_golden(golden, rewriting_evaluator(golden), kExact);
+  {
+    INFO("the evaluator in f64");
+    check_golden(golden, rewriting_evaluator(golden), kExact);
+  }
+  INFO("compiled, in f32");
   check_golden(golden, compiled(golden), kSingle);
 }
 

@@ -1,6 +1,6 @@
-// Convolutional networks, plain and with strategies on their joins, against PyTorch in float64: logits of evaluation by
-// running statistics and of training by the batch's, gradients, twenty steps of SGD with Nesterov's momentum, clipping and
-// decay, and running statistics after three of them.
+// Convolutional networks, plain and with strategies on their joins, against PyTorch in float64: logits of evaluation
+// by running statistics and of training by the batch's, gradients, twenty steps of SGD with Nesterov's momentum,
+// clipping and decay, and running statistics after three of them.
 #include <string>
 
 #include "tests/plugins/backends.h"
@@ -25,13 +25,7 @@ Golden without_shortcuts() {
 }
 
 TEST_CASE("A convolutional network computes and learns as in PyTorch, with strategies on its joins") {
-  const Golden golden = convnet();
-  check_golden(golden, rewriting_evaluator(golden), kExact);
-}
-
-TEST_CASE("A compiled convolutional network stays within the bounds of f32") {
-  const Golden golden = convnet();
-  check_golden(golden, compiled(golden), kSingle);
+  check_both(convnet());
 }
 
 TEST_CASE("A convolutional network without shortcuts computes and learns as in PyTorch") {

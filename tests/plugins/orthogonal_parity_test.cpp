@@ -23,7 +23,7 @@ TEST_CASE("Where the stream's squared norm is of the size of eps, it computes as
   const std::string model = GENERATE(as<std::string>{}, "slim", "odd");
   const std::string option = GENERATE(as<std::string>{}, "", "_global", "_eps");
   const Golden golden = read_golden("vit_" + model + "_orthogonal_tiny" + option);
-  check_gradients(golden, rewriting_evaluator(golden), kExact);
+  check_both(golden);
 }
 
 TEST_CASE("With a probability each block and step draws as the reference does, in training alone") {
@@ -46,8 +46,7 @@ TEST_CASE("Of chosen blocks alone, and twice with other values on other sites, i
   const std::string option = GENERATE(as<std::string>{}, "layers", "twice");
   const Golden golden = read_golden("vit_" + model + "_orthogonal_" + option);
   CAPTURE(golden.name);
-  check_gradients(golden, rewriting_evaluator(golden), kExact);
-  check_gradients(golden, compiled(golden), kSingle);
+  check_both(golden);
 }
 
 /// The largest difference of two goldens' tensors.

@@ -19,13 +19,7 @@ Golden pyramid() {
 }
 
 TEST_CASE("A pyramid of stages computes and learns as in PyTorch, with every kind of strategy") {
-  const Golden golden = pyramid();
-  check_golden(golden, rewriting_evaluator(golden), kExact);
-}
-
-TEST_CASE("A compiled pyramid of stages stays within the bounds of f32") {
-  const Golden golden = pyramid();
-  check_golden(golden, compiled(golden), kSingle);
+  check_both(pyramid());
 }
 
 }  // namespace

@@ -16,13 +16,7 @@ Golden tokens_to_token() {
 }
 
 TEST_CASE("T2T-ViT computes and learns as in PyTorch, with every kind of strategy") {
-  const Golden golden = tokens_to_token();
-  check_golden(golden, rewriting_evaluator(golden), kExact);
-}
-
-TEST_CASE("A compiled T2T-ViT stays within the bounds of f32") {
-  const Golden golden = tokens_to_token();
-  check_golden(golden, compiled(golden), kSingle);
+  check_both(tokens_to_token());
 }
 
 }  // namespace

@@ -20,13 +20,7 @@ Golden transformer() {
 }
 
 TEST_CASE("A ViT of other options computes and learns as in PyTorch, with every kind of strategy") {
-  const Golden golden = transformer();
-  check_golden(golden, rewriting_evaluator(golden), kExact);
-}
-
-TEST_CASE("A compiled ViT of other options stays within the bounds of f32") {
-  const Golden golden = transformer();
-  check_golden(golden, compiled(golden), kSingle);
+  check_both(transformer());
 }
 
 }  // namespace

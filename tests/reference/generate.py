@@ -223,7 +223,8 @@ def gradients_of(model, images, labels, seed=0):
     logits = model(images)
     loss = F.cross_entropy(logits, labels)
     loss.backward()
-    return logits.detach(), loss.detach(), {key: p.grad.clone() for key, p in model.named_parameters() if p.requires_grad}
+    trained = {key: p for key, p in model.named_parameters() if p.requires_grad}
+    return logits.detach(), loss.detach(), {key: p.grad.clone() for key, p in trained.items()}
 
 
 def check_conditioned(model, start, images, labels, tensors, runs):
@@ -234,9 +235,10 @@ def check_conditioned(model, start, images, labels, tensors, runs):
     got = gradients_of(model, images[0].float(), labels[0])[2]
     want = {key: tensors["gradient/" + key] for key in got}
     whole = torch.stack([w.norm() for w in want.values()]).norm()
-    # A bias that softmax or batch norm takes away again has no gradient but rounding.
-    gradient = max(((got[key] - w).norm() / (whole if w.norm() < 1e-12 * whole else max(w.norm(), 1e-6 * whole))).item()
-                   for key, w in want.items())
+
+    def scale(w):  # a bias that softmax or batch norm takes away again has no gradient but rounding
+        return whole if w.norm() < 1e-12 * whole else max(w.norm(), 1e-6 * whole)
+    gradient = max(((got[key] - w).norm() / scale(w)).item() for key, w in want.items())
     model.load_state_dict(start)
     norms = train(model, images.float(), labels, runs["nesterov"], 0)[1]
     norm = (norms / tensors["nesterov/norms"] - 1).abs().max().item()
@@ -255,7 +257,8 @@ def make_case(name, option, plugins, runs, stream_scale):
     network = {"vit": VisionTransformer, "oru_vit": OruVisionTransformer}[family]
     model = network(**options, plugins=plugins).double()
     perturbed(model, generator, stream_scale)
-    shape = (BATCHES.get(name, STEPS) if runs else 1, BATCH[name], options["channels"], options["image"], options["image"])
+    batches = BATCHES.get(name, STEPS) if runs else 1
+    shape = (batches, BATCH[name], options["channels"], options["image"], options["image"])
     images = float32_values(torch.randn(shape, generator=generator, dtype=torch.float64))
     labels = torch.randint(0, options["classes"], shape[:2], generator=generator)
     weights = {key: value.clone() for key, value in model.state_dict().items()}

@@ -31,7 +31,8 @@ MODELS = {
     "post": ("resnet", dict(image=21, channels=1, classes=5, width=3, depths=[1, 2, 1], stem="conv7_pool"), 3),
     "small": ("resnet", dict(image=9, channels=1, classes=3, width=4, depths=[2, 1], stem="conv3"), 3),
 }
-BLOCKS = {"basic": 2, "neck": 3, "large": 5, "large_neck": 3, "timm": 4, "timm_basic": 4, "post": 3, "small": 2}  # augment's
+# augment's
+BLOCKS = {"basic": 2, "neck": 3, "large": 5, "large_neck": 3, "timm": 4, "timm_basic": 4, "post": 3, "small": 2}
 # Other weights and images, where float32 cannot hold those of 0: a pixel's stream of few channels nearly vanishes, and
 # after 20 steps PyTorch's own float32 is 1e-2 of the way off; or an alpha's gradient cancels to 3e-4 of all.
 SEEDS = {("basic", "orthogonal"): 2, ("small", "orthogonal"): 5, ("timm_basic", "decay_learnable"): 4}

@@ -233,7 +233,8 @@ TEST_CASE("a vision transformer with gelu_tanh agrees with PyTorch, in f32 and i
       taken.insert(one.epilogue);
     return device(module);
   };
-  parity::check_run(parity::read_golden("vit_slim_tanh_steps"), "adamw", {watched, DType::f32, {}}, parity::kSingle);
+  parity::check_run(parity::read_golden("vit_slim_tanh_steps"), "adamw", {watched, DType::f32, {}},
+                    parity::kSingle);
   CHECK(taken == std::set{codegen::GemmEpilogue::gelu, codegen::GemmEpilogue::gelu_gradient});
   parity::check_against_autocast("vit_slim_tanh_plain", {}, make);
 }
