@@ -7,8 +7,6 @@
 namespace rewire::parity {
 namespace {
 
-constexpr Tolerance kSingle{1e-5, 1e-4, 1e-4, 1e-3};
-
 TEST_CASE("A ViT as CUDA text computes PyTorch's logits, loss and gradients, and follows its AdamW and SGD") {
   cuda_shim::HostCompiler compiler(cuda_shim::kernel_folder(), codegen::cuda::prelude());
   const Backend device{
@@ -16,7 +14,7 @@ TEST_CASE("A ViT as CUDA text computes PyTorch's logits, loss and gradients, and
   for (const char* name : {"vit_token_plain", "vit_avg_plain", "vit_registers_plain", "vit_oru_plain"})
     check_gradients(read_golden(name), device, kSingle);
   check_run(read_golden("vit_token_plain"), "adamw", device, kSingle);
-  for (const char* run : {"adamw", "sgd", "nesterov"})
+  for (const char* run : {"adamw", "sgd", "nesterov", "multistep"})
     check_run(read_golden("vit_avg_plain"), run, device, kSingle);
 }
 

@@ -108,23 +108,34 @@ std::vector<std::string> weight_names(const Golden& golden) {
   return names;
 }
 
-/// The golden's model with its programs, in the backend's dtype.
-ir::Module make_module(const Golden& golden, const Backend& backend, const programs::TrainOptions& options) {
+/// The network as training runs it, beside `forward`, which evaluates.
+const std::string kTrainingForward = "training_forward";
+
+void add_training_forward(ir::Module& module) {
+  ir::Function copy = module.function("forward");
+  copy.name = kTrainingForward;
+  module.functions.push_back(std::move(copy));
+  module.attributes.set("training", module.attributes.get_string("training") + "+" + kTrainingForward);
+}
+
+/// The golden's model in the backend's dtype, with the programs that `add` adds.
+ir::Module make_module(const Golden& golden, const Backend& backend,
+                       const std::function<void(ir::Module&)>& add) {
   ir::Module module = models::build(golden.model, golden.batch);
   if (backend.rewrite) backend.rewrite(module);
-  programs::add_grad_program(module, options);
-  programs::add_step_program(module, options);
+  add(module);
   retype(module, backend.dtype);
   ir::verify(module);
   return module;
 }
 
-/// Slice `step` of images or labels.
+/// Of images or labels what step `step` takes.
 HostTensor batch_of(const Golden& golden, const std::string& name, std::int64_t step, ir::DType dtype) {
   const ir::Tensor all = runtime::to_double(golden.tensors.at(name));
   ir::TensorType type = all.type;
+  const std::int64_t batches = type.shape.front();
   type.shape.erase(type.shape.begin());
-  const auto begin = all.data.begin() + static_cast<std::ptrdiff_t>(step * type.elements());
+  const auto begin = all.data.begin() + static_cast<std::ptrdiff_t>(step % batches * type.elements());
   const Doubles slice(begin, begin + static_cast<std::ptrdiff_t>(type.elements()));
   return runtime::convert(runtime::to_host(ir::Tensor(type, slice)), dtype);
 }
@@ -171,7 +182,6 @@ Golden read_golden(const std::string& name) {
   golden.plugins = facts.at("plugins").get<std::vector<std::string>>();
   golden.seed = facts.value("seed", std::int64_t{0});
   golden.tensors = std::move(file.tensors);
-  golden.steps = golden.tensors.at("labels").type().shape.at(0);
   golden.batch = golden.tensors.at("labels").type().shape.at(1);
   for (const auto& [run, options] : facts.at("runs").items())
     golden.runs.emplace(run, train_options(options));
@@ -205,16 +215,22 @@ std::unique_ptr<runtime::Engine> start_engine(const Golden& golden, const Backen
 
 void check_gradients(const Golden& golden, const Backend& backend, const Tolerance& tolerance) {
   CAPTURE(golden.name);
-  const ir::Module module = make_module(golden, backend, {});
+  const bool trains_differently = golden.tensors.contains("training_logits");
+  const ir::Module module = make_module(golden, backend, [&](ir::Module& m) {
+    programs::add_grad_program(m, {});
+    if (trains_differently) add_training_forward(m);
+  });
   const auto engine = start_engine(golden, backend, module);
   TensorMap inputs = feed(golden, backend, 0);
   const TensorMap gradients = engine->run("grad", inputs);
   inputs.erase("label");
-  const TensorMap outputs = engine->run("forward", inputs);
-  {
-    INFO("logits");
-    check_relative(values(outputs.at("logits")), golden_values(golden, "logits"), tolerance.output);
-  }
+  const auto check_logits = [&](const std::string& function, const std::string& name) {
+    INFO(name);
+    const TensorMap outputs = engine->run(function, inputs);
+    check_relative(values(outputs.at("logits")), golden_values(golden, name), tolerance.output);
+  };
+  check_logits("forward", "logits");
+  if (trains_differently) check_logits(kTrainingForward, "training_logits");
   {
     INFO("loss");
     check_relative(values(gradients.at("loss")), golden_values(golden, "loss"), tolerance.output);
@@ -238,21 +254,22 @@ void check_gradients(const Golden& golden, const Backend& backend, const Toleran
 void check_run(const Golden& golden, const std::string& run, const Backend& backend,
                const Tolerance& tolerance) {
   CAPTURE(golden.name, run);
-  const ir::Module module = make_module(golden, backend, golden.runs.at(run));
+  const ir::Module module = make_module(
+      golden, backend, [&](ir::Module& m) { programs::add_step_program(m, golden.runs.at(run)); });
   const auto engine = start_engine(golden, backend, module);
   const Doubles losses = golden_values(golden, run + "/losses"),
                 norms = golden_values(golden, run + "/norms"), rates = golden_values(golden, run + "/rates");
-  for (std::int64_t step = 0; step < golden.steps; ++step) {
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    const auto step = static_cast<std::int64_t>(i);
     CAPTURE(step);
     const TensorMap got = engine->run("step", feed(golden, backend, step));
-    const auto i = static_cast<std::size_t>(step);
     CHECK(values(got.at("finite")) == Doubles{1});
     check_relative(values(got.at("loss")), {losses[i]}, tolerance.losses);
     check_relative(values(got.at("grad_norm")), {norms[i]}, tolerance.gradient);
     check_relative(values(got.at("lr")), {rates[i]}, tolerance.losses);
     if (step + 1 == kStatisticsSteps) check_statistics(golden, run, *engine, tolerance.output);
   }
-  CHECK(values(engine->read_state("train.step")) == Doubles{static_cast<double>(golden.steps)});
+  CHECK(values(engine->read_state("train.step")) == Doubles{static_cast<double>(losses.size())});
   double error = 0, way = 0;
   for (const std::string& name : weight_names(golden)) {
     const Doubles want = golden_values(golden, run + "/weight/" + name);
@@ -261,8 +278,13 @@ void check_run(const Golden& golden, const std::string& run, const Backend& back
     error = std::hypot(error, norm(difference));
     way = std::hypot(way, norm(minus(want, golden_values(golden, "weight/" + name))));
   }
-  INFO("the weights after " << golden.steps << " steps");
+  INFO("the weights after " << losses.size() << " steps");
   check_error(error / way, tolerance.weights);
+}
+
+void check_golden(const Golden& golden, const Backend& backend, const Tolerance& tolerance) {
+  check_gradients(golden, backend, tolerance);
+  for (const auto& [run, options] : golden.runs) check_run(golden, run, backend, tolerance);
 }
 
 }  // namespace rewire::parity

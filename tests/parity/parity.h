@@ -21,7 +21,7 @@ struct Golden {
   std::string name;
   ir::Selection model{"vit"};
   std::vector<std::string> plugins;  // their specs, in order
-  std::int64_t batch = 0, steps = 0;
+  std::int64_t batch = 0;
   std::int64_t seed = 0;  // of what is drawn at random
   std::map<std::string, programs::TrainOptions> runs;
   runtime::TensorMap tensors;
@@ -42,18 +42,25 @@ struct Backend {
 std::unique_ptr<runtime::Engine> start_engine(const Golden& golden, const Backend& backend,
                                               const ir::Module& module);
 
-/// Relative L2 errors. A gradient's is over max(its norm, 1e-6 of the norm of all gradients); over the latter where it is
-/// zero but for rounding.
+/// Relative L2 errors. A gradient's is over max(its norm, 1e-6 of the norm of all gradients); over the latter where
+/// it is zero but for rounding.
 struct Tolerance {
   double output = 0, gradient = 0;
   double losses = 0;   // each step's loss and learning rate
   double weights = 0;  // error of the last weights over the way they went
 };
+/// Of what computes in f64. The last weights are stored as f32 in the golden: 2^-24 of a weight is some 1e-6 of the
+/// way it went.
+inline constexpr Tolerance kExact{1e-12, 1e-10, 1e-10, 1e-5};
+/// Of a backend in f32.
+inline constexpr Tolerance kSingle{1e-5, 1e-4, 1e-4, 1e-4};
 
-/// forward and grad on the first batch.
+/// forward and grad on the first batch; forward in training too where the golden has its logits.
 void check_gradients(const Golden& golden, const Backend& backend, const Tolerance& tolerance);
-/// The golden's run of this name (adamw, sgd, nesterov), one step a batch.
+/// The golden's run of this name (adamw, sgd, nesterov, multistep), by its batches in turn.
 void check_run(const Golden& golden, const std::string& run, const Backend& backend,
                const Tolerance& tolerance);
+/// Both, with every run that the golden has.
+void check_golden(const Golden& golden, const Backend& backend, const Tolerance& tolerance);
 
 }  // namespace rewire::parity

@@ -13,10 +13,8 @@ TEST_CASE("A ViT with the attnres plugin computes and learns as in PyTorch, with
   const std::string option = GENERATE(as<std::string>{}, "", "_block", "_one_block", "_layers");
   const Golden golden = read_golden("vit_" + model + "_attnres" + option);
   CAPTURE(golden.name);
-  check_gradients(golden, rewriting_evaluator(golden), kExact);
-  check_gradients(golden, compiled(golden), kSingle);
+  check_both(golden);
   CHECK(golden.runs.contains("adamw") == (option == "" || option == "_block"));
-  for (const auto& [run, options] : golden.runs) check_run(golden, run, rewriting_evaluator(golden), kExact);
 }
 
 }  // namespace

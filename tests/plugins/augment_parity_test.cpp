@@ -1,5 +1,5 @@
 // Every option of augment against the same network in PyTorch, whose circulants are products of Fourier
-// transforms: logits, loss, every gradient, twenty steps of AdamW; in f64 by the evaluator, in f32 compiled
+// transforms: logits, loss, every gradient, twenty steps of AdamW and SGD; in f64 by the evaluator, in f32 compiled
 // with every lowering.
 #include <string>
 
@@ -28,12 +28,7 @@ TEST_CASE("A ViT with the augment plugin computes and learns as in PyTorch, with
                                       "augment_dense", "augment_dense_act_circ", "augment_none");
   const Golden golden = read_golden("vit_" + model + "_" + option);
   CAPTURE(golden.name);
-  check_gradients(golden, rewriting_evaluator(golden), kExact);
-  check_gradients(golden, compiled(golden, "auto"), kSingle);
-  for (const auto& [run, options] : golden.runs) {
-    check_run(golden, run, rewriting_evaluator(golden), kExact);
-    check_run(golden, run, compiled(golden, "auto"), kSingle);
-  }
+  check_both(golden);
 }
 
 TEST_CASE("Every lowering of the circulants computes what PyTorch does") {

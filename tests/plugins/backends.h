@@ -3,14 +3,9 @@
 
 #include "runtime/plugin/plugin.h"
 #include "tests/parity/parity.h"
+#include "tests/support/catch.h"
 
 namespace rewire::parity {
-
-/// As the evaluator's own parity (tests/parity/parity_test.cpp); the last weights are f32 in the golden.
-inline constexpr Tolerance kExact{1e-12, 1e-10, 1e-10, 1e-5};
-
-/// What a backend in f32 is held to.
-inline constexpr Tolerance kSingle{1e-5, 1e-4, 1e-4, 1e-3};
 
 /// The evaluator in f64, with the golden's plugins.
 inline Backend rewriting_evaluator(const Golden& golden) {
@@ -38,6 +33,16 @@ inline Backend compiled(const Golden& golden) {
     return runtime::make_jit_engine(module, options);
   };
   return backend;
+}
+
+/// In f64 by the evaluator, in f32 compiled.
+inline void check_both(const Golden& golden) {
+  {
+    INFO("the evaluator in f64");
+    check_golden(golden, rewriting_evaluator(golden), kExact);
+  }
+  INFO("compiled, in f32");
+  check_golden(golden, compiled(golden), kSingle);
 }
 
 }  // namespace rewire::parity

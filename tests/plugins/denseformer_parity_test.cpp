@@ -14,10 +14,8 @@ TEST_CASE("A ViT with the denseformer plugin computes and learns as in PyTorch, 
       GENERATE(as<std::string>{}, "", "_dilation", "_period", "_both", "_attn", "_layerscale");
   const Golden golden = read_golden("vit_" + model + "_denseformer" + option);
   CAPTURE(golden.name);
-  check_gradients(golden, rewriting_evaluator(golden), kExact);
-  check_gradients(golden, compiled(golden), kSingle);
+  check_both(golden);
   CHECK(golden.runs.contains("adamw") == option.empty());
-  for (const auto& [run, options] : golden.runs) check_run(golden, run, rewriting_evaluator(golden), kExact);
 }
 
 }  // namespace

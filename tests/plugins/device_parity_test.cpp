@@ -23,8 +23,7 @@ TEST_CASE("A ViT with any strategy, as CUDA text, computes and learns as in PyTo
     device.make_engine = [&](const ir::Module& module) {
       return cuda_shim::make_device_engine(module, compiler);
     };
-    check_gradients(golden, device, kSingle);
-    for (const auto& [run, options] : golden.runs) check_run(golden, run, device, kSingle);
+    check_golden(golden, device, kSingle);
   }
 }
 

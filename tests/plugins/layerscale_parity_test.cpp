@@ -14,10 +14,8 @@ TEST_CASE("A ViT with the layerscale plugin computes and learns as in PyTorch, w
       GENERATE(as<std::string>{}, "", "_rezero", "_rezero_mlp", "_skipinit", "_orthogonal");
   const Golden golden = read_golden("vit_" + model + "_layerscale" + option);
   CAPTURE(golden.name);
-  check_gradients(golden, rewriting_evaluator(golden), kExact);
-  check_gradients(golden, compiled(golden), kSingle);
+  check_both(golden);
   CHECK(golden.runs.contains("adamw") == (option != "_rezero_mlp" && option != "_orthogonal"));
-  for (const auto& [run, options] : golden.runs) check_run(golden, run, rewriting_evaluator(golden), kExact);
 }
 
 }  // namespace

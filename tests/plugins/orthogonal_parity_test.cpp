@@ -1,5 +1,5 @@
 // A ViT with the orthogonal plugin against the same network in PyTorch, in float64: logits, loss, every
-// gradient, twenty steps of AdamW.
+// gradient, twenty steps of AdamW and SGD.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -16,15 +16,14 @@ TEST_CASE("A ViT with the orthogonal plugin computes and learns as in PyTorch") 
   const std::string mode = GENERATE(as<std::string>{}, "feature", "global");
   const std::string model = GENERATE(as<std::string>{}, "token", "avg");
   const Golden golden = read_golden("vit_" + model + "_orthogonal_" + mode);
-  check_gradients(golden, rewriting_evaluator(golden), kExact);
-  check_run(golden, "adamw", rewriting_evaluator(golden), kExact);
+  check_both(golden);
 }
 
 TEST_CASE("Where the stream's squared norm is of the size of eps, it computes as in PyTorch") {
   const std::string model = GENERATE(as<std::string>{}, "slim", "odd");
   const std::string option = GENERATE(as<std::string>{}, "", "_global", "_eps");
   const Golden golden = read_golden("vit_" + model + "_orthogonal_tiny" + option);
-  check_gradients(golden, rewriting_evaluator(golden), kExact);
+  check_both(golden);
 }
 
 TEST_CASE("With a probability each block and step draws as the reference does, in training alone") {
@@ -39,10 +38,7 @@ TEST_CASE("With a probability each block and step draws as the reference does, i
   std::set<std::pair<double, double>> patterns;
   for (std::size_t step = 0; step < 20; ++step) patterns.emplace(drawn[2 * step], drawn[2 * step + 1]);
   CHECK(patterns == std::set<std::pair<double, double>>{{0, 0}, {0, 1}, {1, 0}, {1, 1}});
-  check_gradients(golden, rewriting_evaluator(golden), kExact);
-  check_run(golden, "adamw", rewriting_evaluator(golden), kExact);
-  check_gradients(golden, compiled(golden), kSingle);
-  check_run(golden, "adamw", compiled(golden), kSingle);
+  check_both(golden);
 }
 
 TEST_CASE("Of chosen blocks alone, and twice with other values on other sites, it computes as in PyTorch") {
@@ -50,8 +46,7 @@ TEST_CASE("Of chosen blocks alone, and twice with other values on other sites, i
   const std::string option = GENERATE(as<std::string>{}, "layers", "twice");
   const Golden golden = read_golden("vit_" + model + "_orthogonal_" + option);
   CAPTURE(golden.name);
-  check_gradients(golden, rewriting_evaluator(golden), kExact);
-  check_gradients(golden, compiled(golden), kSingle);
+  check_both(golden);
 }
 
 /// The largest difference of two goldens' tensors.

@@ -13,17 +13,14 @@ TEST_CASE("A ViT with the postnorm plugin computes and learns as in PyTorch, wit
   const std::string option = GENERATE(as<std::string>{}, "", "_deepnorm", "_keel", "_attn", "_layerscale");
   const Golden golden = read_golden("vit_" + model + "_postnorm" + option);
   CAPTURE(golden.name);
-  check_gradients(golden, rewriting_evaluator(golden), kExact);
-  check_gradients(golden, compiled(golden), kSingle);
+  check_both(golden);
   CHECK(golden.runs.contains("adamw") == (option == "_keel"));
-  for (const auto& [run, options] : golden.runs) check_run(golden, run, rewriting_evaluator(golden), kExact);
 }
 
 TEST_CASE("A norm without weights stands behind the sum as one with weights does") {
   for (const char* name : {"vit_oru_postnorm", "vit_bare_postnorm_deepnorm"}) {
     const Golden golden = read_golden(name);
-    check_gradients(golden, rewriting_evaluator(golden), kExact);
-    check_gradients(golden, compiled(golden), kSingle);
+    check_both(golden);
   }
 }
 

@@ -19,15 +19,7 @@ Golden pyramid() {
 }
 
 TEST_CASE("A pyramid of stages computes and learns as in PyTorch, with every kind of strategy") {
-  const Golden golden = pyramid();
-  check_gradients(golden, rewriting_evaluator(golden), kExact);
-  for (const auto& [run, options] : golden.runs) check_run(golden, run, rewriting_evaluator(golden), kExact);
-}
-
-TEST_CASE("A compiled pyramid of stages stays within the bounds of f32") {
-  const Golden golden = pyramid();
-  check_gradients(golden, compiled(golden), kSingle);
-  for (const auto& [run, options] : golden.runs) check_run(golden, run, compiled(golden), kSingle);
+  check_both(pyramid());
 }
 
 }  // namespace

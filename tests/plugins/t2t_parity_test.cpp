@@ -10,21 +10,13 @@ namespace {
 
 Golden tokens_to_token() {
   const std::string model = GENERATE(as<std::string>{}, "performer", "transformer");
-  const std::string option =
-      GENERATE(as<std::string>{}, "plain", "decay", "orthogonal", "augment", "skipless");
+  const std::string option = GENERATE(as<std::string>{}, "plain", "decay", "decay_learnable", "orthogonal",
+                                      "orthogonal_global", "augment", "skipless");
   return read_golden("t2t_" + model + "_" + option);
 }
 
 TEST_CASE("T2T-ViT computes and learns as in PyTorch, with every kind of strategy") {
-  const Golden golden = tokens_to_token();
-  check_gradients(golden, rewriting_evaluator(golden), kExact);
-  for (const auto& [run, options] : golden.runs) check_run(golden, run, rewriting_evaluator(golden), kExact);
-}
-
-TEST_CASE("A compiled T2T-ViT stays within the bounds of f32") {
-  const Golden golden = tokens_to_token();
-  check_gradients(golden, compiled(golden), kSingle);
-  for (const auto& [run, options] : golden.runs) check_run(golden, run, compiled(golden), kSingle);
+  check_both(tokens_to_token());
 }
 
 }  // namespace

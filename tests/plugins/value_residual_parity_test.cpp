@@ -13,10 +13,8 @@ TEST_CASE("A ViT with the value_residual plugin computes and learns as in PyTorc
   const std::string option = GENERATE(as<std::string>{}, "", "_fixed", "_learnable", "_shared", "_sparse");
   const Golden golden = read_golden("vit_" + model + "_value_residual" + option);
   CAPTURE(golden.name);
-  check_gradients(golden, rewriting_evaluator(golden), kExact);
-  check_gradients(golden, compiled(golden), kSingle);
+  check_both(golden);
   CHECK(golden.runs.contains("adamw") == (option == "_learnable"));
-  for (const auto& [run, options] : golden.runs) check_run(golden, run, rewriting_evaluator(golden), kExact);
 }
 
 }  // namespace

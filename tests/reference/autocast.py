@@ -26,10 +26,10 @@ CASES = ["vit_token_plain", "vit_avg_plain", "vit_token_orthogonal_feature", "vi
          "vit_slim_tanh_plain"]
 
 
-def fused_attention(self, x):
+def fused_attention(self, x, join):
     b, n, d = x.shape
     q, k, v = self.qkv(x).reshape(b, n, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
-    return self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, n, d))
+    return self.proj(F.scaled_dot_product_attention(q, k, join.value(v)).transpose(1, 2).reshape(b, n, d))
 
 
 def run(model, images, labels, autocast):

@@ -1,10 +1,13 @@
-"""Holds files that `rewire` reads and writes against timm's own module, both ways:
+"""Holds files that `rewire` reads and writes against timm's own module, or torchvision's, both ways:
 
-    check_timm.py write MODEL W.safetensors x.npy labels.npy     timm's initial weights, an input, labels
-    check_timm.py check MODEL W.safetensors x.npy y.npy          y is timm's output for these weights and input
-    check_timm.py initial MODEL W.safetensors                    W is distributed as timm's own initialisation
+    check_timm.py write MODEL W.safetensors x.npy labels.npy     its initial weights, an input, labels
+    check_timm.py write --perturbed …                            vectors and running statistics away from 0 and 1
+    check_timm.py check MODEL W.safetensors x.npy y.npy          y is its output for these weights and input
+    check_timm.py initial MODEL W.safetensors                    W is distributed as its own initialisation
 
-MODEL is a zoo name (vit_tiny_28, …) or JSON with the keys of the family vit (no rates of dropout). Exit 0 if all agrees. Needs torch, timm, safetensors, numpy.
+MODEL is a zoo name (vit_tiny_28, …) or JSON with the keys of the family vit (no rates of dropout). resnetv2_50 is
+timm's, ours with model.form=timm, image=224 and classes=1000; resnet18 is torchvision's. Exit 0 if all agrees. Needs
+torch, timm, torchvision, safetensors, numpy.
 """
 import argparse
 import json
@@ -27,16 +30,43 @@ ZOO = {
     "deit_base": dict(image=224, patch=16, channels=3, classes=1000, dim=768, depth=12, heads=12),
 }
 
+PEERS = ("resnetv2_50", "resnet18")  # as their libraries build them, of this size
+PEER_SIZE = dict(image=224, channels=3, classes=1000)
+
+
+def peer(name):
+    if name == "resnetv2_50":
+        from timm import create_model
+        return create_model(name)
+    from torchvision.models import resnet18
+    return resnet18()
+
 
 def build(text):
+    if text in PEERS:
+        return peer(text), PEER_SIZE
     options = ZOO[text] if text in ZOO else json.loads(text)
     return timm_model(**options), options
+
+
+def perturb(weights):
+    for name, tensor in weights.items():
+        if tensor.ndim == 1:
+            noise = 0.2 * torch.randn(tensor.shape)
+            tensor.copy_(tensor * noise.exp() if name.endswith("running_var") else tensor + noise)
+
+
+def weights_of(model):
+    return {name: tensor for name, tensor in model.state_dict().items() if not name.endswith("num_batches_tracked")}
 
 
 def write(arguments):
     torch.manual_seed(arguments.seed)
     model, options = build(arguments.model)
-    save_file(model.state_dict(), arguments.weights)
+    weights = weights_of(model)
+    if arguments.perturbed:
+        perturb(weights)
+    save_file(weights, arguments.weights)
     shape = (arguments.batch, options["channels"], options["image"], options["image"])
     numpy.save(arguments.input, numpy.random.default_rng(arguments.seed).standard_normal(shape, dtype=numpy.float32))
     numpy.save(arguments.labels, numpy.arange(arguments.batch, dtype=numpy.int64) % options["classes"])
@@ -62,7 +92,7 @@ def initial(arguments):
     model, _ = build(arguments.model)
     ours = load_file(arguments.weights)
     good = True
-    for name, theirs in model.state_dict().items():
+    for name, theirs in weights_of(model).items():
         a, b = ours[name].double(), theirs.double()
         assert a.shape == b.shape, f"{name}: {tuple(a.shape)}, timm's {tuple(b.shape)}"
         if b.numel() == 1 or b.std() == 0:
@@ -74,7 +104,7 @@ def initial(arguments):
         if not agrees:
             print(f"{name}: mean {a.mean():.3e} std {a.std():.3e}, timm's {b.mean():.3e} {b.std():.3e}")
         good = good and bool(agrees)
-    print(f"{len(model.state_dict())} tensors, {sum(p.numel() for p in model.parameters())} parameters")
+    print(f"{len(weights_of(model))} tensors, {sum(p.numel() for p in model.parameters())} parameters")
     return good
 
 
@@ -87,6 +117,7 @@ def main():
         command.add_argument("model")
         for file in files:
             command.add_argument(file)
+        command.add_argument("--perturbed", action="store_true")
         command.add_argument("--seed", type=int, default=0)
         command.add_argument("--batch", type=int, default=4)
         command.add_argument("--tolerance", type=float, default=1e-5)

@@ -17,6 +17,7 @@ from safetensors.torch import save_file
 from reference import OruVisionTransformer, VisionTransformer, check_against_timm, decay_groups
 
 STEPS = 20
+FEW_BATCHES = 5  # of large images: steps take them in turn
 MODELS = {
     "token": dict(image=8, patch=4, channels=1, classes=10, dim=16, depth=2, heads=2, mlp_ratio=4.0, pool="token"),
     "avg": dict(image=9, patch=3, channels=3, classes=7, dim=21, depth=2, heads=3, mlp_ratio=1.1, pool="avg"),
@@ -41,19 +42,26 @@ MODELS |= {
 MODELS |= {model + "_tanh": dict(MODELS[model], act_layer="gelu_tanh") for model in ("slim", "odd")}
 BATCH = {"token": 4, "avg": 3, "slim": 3, "odd": 2, "deep": 2, "slim_tanh": 3, "odd_tanh": 2,
          "registers": 3, "prefix": 2, "clip": 2, "bare": 3, "oru": 3}
+BATCHES = dict.fromkeys(("registers", "prefix", "clip", "bare", "oru"), FEW_BATCHES)  # where a step has not its own
+# Other weights and images, where steps in float32 soon go their own way.
+SEEDS = {("bare", "skipless"): 1}
 ADAMW = dict(optimizer="adamw", lr=1e-3, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.05, decay="matrices",
              schedule="constant")
 SGD = dict(optimizer="sgd", lr=0.1, momentum=0.9, nesterov=False, weight_decay=5e-4, decay="all", schedule="cosine",
            warmup_steps=4, warmup_lr=0.01, total_steps=STEPS, min_lr=1e-3, clip_norm=0.5, label_smoothing=0.1)
-NESTEROV = dict(optimizer="sgd", lr=0.05, momentum=0.8, nesterov=True, weight_decay=1e-3, decay="matrices",
-                schedule="multistep", milestones=[5, 12], gamma=0.2)
+MULTISTEP = dict(optimizer="sgd", lr=0.05, momentum=0.8, nesterov=True, weight_decay=1e-3, decay="matrices",
+                 schedule="multistep", milestones=[5, 12], gamma=0.2)
+NESTEROV = dict(optimizer="sgd", lr=0.02, momentum=0.9, nesterov=True, weight_decay=5e-4, decay="matrices",
+                schedule="constant", clip_norm=1.0)
 RUNS = {"adamw": ADAMW}
-CASES = [(model, name, plugins, RUNS) for model in ("token", "avg")
+SGD_RUNS = {"nesterov": NESTEROV}
+BOTH = RUNS | SGD_RUNS
+CASES = [(model, name, plugins, BOTH) for model in ("token", "avg")
          for name, plugins in (("plain", []), ("orthogonal_feature", ["orthogonal:mode=feature"]),
                                ("orthogonal_global", ["orthogonal:mode=global"]))]
-CASES[3] = ("avg", "plain", [], {"adamw": ADAMW, "sgd": SGD, "nesterov": NESTEROV})
-# Each option of each strategy: logits and gradients; steps only where a strategy trains something of its own. In
-# `tiny` ones the stream is so small that its squared norm is of the size of eps.
+CASES[3] = ("avg", "plain", [], BOTH | {"sgd": SGD, "multistep": MULTISTEP})
+# Each option of each strategy: logits and gradients; steps of AdamW only where a strategy trains something of its own.
+# In `tiny` ones the stream is so small that its squared norm is of the size of eps.
 OPTIONS = {
     "orthogonal_tiny": (["orthogonal"], {}),
     "orthogonal_tiny_global": (["orthogonal:mode=global"], {}),
@@ -63,15 +71,15 @@ OPTIONS = {
     "orthogonal_probability_mlp": (["orthogonal:mode=global,probability=0.7,sites=mlp"], RUNS),
     "orthogonal_layers": (["orthogonal:layers=1"], {}),
     "orthogonal_twice": (["orthogonal:sites=attn,layers=0-1", "orthogonal:mode=global,eps=0.5,sites=mlp,layers=0"], {}),
-    "decay": (["decay"], {}),
+    "decay": (["decay"], SGD_RUNS),
     "decay_paper_literal": (["decay:alpha_min=0.5,schedule=paper_literal"], {}),
     "decay_per_block": (["decay:alpha_min=0.3,schedule=per_block"], {}),
     "decay_constant": (["decay:alpha_min=0.8,schedule=constant"], {}),
-    "decay_learnable": (["decay:learnable=true"], RUNS),
+    "decay_learnable": (["decay:learnable=true"], BOTH),
     "decay_learnable_undecayed": (["decay:learnable=true,decay_alpha=false"], RUNS),
     "decay_both": (["decay:variant=both"], {}),
     "decay_branch": (["decay:variant=branch"], {}),
-    "augment": (["augment:blocks=B"], RUNS),
+    "augment": (["augment:blocks=B"], BOTH),
     "augment_one_block": (["augment:blocks=1,paths=3"], {}),
     "augment_corr": (["augment:blocks=B,circulant=corr"], {}),
     "augment_stream": (["augment:blocks=B,input=stream"], {}),
@@ -84,7 +92,7 @@ OPTIONS = {
     "decay_augment": (["decay", "augment:blocks=B"], {}),
     "decay_orthogonal": (["decay", "orthogonal"], {}),
     "decay_twice": (["decay:sites=attn", "decay:schedule=constant,alpha_min=0.3,sites=mlp,layers=1"], {}),
-    "skipless": (["skipless"], {}),
+    "skipless": (["skipless"], SGD_RUNS),
     "skipless_attn": (["skipless:sites=attn"], {}),
     "skipless_mlp": (["skipless:sites=mlp"], {}),
     "skipless_augment": (["skipless", "augment:blocks=B"], {}),
@@ -133,12 +141,18 @@ CASES += [(model, name, [spec.replace("LAST", str(MODELS[model]["depth"] - 1)) f
           for model in ("slim", "deep") for name, (specs, runs) in DEEP_OPTIONS.items()]
 CASES += [("slim_tanh", "plain", [], {}), ("odd_tanh", "plain", [], RUNS),
           ("slim_tanh", "steps", [], {"adamw": RUNS["adamw"]})]
-CASES += [(model, "plain", [], RUNS) for model in ("registers", "prefix", "clip", "bare", "oru")]
-CASES += [("registers", "orthogonal", ["orthogonal"], {}), ("registers", "decay", ["decay"], {}),
-          ("prefix", "augment", ["augment:blocks=2"], {}), ("bare", "skipless", ["skipless"], {}),
-          ("oru", "orthogonal", ["orthogonal"], RUNS), ("oru", "orthogonal_global", ["orthogonal:mode=global"], {}),
-          ("oru", "decay", ["decay"], {}), ("oru", "postnorm", ["postnorm"], {}),
-          ("bare", "postnorm_deepnorm", ["postnorm:kind=deepnorm"], {})]
+CASES += [(model, "plain", [], BOTH) for model in ("registers", "prefix", "clip", "bare", "oru")]
+CASES += [("bare", "postnorm_deepnorm", ["postnorm:kind=deepnorm"], {}), ("oru", "postnorm", ["postnorm"], {})]
+# LayerScale, which `registers` has, needs the shortcut.
+CASES += [(model, name, plugins, BOTH if (model, name) == ("oru", "orthogonal") else SGD_RUNS)
+          for name, plugins, models in (
+              ("orthogonal", ["orthogonal"], ("registers", "clip", "oru")),
+              ("orthogonal_global", ["orthogonal:mode=global"], ("registers", "oru")),
+              ("decay", ["decay"], ("registers", "oru")),
+              ("decay_learnable", ["decay:learnable=true"], ("registers", "oru")),
+              ("augment", ["augment:blocks=3"], ("registers", "oru")),
+              ("augment", ["augment:blocks=2"], ("prefix", "clip")),
+              ("skipless", ["skipless"], ("clip", "bare", "oru"))) for model in models]
 
 
 def float32_values(tensor):
@@ -182,13 +196,14 @@ def make_scheduler(optimizer, o):
     return SequentialLR(optimizer, [warmup, cosine], [o["warmup_steps"]])
 
 
-def train(model, images, labels, o, seed):
-    """One update a batch; the losses, gradient norms before clipping, and learning rates."""
+def train(model, images, labels, o, seed, steps=STEPS):
+    """One update a step, by the batches in turn; the losses, gradient norms before clipping, and learning rates."""
     optimizer = make_optimizer(model, o)
     scheduler = make_scheduler(optimizer, o)
     losses, norms, rates = [], [], []
     model.train()
-    for step, (x, y) in enumerate(zip(images, labels)):
+    for step in range(steps):
+        x, y = images[step % len(images)], labels[step % len(images)]
         model.draw(seed, step)
         optimizer.zero_grad()
         loss = F.cross_entropy(model(x), y, label_smoothing=o.get("label_smoothing", 0.0))
@@ -201,15 +216,49 @@ def train(model, images, labels, o, seed):
     return torch.stack(losses), torch.stack(norms), torch.tensor(rates, dtype=torch.float64)
 
 
-def make_case(name, plugins, runs, stream_scale):
+def gradients_of(model, images, labels, seed=0):
+    """With the logits and the loss of training's first step."""
+    model.train().draw(seed, 0)
+    model.zero_grad()
+    logits = model(images)
+    loss = F.cross_entropy(logits, labels)
+    loss.backward()
+    trained = {key: p for key, p in model.named_parameters() if p.requires_grad}
+    return logits.detach(), loss.detach(), {key: p.grad.clone() for key, p in trained.items()}
+
+
+def check_conditioned(model, start, images, labels, tensors, runs):
+    """What is held to backends in float32, PyTorch's own must hold with room to spare. Leaves the model in float32."""
+    if "nesterov" not in runs:
+        return
+    model.float().load_state_dict(start)
+    got = gradients_of(model, images[0].float(), labels[0])[2]
+    want = {key: tensors["gradient/" + key] for key in got}
+    whole = torch.stack([w.norm() for w in want.values()]).norm()
+
+    def scale(w):  # a bias that softmax or batch norm takes away again has no gradient but rounding
+        return whole if w.norm() < 1e-12 * whole else max(w.norm(), 1e-6 * whole)
+    gradient = max(((got[key] - w).norm() / scale(w)).item() for key, w in want.items())
+    model.load_state_dict(start)
+    norms = train(model, images.float(), labels, runs["nesterov"], 0)[1]
+    norm = (norms / tensors["nesterov/norms"] - 1).abs().max().item()
+    last = {key: tensors["nesterov/weight/" + key].double() for key in got}
+    error = torch.stack([(p.detach() - last[key]).norm() for key, p in model.named_parameters() if key in last]).norm()
+    way = error / torch.stack([(weight - start[key]).norm() for key, weight in last.items()]).norm()
+    assert gradient < 3e-5 and norm < 1e-5 and way < 1e-5, (
+        f"ill-conditioned, take another seed: gradients {gradient:.1e}, their norms {norm:.1e}, weights {way:.1e}")
+
+
+def make_case(name, option, plugins, runs, stream_scale):
     seed = SEED if any("probability" in spec for spec in plugins) else 0
     options = dict(MODELS[name])
     family = options.pop("family", "vit")
-    generator = torch.Generator().manual_seed(20240607)
+    generator = torch.Generator().manual_seed(20240607 + SEEDS.get((name, option), 0))
     network = {"vit": VisionTransformer, "oru_vit": OruVisionTransformer}[family]
     model = network(**options, plugins=plugins).double()
     perturbed(model, generator, stream_scale)
-    shape = (STEPS if runs else 1, BATCH[name], options["channels"], options["image"], options["image"])
+    batches = BATCHES.get(name, STEPS) if runs else 1
+    shape = (batches, BATCH[name], options["channels"], options["image"], options["image"])
     images = float32_values(torch.randn(shape, generator=generator, dtype=torch.float64))
     labels = torch.randint(0, options["classes"], shape[:2], generator=generator)
     weights = {key: value.clone() for key, value in model.state_dict().items()}
@@ -217,14 +266,13 @@ def make_case(name, plugins, runs, stream_scale):
         check_against_timm(model, options, images[0], labels[0])
 
     logits = model.eval()(images[0])
-    model.train().draw(seed, 0)
-    model.zero_grad()
-    loss = F.cross_entropy(model(images[0]), labels[0])
-    loss.backward()
-    tensors = {"images": images.float(), "labels": labels, "logits": logits.detach(), "loss": loss.detach()}
-    for key, p in model.named_parameters():
-        tensors["weight/" + key] = p.detach().float()
-        tensors["gradient/" + key] = p.grad.clone()
+    training_logits, loss, gradients = gradients_of(model, images[0], labels[0], seed)
+    tensors = {"images": images.float(), "labels": labels, "logits": logits.detach(), "loss": loss}
+    if seed:
+        tensors["training_logits"] = training_logits
+    for key, gradient in gradients.items():
+        tensors["weight/" + key] = weights[key].float()
+        tensors["gradient/" + key] = gradient
     for run, o in runs.items():
         model.load_state_dict(weights)
         losses, norms, rates = train(model, images, labels, o, seed)
@@ -236,6 +284,7 @@ def make_case(name, plugins, runs, stream_scale):
     if seed:
         case["seed"] = seed
         tensors["drawn"] = torch.tensor([(model.draw(seed, step), model.drawn())[1] for step in range(STEPS)])
+    check_conditioned(model, weights, images, labels, tensors, runs)
     # One key: safetensors writes several in random order, and the files would differ from run to run.
     return {key: value.contiguous().clone() for key, value in tensors.items()}, {"case": json.dumps(case)}
 
@@ -247,7 +296,7 @@ def main():
     for model, name, plugins, runs in CASES:
         if sys.argv[1:] and not any(f"vit_{model}_{name}".startswith(prefix) for prefix in sys.argv[1:]):
             continue
-        tensors, metadata = make_case(model, plugins, runs, 3e-4 if "tiny" in name else 1.0)
+        tensors, metadata = make_case(model, name, plugins, runs, 3e-4 if "tiny" in name else 1.0)
         path = folder / f"vit_{model}_{name}.safetensors"
         save_file(tensors, path, metadata)
         path.chmod(0o644)

@@ -8,11 +8,11 @@ import pathlib
 import sys
 
 import torch
-import torch.nn.functional as F
 from safetensors.torch import save_file
 from torch import nn
 
-from generate import RUNS, STEPS, float32_values, perturbed, train
+from generate import (BOTH, FEW_BATCHES, SGD_RUNS, check_conditioned, float32_values, gradients_of, perturbed,
+                      train)
 from reference import Join, Memory, Mlp, Place, VisionTransformer, undecayed
 
 MODELS = {
@@ -27,15 +27,15 @@ BATCH = {"two": 3, "three": 2}
 LEFT_OUT = {("three", "skipless")}
 BLOCKS = {"two": "4", "three": "3"}  # augment's, which divide the width of every stage
 OPTIONS = {
-    "plain": ([], RUNS),
-    "decay": (["decay"], {}),
-    "decay_learnable": (["decay:learnable=true"], RUNS),
-    "orthogonal": (["orthogonal"], {}),
-    "orthogonal_global": (["orthogonal:mode=global"], {}),
-    "augment": (["augment:blocks=B"], RUNS),
+    "plain": ([], BOTH),
+    "decay": (["decay"], SGD_RUNS),
+    "decay_learnable": (["decay:learnable=true"], BOTH),
+    "orthogonal": (["orthogonal"], SGD_RUNS),
+    "orthogonal_global": (["orthogonal:mode=global"], SGD_RUNS),
+    "augment": (["augment:blocks=B"], BOTH),
     "augment_dense": (["augment:projection=dense,input=stream"], {}),
-    "skipless": (["skipless:reinit=false"], {}),
-    "skipless_mlp": (["skipless:reinit=false,sites=mlp"], {}),
+    "skipless": (["skipless:reinit=false"], SGD_RUNS),
+    "skipless_mlp": (["skipless:reinit=false,sites=mlp"], SGD_RUNS),
     "layerscale": (["layerscale"], {}),
 }
 
@@ -128,24 +128,22 @@ class PyramidVisionTransformer(nn.Module):
         return self.head(self.norm(x)[:, 0])
 
 
-def make_case(build, family, options, batch, plugins, runs):
+def make_case(build, family, options, batch, plugins, runs, seed=0):
     """A golden of a model that `build` makes of its options and the plugins' specs."""
-    generator = torch.Generator().manual_seed(20240607)
+    generator = torch.Generator().manual_seed(20240607 + seed)
     model = build(**options, plugins=plugins).double()
     perturbed(model, generator)
-    shape = (STEPS if runs else 1, batch, options["channels"], options["image"], options["image"])
+    shape = (FEW_BATCHES if runs else 1, batch, options["channels"], options["image"], options["image"])
     images = float32_values(torch.randn(shape, generator=generator, dtype=torch.float64))
     labels = torch.randint(0, options["classes"], shape[:2], generator=generator)
     weights = {key: value.clone() for key, value in model.state_dict().items()}
     logits = model.eval()(images[0])
-    model.train().zero_grad()
-    loss = F.cross_entropy(model(images[0]), labels[0])
-    loss.backward()
-    tensors = {"images": images.float(), "labels": labels, "logits": logits.detach(), "loss": loss.detach()}
+    _, loss, gradients = gradients_of(model, images[0], labels[0])
+    tensors = {"images": images.float(), "labels": labels, "logits": logits.detach(), "loss": loss}
     for key, p in model.named_parameters():
         if p.requires_grad:
             tensors["weight/" + key] = p.detach().float()
-            tensors["gradient/" + key] = p.grad.clone()
+            tensors["gradient/" + key] = gradients[key]
         else:
             tensors["frozen/" + key] = p.detach().float()
     for run, o in runs.items():
@@ -155,6 +153,7 @@ def make_case(build, family, options, batch, plugins, runs):
         for key, p in model.named_parameters():
             if p.requires_grad:
                 tensors[f"{run}/weight/{key}"] = p.detach().float()
+    check_conditioned(model, weights, images, labels, tensors, runs)
     case = {"family": family, "model": options, "plugins": plugins, "runs": runs, "torch": torch.__version__}
     return {key: value.contiguous().clone() for key, value in tensors.items()}, {"case": json.dumps(case)}
 

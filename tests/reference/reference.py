@@ -176,8 +176,8 @@ def augment(join, place, memory, paths="2", blocks="4", order="circ_act", projec
 
 
 def skipless(join, place, memory, reinit="true"):
-    """x' = f."""
-    join.shortcut = lambda x: 0
+    """x' = f. A projection that nothing reads is a weight all the same, with a gradient of zero."""
+    join.shortcut = lambda x: 0 * x
 
 
 def undecayed(tensor):

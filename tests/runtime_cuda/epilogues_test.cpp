@@ -221,10 +221,9 @@ TEST_CASE("a vision transformer with gelu_tanh agrees with PyTorch, in f32 and i
   const Clean clean;
   const auto make = [](const ir::Module& module) -> std::unique_ptr<Engine> { return device(module); };
   const parity::Backend backend{make, DType::f32, {}};
-  const parity::Tolerance single{1e-5, 1e-4, 1e-4, 1e-3};
-  parity::check_gradients(parity::read_golden("vit_slim_tanh_plain"), backend, single);
-  parity::check_gradients(parity::read_golden("vit_odd_tanh_plain"), backend, single);
-  parity::check_run(parity::read_golden("vit_odd_tanh_plain"), "adamw", backend, single);
+  parity::check_gradients(parity::read_golden("vit_slim_tanh_plain"), backend, parity::kSingle);
+  parity::check_gradients(parity::read_golden("vit_odd_tanh_plain"), backend, parity::kSingle);
+  parity::check_run(parity::read_golden("vit_odd_tanh_plain"), "adamw", backend, parity::kSingle);
   // Of hidden width 16, which all epilogues take; 12, the odd one's, is our kernels'.
   std::set<codegen::GemmEpilogue> taken;
   const auto watched = [&](const ir::Module& module) -> std::unique_ptr<Engine> {
@@ -234,7 +233,8 @@ TEST_CASE("a vision transformer with gelu_tanh agrees with PyTorch, in f32 and i
       taken.insert(one.epilogue);
     return device(module);
   };
-  parity::check_run(parity::read_golden("vit_slim_tanh_steps"), "adamw", {watched, DType::f32, {}}, single);
+  parity::check_run(parity::read_golden("vit_slim_tanh_steps"), "adamw", {watched, DType::f32, {}},
+                    parity::kSingle);
   CHECK(taken == std::set{codegen::GemmEpilogue::gelu, codegen::GemmEpilogue::gelu_gradient});
   parity::check_against_autocast("vit_slim_tanh_plain", {}, make);
 }
