@@ -9,6 +9,7 @@
 
 #include "ir/verify.h"
 #include "runtime/io/safetensors.h"
+#include "runtime/train/initialise.h"
 #include "tests/support/catch.h"
 
 namespace rewire::parity {
@@ -200,8 +201,9 @@ std::unique_ptr<runtime::Engine> start_engine(const Golden& golden, const Backen
       REQUIRE(found != golden.tensors.end());
       engine->write_state(p.name, runtime::convert(found->second, backend.dtype));
     } else {
-      ir::Tensor initial(p.type);
-      if (p.init.kind == ir::InitKind::ones) std::fill(initial.data.begin(), initial.data.end(), 1.0);
+      ir::Module alone;
+      alone.add_parameter(p);
+      ir::Tensor initial = runtime::to_double(runtime::initialise(alone, 0).at(p.name));
       const auto frozen = golden.tensors.find("frozen/" + p.name);
       if (frozen != golden.tensors.end()) initial = runtime::to_double(frozen->second);
       if (p.name == "rng.seed") initial.data = {static_cast<double>(golden.seed)};
