@@ -118,14 +118,6 @@ class Block(nn.Module):
         return self.join_mlp(x, self.mlp(u), u, self.norm2)
 
 
-def sinusoids(places, dim):
-    position = torch.arange(places, dtype=torch.float64)[:, None]
-    angle = position / 10000 ** (torch.arange(0, dim, 2, dtype=torch.float64) / dim)
-    table = torch.zeros(places, dim, dtype=torch.float64)
-    table[:, 0::2], table[:, 1::2] = angle.sin(), angle[:, :dim // 2].cos()
-    return table
-
-
 class T2TViT(nn.Module):
     def __init__(self, image, channels, classes, dim, depth, heads, mlp_ratio, tokens_type, token_dim, token_dropout=0,
                  plugins=()):
@@ -133,7 +125,8 @@ class T2TViT(nn.Module):
         layer = {"performer": Performer, "transformer": TokenTransformer}[tokens_type]
         self.tokens_to_token = TokensToToken(channels, token_dim, dim, layer)
         self.cls_token = nn.Parameter(torch.zeros(1, 1, dim))
-        self.positions = sinusoids((image // 16) ** 2 + 1, dim)
+        # Sinusoids in a fresh network; here any numbers, which a file brings.
+        self.pos_embed = nn.Parameter(torch.zeros(1, (image // 16) ** 2 + 1, dim), requires_grad=False)
         memory = Memory()
         self.blocks = nn.ModuleList([
             Block(dim, heads, int(dim * mlp_ratio),
@@ -146,7 +139,7 @@ class T2TViT(nn.Module):
 
     def forward(self, image):
         x = self.tokens_to_token(image)
-        x = torch.cat([self.cls_token.expand(x.shape[0], -1, -1), x], 1) + self.positions.to(x.dtype)
+        x = torch.cat([self.cls_token.expand(x.shape[0], -1, -1), x], 1) + self.pos_embed
         for block in self.blocks:
             x = block(x)
         return self.head(self.norm(x)[:, 0])

@@ -1,0 +1,104 @@
+// What holds of every family of the zoo: which parameters decay, of which layer they are for rates that differ by layer, and
+// how stochastic depth grows.
+#include <algorithm>
+
+#include "ir/residual.h"
+#include "models/model.h"
+#include "tests/support/catch.h"
+
+namespace rewire::models {
+namespace {
+
+/// Of each family with layers of its own, small.
+std::vector<ir::Selection> small_families() {
+  const auto ints = [](ir::Selection model,
+                       std::initializer_list<std::pair<const char*, std::int64_t>> values) {
+    for (const auto& [name, value] : values) model.set(name, value);
+    return model;
+  };
+  std::vector<ir::Selection> families;
+  families.push_back(ints({"vit"}, {{"dim", 12}, {"depth", 3}, {"heads", 2}, {"reg_tokens", 2}}));
+  families.push_back(ints({"oru_vit"}, {{"dim", 12}, {"depth", 3}, {"heads", 2}}));
+  ir::Selection pyramid{"pvt"};
+  pyramid.set("embed_dims", ir::Doubles{8, 16}).set("depths", ir::Doubles{2, 1});
+  families.push_back(pyramid);
+  families.push_back(ints({"t2t_vit"}, {{"dim", 8}, {"depth", 3}}));
+  for (const char* name : {"resnetv2", "resnet"}) {
+    ir::Selection network = ints({name}, {{"width", 4}, {"image", 32}});
+    families.push_back(network.set("depths", ir::Doubles{1, 2}));
+  }
+  ir::Selection timm = families.back();
+  timm.name = "resnetv2";
+  families.push_back(timm.set("form", std::string("timm")).set("block", std::string("bottleneck")));
+  return families;
+}
+
+TEST_CASE(
+    "Matrices and kernels decay; norms, biases, tokens, registers and positions do not, in every family") {
+  for (const ir::Selection& selection : small_families()) {
+    CAPTURE(selection.name);
+    std::size_t decaying = 0;
+    for (const ir::Parameter& p : build(selection, 2).parameters) {
+      if (!p.trainable) continue;
+      CAPTURE(p.name);
+      const bool is_token = p.name.ends_with("cls_token") || p.name.ends_with("reg_token") ||
+                            p.name.find("pos_embed") != std::string::npos;
+      CHECK(p.decay == (p.type.rank() > 1 && !is_token));
+      decaying += p.decay ? 1 : 0;
+    }
+    CHECK(decaying > 4);
+  }
+}
+
+TEST_CASE("Layers count from the stem's 0 over the blocks to the head, in every family") {
+  for (const ir::Selection& selection : small_families()) {
+    CAPTURE(selection.name);
+    const ir::Module module = build(selection, 2);
+    std::int32_t blocks = 0, last = 0;
+    for (const ir::Parameter& p : module.parameters) {
+      if (!p.trainable) continue;
+      CAPTURE(p.name);
+      REQUIRE(p.layer >= 0);
+      last = std::max(last, p.layer);
+      if (p.block < 0) continue;
+      blocks = std::max(blocks, p.block + 1);
+      CHECK(p.layer == p.block + 1);
+    }
+    CHECK(blocks == 3);
+    CHECK(last == blocks + 1);
+    for (const ir::Parameter& p : module.parameters) {
+      if (p.role == "head") CHECK(p.layer == last);
+    }
+    CHECK(std::ranges::any_of(module.parameters,
+                              [](const ir::Parameter& p) { return p.trainable && p.layer == 0; }));
+  }
+}
+
+TEST_CASE(
+    "Stochastic depth grows from 0 at the first block to its rate at the last, in every family that has it") {
+  std::size_t families = 0;
+  for (ir::Selection selection : small_families()) {
+    CAPTURE(selection.name);
+    if (ir::find_parameter(find_model(selection.name).schema, "drop_path") == nullptr) continue;
+    ++families;
+    const ir::Module module = build(selection.set("drop_path", 0.4), 2);
+    const ir::Function& forward = module.function("forward");
+    for (const std::size_t at : ir::find_joins(forward)) {
+      const ir::Join join = ir::read_join(forward.body[at]);
+      CAPTURE(join.describe());
+      const auto drops = std::ranges::find_if(forward.body, [&](const ir::Op& op) {
+        return op.code == ir::Opcode::drop_path && op.results[0] == join.branch;
+      });
+      if (join.block == 0) {
+        CHECK(drops == forward.body.end());
+      } else {
+        REQUIRE(drops != forward.body.end());
+        CHECK(drops->attributes.get_double("probability") == Approx(0.2 * static_cast<double>(join.block)));
+      }
+    }
+  }
+  CHECK(families == 6);
+}
+
+}  // namespace
+}  // namespace rewire::models
