@@ -45,7 +45,7 @@ std::vector<std::string> beyond(const runtime::RecipeKey& key) {
   if (!whole) {
     for (const char* value : {"nan", "inf", "-inf"}) add(value);
   }
-  if (std::isfinite(min)) add("-1");
+  if (std::isfinite(min)) add(fmt::format("{}", min - 1));
   if (min_excluded) add(fmt::format("{}", min));
   if (max_excluded) add(fmt::format("{}", max));
   if (max < 1e18) add(fmt::format("{:.0f}", max + (max < 4e15 ? 1 : 4)));
@@ -169,7 +169,7 @@ void add_limits(std::vector<Case>& cases) {
   refuse("train.epochs=1000000001", "train.epochs");
   refuse("train.max_steps=-1", "train.max_steps");
   refuse("train.max_steps=1000000001", "train.max_steps");
-  refuse("optimizer.momentum=0.5", "optimizer.name=sgd");
+  refuse("optimizer.momentum=0.5", "optimizer.name=lars|muon|sgd");
   refuse("train.checkpoint_every=0", "train.checkpoint_every");
   refuse("train.weights=/nowhere.safetensors", "/nowhere.safetensors");
   refuse("train.weights=/", "/");

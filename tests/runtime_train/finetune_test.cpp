@@ -187,17 +187,17 @@ TEST_CASE(
                                  {"vit", {{"reg_tokens", std::int64_t{4}}, {"no_embed_class", true}}, 0},
                                  {"vit", {{"reg_tokens", std::int64_t{2}}, {"pool", std::string("avg")}}, 2},
                                  {"oru_vit", {}, 0}};
-  for (const auto& [name, options, prefix] : rows) {
+  for (const Row& row : rows) {
     const auto sized = [&](std::int64_t side) {
-      ir::Selection model{name, options};
+      ir::Selection model{row.model, row.options};
       model.set("dim", 16).set("heads", 2).set("depth", 1).set("patch", 4).set("channels", 1);
       return models::build(model.set("image", 4 * side), 1);
     };
-    CAPTURE(name, prefix);
+    CAPTURE(row.model, row.prefix);
     const ir::Module small = sized(3), large = sized(4);
     write_safetensors(path, fresh_weights(small, {}, 5));
     const TensorMap read = read_weights(large, path, {.positions = Cubic::timm});
-    CHECK(read.at("pos_embed").type().shape == ir::Shape{1, prefix + 16, 16});
+    CHECK(read.at("pos_embed").type().shape == ir::Shape{1, row.prefix + 16, 16});
   }
   // Each stage of a pyramid has its own, and the last a class token.
   const auto pyramid = [](std::int64_t image) {

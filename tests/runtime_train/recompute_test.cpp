@@ -121,10 +121,10 @@ TEST_CASE(
        3},
       {"t2t_vit", {{"dim", std::int64_t{8}}, {"token_dim", std::int64_t{4}}, {"depth", std::int64_t{3}}}, 2},
       {"vit", {{"dim", std::int64_t{12}}, {"heads", std::int64_t{2}}, {"depth", std::int64_t{3}}}, 1}};
-  for (const auto& [name, options, batch] : rows) {
-    CAPTURE(name);
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
     const auto stepped = [&](ir::Recompute mode) {
-      ir::Module module = models::build({name, options}, batch);
+      ir::Module module = models::build({row.name, row.options}, row.batch);
       ir::set_recompute(module, mode);
       programs::add_step_program(module, {});
       return simplified(module);
@@ -146,7 +146,7 @@ TEST_CASE(
             .shape;
     std::size_t pixels = 1;
     for (const std::int64_t extent : image) pixels *= static_cast<std::size_t>(extent);
-    const std::vector<double> images = numbers(pixels, 90), labels(static_cast<std::size_t>(batch), 1);
+    const std::vector<double> images = numbers(pixels, 90), labels(static_cast<std::size_t>(row.batch), 1);
     const auto trained = [&](const ir::Module& module) {
       ir::EvalState state = start(module, weights);
       call(module, "step", {images, labels}, state);
