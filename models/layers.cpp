@@ -34,7 +34,8 @@ ir::Parameter Layers::described(std::string_view leaf, ir::Shape shape, Init ini
                                 std::string_view role) const {
   ir::Parameter p;
   p.name = b_.location().empty() ? std::string(leaf) : b_.location() + "." + std::string(leaf);
-  p.decay = shape.size() > 1 && role != "cls_token" && role != "reg_token" && role != "pos_embed";
+  p.decay = shape.size() > 1 && role != "cls_token" && role != "reg_token" && role != "mask_token" &&
+            role != "pos_embed";
   p.type = {ir::DType::f32, std::move(shape)};
   p.init = std::move(init);
   p.role = role;
@@ -60,7 +61,8 @@ Value Layers::linear(std::string_view name, Value x, std::int64_t out, const Lin
   const std::string_view role = options.role.empty() ? name : options.role;
   const std::int64_t in = b_.shape(x).back();
   const bool torch = options.start == LinearInit::pytorch;
-  const Value weight = parameter("weight", {out, in}, torch ? torch_default(in) : options.init, role);
+  const Init init = options.start == LinearInit::xavier ? Init{InitKind::xavier_uniform} : options.init;
+  const Value weight = parameter("weight", {out, in}, torch ? torch_default(in) : init, role);
   if (!options.bias) return b_.linear(x, weight);
   return b_.linear(x, weight, parameter("bias", {out}, torch ? torch_default(in) : kZeros, role));
 }
@@ -180,15 +182,17 @@ Value Layers::patches(std::string_view name, Value maps, std::int64_t width, std
                       std::string_view role, bool has_bias) {
   const Builder::Scope scope(b_, name);
   const ir::Shape shape = b_.shape(maps);
+  const PatchWeights weights = patch_weights(width, shape.at(1), patch, role, has_bias);
+  const Value matrix = b_.reshape(weights.weight, {width, shape.at(1) * patch * patch});
+  return b_.linear(patch_rows(maps, patch), matrix, weights.bias);
+}
+
+Value Layers::patch_rows(Value maps, std::int64_t patch) {
+  const ir::Shape shape = b_.shape(maps);
   const std::int64_t batch = shape.at(0), c = shape.at(1), p = patch;
   const std::int64_t rows = shape.at(2) / p, columns = shape.at(3) / p;
-  const PatchWeights weights = patch_weights(width, c, p, role, has_bias);
-  const Value matrix = b_.reshape(weights.weight, {width, c * p * p});
-  // Each patch as one row, in the order of a convolution's weight.
-  Value x = b_.reshape(maps, {batch, c, rows, p, columns, p});
-  x = b_.transpose(x, {0, 2, 4, 1, 3, 5});
-  x = b_.reshape(x, {batch, rows * columns, c * p * p});
-  return b_.linear(x, matrix, weights.bias);
+  const Value x = b_.transpose(b_.reshape(maps, {batch, c, rows, p, columns, p}), {0, 2, 4, 1, 3, 5});
+  return b_.reshape(x, {batch, rows * columns, c * p * p});
 }
 
 Value Layers::token_patches(std::string_view name, Value tokens, std::int64_t rows, std::int64_t columns,

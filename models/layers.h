@@ -21,8 +21,8 @@ inline const ir::Init kTruncNormal{ir::InitKind::trunc_normal, 0.02, 2.0};
 using Layer = std::function<ir::Value(ir::Value x)>;
 
 /// How a linear layer starts. timm: weight by LinearOptions::init, bias 0. pytorch: as nn.Linear has it, both
-/// uniform within 1/sqrt(in).
-enum class LinearInit : std::uint8_t { timm, pytorch };
+/// uniform within 1/sqrt(in). xavier: weight uniform of variance 2 / (in + out), bias 0.
+enum class LinearInit : std::uint8_t { timm, pytorch, xavier };
 
 struct LinearOptions {
   std::string_view role = "";  // of its parameters; "": its name
@@ -68,7 +68,7 @@ class Layers {
   ir::Builder& builder() { return b_; }
 
   /// Declares "<location>.<leaf>" (or `leaf` alone outside any scope) and reads it. Matrices decay; vectors,
-  /// class tokens, registers and position embeddings do not, as timm groups them.
+  /// class tokens, registers, mask tokens and position embeddings do not, as timm groups them.
   ir::Value parameter(std::string_view leaf, ir::Shape shape, ir::Init init, std::string_view role);
 
   /// The same of a tensor that no optimizer changes.
@@ -95,6 +95,8 @@ class Layers {
   ir::Value global_average(ir::Value maps);
   /// On a random stream named after the place; x itself at rate 0, and no state is added then.
   ir::Value dropout(std::string_view name, ir::Value x, double rate);
+  /// [B, C, H, W] -> [B, H/p W/p, C p p]: each patch as one row, in the order of a convolution's weight.
+  ir::Value patch_rows(ir::Value maps, std::int64_t patch);
   /// [B, C, H, W] -> [B, H/p W/p, width]: a convolution of extent and stride p, as one linear layer of each
   /// patch.
   ir::Value patch_embed(std::string_view name, ir::Value image, std::int64_t width, std::int64_t patch,

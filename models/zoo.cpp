@@ -6,6 +6,7 @@
 
 namespace rewire::models {
 
+extern const Family kMae;
 extern const Family kOruVit;
 extern const Family kPvt;
 extern const Family kResNet;
@@ -18,7 +19,7 @@ namespace {
 class Zoo {
  public:
   Zoo() {
-    for (const Family* family : {&kVit, &kOruVit, &kPvt, &kT2tVit, &kResNetV2, &kResNet}) add(*family);
+    for (const Family* family : {&kVit, &kOruVit, &kPvt, &kT2tVit, &kResNetV2, &kResNet, &kMae}) add(*family);
   }
 
   void add(const Family& family) {

@@ -16,11 +16,16 @@
 
 namespace rewire::programs {
 
-/// A tensor of a batch, which the data set gives under this name.
+/// Who fills an input: the data set, under its name; or the loader with numbers drawn uniformly from [0, 1), a function
+/// of seed, epoch, image and the input's name.
+enum class Filler : std::uint8_t { data, uniform };
+
+/// A tensor of a batch.
 struct Input {
   std::string name;
   ir::TensorType type;          // the first axis is the batch
   std::int64_t categories = 0;  // of integers: each lies in [0, categories); 0: any
+  Filler filler = Filler::data;
 };
 using Inputs = std::vector<Input>;
 

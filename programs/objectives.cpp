@@ -3,13 +3,14 @@
 
 namespace rewire::programs {
 
-extern const ObjectiveRow kSupervised;
+extern const ObjectiveRow kMaskedPixels, kSupervised;
 
 namespace {
 
 std::vector<const ObjectiveRow*>& objective_rows() {
   static std::vector<const ObjectiveRow*> rows = {
       &kSupervised,
+      &kMaskedPixels,
   };
   return rows;
 }

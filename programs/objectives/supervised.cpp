@@ -52,6 +52,11 @@ class Supervised : public Objective {
           "the model has no result 'logits', as without a head (model.classes=0); the objective supervised "
           "needs one: set model.classes to how many there are");
     }
+    if (!logits && forward.result("prediction")) {
+      user_error(
+          "the model predicts patches and has no result 'logits', which the objective supervised needs: set "
+          "objective.name=mae");
+    }
     if (!logits) {
       user_error(
           "the model has no result 'logits'; the objective supervised needs one of shape [batch, classes]");

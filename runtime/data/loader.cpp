@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "ir/error.h"
+#include "ir/philox.h"
 
 namespace rewire::runtime {
 namespace {
@@ -128,6 +129,11 @@ void Loader::prepare(std::int64_t number, Batch& batch, const std::stop_token& s
   reshape("label", {ir::DType::i64, {options_.batch}});
   reshape("weight", {ir::DType::f32, {options_.batch}});
   for (const ViewShape& view : options_.views) reshape(view.name, view_type(view, options_.batch));
+  for (const auto& [name, sample] : options_.noise) {
+    ir::TensorType type{ir::DType::f32, {options_.batch}};
+    type.shape.insert(type.shape.end(), sample.begin(), sample.end());
+    reshape(name, type);
+  }
   if (options_.classes > 0) reshape("target", {ir::DType::f32, {options_.batch, options_.classes}});
   fill(batch, stop);
   if (options_.classes == 0 || stop.stop_requested()) return;
@@ -157,16 +163,29 @@ void Loader::fill(Batch& batch, const std::stop_token& stop) {
     std::ranges::transform(rows, images.begin(), [i](const Rows& each) { return each.at(i); });
     const std::int64_t place = batch.index * options_.batch + i;
     std::optional<std::int64_t> label;
+    Visit visit{batch.epoch, place / options_.repeats, place % options_.repeats};
     if (place < count_) {
-      const std::int64_t drawn = place / options_.repeats;
-      const std::int64_t image = order ? (*order)[static_cast<std::size_t>(drawn)] : drawn;
-      label = sample_({batch.epoch, image, place % options_.repeats}, images);
+      if (order) visit.image = (*order)[static_cast<std::size_t>(visit.image)];
+      label = sample_(visit, images);
     }
+    draw_noise(batch, i, visit);
     if (!label) {
       for (const std::span<float> image : images) std::ranges::fill(image, 0.0F);
     }
     labels[row] = label.value_or(0);
     weights[row] = label ? 1.0F : 0.0F;
+  }
+}
+
+void Loader::draw_noise(Batch& batch, std::int64_t row, const Visit& visit) const {
+  const std::int64_t epoch = options_.training ? visit.epoch : 0;
+  for (const auto& [name, sample] : options_.noise) {
+    const ir::PhiloxStream stream{options_.seed, static_cast<std::uint32_t>(epoch),
+                                  ir::stream_hash("data.noise." + name)};
+    const auto count = static_cast<std::uint64_t>(ir::element_count(sample));
+    const auto first = static_cast<std::uint64_t>(visit.image * options_.repeats + visit.repeat) * count;
+    float* const to = batch.tensors.at(name).as<float>().data() + static_cast<std::uint64_t>(row) * count;
+    for (std::uint64_t k = 0; k < count; ++k) to[k] = static_cast<float>(stream.uniform(first + k));
   }
 }
 

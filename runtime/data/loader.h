@@ -24,7 +24,8 @@
 namespace rewire::runtime {
 
 /// Tensors by name: image f32 [B, C, H, W], label i64 [B], weight f32 [B], which is 1, or 0 for padding; target f32
-/// [B, classes] where it is asked for: the probability of each class; and the views f32 [count, B, C, H, W].
+/// [B, classes] where it is asked for: the probability of each class; the views f32 [count, B, C, H, W]; and noise f32
+/// [B, ...] under the names that ask for it.
 struct Batch {
   TensorMap tensors;
   std::int64_t epoch = 0;
@@ -49,13 +50,20 @@ struct ViewShape {
   ir::Shape image;  // [channels, height, width]
 };
 
+/// Numbers drawn uniformly from [0, 1) for each image, a function of seed, epoch, image and name; evaluation draws the same
+/// in each pass.
+struct NoiseShape {
+  std::string name;
+  ir::Shape sample;  // without the batch
+};
+
 /// The order in which an epoch visits the images: a permutation.
 using OrderFunction = std::function<std::vector<std::uint32_t>(std::int64_t epoch)>;
 
 struct LoaderOptions {
   bool training = true;
   std::int64_t batch = 64;
-  std::uint64_t seed = 0;         // of the order; evaluation has none
+  std::uint64_t seed = 0;         // of the order, which evaluation has none of, and of noise
   OrderFunction order = nullptr;  // null: epoch_order()
   std::int64_t repeats = 1;  // how often in a row each image comes; an epoch has as many batches nevertheless
   int threads = 1;           // that prepare batches
@@ -63,6 +71,7 @@ struct LoaderOptions {
   std::int64_t classes = 0;        // of targets; 0: a batch has none
   BatchFunction change = nullptr;  // with targets alone
   std::vector<ViewShape> views = {};
+  std::vector<NoiseShape> noise = {};
 };
 
 class Loader {
@@ -96,6 +105,7 @@ class Loader {
   void work(const std::stop_token& stop);
   void prepare(std::int64_t number, Batch& batch, const std::stop_token& stop);
   void fill(Batch& batch, const std::stop_token& stop);
+  void draw_noise(Batch& batch, std::int64_t row, const Visit& visit) const;
   Order order_of(std::int64_t epoch);
 
   const SampleFunction sample_;

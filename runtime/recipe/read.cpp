@@ -277,7 +277,7 @@ class RecipeReader {
   }
 
   void check_view(const ViewSpec& view, const Place& place) const {
-    constexpr std::string_view kTaken[] = {"image", "label", "target", "weight"};
+    constexpr std::string_view kTaken[] = {"image", "label", "target", "weight", "noise"};
     if (!ir::is_identifier(view.name))
       user_error("{}: this [[view]] needs a name: lower-case letters, digits and _", place.text);
     if (std::ranges::find(kTaken, view.name) != std::end(kTaken))

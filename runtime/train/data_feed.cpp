@@ -108,6 +108,10 @@ LoaderOptions loader_options(const Recipe& recipe, Split split, std::int64_t ima
   options.threads = static_cast<int>(recipe.data.threads);
   options.prefetch = recipe.data.prefetch;
   options.classes = target_classes(face);
+  for (const programs::Input& input : face.inputs) {
+    if (input.filler == programs::Filler::uniform)
+      options.noise.push_back({input.name, {input.type.shape.begin() + 1, input.type.shape.end()}});
+  }
   return options;
 }
 
@@ -116,7 +120,8 @@ LoaderOptions loader_options(const Recipe& recipe, Split split, std::int64_t ima
 NetworkFace network_face(const ir::Module& module, const ir::Selection& objective) {
   NetworkFace face;
   face.inputs = programs::make_objective(objective)->inputs(module);
-  for (const auto& [name, type, categories] : face.inputs) {
+  for (const auto& [name, type, categories, filler] : face.inputs) {
+    if (filler == programs::Filler::uniform && type.dtype == ir::DType::f32 && type.rank() > 0) continue;
     const bool is_image = name == "image" && type.dtype == ir::DType::f32 && type.rank() == 4;
     const bool is_label = name == "label" && type.dtype == ir::DType::i64 && type.rank() == 1;
     const bool is_target = name == "target" && type.dtype == ir::DType::f32 && type.rank() == 2;

@@ -92,6 +92,10 @@ TEST_CASE("The recipes of ImageNet train on a folder of JPEG and PNG files, what
   CHECK(
       three_steps("imagenet_vit_s_orthogonal", folder, {"--set", "model.image=32", "--set", "model.patch=8"})
           .at("images") == 2);
+  const Words autoencoder = {"--set", "model.image=32",        "--set", "model.patch=8",
+                             "--set", "model.dim=24",          "--set", "model.decoder_dim=24",
+                             "--set", "model.decoder_heads=3", "--set", "model.decoder_depth=2"};
+  CHECK(three_steps("imagenet_mae_vit_b_decay", folder, autoencoder, "model.depth=4").at("images") == 2);
   CHECK(three_steps("imagenet10_resnet18_depth", folder,
                     {"--set", "model.image=32", "--set", "model.width=4", "--set", "model.classes=2"},
                     "model.depths=[1, 1, 2, 1]")

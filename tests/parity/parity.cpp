@@ -33,8 +33,9 @@ ir::Selection model_options(const std::string& family, const json& j) {
   return model;
 }
 
-programs::TrainOptions train_options(const json& j) {
+programs::TrainOptions train_options(const json& j, const ir::Selection& objective) {
   programs::TrainOptions o;
+  o.objective = objective;
   const auto take = [&j](ir::Selection& selection, std::initializer_list<const char*> names) {
     for (const char* name : names) {
       const auto value = j.find(name);
@@ -144,7 +145,10 @@ HostTensor batch_of(const Golden& golden, const std::string& name, std::int64_t 
 TensorMap feed(const Golden& golden, const Backend& backend, std::int64_t step) {
   TensorMap inputs;
   inputs.emplace("image", batch_of(golden, "images", step, backend.dtype));
-  inputs.emplace("label", batch_of(golden, "labels", step, ir::DType::i64));
+  if (golden.tensors.contains("labels"))
+    inputs.emplace("label", batch_of(golden, "labels", step, ir::DType::i64));
+  if (golden.tensors.contains("noise"))
+    inputs.emplace("noise", batch_of(golden, "noise", step, backend.dtype));
   return inputs;
 }
 
@@ -180,12 +184,18 @@ Golden read_golden(const std::string& name) {
   Golden golden;
   golden.name = name;
   golden.model = model_options(facts.value("family", "vit"), facts.at("model"));
+  golden.output = facts.value("output", golden.output);
+  if (const auto told = facts.find("objective"); told != facts.end()) {
+    golden.objective = {told->at("name")};
+    for (const auto& [key, value] : told->items())
+      if (value.is_boolean()) golden.objective.set(key, value.get<bool>());
+  }
   golden.plugins = facts.at("plugins").get<std::vector<std::string>>();
   golden.seed = facts.value("seed", std::int64_t{0});
   golden.tensors = std::move(file.tensors);
-  golden.batch = golden.tensors.at("labels").type().shape.at(1);
+  golden.batch = golden.tensors.at("images").type().shape.at(1);
   for (const auto& [run, options] : facts.at("runs").items())
-    golden.runs.emplace(run, train_options(options));
+    golden.runs.emplace(run, train_options(options, golden.objective));
   return golden;
 }
 
@@ -219,20 +229,22 @@ void check_gradients(const Golden& golden, const Backend& backend, const Toleran
   CAPTURE(golden.name);
   const bool trains_differently = golden.tensors.contains("training_logits");
   const ir::Module module = make_module(golden, backend, [&](ir::Module& m) {
-    programs::add_grad_program(m, {});
+    programs::TrainOptions options;
+    options.objective = golden.objective;
+    programs::add_grad_program(m, options);
     if (trains_differently) add_training_forward(m);
   });
   const auto engine = start_engine(golden, backend, module);
   TensorMap inputs = feed(golden, backend, 0);
   const TensorMap gradients = engine->run("grad", inputs);
   inputs.erase("label");
-  const auto check_logits = [&](const std::string& function, const std::string& name) {
+  const auto check_output = [&](const std::string& function, const std::string& name) {
     INFO(name);
     const TensorMap outputs = engine->run(function, inputs);
-    check_relative(values(outputs.at("logits")), golden_values(golden, name), tolerance.output);
+    check_relative(values(outputs.at(golden.output)), golden_values(golden, name), tolerance.output);
   };
-  check_logits("forward", "logits");
-  if (trains_differently) check_logits(kTrainingForward, "training_logits");
+  check_output("forward", golden.output);
+  if (trains_differently) check_output(kTrainingForward, "training_logits");
   {
     INFO("loss");
     check_relative(values(gradients.at("loss")), golden_values(golden, "loss"), tolerance.output);

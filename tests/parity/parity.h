@@ -19,7 +19,8 @@ namespace rewire::parity {
 /// One file of tests/reference/goldens; its README.md names the tensors.
 struct Golden {
   std::string name;
-  ir::Selection model{"vit"};
+  ir::Selection model{"vit"}, objective{"supervised"};
+  std::string output = "logits";     // the result of forward that it has
   std::vector<std::string> plugins;  // their specs, in order
   std::int64_t batch = 0;
   std::int64_t seed = 0;  // of what is drawn at random

@@ -196,6 +196,14 @@ def make_scheduler(optimizer, o):
     return SequentialLR(optimizer, [warmup, cosine], [o["warmup_steps"]])
 
 
+def outputs_and_loss(model, x, y, label_smoothing=0.0):
+    """y: a classifier's labels, or what another network's own `loss` takes."""
+    if hasattr(model, "loss"):
+        return model.loss(x, y)
+    logits = model(x)
+    return logits, F.cross_entropy(logits, y, label_smoothing=label_smoothing)
+
+
 def train(model, images, labels, o, seed, steps=STEPS):
     """One update a step, by the batches in turn; the losses, gradient norms before clipping, and learning rates."""
     optimizer = make_optimizer(model, o)
@@ -206,7 +214,7 @@ def train(model, images, labels, o, seed, steps=STEPS):
         x, y = images[step % len(images)], labels[step % len(images)]
         model.draw(seed, step)
         optimizer.zero_grad()
-        loss = F.cross_entropy(model(x), y, label_smoothing=o.get("label_smoothing", 0.0))
+        loss = outputs_and_loss(model, x, y, o.get("label_smoothing", 0.0))[1]
         loss.backward()
         norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), o.get("clip_norm", math.inf)))
         rates.append(optimizer.param_groups[0]["lr"])
@@ -220,8 +228,7 @@ def gradients_of(model, images, labels, seed=0):
     """With the logits and the loss of training's first step."""
     model.train().draw(seed, 0)
     model.zero_grad()
-    logits = model(images)
-    loss = F.cross_entropy(logits, labels)
+    logits, loss = outputs_and_loss(model, images, labels)
     loss.backward()
     trained = {key: p for key, p in model.named_parameters() if p.requires_grad}
     return logits.detach(), loss.detach(), {key: p.grad.clone() for key, p in trained.items()}
@@ -232,6 +239,8 @@ def check_conditioned(model, start, images, labels, tensors, runs):
     if "nesterov" not in runs:
         return
     model.float().load_state_dict(start)
+    if labels.is_floating_point():
+        labels = labels.float()
     got = gradients_of(model, images[0].float(), labels[0])[2]
     want = {key: tensors["gradient/" + key] for key in got}
     whole = torch.stack([w.norm() for w in want.values()]).norm()

@@ -76,6 +76,44 @@ TEST_CASE("The batches are the same bytes for 1, 2 and 4 threads and any prefetc
   }
 }
 
+TEST_CASE("Noise is uniform, a function of the epoch and the image, and the same in each evaluation") {
+  const Example data = example(41);
+  LoaderOptions options = training(8, 1);
+  options.noise = {{"noise", {3, 5}}, {"other", {7}}};
+  const auto reference = batches(data, options, 12);  // two epochs of 5 batches, and a bit
+  for (const int threads : {2, 3}) {
+    LoaderOptions other = options;
+    other.threads = threads;
+    CHECK(batches(data, other, 12) == reference);
+    CHECK(batches(data, other, 5, {1, 2}) == std::vector(reference.begin() + 7, reference.end()));
+  }
+  // By image, whatever the order that an epoch visits them in.
+  LoaderOptions reordered = options;
+  reordered.order = [](std::int64_t) {
+    std::vector<std::uint32_t> order(41);
+    for (std::uint32_t i = 0; i < 41; ++i) order[i] = 40 - i;
+    return order;
+  };
+  reordered.batch = options.batch = 41;
+  const auto one_batch = [&](const LoaderOptions& how, int skip) {
+    Loader loader(data.samples, 41, {2, 6, 5}, how);
+    Batch batch;
+    for (int i = 0; i <= skip; ++i) loader.next(batch);
+    std::set<std::vector<float>> rows;
+    const auto numbers = batch.tensors.at("noise").as<float>();
+    for (std::size_t row = 0; row < 41; ++row)
+      rows.insert(std::vector<float>(numbers.begin() + static_cast<std::ptrdiff_t>(row * 15),
+                                     numbers.begin() + static_cast<std::ptrdiff_t>(row * 15 + 15)));
+    return rows;
+  };
+  CHECK(one_batch(options, 0) == one_batch(reordered, 0));
+  CHECK(one_batch(options, 0) != one_batch(options, 1));
+  CHECK(one_batch(options, 0).size() == 41);
+  LoaderOptions evaluation = options;
+  evaluation.training = false;
+  CHECK(one_batch(evaluation, 0) == one_batch(evaluation, 1));
+}
+
 TEST_CASE("A run resumed in mid-epoch sees the batches that the first would have seen") {
   const Example data = example();
   const LoaderOptions options = training(8, 2);
