@@ -208,8 +208,8 @@ void build_mae(Layers& net, const ir::Attributes& options, std::int64_t batch) {
     x = block(net, s, s.decoder_heads, x);
   }
   x = net.layer_norm("decoder_norm", b.slice(x, 1, 1, 1 + s.patches));
-  b.result("prediction",
-           net.linear("decoder_pred", x, s.patch * s.patch * s.channels, {.start = LinearInit::xavier}));
+  b.result("prediction", net.linear("decoder_pred", x, s.patch * s.patch * s.channels,
+                                    {.role = "head", .start = LinearInit::xavier}));
   const Value bound = b.constant(static_cast<double>(s.kept), ir::DType::i32);
   b.result("mask", b.cast(b.compare("ge", mask.places, bound), ir::DType::f32));
   b.result("latent", latent);

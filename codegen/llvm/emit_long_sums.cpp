@@ -1,9 +1,11 @@
 // Sums of many floats, in two levels: kChain terms are added to what began at 0, then that to the total. One after the
 // other, n equal terms, as a ReLU leaves many of, may lose up to n / 2 units in the last place, each the same way; in two
-// levels it is kChain + n / kChain of them. A sum of up to 2 kChain terms stays one chain.
+// levels it is kChain + n / kChain of them. A sum of up to 2 kChain terms stays one chain; so does one whose result has
+// lanes inside of the summed axis, one of scalars, and what a kernel carries from row to row beyond kTotalBytes.
 #include <algorithm>
 
 #include "codegen/llvm/emitter.h"
+#include "codegen/tile/walk.h"
 #include "ir/error.h"
 
 namespace rewire::codegen::cpu {
@@ -78,7 +80,8 @@ void Emitter::chained_loop(const Loop& lane_loop, std::int64_t end, std::int64_t
   }
 }
 
-/// The carried values that are sums over a part's rows, where these are many: next = entry + x, entry read by that alone.
+/// The carried values that are sums over a part's rows, where these are many: next = entry + x from 0 on, entry read by that
+/// alone, next by nothing in the row.
 std::vector<std::int32_t> Emitter::long_sums() const {
   std::vector<std::int32_t> slots;
   std::int64_t bytes = 0;
@@ -89,14 +92,30 @@ std::vector<std::int32_t> Emitter::long_sums() const {
     const auto* sum = node < 0 ? nullptr : std::get_if<tile::Pointwise>(&at(node));
     if (sum == nullptr || sum->code != ir::Opcode::add || !ir::is_float(program_.info(carried.next).dtype))
       continue;
-    if (std::ranges::count(sum->operands, carried.entry) != 1) continue;
+    const auto uses = [&](tile::TileValue value) {
+      std::ptrdiff_t count = 0;
+      for (const tile::Node& other : program_.kernel.body)
+        count += std::ranges::count(tile::operands_of(other), value);
+      return count;
+    };
+    if (std::ranges::count(sum->operands, carried.entry) != 1 || uses(carried.entry) != 1 ||
+        uses(carried.next) != 0)
+      continue;
+    const auto starts_at_zero = [&](const tile::Node& other) {
+      const auto* constant = std::get_if<tile::Constant>(&other);
+      return constant != nullptr && constant->result == carried.initial && constant->value == 0;
+    };
+    if (!std::ranges::any_of(program_.kernel.prologue, starts_at_zero)) continue;
     const Slot& slot = program_.slots[static_cast<std::size_t>(program_.carried_slots[i])];
     std::int64_t elements = 1;
     for (const std::int64_t extent : program_.slot_extents(slot)) elements *= extent;
-    bytes += elements * static_cast<std::int64_t>(ir::dtype_bytes(slot.dtype));
+    const std::int64_t own =
+        elements * static_cast<std::int64_t>(std::max<std::size_t>(4, ir::dtype_bytes(slot.dtype)));
+    if (bytes + own > kTotalBytes) continue;
+    bytes += own;
     slots.push_back(program_.carried_slots[i]);
   }
-  return bytes <= kTotalBytes ? slots : std::vector<std::int32_t>{};
+  return slots;
 }
 
 /// `each` on the address of each vector of a slot, or of its one number, and of its total.

@@ -1,8 +1,5 @@
 #include "ir/passes/pointwise_convolution.h"
 
-#include <algorithm>
-#include <utility>
-
 #include "ir/ops/convolution.h"
 #include "ir/passes/rewrite.h"
 
@@ -29,16 +26,12 @@ Value spread(Builder& b, Value maps, const ConvShape& shape) {
   constexpr ConvShape::Plane kOne{1, 1};
   if (shape.stride == kOne) return maps;
   const ConvShape::Plane &out = shape.out, &stride = shape.stride, &in = shape.in;
-  const auto padded = [&](Value x, Ints high) {
-    return b.emit(Opcode::pad, {x}, {{"low", Ints(high.size(), 0)}, {"high", std::move(high)}});
-  };
   Value x = b.reshape(maps, {shape.batch, out.height, 1, out.width, 1, shape.inputs});
-  x = padded(x, {0, 0, stride.height - 1, 0, stride.width - 1, 0});
+  x = b.emit(Opcode::pad, {x},
+             {{"low", Ints(6, 0)}, {"high", Ints{0, 0, stride.height - 1, 0, stride.width - 1, 0}}});
   x = b.reshape(x, {shape.batch, out.height * stride.height, out.width * stride.width, shape.inputs});
-  x = b.slice(b.slice(x, 1, 0, std::min(in.height, out.height * stride.height)), 2, 0,
-              std::min(in.width, out.width * stride.width));
-  const Ints missing = {0, in.height - b.shape(x)[1], in.width - b.shape(x)[2], 0};
-  return missing == Ints{0, 0, 0, 0} ? x : padded(x, missing);
+  // The stride reaches to the last pixel or beyond.
+  return b.slice(b.slice(x, 1, 0, in.height), 2, 0, in.width);
 }
 
 /// [rows, columns].

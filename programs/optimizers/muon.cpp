@@ -27,12 +27,13 @@ ir::Shape matrix_shape(const ir::TensorType& weight) {
   return {weight.shape.at(0), weight.elements() / weight.shape.at(0)};
 }
 
-/// Not norms, biases, tokens and positions (they do not decay), what reads the input or gives the result, or what
-/// strategies add to joins.
+/// Not norms, biases, tokens and positions (they do not decay), what stands before the first block, the head, or what
+/// strategies add to joins. In a module that does not tell layers, patch embeddings stand before it.
 bool is_hidden_matrix(const ir::Parameter& weight) {
-  constexpr std::array<std::string_view, 3> kOthers = {"patch_embed", "head", "join"};
+  constexpr std::array<std::string_view, 2> kOthers = {"head", "join"};
   if (weight.type.rank() < 2 || !weight.decay || std::ranges::find(kOthers, weight.role) != kOthers.end())
     return false;
+  if (weight.layer == 0 || (weight.layer < 0 && weight.role.starts_with("patch_embed"))) return false;
   return std::ranges::min(matrix_shape(weight.type)) > 1;
 }
 

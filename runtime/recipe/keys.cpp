@@ -185,7 +185,7 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
       row("train", "tf32", &train.tf32),
       row("train", "recompute", &train.recompute, {}, {"auto", "none", "block"}),
       path_row("train", "weights", &train.weights),
-      row("train", "resample_positions", &train.resample_positions, {}, {"false", "timm", "deit"}),
+      row("train", "resample_positions", &train.resample_positions, {}, {"false", "true", "timm", "deit"}),
       row("train", "new_head", &train.new_head),
       row("train", "clip_norm", &train.clip_norm, kNotNegative),
       row("train", "accumulate", &train.accumulate, kCount),

@@ -129,7 +129,8 @@ std::string told(const std::string& model, std::string setting, const ir::Module
 std::string fitting_choice(const ir::Module& module, const Shapes& shapes) {
   const auto all = models::models();
   const auto model = std::ranges::find(all, module.name, &models::Model::name);
-  if (model == all.end() || likeness(shapes, module) != Likeness::none) return "";
+  const Likeness as_it_is = likeness(shapes, module);
+  if (model == all.end() || as_it_is == Likeness::shapes) return "";
   ir::Selection same{module.name};
   for (const ir::ParameterSpec& option : (*model)->schema) {
     if (const ir::Attribute* value = module.attributes.find(option.name)) same.set(option.name, *value);
@@ -145,7 +146,8 @@ std::string fitting_choice(const ir::Module& module, const Shapes& shapes) {
     if (choice.likeness == Likeness::shapes)
       return told("the model " + other->name, choice.setting, choice.module, shapes);
   }
-  if (own.likeness == Likeness::names) return fmt::format("; {} has weights of these names", own.setting);
+  if (own.likeness == Likeness::names && as_it_is == Likeness::none)
+    return fmt::format("; {} has weights of these names", own.setting);
   return "";
 }
 
@@ -206,7 +208,7 @@ TensorMap fit_weights(const ir::Module& module, SafetensorsFile file, const std:
       missing.push_back(fmt::format("'{}' {}", parameter.name, to_string(parameter.type)));
       continue;
     }
-    if (!is_optional || found->second.type().shape == parameter.type.shape) {
+    if (!is_optional) {
       HostTensor given = on_grid_of(std::move(found->second), module, parameter, path, how.positions);
       weights.emplace(parameter.name, fit(std::move(given), parameter, path, choice));
     }
@@ -236,8 +238,9 @@ void log_weights_left_fresh(const ir::Module& module, const TensorMap& given, co
     if (!given.contains(parameter.name)) fresh.push_back(fmt::format("'{}'", parameter.name));
   }
   if (fresh.empty()) return;
-  write_log(LogLevel::info, fmt::format("{}: it lacks {} of the network's {} weights, which start fresh: {}",
-                                        path, fresh.size(), count, enumerate(fresh)));
+  write_log(LogLevel::info,
+            fmt::format("{}: {} of the network's {} weights are not from it and start fresh: {}", path,
+                        fresh.size(), count, enumerate(fresh)));
   write_log(LogLevel::debug, fmt::format("{}: it lacks {}", path, fmt::join(fresh, ", ")));
 }
 

@@ -565,11 +565,13 @@ TEST_CASE("models, plugins and doctor print text and JSON") {
   // 12 blocks of 50 tokens of width 192, 49 patches of 16 pixels, the head.
   const double multiply_adds = 12 * (12. * 192 * 192 * 50 + 2. * 50 * 50 * 192) + 49. * 16 * 192 + 192. * 10;
   CHECK(models.at(0).at("gmacs").get<double>() == Approx(multiply_adds * 1e-9).epsilon(1e-12));
-  const std::string list_of_models = rewire_command({"models"}).out;
-  for (const char* row :
-       {"vit_b16_224     224x224x3     86567656   17.564   vit dim=768",
-        "deit_tiny       224x224x3      5717416    1.2", "deit_small      224x224x3     22050664    4.5",
-        "oru_vit_s         32x32x3     10685962    0.7", "resnet18_depth  224x224x3     15904330    2.7"})
+  std::string list_of_models = rewire_command({"models"}).out;
+  list_of_models.erase(std::unique(list_of_models.begin(), list_of_models.end(),
+                                   [](char a, char b) { return a == ' ' && b == ' '; }),
+                       list_of_models.end());
+  for (const char* row : {"vit_b16_224 224x224x3 86567656 17.564 vit dim=768",
+                          "deit_tiny 224x224x3 5717416 1.2", "deit_small 224x224x3 22050664 4.5",
+                          "oru_vit_s 32x32x3 10685962 0.7", "resnet18_depth 224x224x3 15904330 2.7"})
     CHECK_THAT(list_of_models, REWIRE_CATCH_CONTAINS(row));
   const json deit = json::parse(rewire_command({"models", "info", "deit_base", "--json"}).out);
   CHECK(deit.at("weights") == 86567656);

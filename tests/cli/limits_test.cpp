@@ -118,7 +118,8 @@ TEST_CASE("Files without a folder are refused, and settings without effect") {
   refused({"data.count=16"},
           "--set data.count=16: data.count has no effect here, it is of data.format=synthetic: drop it");
   refused({"optimizer.momentum=0.9"},
-          "--set optimizer.momentum=0.9: optimizer.momentum has no effect here, it is of optimizer.name=lars|muon|sgd: "
+          "--set optimizer.momentum=0.9: optimizer.momentum has no effect here, it is of "
+          "optimizer.name=lars|muon|sgd: "
           "drop "
           "it");
 }

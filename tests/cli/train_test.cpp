@@ -495,7 +495,7 @@ TEST_CASE("Weights that train.weights lacks are named") {
   const Words more = {"--plugin", plugin_file("careless") + ":fault=axis"};  // a weight for each join
   const std::string some =
       "rewire: info: " + file +
-      ": it lacks 4 of the network's 36 weights, which start fresh: 'blocks.0.join_attn.c', "
+      ": 4 of the network's 36 weights are not from it and start fresh: 'blocks.0.join_attn.c', "
       "'blocks.0.join_mlp.c', 'blocks.1.join_attn.c' and 1 more\n";
   const std::string info = log_of("some", more);
   CHECK_THAT(info, REWIRE_CATCH_CONTAINS(some) && !REWIRE_CATCH_CONTAINS("'blocks.1.join_mlp.c'"));

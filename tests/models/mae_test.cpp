@@ -113,10 +113,11 @@ TEST_CASE("What is masked is what the noise puts last, and the prediction does n
     for (std::size_t i = 0; i < 16; ++i) CHECK(before[1].data[i] == (noise.data[i] >= 4.0 / 16 ? 1 : 0));
     // Pixel (0, 0, y, x) is of patch (y / 2, x / 2).
     const auto changed = [&](std::size_t patch) {
-      ir::Tensor& pixels = image;
-      pixels.data[patch / 4 * 2 * 8 + patch % 4 * 2] += 1;
+      double& pixel = image.data[patch / 4 * 2 * 8 + patch % 4 * 2];
+      const double kept = pixel;
+      pixel += 1;
       const std::vector<ir::Tensor> after = run();
-      pixels.data[patch / 4 * 2 * 8 + patch % 4 * 2] -= 1;
+      pixel = kept;
       return after[0].data != before[0].data;
     };
     for (std::size_t patch = 0; patch < 16; ++patch) {

@@ -228,6 +228,8 @@ TEST_CASE("A new head leaves that of the file out, whatever its classes, and tak
   CHECK_FALSE(read.contains("head.weight"));
   CHECK_FALSE(read.contains("head.bias"));
   CHECK(read.size() + 2 == fresh_weights(given, {}, 5).size());
+  CHECK_FALSE(
+      read_weights(given, path, {.new_head = true}).contains("head.weight"));  // also of as many classes
 }
 
 TEST_CASE("Positions that are no square grid, and other widths, are refused by shape") {

@@ -10,7 +10,8 @@
 namespace rewire::runtime {
 namespace {
 
-constexpr std::int64_t kImages = 2, kChannels = 2, kSide = 4, kPatch = 2, kPatches = 4, kPixels = 8;
+constexpr std::int64_t kMaeImages = 2, kMaeChannels = 2, kMaeSide = 4, kMaePatch = 2, kMaePatches = 4,
+                       kMaePixels = 8;
 
 /// prediction = w, the mask is the noise's larger half.
 ir::Module predictor() {
@@ -18,13 +19,13 @@ ir::Module predictor() {
   module.name = "predictor";
   ir::Parameter w;
   w.name = "w";
-  w.type = {ir::DType::f32, {kImages, kPatches, kPixels}};
+  w.type = {ir::DType::f32, {kMaeImages, kMaePatches, kMaePixels}};
   module.add_parameter(w);
   ir::Function forward;
   forward.name = "forward";
   ir::Builder b(module, forward);
-  b.argument("image", {ir::DType::f32, {kImages, kChannels, kSide, kSide}});
-  const ir::Value noise = b.argument("noise", {ir::DType::f32, {kImages, kPatches}});
+  b.argument("image", {ir::DType::f32, {kMaeImages, kMaeChannels, kMaeSide, kMaeSide}});
+  const ir::Value noise = b.argument("noise", {ir::DType::f32, {kMaeImages, kMaePatches}});
   b.result("prediction", b.param("w"));
   b.result("mask", b.cast(b.compare("ge", noise, b.constant(0.5)), ir::DType::f32));
   module.functions.push_back(std::move(forward));
@@ -53,32 +54,32 @@ std::vector<double> patch_of(const std::vector<double>& images, std::size_t imag
 TEST_CASE("The loss of masked autoencoding is over the masked patches alone, of raw or normalised pixels") {
   const bool normalises = GENERATE(false, true);
   CAPTURE(normalises);
-  const std::vector<double> images = numbers(kImages * kChannels * kSide * kSide, 4),
-                            w = numbers(kImages * kPatches * kPixels, 5);
+  const std::vector<double> images = numbers(kMaeImages * kMaeChannels * kMaeSide * kMaeSide, 4),
+                            w = numbers(kMaeImages * kMaePatches * kMaePixels, 5);
   const std::vector<double> noise = {0.1, 0.9, 0.6, 0.2, 0.7, 0.3, 0.1, 0.8};  // two of four are masked
   ir::Module module = predictor();
   programs::add_grad_program(module, masked(normalises));
   programs::add_eval_program(module, masked(normalises).objective);
   double loss = 0, of_image[2] = {0, 0};
   std::vector<double> gradient(w.size());
-  for (std::size_t i = 0; i < kImages; ++i) {
-    for (std::size_t p = 0; p < kPatches; ++p) {
-      if (noise[i * kPatches + p] < 0.5) continue;
+  for (std::size_t i = 0; i < kMaeImages; ++i) {
+    for (std::size_t p = 0; p < kMaePatches; ++p) {
+      if (noise[i * kMaePatches + p] < 0.5) continue;
       std::vector<double> t = patch_of(images, i, p);
       if (normalises) {
         double mean = 0, variance = 0;
-        for (const double pixel : t) mean += pixel / kPixels;
-        for (const double pixel : t) variance += (pixel - mean) * (pixel - mean) / (kPixels - 1);
+        for (const double pixel : t) mean += pixel / kMaePixels;
+        for (const double pixel : t) variance += (pixel - mean) * (pixel - mean) / (kMaePixels - 1);
         for (double& pixel : t) pixel = (pixel - mean) / std::sqrt(variance + 1e-6);
       }
-      for (std::size_t k = 0; k < kPixels; ++k) {
-        const std::size_t at = (i * kPatches + p) * kPixels + k;
+      for (std::size_t k = 0; k < kMaePixels; ++k) {
+        const std::size_t at = (i * kMaePatches + p) * kMaePixels + k;
         const double error = w[at] - t[k];
-        of_image[i] += error * error / (2 * kPixels);
-        gradient[at] = 2 * error / (4 * kPixels);
+        of_image[i] += error * error / (2 * kMaePixels);
+        gradient[at] = 2 * error / (4 * kMaePixels);
       }
     }
-    loss += of_image[i] / kImages;
+    loss += of_image[i] / kMaeImages;
   }
   ir::EvalState state = start(module, {{"w", w}});
   const auto got = call(module, "grad", {images, noise}, state);
@@ -105,7 +106,8 @@ TEST_CASE("Noise is the loader's to draw, and a network of another kind is refus
   ir::Module wrong = predictor();
   ir::Function& forward = wrong.function("forward");
   for (ir::TensorType& type : forward.types) {
-    if (type.shape == ir::Shape{kImages, kPatches, kPixels}) type.shape = {kImages, kPatches, 6};
+    if (type.shape == ir::Shape{kMaeImages, kMaePatches, kMaePixels})
+      type.shape = {kMaeImages, kMaePatches, 6};
   }
   CHECK_THROWS_WITH(objective->inputs(wrong),
                     REWIRE_CATCH_CONTAINS("'prediction' [batch,patches,pixels of a patch]"));

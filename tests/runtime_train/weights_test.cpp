@@ -111,6 +111,11 @@ TEST_CASE("Weights of other classes, another image or another network of the zoo
         "; the model resnetv2_50 with model.form=timm, model.classes=1000 has its weights");
   CHECK(refusal(model("resnetv2_18", "paper", 32, 10), models::build({"resnet18"}, 1)) ==
         "; the model resnetv2_18 has its weights");
+  ir::Selection pooled{"resnetv2_18"};
+  CHECK(refusal(models::build(pooled.set("stem", std::string("conv7_pool")), 1),
+                models::build({"resnetv2_18"}, 1)) == "; model.stem=conv7_pool has its weights");
+  CHECK(refusal(models::build({"vit_s16_224"}, 1), models::build({"vit_b16_224"}, 1)) ==
+        "; the model vit_s16_224 has its weights");
 }
 
 TEST_CASE("A missing, an unexpected and a misshapen weight are refused by name and shape") {

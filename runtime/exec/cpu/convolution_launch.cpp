@@ -66,6 +66,12 @@ ConvShape shape_of(const codegen::OpCall& call) {
   return ir::conv_shape(call.op.code, call.op.attributes, call.operands[0].shape, call.operands[1].shape);
 }
 
+/// Of these and few channels, maps channels last, oneDNN 2.6 writes a gradient of weights beyond its scratch memory on a CPU
+/// with AVX-512.
+bool is_of_strided_pixels(const ConvShape& shape) {
+  return shape.kernel == ConvShape::Plane{} && shape.stride != ConvShape::Plane{};
+}
+
 class OverMaps : public CpuLaunch {
  public:
   explicit OverMaps(const codegen::OpCall& call)
@@ -173,10 +179,8 @@ class WeightProduct final : public OverMaps {
  public:
   static bool takes(const codegen::OpCall& call) {
     const ConvShape shape = shape_of(call);
-    // Of one pixel with a stride and few channels, oneDNN 2.6 writes beyond its scratch memory on a CPU with AVX-512.
-    const bool is_of_pixels = shape.kernel == ConvShape::Plane{} && shape.stride != ConvShape::Plane{};
     return ir::is_channels_last(call.op.attributes) && shape.groups == 1 &&
-           (is_of_pixels || shape.out.height * shape.out.width <= kMostProductPositions);
+           (is_of_strided_pixels(shape) || shape.out.height * shape.out.width <= kMostProductPositions);
   }
 
   explicit WeightProduct(const codegen::OpCall& call)
@@ -248,6 +252,10 @@ bool takes_maps(const codegen::Program& program, const codegen::OpCall& call) {
   return std::ranges::all_of(call.operands, fits) && std::ranges::all_of(call.results, fits);
 }
 
+bool takes_weights(const codegen::Program& program, const codegen::OpCall& call) {
+  return takes_maps(program, call) && (WeightProduct::takes(call) || !is_of_strided_pixels(shape_of(call)));
+}
+
 template <ConvProduct product>
 std::unique_ptr<CpuLaunch> make_maps(const codegen::OpCall& call) {
   return std::make_unique<MapConvolution>(call, product);
@@ -262,6 +270,6 @@ std::unique_ptr<CpuLaunch> make_weights(const codegen::OpCall& call) {
 
 const CpuOp kCpuConv2d{ir::Opcode::conv2d, takes_maps, make_maps<ConvProduct::output>};
 const CpuOp kCpuConv2dInputGrad{ir::Opcode::conv2d_input_grad, takes_maps, make_maps<ConvProduct::input>};
-const CpuOp kCpuConv2dWeightGrad{ir::Opcode::conv2d_weight_grad, takes_maps, make_weights};
+const CpuOp kCpuConv2dWeightGrad{ir::Opcode::conv2d_weight_grad, takes_weights, make_weights};
 
 }  // namespace rewire::runtime
