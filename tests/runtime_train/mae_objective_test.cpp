@@ -10,8 +10,7 @@
 namespace rewire::runtime {
 namespace {
 
-constexpr std::int64_t kMaeImages = 2, kMaeChannels = 2, kMaeSide = 4, kMaePatch = 2, kMaePatches = 4,
-                       kMaePixels = 8;
+constexpr std::int64_t kMaeImages = 2, kMaeChannels = 2, kMaeSide = 4, kMaePatches = 4, kMaePixels = 8;
 
 /// prediction = w, the mask is the noise's larger half.
 ir::Module predictor() {
