@@ -77,7 +77,7 @@ void print_object(const MeasuredRun& run) {
                      {"stream", join.stream},
                      {"branch", join.branch},
                      {"parallel", join.parallel},
-                     {"orthogonal", join.orthogonal()},
+                     {"orthogonal", join.perpendicular()},
                      {"cosine", join.cosine}});
   }
   nlohmann::ordered_json object = {
@@ -94,7 +94,7 @@ void print_table(const MeasuredRun& run) {
   table.add({"join", "|x|^2", "|f|^2", "|f par|^2", "|f orth|^2", "cos(x, f)"});
   for (const runtime::JoinStream& join : statistics.joins) {
     std::vector<std::string> line = {join.join};
-    for (const double number : {join.stream, join.branch, join.parallel, join.orthogonal()})
+    for (const double number : {join.stream, join.branch, join.parallel, join.perpendicular()})
       line.push_back(fmt::format("{:.4g}", number));
     line.push_back(fmt::format("{:.4f}", join.cosine));
     table.add(std::move(line));

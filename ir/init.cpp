@@ -36,7 +36,7 @@ Extent extent_of(const Init& init) {
       return init.a <= init.b && std::isfinite(init.b - init.a) ? Extent{init.a, init.b} : kNone;
     case InitKind::xavier_uniform:
       return around_zero(2);
-    case InitKind::orthogonal:
+    case InitKind::orthonormal:
     case InitKind::sinusoid:
     case InitKind::sinusoid_2d:
       return around_zero(1);
@@ -63,7 +63,7 @@ bool is_grid(double prefix, const TensorType& type) {
 }  // namespace
 
 std::string init_fault(const Init& init, const TensorType& type) {
-  const bool of_matrix = init.kind == InitKind::xavier_uniform || init.kind >= InitKind::orthogonal;
+  const bool of_matrix = init.kind == InitKind::xavier_uniform || init.kind >= InitKind::orthonormal;
   if (of_matrix && type.rank() < 2) {
     const std::string text = to_string(init);
     return fmt::format("the init {} takes two axes or more, {} has {}", text.substr(0, text.find('(')),

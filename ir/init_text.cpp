@@ -24,14 +24,14 @@ constexpr std::array<InitRow, 11> kInits = {{{InitKind::zeros, "zeros", 0},
                                              {InitKind::uniform, "uniform", 2},
                                              {InitKind::xavier_uniform, "xavier_uniform", 0},
                                              {InitKind::values, "values", -1},
-                                             {InitKind::orthogonal, "orthogonal", 0},
+                                             {InitKind::orthonormal, "orthonormal", 0},
                                              {InitKind::sinusoid, "sinusoid", 0},
                                              {InitKind::sinusoid_2d, "sinusoid_2d", 1}}};
 
 [[noreturn]] void refuse(std::string_view text) {
   user_error(
       "'{}' is no init; there are zeros, ones, constant(value), normal(std), trunc_normal(std, cut), "
-      "uniform(low, high), xavier_uniform, values(number, …), orthogonal, sinusoid, sinusoid_2d(rows of 0)",
+      "uniform(low, high), xavier_uniform, values(number, …), orthonormal, sinusoid, sinusoid_2d(rows of 0)",
       text);
 }
 

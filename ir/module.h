@@ -70,14 +70,14 @@ enum class InitKind : std::uint8_t {
   uniform,
   xavier_uniform,
   values,
-  orthogonal,
+  orthonormal,
   sinusoid,
   sinusoid_2d
 };
 
 /// How a parameter starts. constant(a) · normal(mean 0, std a) · trunc_normal(std a, cut at ±b as timm's
 /// trunc_normal_) · uniform[a, b) · xavier_uniform (fan from the last two axes out×in) · values (one number
-/// an element, row-major) · orthogonal (as a matrix of the first axis by all others: orthonormal rows, or columns where
+/// an element, row-major) · orthonormal (as a matrix of the first axis by all others: orthonormal rows, or columns where
 /// these are fewer; uniform among them) · sinusoid: of the last two axes, places by width, sin(p / 10000^(2i / width)) at
 /// 2i and its cosine at 2i + 1 (Vaswani et al., 2017, section 3.5) · sinusoid_2d (a rows of 0, then a square grid row by
 /// row: the first half of the width tells the column x, the second the row y, each as sin(x / 10000^(4i / width)) for i in

@@ -90,7 +90,7 @@ Value Layers::conv(std::string_view name, Value maps, std::int64_t outputs, cons
     const double wide = std::sqrt(6 / (fan_in + fan_out));
     init = {InitKind::uniform, -wide, wide};
   }
-  if (options.init == ConvInit::orthogonal) init = {InitKind::orthogonal};
+  if (options.init == ConvInit::orthogonal) init = {InitKind::orthonormal};
   const Value weight = parameter("weight", {outputs, inputs, kernel, kernel}, init, role);
   const std::int64_t padding = options.padding < 0 ? kernel / 2 : options.padding;
   const Value y = b_.emit(Opcode::conv2d, {maps, weight},

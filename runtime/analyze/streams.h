@@ -17,13 +17,13 @@ namespace rewire::runtime {
 
 /// Means over images and positions; at each position x is the stream before the join (after a projection,
 /// where there is one), f what the branch gave, whatever a plugin makes of both, and
-/// f = parallel + orthogonal with parallel = x <x, f> / |x|^2. Where x or f is 0, the cosine is.
+/// f = parallel + perpendicular with parallel = x <x, f> / |x|^2. Where x or f is 0, the cosine is.
 struct JoinStream {
   std::string join;               // "stages.2.blocks.1.conv"
   double stream = 0, branch = 0;  // |x|^2, |f|^2
   double parallel = 0;            // |parallel|^2
   double cosine = 0;              // <x, f> / (|x| |f|)
-  double orthogonal() const { return branch - parallel; }
+  double perpendicular() const { return branch - parallel; }
 };
 
 struct StreamStatistics {

@@ -63,7 +63,7 @@ HostTensor fill(ThreadPool& pool, const ir::TensorType& type, Draw draw) {
 }
 
 /// Q of a normal matrix, with as many columns as the shorter side, turned to lie along it.
-HostTensor orthogonal(const ir::TensorType& type, const ir::PhiloxStream& stream) {
+HostTensor orthonormal(const ir::TensorType& type, const ir::PhiloxStream& stream) {
   ir::Tensor tensor(type);
   const auto rows = static_cast<std::size_t>(type.shape[0]);
   const std::size_t columns = tensor.data.size() / rows, tall = std::max(rows, columns),
@@ -130,8 +130,8 @@ HostTensor draw(ThreadPool& pool, const ir::Parameter& parameter, std::uint64_t 
       const double bound = xavier_bound(parameter);
       return uniform(-bound, bound);
     }
-    case InitKind::orthogonal:
-      return orthogonal(parameter.type, stream);
+    case InitKind::orthonormal:
+      return orthonormal(parameter.type, stream);
     case InitKind::sinusoid:
       return fill(pool, parameter.type, [&](std::size_t i) { return sinusoid(parameter.type.shape, i); });
     case InitKind::sinusoid_2d:

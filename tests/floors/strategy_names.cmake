@@ -11,12 +11,11 @@ if(NOT strategies)
   return()
 endif()
 
-# Words of the field that happen to be names, weight decay, data augmentation and orthogonal matrices: of these only a use
-# as a plugin counts.
+# Words of the field that happen to be names, weight decay and data augmentation: of these only a use as a plugin counts.
 set(common ${strategies})
-list(FILTER common INCLUDE REGEX "^(decay|augment|orthogonal)$")
+list(FILTER common INCLUDE REGEX "^(decay|augment)$")
 set(own ${strategies})
-list(FILTER own EXCLUDE REGEX "^(decay|augment|orthogonal)$")
+list(FILTER own EXCLUDE REGEX "^(decay|augment)$")
 set(before "(^|[^A-Za-z0-9_])")
 set(behind "([^A-Za-z0-9_]|$)")
 list(JOIN own "|" names)

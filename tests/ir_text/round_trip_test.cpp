@@ -26,7 +26,7 @@ const std::string kEverySpelling = R"rir(module @"odd name" {
   param @x : f16[3,4] {beta1 = 0.5, beta2 = 0.99, init = "xavier_uniform", lr_scale = 10.0, weight_decay = 0.0}
   param @places : f32[1,9,8] {init = "sinusoid"}
   param @grid : f32[1,10,8] {init = "sinusoid_2d(1.0)"}
-  param @turn : f32[3,2] {init = "orthogonal"}
+  param @turn : f32[3,2] {init = "orthonormal"}
   param @y : f64[1] {init = "uniform(-0.5, 0.5)"}
   param @z : f32[2,2] {init = "values(0.1, -2.0, 3e-05, 4.0)"}
   state @train.step : i64[] {init = "zeros"}

@@ -124,7 +124,7 @@ TEST_CASE(
       CHECK(join.stream == Approx(expected.stream).epsilon(1e-5));
       CHECK(join.branch == Approx(expected.branch).epsilon(1e-5));
       CHECK(join.parallel == Approx(expected.parallel).epsilon(1e-5));
-      CHECK(join.orthogonal() == Approx(expected.branch - expected.parallel).epsilon(1e-5));
+      CHECK(join.perpendicular() == Approx(expected.branch - expected.parallel).epsilon(1e-5));
       CHECK(join.cosine == Approx(expected.cosine).epsilon(1e-5));
       CHECK(measured.images == 2 * kBatch);
       CHECK(measured.features == kChannels);

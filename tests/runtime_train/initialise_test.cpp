@@ -88,11 +88,12 @@ TEST_CASE("Zeros, ones, constants and values are just that") {
 }
 
 TEST_CASE(
-    "An orthogonal matrix has orthonormal rows, or columns where these are fewer, of the axes behind the "
+    "An orthonormal start has rows of length 1 that are perpendicular, or columns where these are fewer, of "
+    "the axes behind the "
     "first") {
   for (const ir::Shape& shape : {ir::Shape{5, 3, 2, 2}, {12, 7}, {6, 6}}) {
     CAPTURE(ir::to_string(shape));
-    const std::vector<float> w = draw(parameter("w", shape, {InitKind::orthogonal}), 3);
+    const std::vector<float> w = draw(parameter("w", shape, {InitKind::orthonormal}), 3);
     const auto rows = static_cast<std::size_t>(shape[0]), columns = w.size() / rows;
     const bool wide = rows < columns;
     for (std::size_t i = 0; i < std::min(rows, columns); ++i) {
@@ -107,12 +108,12 @@ TEST_CASE(
         CHECK(dot == Approx(i == j ? 1 : 0).margin(1e-6));
       }
     }
-    CHECK(w != draw(parameter("w", shape, {InitKind::orthogonal}), 4));
+    CHECK(w != draw(parameter("w", shape, {InitKind::orthonormal}), 4));
   }
   // Uniform among them: an entry of a 2 x 2 one is the cosine of a uniform angle.
   std::vector<float> first;
   for (std::uint64_t seed = 0; seed < 2000; ++seed)
-    first.push_back(draw(parameter("w", {2, 2}, {InitKind::orthogonal}), seed)[0]);
+    first.push_back(draw(parameter("w", {2, 2}, {InitKind::orthonormal}), seed)[0]);
   CHECK(kolmogorov(first, [](double x) {
           return 1 - std::acos(std::clamp(x, -1.0, 1.0)) / std::numbers::pi;
         }) < 1.95);

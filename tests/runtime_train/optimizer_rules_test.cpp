@@ -5,7 +5,7 @@
 #include <numbers>
 
 #include "ir/error.h"
-#include "ir/text.h"
+#include "models/model.h"
 #include "programs/optimizer.h"
 #include "programs/programs.h"
 #include "tests/runtime_train/linear_model.h"
@@ -125,6 +125,27 @@ TEST_CASE("Muon turns matrices between the first and the last layer, and leaves 
     const bool turned = weight.name == "qkv" || weight.name == "conv";
     CHECK((module.find_parameter("muon.momentum." + weight.name) != nullptr) == turned);
     CHECK((module.find_parameter("muon.exp_avg_sq." + weight.name) != nullptr) == !turned);
+  }
+}
+
+TEST_CASE("In the zoo's networks Muon leaves the stem and the head to AdamW, whatever their roles") {
+  struct Row {
+    const char *model, *outer, *hidden;
+  };
+  for (const Row& row : {Row{"resnet18", "conv1.weight", "layer1.0.conv1.weight"},
+                         Row{"resnetv2_18", "stem.conv.weight", "stages.0.blocks.0.conv1.weight"},
+                         Row{"pvt", "patch_embed1.proj.weight", "patch_embed2.proj.weight"},
+                         Row{"t2t_vit", "tokens_to_token.attention1.kqv.weight", "blocks.0.attn.qkv.weight"},
+                         Row{"mae_vit_tiny_28", "decoder_pred.weight", "decoder_blocks.0.mlp.fc1.weight"},
+                         Row{"vit", "head.weight", "blocks.0.attn.proj.weight"}}) {
+    CAPTURE(row.model);
+    ir::Module module = models::build({row.model}, 2);
+    TrainOptions options;
+    options.optimizer = {"muon"};
+    if (std::string_view(row.model).starts_with("mae")) options.objective = {"mae"};
+    add_step_program(module, options);
+    CHECK(module.find_parameter(std::string("muon.exp_avg_sq.") + row.outer) != nullptr);
+    CHECK(module.find_parameter(std::string("muon.momentum.") + row.hidden) != nullptr);
   }
 }
 
