@@ -99,10 +99,11 @@ runtime::TimedProgram timed(const ir::Module& module, const std::string& name, s
 Bench make_bench(const Request& request, const runtime::Network& network) {
   const runtime::RecipeTrain& train = network.recipe.train;
   const std::int64_t batch = request.batch > 0 ? request.batch : train.batch;
-  Bench bench{runtime::computed_module(network, batch), {}, 0};
-  const ir::Function& forward = bench.module.function("forward");
-  bench.images = forward.type(forward.arguments[0].value).shape[0];
-  if (request.mode == "infer") {
+  const bool infers = request.mode == "infer";
+  Bench bench{
+      infers ? runtime::computed_module(network, batch) : runtime::training_module(network, batch), {}, 0};
+  bench.images = network.from_file ? train.batch : batch;
+  if (infers) {
     bench.programs.push_back(timed(bench.module, "forward", 1));
     return bench;
   }

@@ -258,7 +258,7 @@ void print_kernels(const Step& step, const Request& request) {
 
 /// How long this machine's compiler takes, as it does for `rewire bench`.
 runtime::EngineReport compile(const Request& request, const runtime::Network& network, std::int64_t batch) {
-  ir::Module module = program_module(network, runtime::computed_module(network, batch));
+  ir::Module module = program_module(network, runtime::training_module(network, batch));
   const std::string engine = runtime::engine_names().front(), program = program_of(network);
   runtime::Tuner tuner = runtime::make_tuner(engine, choices_of(request));
   runtime::make_choices(module, {program}, tuner);
@@ -270,15 +270,18 @@ runtime::EngineReport compile(const Request& request, const runtime::Network& ne
 
 void print_summary(const Request& request, const runtime::Network& network, std::int64_t batch) {
   const runtime::NetworkSource source = runtime::network_source(network);
-  const runtime::LowerStep lower_step = [&](ir::Module forward) {
-    runtime::set_precision(forward, source);
-    return make_step(request, network, std::move(forward)).compiled.program;
+  const std::vector<programs::Form> forms = programs::make_objective(network.recipe.objective)->forms();
+  const runtime::LowerStep lower_step = [&](std::vector<ir::Module> modules) {
+    for (ir::Module& module : modules) runtime::set_precision(module, source);
+    return make_step(request, network, runtime::join_forms(forms, std::move(modules))).compiled.program;
   };
+  std::vector<ir::Module> plain;
+  for (const programs::Form& form : forms) plain.push_back(source.build(batch * form.images, form.side));
   Summary summary;
   summary.model = request.network.model;
   summary.program = program_of(network);
   summary.batch = batch;
-  summary.counts = runtime::summarise_step(source.forward(batch), source.plugins, source.seed, lower_step);
+  summary.counts = runtime::summarise_step(plain, source.plugins, source.seed, lower_step);
   if (!is_for_gpu(request)) summary.compiled = compile(request, network, batch);
   print_summary(summary, request.json);
 }
@@ -332,7 +335,7 @@ void run(const Request& request) {
     write_stdout(ir::print(request.stage == "ir" ? runtime::original_module(network, batch) : rewritten));
     return;
   }
-  print_step(make_step(request, network, runtime::computed_module(network, batch)), request, network);
+  print_step(make_step(request, network, runtime::training_module(network, batch)), request, network);
 }
 
 }  // namespace

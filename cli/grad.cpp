@@ -32,10 +32,9 @@ void declare(Request& request, Options& options) {
 void run(const Request& request) {
   check_output(request.output, files_of(request.network, request.program));
   const runtime::Network network = runtime::resolve_network(request.network);
-  const std::vector<std::string> names = input_names(network);
-  const runtime::GivenInputs given = read_inputs(request.program, names);
-  ir::Module module = runtime::computed_module(
-      network, runtime::batch_extent(given.at(names.front()), runtime::image_rank(network), false));
+  const programs::Inputs wanted = training_inputs(network);
+  const runtime::GivenInputs given = read_inputs(request.program, names_of(wanted));
+  ir::Module module = runtime::training_module(network, batch_of(given, wanted, false));
   programs::add_grad_program(module, runtime::train_options(network.recipe, 1));
   const ir::Function& grad = module.function("grad");
   for (const auto& [name, tensor] : given) runtime::check_batch(module, grad, name, tensor);

@@ -48,12 +48,20 @@ runtime::GivenInputs read_inputs(const ProgramRequest& request, const std::vecto
   return given;
 }
 
-std::vector<std::string> input_names(const runtime::Network& network) {
+programs::Inputs training_inputs(const runtime::Network& network) {
+  return programs::make_objective(network.recipe.objective)
+      ->training_inputs(runtime::training_module(network, 1));
+}
+
+std::vector<std::string> names_of(const programs::Inputs& inputs) {
   std::vector<std::string> names;
-  const ir::Module module = runtime::original_module(network, 1);
-  for (const programs::Input& input : programs::make_objective(network.recipe.objective)->inputs(module))
-    names.push_back(input.name);
+  for (const programs::Input& input : inputs) names.push_back(input.name);
   return names;
+}
+
+std::int64_t batch_of(const runtime::GivenInputs& given, const programs::Inputs& inputs, bool stack) {
+  const programs::Input& first = inputs.front();
+  return runtime::batch_extent(given.at(first.name), first.type.rank(), stack, first.batch_axis);
 }
 
 void check_output(const std::string& output, const std::vector<std::string>& read,
@@ -79,7 +87,9 @@ std::vector<std::string> files_of(const runtime::NetworkRequest& network, const 
 std::unique_ptr<runtime::Engine> start_engine(const runtime::Network& network, const ir::Module& module,
                                               const ProgramRequest& request,
                                               const runtime::ChoiceRecord& choices) {
-  const runtime::TensorMap weights = runtime::read_weights(module, request.weights);
+  const ir::Module forward =
+      runtime::rewritten_module(network, 1);  // what an objective remembers may be lacking
+  const runtime::TensorMap weights = runtime::read_weights(module, request.weights, {.required = &forward});
   std::unique_ptr<runtime::Engine> engine = runtime::make_engine(
       engine_of(request.engine), module, 0, choices, runtime::read_kernel_overrides(request.overrides));
   runtime::start_state(*engine, module, weights, static_cast<std::uint64_t>(network.recipe.seed));

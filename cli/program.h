@@ -28,8 +28,11 @@ void declare_program(ProgramRequest& request, Options& options, const std::strin
 /// The files of --input, each NAME=FILE or FILE, which is the first of `names`, and that of --labels.
 /// UserError where one of the names has no file or two, and where a file is for none of them.
 runtime::GivenInputs read_inputs(const ProgramRequest& request, const std::vector<std::string>& names);
-/// What the recipe's objective is fed, by name.
-std::vector<std::string> input_names(const runtime::Network& network);
+/// What the recipe's objective is fed in training, for a batch of 1; and the same by name.
+programs::Inputs training_inputs(const runtime::Network& network);
+std::vector<std::string> names_of(const programs::Inputs& inputs);
+/// The batch of the first of these inputs; with `stack`, also of a stack of batches.
+std::int64_t batch_of(const runtime::GivenInputs& given, const programs::Inputs& inputs, bool stack);
 
 /// Before any work: UserError where nothing can be written to `output`, and where it is one of the files that
 /// are read. What names no file, such as a model of the zoo, may be among them. `option` asked for it.

@@ -43,10 +43,9 @@ void run(const Request& request) {
   check_output(request.output, read);
   const runtime::Network network = runtime::resolve_network(request.network);
   const runtime::Recipe& recipe = network.recipe;
-  const std::vector<std::string> names = input_names(network);
-  const runtime::GivenInputs given = read_inputs(request.program, names);
-  ir::Module module = runtime::computed_module(
-      network, runtime::batch_extent(given.at(names.front()), runtime::image_rank(network), true));
+  const programs::Inputs wanted = training_inputs(network);
+  const runtime::GivenInputs given = read_inputs(request.program, names_of(wanted));
+  ir::Module module = runtime::training_module(network, batch_of(given, wanted, true));
   const double steps_per_epoch =
       static_cast<double>(request.steps) / static_cast<double>(recipe.train.epochs);
   programs::add_step_program(module, runtime::train_options(recipe, steps_per_epoch));

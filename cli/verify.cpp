@@ -125,7 +125,7 @@ void run(const Request& request) {
   const std::string name = engine_of(request.engine);
   const runtime::Network network = runtime::resolve_network(request.network);
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
-  ir::Module module = runtime::computed_module(network, request.batch);
+  ir::Module module = runtime::training_module(network, request.batch);
   programs::add_grad_program(module, runtime::train_options(network.recipe, 1));
   const runtime::TensorMap weights = runtime::fresh_weights(module, network.plugins, seed);
   const runtime::GradientCheck gradients =

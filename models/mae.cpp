@@ -233,6 +233,7 @@ ir::Attributes mae(std::int64_t image, std::int64_t channels, std::int64_t patch
 const Family kMae{
     .name = "mae",
     .doc = "the masked autoencoder, its decoder with and without the encoder's intermediate outputs",
+    .objective = "mae",
     .schema =
         {ir::int_parameter("dim", 192, "width of the encoder's stream").at_least(1).at_most(65536),
          ir::int_parameter("depth", 12, "blocks of the encoder").at_least(1).at_most(4096),

@@ -23,7 +23,8 @@ struct Variant {
 };
 
 struct Family {
-  std::string_view name, doc;  // `name` is a model too: all of it by its parameters
+  std::string_view name, doc;                 // `name` is a model too: all of it by its parameters
+  std::string_view objective = "supervised";  // what a recipe that tells none trains it for
   ir::Schema schema;
   /// `options` are settled. Argument and results included. UserError where options do not go together.
   void (*build)(Layers& layers, const ir::Attributes& options, std::int64_t batch);

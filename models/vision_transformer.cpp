@@ -26,6 +26,10 @@ void check_settings(const VisionTransformer& s) {
     user_error("model.image={} is no multiple of model.patch={}; patches must tile the image", s.image,
                s.patch);
   }
+  if (s.position_image % s.patch != 0) {
+    user_error("model.position_image={} is no multiple of model.patch={}; patches must tile the image",
+               s.position_image, s.patch);
+  }
   if (hidden_units(s) < 1) {
     user_error("model.dim={} times model.mlp_ratio={} leaves no hidden unit; raise one of them", s.dim,
                s.mlp_ratio);
@@ -38,11 +42,67 @@ void check_settings(const VisionTransformer& s) {
   }
 }
 
+/// Keys' cubic kernel of a = -0.75, as PyTorch's bicubic interpolation has it; `distance` >= 0, of any shape.
+Value cubic_weight(Builder& b, Value distance) {
+  constexpr double kA = -0.75;
+  const auto polynomial = [&](std::initializer_list<double> coefficients) {  // the highest power first
+    Value y;
+    for (const double c : coefficients) y = y ? b.add(b.mul(y, distance), c) : b.constant_like(distance, c);
+    return y;
+  };
+  const Value near = polynomial({kA + 2, -(kA + 3), 0, 1});
+  const Value far = polynomial({kA, -5 * kA, 8 * kA, -4 * kA});
+  const Value zero = b.constant_like(distance, 0);
+  const Value outer = b.select(b.compare("lt", distance, b.constant_like(distance, 2)), far, zero);
+  return b.select(b.compare("le", distance, b.constant_like(distance, 1)), near, outer);
+}
+
+/// [to, from]: what takes `from` samples in a row to `to` of them, at (i + .5) / scale - .5, with those at the ends
+/// repeated beyond them.
+Value cubic_matrix(Builder& b, std::int64_t to, std::int64_t from, double scale) {
+  const auto index = [&](std::int64_t axis) {
+    const Value i =
+        b.emit(ir::Opcode::iota, {}, {{"axis", axis}}, ir::TensorType{ir::DType::i64, {to, from}});
+    return b.cast(i, ir::DType::f32);
+  };
+  const Value row = index(0), column = index(1);
+  const Value at = b.sub(b.div(b.add(row, 0.5), scale), 0.5), first = b.unary(ir::Opcode::floor, at);
+  Value matrix;
+  for (const double tap : {-1.0, 0.0, 1.0, 2.0}) {
+    const Value place = b.add(first, tap);
+    const Value held =
+        b.binary(ir::Opcode::minimum, b.binary(ir::Opcode::maximum, place, b.constant_like(place, 0)),
+                 b.constant_like(place, static_cast<double>(from - 1)));
+    const Value weight = cubic_weight(b, b.unary(ir::Opcode::abs, b.sub(at, place)));
+    const Value taken = b.select(b.compare("eq", held, column), weight, b.constant_like(weight, 0));
+    matrix = matrix ? b.add(matrix, taken) : taken;
+  }
+  return matrix;
+}
+
+/// The rows of pos_embed [1, places, dim] that are of patches, from a square grid of side `from` to one of `to`, as DINO
+/// (Caron et al., ICCV 2021) has it: bicubic, the scale (to + .1) / from.
+Value resize_positions(Builder& b, Value positions, std::int64_t from, std::int64_t to) {
+  const std::int64_t places = b.shape(positions).at(1), dim = b.shape(positions).at(2);
+  const Value cubic = cubic_matrix(b, to, from, (static_cast<double>(to) + 0.1) / static_cast<double>(from));
+  Value grid = b.reshape(b.slice(positions, 1, places - from * from, places), {from, from * dim});
+  for (int axis = 0; axis < 2; ++axis) {
+    const std::int64_t columns = axis == 0 ? from : to;
+    grid = b.reshape(b.matmul(cubic, grid), {to, columns, dim});
+    grid = b.reshape(b.transpose(grid, {1, 0, 2}), {columns, to * dim});
+  }
+  grid = b.reshape(grid, {1, to * to, dim});
+  if (places == from * from) return grid;
+  const Value parts[] = {b.slice(positions, 1, 0, places - from * from), grid};
+  return b.concat(parts, 1);
+}
+
 /// The tokens that enter the blocks, [batch, prefix + patches, dim].
 Value embed_tokens(Layers& net, const VisionTransformer& s, Value image) {
   Builder& b = net.builder();
   const std::int64_t batch = b.shape(image).at(0);
-  const std::int64_t patches = (s.image / s.patch) * (s.image / s.patch);
+  const std::int64_t side = s.image / s.patch;
+  const std::int64_t position_side = s.position_image == 0 ? side : s.position_image / s.patch;
   const std::int64_t prefix = (s.class_token ? 1 : 0) + s.reg_tokens;
 
   std::vector<Value> parts;
@@ -52,8 +112,9 @@ Value embed_tokens(Layers& net, const VisionTransformer& s, Value image) {
     parts.push_back(
         net.parameter("reg_token", {1, s.reg_tokens, s.dim}, {ir::InitKind::normal, 1e-6}, "reg_token"));
   }
-  const std::int64_t places = patches + (s.no_embed_class ? 0 : prefix);
-  const Value pos = net.parameter("pos_embed", {1, places, s.dim}, s.position_init, "pos_embed");
+  const std::int64_t places = position_side * position_side + (s.no_embed_class ? 0 : prefix);
+  Value pos = net.parameter("pos_embed", {1, places, s.dim}, s.position_init, "pos_embed");
+  if (position_side != side) pos = resize_positions(b, pos, position_side, side);
   Value x = net.patch_embed("patch_embed", image, s.dim, s.patch, !s.pre_norm);
   if (s.no_embed_class) x = b.add(x, pos);
   if (!parts.empty()) {
@@ -105,11 +166,15 @@ Value pool_tokens(Layers& net, const VisionTransformer& s, Value x) {
 
 }  // namespace
 
-void build_vision_transformer(Layers& net, const VisionTransformer& s, std::int64_t batch) {
+Value vision_transformer_features(Layers& net, const VisionTransformer& s, Value image) {
   check_settings(s);
+  return pool_tokens(net, s, run_blocks(net, s, embed_tokens(net, s, image)));
+}
+
+void build_vision_transformer(Layers& net, const VisionTransformer& s, std::int64_t batch) {
   Builder& b = net.builder();
   const Value image = b.argument("image", {ir::DType::f32, {batch, s.channels, s.image, s.image}});
-  const Value features = pool_tokens(net, s, run_blocks(net, s, embed_tokens(net, s, image)));
+  const Value features = vision_transformer_features(net, s, image);
   net.begin_layer();  // the norm is of the last block's, as timm groups them
   if (s.classes == 0) {
     b.result("features", features);

@@ -14,6 +14,7 @@ namespace rewire::models {
 /// Extents in pixels, tokens, channels and units.
 struct VisionTransformer {
   std::int64_t image = 0, channels = 0, patch = 0;
+  std::int64_t position_image = 0;  // the image that pos_embed is of, which is resized to `image`; 0: `image`
   std::int64_t dim = 0, depth = 0, heads = 0;
   double mlp_ratio = 4;
   std::int64_t classes = 0;  // 0: no head; the result is `features` [batch, dim] then, not `logits`
@@ -35,6 +36,10 @@ struct VisionTransformer {
   ir::Init position_init = kTruncNormal;
   LinearInit linear_init = LinearInit::timm;
 };
+
+/// What the head sees, [batch, dim], of `image` [batch, channels, image, image]. UserError where settings do not go
+/// together.
+ir::Value vision_transformer_features(Layers& layers, const VisionTransformer& settings, ir::Value image);
 
 /// Argument `image`, result `logits` or `features` included. UserError where settings do not go together.
 void build_vision_transformer(Layers& layers, const VisionTransformer& settings, std::int64_t batch);

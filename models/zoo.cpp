@@ -6,6 +6,7 @@
 
 namespace rewire::models {
 
+extern const Family kDino;
 extern const Family kMae;
 extern const Family kOruVit;
 extern const Family kPvt;
@@ -19,7 +20,8 @@ namespace {
 class Zoo {
  public:
   Zoo() {
-    for (const Family* family : {&kVit, &kOruVit, &kPvt, &kT2tVit, &kResNetV2, &kResNet, &kMae}) add(*family);
+    for (const Family* family : {&kVit, &kOruVit, &kPvt, &kT2tVit, &kResNetV2, &kResNet, &kMae, &kDino})
+      add(*family);
   }
 
   void add(const Family& family) {

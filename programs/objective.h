@@ -13,6 +13,7 @@
 #include "ir/builder.h"
 #include "ir/registry.h"
 #include "programs/metric.h"
+#include "programs/schedule.h"
 
 namespace rewire::programs {
 
@@ -23,22 +24,40 @@ enum class Filler : std::uint8_t { data, uniform };
 /// A tensor of a batch.
 struct Input {
   std::string name;
-  ir::TensorType type;          // the first axis is the batch
+  ir::TensorType type;
   std::int64_t categories = 0;  // of integers: each lies in [0, categories); 0: any
   Filler filler = Filler::data;
+  int batch_axis = 0;  // 1 of views
 };
 using Inputs = std::vector<Input>;
 
 using NamedValues = std::map<std::string, ir::Value, std::less<>>;
+
+/// A function of a network's module, over the same weights as the others: what a training batch is put through.
+struct Form {
+  std::string function = "forward";
+  std::int64_t images = 1;  // that it takes for each sample of the batch
+  std::int64_t side = 0;    // pixels a side of them; 0: the network's own
+};
+
+/// Which values of the weights a call of the network reads. `averages`: those of train.ema, in a network that does not
+/// train: nothing is dropped out, and no gradient goes that way.
+enum class Reads : std::uint8_t { weights, averages };
 
 /// The network as a program that is being built may call it.
 class Network {
  public:
   virtual ~Network() = default;
   /// Copies a function of the module to the end of the program, its arguments bound by their names: its
-  /// results by theirs. What the results ask of a training step (ir/side_results.h) is done. Once a program.
-  /// UserError where it has an argument that is not bound.
-  virtual NamedValues call(std::string_view function, const NamedValues& arguments) = 0;
+  /// results by theirs. What the results of the first call ask of a training step (ir/side_results.h) is done; each
+  /// call draws random numbers of its own. UserError where it has an argument that is not bound; averages are there for
+  /// who says so by reads_averages().
+  virtual NamedValues call(std::string_view function, const NamedValues& arguments,
+                           Reads reads = Reads::weights) = 0;
+  /// i64[], the updates that the run has done.
+  virtual ir::Value updates() = 0;
+  /// The run's; without an end where the program is of none.
+  virtual const Timeline& timeline() const = 0;
 };
 
 struct Measured {
@@ -52,13 +71,37 @@ struct Trained {
   /// "loss" of every objective.
   ir::Value loss;
   std::vector<Measured> metrics;  // the others
+  NamedValues next = {};          // of states(), by name
+};
+
+/// What an objective remembers between steps, as part of a run's weights: "objective.<name>".
+struct Remembered {
+  std::string name;
+  ir::TensorType type;
+  ir::Init init = {};
+};
+
+/// A weight that does not move, nor what the optimizer remembers of it, in a run's first epochs.
+struct Held {
+  std::string weight;
+  double epochs;
 };
 
 class Objective {
  public:
   virtual ~Objective() = default;
-  /// What a batch of the module's network holds. UserError where the network is none for this objective.
+  /// What a batch of the module's network holds in evaluation. UserError where the network is none for this objective.
   virtual Inputs inputs(const ir::Module& module) const = 0;
+  /// The functions that train() calls, `forward` first; evaluation has that one alone, for one image a sample.
+  virtual std::vector<Form> forms() const { return {{}}; }
+  /// In training; `module` has forms().
+  virtual Inputs training_inputs(const ir::Module& module) const { return inputs(module); }
+  /// Of a module that has `forward`.
+  virtual std::vector<Remembered> states(const ir::Module&) const { return {}; }
+  virtual std::vector<Held> held(const ir::Module&) const { return {}; }
+  /// Whether train() reads the weights' averages: they begin as the weights then, and the first update moves them as
+  /// every other does.
+  virtual bool reads_averages() const { return false; }
   virtual Trained train(ir::Builder& builder, Network& network, const NamedValues& inputs) const = 0;
   /// `weight` f32[batch] is 0 for a sample that only fills up the batch, else 1.
   /// The first is the loss.
@@ -78,6 +121,9 @@ struct ObjectiveRow {
 std::span<const ObjectiveRow* const> objectives();
 /// For an objective that is no resident, as tests have; the row must outlive the process.
 void add_objective(const ObjectiveRow& row);
+
+/// "objective.<name>"
+std::string state_name(const Remembered& state);
 
 /// What some objective calls a metric of this name, or of this name behind kOfAverages; its bare name, for files
 /// alone, where none has it: what plugins report.

@@ -3,7 +3,7 @@
 
 namespace rewire::programs {
 
-extern const ObjectiveRow kMaskedPixels, kSupervised;
+extern const ObjectiveRow kMaskedPixels, kSelfDistillation, kSupervised;
 
 namespace {
 
@@ -11,6 +11,7 @@ std::vector<const ObjectiveRow*>& objective_rows() {
   static std::vector<const ObjectiveRow*> rows = {
       &kSupervised,
       &kMaskedPixels,
+      &kSelfDistillation,
   };
   return rows;
 }
@@ -23,6 +24,10 @@ std::span<const ObjectiveRow* const> objectives() {
 
 void add_objective(const ObjectiveRow& row) {
   objective_rows().push_back(&row);
+}
+
+std::string state_name(const Remembered& state) {
+  return "objective." + state.name;
 }
 
 MetricInfo metric_info(std::string_view name) {

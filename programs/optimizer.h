@@ -25,6 +25,7 @@ struct Trainable {
   ir::Value value;
   ir::Value gradient;
   ir::Value updates = {};  // i64[], those that it has had; none: as many as the optimizer
+  ir::Value moves = {};    // i1[], whether this step moves it, and its states; none: it does
   /// What the weight becomes of the optimizer's value of it; none: that value.
   std::function<ir::Value(ir::Value)> after = {};
 };

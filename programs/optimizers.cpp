@@ -204,9 +204,15 @@ std::vector<Value> emit_updates(Builder& b, const ChosenOptimizer& chosen,
   for (const Trainable& weight : weights) {
     b.set_location("optimizer." + weight.name);
     const Updated updated = chosen.optimizer->update(b, weight, read_states(b, chosen, weight));
-    next.push_back(weight.after ? weight.after(updated.weight) : updated.weight);
-    update(b, weight.name, next.back(), finite);
-    update_states(b, chosen, weight, updated.states, finite);
+    Value value = weight.after ? weight.after(updated.weight) : updated.weight;
+    Value predicate = finite;
+    if (weight.moves) {
+      predicate = b.binary(ir::Opcode::logical_and, finite, weight.moves);
+      value = b.select(weight.moves, value, weight.value);
+    }
+    next.push_back(value);
+    update(b, weight.name, value, predicate);
+    update_states(b, chosen, weight, updated.states, predicate);
   }
   return next;
 }

@@ -32,7 +32,8 @@ struct Program {
   ir::Function function;
   Builder b;
   std::map<std::string, Value, std::less<>> read;  // the one value that each parameter has here
-  std::vector<ir::Argument> network_results;       // of what was inlined, as values of this program
+  std::vector<ir::Argument> network_results;       // of the first call, as values of this program
+  std::vector<ir::Argument> next;                  // of weights and states that do not train, by their names
 
   Program(ir::Module& target, std::string name)
       : module(target), function{std::move(name), {}, {}, {}, {}}, b(module, function) {}
@@ -56,9 +57,16 @@ struct Program {
   }
 };
 
+/// How a function is copied into a program.
+struct Inlining {
+  bool trains = true;           // else is_training is false in it, whatever the program does
+  std::string own_stream = {};  // behind the names of its random streams
+};
+
 /// Copies an op of `forward` to the end of the program; `renamed` has the values of its operands by their ids
 /// in forward, and gets those of its results.
-void inline_op(Program& program, const ir::Function& forward, const ir::Op& op, std::vector<Value>& renamed) {
+void inline_op(Program& program, const ir::Function& forward, const ir::Op& op, std::vector<Value>& renamed,
+               const Inlining& how = {}) {
   if (op.code == Opcode::update) {
     user_error(
         "{} updates '{}' itself, whether or not the step is finite; it is to give the next value as its "
@@ -66,6 +74,10 @@ void inline_op(Program& program, const ir::Function& forward, const ir::Op& op, 
         forward.name, op.attributes.get_string("name"), ir::kUpdatePrefix, op.attributes.get_string("name"));
   }
   const auto at = [&](Value value) -> Value& { return renamed.at(static_cast<std::size_t>(value.id)); };
+  if (op.code == Opcode::is_training && !how.trains) {
+    at(op.results[0]) = program.b.constant(0, DType::i1);
+    return;
+  }
   ir::Op copy = op;
   for (Value& operand : copy.operands) operand = at(operand);
   for (Value& result : copy.results) {
@@ -73,19 +85,35 @@ void inline_op(Program& program, const ir::Function& forward, const ir::Op& op, 
     at(result) = fresh;
     result = fresh;
   }
+  if (!how.own_stream.empty() && copy.attributes.has("stream"))
+    copy.attributes.set("stream", copy.attributes.get_string("stream") + how.own_stream);
   program.function.body.push_back(std::move(copy));
   program.b.set_position(program.function.body.size());
 }
 
+/// Reads the average of a weight, which is added to the module where it has not got it.
+Value read_average(Program& program, const std::string& weight) {
+  const std::string name = average_name(weight);
+  const ir::TensorType type = program.module.find_parameter(weight)->type;
+  program.module.add_state(name, type, ir::StateKind::average).average_of = weight;
+  return program.param(name);
+}
+
+bool is_averaged(const ir::Module& module, const std::string& weight) {
+  const std::vector<std::string> names = averaged_parameters(module);
+  return std::ranges::find(names, weight) != names.end();
+}
+
 class InlinedNetwork : public Network {
  public:
-  explicit InlinedNetwork(Program& program) : program_(program) {}
+  InlinedNetwork(Program& program, const Timeline& timeline, bool has_averages)
+      : program_(program), timeline_(timeline), has_averages_(has_averages) {}
 
   /// Every `param` reads through Program::param, so that a weight has one value however often it is read.
-  NamedValues call(std::string_view name, const NamedValues& arguments) override {
-    // What its results ask of the step, and its random numbers, are those of one pass.
-    if (!program_.network_results.empty())
-      internal_error("an objective calls the network '{}' a second time", program_.module.name);
+  NamedValues call(std::string_view name, const NamedValues& arguments, Reads reads) override {
+    const bool averages = reads == Reads::averages;
+    if (averages && !has_averages_)
+      internal_error("the objective reads averages of the weights in a program that has none");
     const ir::Function& function = program_.module.function(name);
     std::vector<Value> renamed(function.types.size());
     const auto at = [&](Value value) -> Value& { return renamed.at(static_cast<std::size_t>(value.id)); };
@@ -97,21 +125,33 @@ class InlinedNetwork : public Network {
       }
       at(argument.value) = bound->second;
     }
+    const Inlining how{!averages, calls_ == 0 ? "" : fmt::format("#{}", calls_)};
     for (const ir::Op& op : function.body) {
-      if (op.code == Opcode::param) {
-        program_.b.set_location(op.location);
-        at(op.results[0]) = program_.param(op.attributes.get_string("name"));
+      if (op.code != Opcode::param) {
+        inline_op(program_, function, op, renamed, how);
         continue;
       }
-      inline_op(program_, function, op, renamed);
+      program_.b.set_location(op.location);
+      const std::string& weight = op.attributes.get_string("name");
+      at(op.results[0]) = averages && is_averaged(program_.module, weight) ? read_average(program_, weight)
+                                                                           : program_.param(weight);
     }
     NamedValues results;
     for (const ir::Argument& result : function.results) {
       results.emplace(result.name, at(result.value));
-      program_.network_results.push_back({result.name, at(result.value)});
+      // What they ask of the step is that of one pass.
+      if (calls_ == 0) program_.network_results.push_back({result.name, at(result.value)});
     }
+    ++calls_;
     return results;
   }
+
+  Value updates() override {
+    program_.module.add_state("train.step", {DType::i64, {}}, ir::StateKind::counter);
+    return program_.b.param("train.step");
+  }
+
+  const Timeline& timeline() const override { return timeline_; }
 
  private:
   static std::vector<std::string> names_of(const NamedValues& values) {
@@ -121,6 +161,9 @@ class InlinedNetwork : public Network {
   }
 
   Program& program_;
+  const Timeline timeline_;
+  const bool has_averages_;
+  int calls_ = 0;
 };
 
 /// The results of the inlined forward whose names begin so; the whole names stay.
@@ -141,9 +184,8 @@ Value side_scalar(Program& program, const ir::Argument& result, DType dtype) {
 }
 
 /// The objective's inputs as arguments of the program.
-NamedValues feed(Program& program, const Objective& objective) {
+NamedValues feed(Program& program, const Inputs& wanted) {
   NamedValues inputs;
-  const Inputs wanted = objective.inputs(program.module);
   std::vector<std::string> forged;
   for (const auto& [name, value] : program.module.attributes) {
     if (name.starts_with(kCategories)) forged.push_back(name);
@@ -187,6 +229,21 @@ Metrics report(Program& program, const std::vector<Measured>& measured) {
   return metrics;
 }
 
+/// What the objective remembers, added to the module where it has not got it.
+void add_states(ir::Module& module, const Objective& objective) {
+  for (const Remembered& state : objective.states(module))
+    module.add_state(state_name(state), state.type, ir::StateKind::statistic, state.init);
+}
+
+/// What a step gives new values of beside what it trains, by name.
+std::vector<std::string> updated_states(const ir::Module& module, const Objective& objective) {
+  std::vector<std::string> names;
+  for (const ir::Argument& next : ir::side_results(module.function("forward"), ir::kUpdatePrefix))
+    names.push_back(next.name);
+  for (const Remembered& state : objective.states(module)) names.push_back(state_name(state));
+  return names;
+}
+
 struct Gradients {
   Value loss;
   Metrics metrics;
@@ -197,9 +254,14 @@ struct Gradients {
 /// the batch.
 Gradients differentiate_loss(Program& program, const TrainOptions& options, bool reports) {
   const std::unique_ptr<Objective> objective = make_objective(options.objective);
-  const NamedValues inputs = feed(program, *objective);
-  InlinedNetwork network(program);
+  add_states(program.module, *objective);
+  const NamedValues inputs = feed(program, objective->training_inputs(program.module));
+  InlinedNetwork network(program, options.timeline, objective->reads_averages());
   const Trained trained = objective->train(program.b, network, inputs);
+  for (const ir::Argument& next : side_values(program, ir::kUpdatePrefix))
+    program.next.push_back({next.name.substr(ir::kUpdatePrefix.size()), next.value});
+  for (const Remembered& state : objective->states(program.module))
+    program.next.push_back({state_name(state), trained.next.at(state.name)});
   Gradients out;
   out.loss = trained.loss;
   program.b.set_location("loss");
@@ -242,6 +304,17 @@ void check_training(const ir::Module& module, const TrainOptions& options) {
     user_error("train.ema is {}; it must be at least 0 and below 1", options.ema);
   if (options.ema_warmup && options.ema == 0)
     user_error("train.ema_warmup is on and train.ema is 0: no average is kept; set train.ema too");
+  if (options.ema == 0 && make_objective(options.objective)->reads_averages())
+    user_error(
+        "the objective {} reads moving averages of the weights, and train.ema is 0: set it, as to 0.996",
+        options.objective.name);
+  if (options.ema_end >= 0 && options.ema == 0)
+    user_error("train.ema_end is {} and train.ema is 0: no average is kept; set train.ema too",
+               options.ema_end);
+  if (options.ema_end >= 0 && options.timeline.total_steps == 0)
+    user_error("train.ema_end={}: the run has no end, so that the decay cannot get there", options.ema_end);
+  if (options.clip_each && options.clip_norm == 0)
+    user_error("train.clip is each and train.clip_norm is 0: nothing is clipped; set train.clip_norm too");
   if (options.accumulate < 1) user_error("train.accumulate is {}; it must be at least 1", options.accumulate);
   if (!(options.clip_norm >= 0))
     user_error("train.clip_norm is {}; it must not be negative", options.clip_norm);
@@ -270,12 +343,36 @@ Value all_of(Builder& b, std::initializer_list<Value> conditions) {
   return all;
 }
 
-/// g * min(1, clip / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_.
-void clip(Builder& b, std::vector<Trainable>& trainables, Value norm, double limit) {
-  if (limit == 0) return;
-  Value scale = b.div(b.constant_like(norm, limit), b.add(norm, 1e-6));
-  scale = b.binary(Opcode::minimum, scale, b.constant_like(scale, 1));
-  for (Trainable& w : trainables) w.gradient = b.mul(w.gradient, scale);
+/// g * min(1, clip / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_; by each gradient's own norm, as DINO has it, or by
+/// that of all.
+void clip(Builder& b, std::vector<Trainable>& trainables, Value norm, const TrainOptions& options) {
+  if (options.clip_norm == 0) return;
+  const auto scale_of = [&](Value length) {
+    const Value scale = b.div(b.constant_like(length, options.clip_norm), b.add(length, 1e-6));
+    return b.binary(Opcode::minimum, scale, b.constant_like(scale, 1));
+  };
+  const Value common = options.clip_each ? Value{} : scale_of(norm);
+  for (Trainable& w : trainables)
+    w.gradient = b.mul(w.gradient, common ? common : scale_of(norm_of(b, w.gradient)));
+}
+
+/// Gives the weights that the objective holds still their predicate and a count of their own; what counts, with the
+/// predicate.
+std::map<std::string, Value, std::less<>> hold(Program& program, std::vector<Trainable>& trainables,
+                                               Value step, const TrainOptions& options) {
+  Builder& b = program.b;
+  std::map<std::string, Value, std::less<>> counts;
+  for (const Held& held : make_objective(options.objective)->held(program.module)) {
+    const auto weight = std::ranges::find(trainables, held.weight, &Trainable::name);
+    if (weight == trainables.end() || held.epochs == 0) continue;
+    const Value first = b.constant_like(step, static_cast<double>(options.timeline.steps(held.epochs)));
+    weight->moves = b.compare("ge", step, first);
+    const std::string count = fmt::format("optimizer.step.held.{}", held.weight);
+    program.module.add_state(count, {DType::i64, {}}, ir::StateKind::moment);
+    weight->updates = program.param(count);
+    counts.emplace(count, weight->moves);
+  }
+  return counts;
 }
 
 /// Whether forward asks for the share of the run that is done, and the run has an end.
@@ -296,12 +393,12 @@ void bind_progress(Program& program, const TrainOptions& options) {
   program.read.emplace(ir::kProgress, share_done(program.b, program.b.param("train.step"), options));
 }
 
-/// A number that is finite where all next values are that forward gives to weights which do not train; none where it gives
-/// none. A batch norm's variance may overflow while loss and gradients do not.
+/// A number that is finite where all next values are of what does not train; none where there are none. A batch norm's
+/// variance may overflow while loss and gradients do not.
 Value magnitude_of_updates(Program& program) {
   Builder& b = program.b;
   Value total;
-  for (const ir::Argument& next : side_values(program, ir::kUpdatePrefix)) {
+  for (const ir::Argument& next : program.next) {
     const ir::TensorType type = b.type(next.value);
     if (!ir::is_float(type.dtype)) continue;
     ir::Ints axes(static_cast<std::size_t>(type.rank()));
@@ -346,23 +443,20 @@ Value constrained(Program& program, const std::string& weight, Value constraint,
   return at(constraint);
 }
 
-/// Reads the average of a weight, which is added to the module where it has not got it.
-Value read_average(Builder& b, const std::string& weight) {
-  const std::string name = average_name(weight);
-  const ir::TensorType type = b.module().find_parameter(weight)->type;
-  b.module().add_state(name, type, ir::StateKind::average).average_of = weight;
-  return b.param(name);
-}
-
 /// Updates the averages with the values that this step gives, predicated on `finite`.
 void update_averages(Program& program, const std::vector<std::pair<std::string, Value>>& next, Value finite,
                      const TrainOptions& options) {
   if (options.ema == 0) return;
   Builder& b = program.b;
   b.set_location("ema");
+  const bool from_start = make_objective(options.objective)->reads_averages();
   const Value step = program.param("train.step");
   const Value is_first = b.compare("eq", step, b.constant_like(step, 0));
   Value share = b.constant(1 - options.ema, DType::f64);
+  if (options.ema_end >= 0) {
+    share = half_cosine(b, b.cast(step, DType::f64), 1 - options.ema, 1 - options.ema_end,
+                        {0, static_cast<double>(options.timeline.total_steps)});
+  }
   if (options.ema_warmup) {
     const Value updates = b.add(b.cast(step, DType::f64), 1);
     const Value warm = b.binary(Opcode::pow, updates, b.constant_like(updates, -2.0 / 3));
@@ -370,16 +464,10 @@ void update_averages(Program& program, const std::vector<std::pair<std::string, 
   }
   for (const auto& [weight, value] : next) {
     b.set_location("ema." + weight);
-    const Value average = read_average(b, weight);
-    const Value moved = b.mul(b.sub(value, average), b.cast(share, b.type(average).dtype));
-    program.update(average_name(weight), b.select(is_first, value, b.add(average, moved)), finite);
+    const Value average = read_average(program, weight);
+    const Value moved = b.add(average, b.mul(b.sub(value, average), b.cast(share, b.type(average).dtype)));
+    program.update(average_name(weight), from_start ? moved : b.select(is_first, value, moved), finite);
   }
-}
-
-/// The results of forward that are new values of what averages are kept of.
-bool is_averaged(const ir::Module& module, const std::string& updated) {
-  const ir::Parameter* parameter = module.find_parameter(updated);
-  return parameter != nullptr && parameter->is_weight() && ir::is_float(parameter->type.dtype);
 }
 
 /// One optimizer update from gradients that are final; `loss` may be absent. Names grad_norm, finite and lr
@@ -394,7 +482,7 @@ void optimize(Program& program, std::vector<Trainable> trainables, Value loss, c
   if (loss) finite = all_of(b, {finite, b.unary(Opcode::isfinite, loss)});
   if (const Value size = magnitude_of_updates(program))
     finite = all_of(b, {finite, b.unary(Opcode::isfinite, size)});
-  clip(b, trainables, norm, options.clip_norm);
+  clip(b, trainables, norm, options);
   Value step = program.param("train.step");
   Value lr = learning_rate(b, step, optimizer.values.get_double("lr"), options.schedule, options.timeline);
   const Value decay = scheduled_decay(b, optimizer.values, step, options.timeline);
@@ -406,6 +494,7 @@ void optimize(Program& program, std::vector<Trainable> trainables, Value loss, c
     w.updates = program.param(counter->second);
     counting.insert(counter->second);
   }
+  const auto held = hold(program, trainables, step, options);
   for (const ir::Argument& result :
        ir::side_results(program.module.function("forward"), ir::kAfterStepPrefix)) {
     const auto weight = std::ranges::find(trainables, result.name, &Trainable::name);
@@ -422,6 +511,8 @@ void optimize(Program& program, std::vector<Trainable> trainables, Value loss, c
   b.set_location("optimizer");
   for (const std::string_view counter : counting)
     program.update(counter, b.add(program.param(counter), 1), finite);
+  for (const auto& [counter, moves] : held)
+    program.update(counter, b.add(program.param(counter), 1), all_of(b, {finite, moves}));
   const Value next_step = b.add(step, 1);
   program.update("train.step", next_step, finite);
   if (counts_progress(program.module, options))
@@ -439,10 +530,9 @@ Metrics add_plain_step(ir::Module& module, const TrainOptions& options, const Up
   optimize(program, std::move(out.trainables), out.loss, options, counters);
   const Value finite = program.function.result("finite");
   std::vector<std::pair<std::string, Value>> averaged;
-  for (const ir::Argument& next : side_values(program, ir::kUpdatePrefix)) {
-    const std::string name = next.name.substr(ir::kUpdatePrefix.size());
-    program.update(name, next.value, finite);
-    if (is_averaged(module, name)) averaged.emplace_back(name, next.value);
+  for (const auto& [name, value] : program.next) {
+    program.update(name, value, finite);
+    if (is_averaged(module, name)) averaged.emplace_back(name, value);
   }
   update_averages(program, averaged, finite, options);
   program.finish(true);
@@ -455,17 +545,18 @@ std::string pending_update(std::string_view weight) {
   return fmt::format("accumulate.update.{}", weight);
 }
 
-/// Every batch but the first of a step reads what the one before has made of such a weight.
-void bind_pending_updates(Program& program, Value micro) {
+/// Every batch but the first of a step reads what the one before has made of such a weight or state.
+void bind_pending_updates(Program& program, const Objective& objective, Value micro) {
   Builder& b = program.b;
-  for (const ir::Argument& next : ir::side_results(program.module.function("forward"), ir::kUpdatePrefix)) {
-    const ir::Parameter* weight = program.module.find_parameter(next.name);
-    if (weight == nullptr) user_error("the model has no weight '{}', which it updates", next.name);
-    const std::string pending = pending_update(next.name);
+  add_states(program.module, objective);
+  for (const std::string& name : updated_states(program.module, objective)) {
+    const ir::Parameter* weight = program.module.find_parameter(name);
+    if (weight == nullptr) user_error("the model has no weight '{}', which it updates", name);
+    const std::string pending = pending_update(name);
     const ir::TensorType type = weight->type;
     program.module.add_state(pending, type, ir::StateKind::partial);
     const Value is_first = b.compare("eq", micro, b.constant_like(micro, 0));
-    program.read.emplace(next.name, b.select(is_first, b.param(next.name), b.param(pending)));
+    program.read.emplace(name, b.select(is_first, b.param(name), b.param(pending)));
   }
 }
 
@@ -488,7 +579,7 @@ Metrics add_accumulate(ir::Module& module, const TrainOptions& options) {
   program.read.emplace("train.step", draw);
   bind_progress(program, options);
   b.set_location("accumulate");
-  bind_pending_updates(program, micro);
+  bind_pending_updates(program, *make_objective(options.objective), micro);
 
   Gradients out = differentiate_loss(program, options, true);
   b.set_location("accumulate");
@@ -504,8 +595,7 @@ Metrics add_accumulate(ir::Module& module, const TrainOptions& options) {
     program.update("accumulate." + w.name, b.add(sum, share), finite);
   }
   b.set_location("accumulate");
-  for (const ir::Argument& next : side_values(program, ir::kUpdatePrefix))
-    program.update(pending_update(next.name.substr(ir::kUpdatePrefix.size())), next.value, finite);
+  for (const auto& [name, value] : program.next) program.update(pending_update(name), value, finite);
   program.update("train.micro_step", b.add(micro, 1), finite);
   program.update("train.finite", finite);
   b.result("finite", finite);
@@ -528,10 +618,10 @@ void add_apply(ir::Module& module, const TrainOptions& options, const UpdateCoun
   b.set_location("accumulate");
   const Value finite = program.function.result("finite");
   std::vector<std::pair<std::string, Value>> averaged;
-  for (const ir::Argument& next : ir::side_results(module.function("forward"), ir::kUpdatePrefix)) {
-    const Value pending = b.param(pending_update(next.name));
-    program.update(next.name, pending, finite);
-    if (is_averaged(module, next.name)) averaged.emplace_back(next.name, pending);
+  for (const std::string& name : updated_states(module, *make_objective(options.objective))) {
+    const Value pending = b.param(pending_update(name));
+    program.update(name, pending, finite);
+    if (is_averaged(module, name)) averaged.emplace_back(name, pending);
   }
   update_averages(program, averaged, finite, options);
   b.set_location("accumulate");
@@ -578,7 +668,9 @@ std::string average_name(std::string_view weight) {
 std::vector<std::string> averaged_parameters(const ir::Module& module) {
   std::vector<std::string> names = trained_parameters(module);
   for (const ir::Argument& result : ir::side_results(module.function("forward"), ir::kUpdatePrefix)) {
-    if (is_averaged(module, result.name)) names.push_back(result.name);
+    const ir::Parameter* parameter = module.find_parameter(result.name);
+    if (parameter != nullptr && parameter->is_weight() && ir::is_float(parameter->type.dtype))
+      names.push_back(result.name);
   }
   return names;
 }
@@ -620,11 +712,12 @@ Metrics add_evaluation(ir::Module& module, const ir::Selection& selection, const
                        const std::vector<std::string>& averaged) {
   const std::unique_ptr<Objective> objective = make_objective(selection);
   Program program(module, name);
-  for (const std::string& weight : averaged) program.read.emplace(weight, read_average(program.b, weight));
-  const NamedValues inputs = feed(program, *objective);
+  for (const std::string& weight : averaged) program.read.emplace(weight, read_average(program, weight));
+  add_states(module, *objective);
+  const NamedValues inputs = feed(program, objective->inputs(module));
   const std::int64_t batch = program.b.shape(inputs.begin()->second).at(0);
   const Value weight = program.b.argument("weight", {DType::f32, {batch}});
-  InlinedNetwork network(program);
+  InlinedNetwork network(program, {}, !averaged.empty());
   const Metrics metrics = report(program, objective->evaluate(program.b, network, inputs, weight));
   program.finish(false);
   return metrics;

@@ -34,15 +34,19 @@ namespace rewire::programs {
 
 struct TrainOptions {
   ir::Selection objective{"supervised"}, optimizer{"adamw"}, schedule{"constant"};
-  Timeline timeline;     // of the schedule, and of the progress that forward may read
-  double clip_norm = 0;  // 0: none; else gradients scale by min(1, clip_norm / (norm + 1e-6)) as PyTorch
+  Timeline timeline;       // of the schedule, and of the progress that forward may read
+  double clip_norm = 0;    // 0: none; else gradients scale by min(1, clip_norm / (norm + 1e-6)) as PyTorch
+  bool clip_each = false;  // by the norm of each weight's gradient instead of that of all
   std::int64_t accumulate = 1;  // > 1: programs `accumulate` and `apply` instead of one `step`
   // Of the moving averages of what a step changes (average_name() below), in [0, 1); 0: there are none. With s the
   // updates done before this one, w' the new value and d the decay:
   //   e' = e + (1 - d_s)(w' - e),  d_0 = 0,  d_s = d, or with the warm-up min(d, 1 - (1 + s)^(-2/3))
-  // as torch.optim.swa_utils.AveragedModel and timm's ModelEmaV3 have it.
+  // as torch.optim.swa_utils.AveragedModel and timm's ModelEmaV3 have it. Where the objective reads the averages, d_0
+  // is no exception.
   double ema = 0;
   bool ema_warmup = false;
+  double ema_end =
+      -1;  // where half a cosine wave takes d by the end of the run, at most 1; below 0: it stays
 };
 
 /// Which state (i64[], zero at the start) counts the updates of a weight that some of a run's programs train

@@ -47,6 +47,11 @@ class Supervised : public Objective {
     const ir::Function& forward = module.function("forward");
     const Value image = forward.argument("image"), logits = forward.result("logits");
     if (!image) user_error("the model has no argument 'image'; the objective supervised needs one");
+    if (!logits && forward.result("projection")) {
+      user_error(
+          "the model gives 'projection' and no result 'logits', which the objective supervised needs: set "
+          "objective.name=dino");
+    }
     if (!logits && forward.result("features")) {
       user_error(
           "the model has no result 'logits', as without a head (model.classes=0); the objective supervised "

@@ -20,11 +20,12 @@ bool is_rewritten(const ir::Join& join) {
   return join.shortcut != join.stream || join.branch_slot != join.branch || !join.paths.empty();
 }
 
-/// All joins but the one at `at` are plain sums again; what only they read is gone.
-ir::Module with_one_join(ir::Module module, std::size_t at) {
+/// All joins but the one of this number are plain sums again; what only they read is gone.
+ir::Module with_one_join(ir::Module module, std::size_t number) {
   ir::Function& forward = *module.find_function("forward");
-  for (const std::size_t other : ir::find_joins(forward)) {
-    if (other == at) continue;
+  const std::vector<std::size_t> joins = ir::find_joins(forward);
+  for (const std::size_t other : joins) {
+    if (other == joins.at(number)) continue;
     ir::Join join = ir::read_join(forward.body[other]);
     join.shortcut = join.stream;
     join.branch_slot = join.branch;
@@ -65,31 +66,35 @@ StepCounts count_step(const codegen::Program& program) {
   return counts;
 }
 
-StepSummary summarise_step(const ir::Module& plain, const std::vector<PluginHandle>& plugins,
+StepSummary summarise_step(const std::vector<ir::Module>& plain, const std::vector<PluginHandle>& plugins,
                            std::uint64_t seed, const LowerStep& lower) {
-  const auto counts_of = [&](ir::Module forward) { return count_step(lower(std::move(forward))); };
+  const auto counts_of = [&](std::vector<ir::Module> forms) { return count_step(lower(std::move(forms))); };
   StepSummary summary;
   summary.plain = summary.step = counts_of(plain);
-  ir::Module rewritten = plain;
+  std::vector<ir::Module> rewritten = plain;
   std::vector<PluginHandle> some;
   for (const PluginHandle& plugin : plugins) {
     some.push_back(plugin);
     rewritten = plain;
-    apply_plugins(rewritten, some, seed);
+    for (ir::Module& form : rewritten) apply_plugins(form, some, seed);
     const StepCounts counts = counts_of(rewritten);
     summary.plugins.push_back({plugin_info(*plugin).name, counts - summary.step});
     summary.step = counts;
   }
-  const ir::Function& forward = rewritten.function("forward");
-  for (const std::size_t at : ir::find_joins(forward)) {
-    const ir::Join join = ir::read_join(forward.body[at]);
+  const ir::Function& forward = rewritten.front().function("forward");
+  const std::vector<std::size_t> joins = ir::find_joins(forward);
+  for (std::size_t number = 0; number < joins.size(); ++number) {
+    const ir::Join join = ir::read_join(forward.body[joins[number]]);
     if (!is_rewritten(join)) continue;
-    summary.joins.push_back({join.describe(), counts_of(with_one_join(rewritten, at)) - summary.plain});
+    std::vector<ir::Module> forms;
+    for (const ir::Module& form : rewritten) forms.push_back(with_one_join(form, number));
+    summary.joins.push_back({join.describe(), counts_of(std::move(forms)) - summary.plain});
   }
   return summary;
 }
 
-codegen::Program lower_for_cpu(ir::Module forward) {
+codegen::Program lower_for_cpu(std::vector<ir::Module> forms) {
+  ir::Module& forward = forms.front();
   programs::add_step_program(forward, {});
   std::erase_if(forward.functions, [](const ir::Function& function) { return function.name != "step"; });
   forward.drop_unused_parameters();

@@ -38,15 +38,15 @@ struct StepSummary {
   std::vector<StepPart> joins;    // those that are rewritten, each beside the network without plugins
 };
 
-/// Lowers the step of this `forward`.
-using LowerStep = std::function<codegen::Program(ir::Module forward)>;
+/// Lowers the step of modules of one `forward` each: those of the objective's forms.
+using LowerStep = std::function<codegen::Program(std::vector<ir::Module> forms)>;
 
-/// `plain`: a `forward` before its plugins, which are as they are in epoch 0. UserError of a plugin.
-StepSummary summarise_step(const ir::Module& plain, const std::vector<PluginHandle>& plugins,
+/// `plain`: they before their plugins, which are as they are in epoch 0. UserError of a plugin.
+StepSummary summarise_step(const std::vector<ir::Module>& plain, const std::vector<PluginHandle>& plugins,
                            std::uint64_t seed, const LowerStep& lower);
 
-/// The step of a `forward` as a CPU computes it, with the options of `rewire train` by default.
-codegen::Program lower_for_cpu(ir::Module forward);
+/// The step of one `forward` as a CPU computes it, with the options of `rewire train` by default.
+codegen::Program lower_for_cpu(std::vector<ir::Module> forward);
 
 /// "69 kernels (+8), 54 distinct (+4), 20 library calls (+0), 132.4 kB moved (+0.5)".
 std::string short_text(const StepSummary& summary);

@@ -15,9 +15,11 @@ programs::TrainOptions train_options(const Recipe& recipe, double steps_per_epoc
   options.timeline.steps_per_epoch = steps_per_epoch;
   options.timeline.total_steps = options.timeline.steps(static_cast<double>(recipe.train.epochs));
   options.clip_norm = recipe.train.clip_norm;
+  options.clip_each = recipe.train.clip == "each";
   options.accumulate = recipe.train.accumulate;
   options.ema = recipe.train.ema;
   options.ema_warmup = recipe.train.ema_warmup;
+  options.ema_end = recipe.train.ema_end;
   return options;
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "ir/error.h"
+#include "models/model.h"
 #include "runtime/io/files.h"
 #include "runtime/recipe/keys.h"
 #include "runtime/recipe/recipe.h"
@@ -113,8 +114,10 @@ std::string plugin_value_text(const toml::node& node, const Place& place, std::s
 
 class RecipeReader {
  public:
-  RecipeReader(Recipe& recipe, std::string_view file_name)
-      : recipe_(recipe), keys_(recipe_keys(recipe)), file_name_(file_name) {}
+  RecipeReader(Recipe& recipe, std::string_view file_name) : recipe_(recipe), file_name_(file_name) {
+    adopt_objective();
+    keys_ = recipe_keys(recipe);
+  }
 
   /// Of what was read since the last call: UserError on a key that the recipe as it stands makes no use of.
   /// `defaults`: those that have their default value may stand.
@@ -210,6 +213,17 @@ class RecipeReader {
 
   void note(const RecipeKey& key, const Place& place) {
     given_.emplace_back(static_cast<std::size_t>(&key - keys_.data()), place);
+    if (key.spec.name != "name") return;
+    if (key.section == "objective") tells_objective_ = true;
+    if (key.section == "model") adopt_objective();
+  }
+
+  /// A recipe that tells no objective has its model's.
+  void adopt_objective() {
+    if (tells_objective_) return;
+    const auto model = std::ranges::find(models::models(), recipe_.model.name, &models::Model::name);
+    recipe_.objective.name =
+        model == models::models().end() ? Recipe().objective.name : std::string((*model)->family->objective);
   }
 
   void check_section(std::string_view section, const Place& place) const {
@@ -336,6 +350,7 @@ class RecipeReader {
   std::vector<RecipeKey> keys_;
   std::string_view file_name_;
   std::vector<std::pair<std::size_t, Place>> given_;  // keys that were read, and where
+  bool tells_objective_ = false;
 };
 
 }  // namespace

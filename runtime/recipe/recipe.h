@@ -43,10 +43,12 @@ struct RecipeTrain {
   std::string resample_positions = "false";  // of a position embedding in `weights` that is of another grid
   bool new_head = false;                     // instead of that of `weights`, which may have other classes
   double clip_norm = 0;                      // 0: no clipping
+  std::string clip = "all";                  // all | each: whose norm clip_norm bounds
   std::int64_t accumulate = 1;
   std::string on_switch = "keep";  // keep | reset: the optimizer's state where an epoch switches a plugin
   double ema = 0;                  // decay of the weights' moving averages; 0: none are kept
   bool ema_warmup = false;         // which rises to that decay
+  double ema_end = -1;             // that it reaches by the end of the run; below 0: it stays
   std::string best_metric;         // of an evaluation, that tells which checkpoint is the best; "": its first
   std::int64_t patience = 0;       // evaluations without a better one that end the run; 0: none do
   std::int64_t log_every = 50;     // steps from one line of metrics.jsonl to the next

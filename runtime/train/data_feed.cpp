@@ -76,7 +76,7 @@ ir::TensorType view_type(const ViewSpec& view, const ir::Shape& image, std::int6
 }
 
 bool is_view(const programs::Input& input) {
-  return input.type.dtype == ir::DType::f32 && input.type.rank() == 5;
+  return input.batch_axis == 1;
 }
 
 /// The views that the network takes.
@@ -117,15 +117,17 @@ LoaderOptions loader_options(const Recipe& recipe, Split split, std::int64_t ima
 
 }  // namespace
 
-NetworkFace network_face(const ir::Module& module, const ir::Selection& objective) {
+namespace {
+
+NetworkFace face_of(programs::Inputs inputs, const ir::Selection& objective) {
   NetworkFace face;
-  face.inputs = programs::make_objective(objective)->inputs(module);
-  for (const auto& [name, type, categories, filler] : face.inputs) {
+  face.inputs = std::move(inputs);
+  for (const auto& [name, type, categories, filler, batch_axis] : face.inputs) {
     if (filler == programs::Filler::uniform && type.dtype == ir::DType::f32 && type.rank() > 0) continue;
     const bool is_image = name == "image" && type.dtype == ir::DType::f32 && type.rank() == 4;
     const bool is_label = name == "label" && type.dtype == ir::DType::i64 && type.rank() == 1;
     const bool is_target = name == "target" && type.dtype == ir::DType::f32 && type.rank() == 2;
-    const bool is_views = type.dtype == ir::DType::f32 && type.rank() == 5;
+    const bool is_views = type.dtype == ir::DType::f32 && type.rank() == 5 && batch_axis == 1;
     if (is_image || is_label || is_target || is_views) continue;
     user_error(
         "a data set has 'image' f32[batch,channels,height,width], 'label' i64[batch], 'target' "
@@ -137,6 +139,24 @@ NetworkFace network_face(const ir::Module& module, const ir::Selection& objectiv
     user_error("the objective {} takes no 'image': a data set gives images", objective.name);
   face.batch = image->type.shape[0];
   return face;
+}
+
+}  // namespace
+
+NetworkFace network_face(const ir::Module& module, const ir::Selection& objective) {
+  return face_of(programs::make_objective(objective)->inputs(module), objective);
+}
+
+NetworkFace training_face(const NetworkSource& source, const ir::Selection& selection) {
+  const std::unique_ptr<programs::Objective> objective = programs::make_objective(selection);
+  programs::Inputs inputs = objective->inputs(source.forward(1));
+  // A batch's images are there whether or not the step takes them: they say what the data are.
+  for (programs::Input& input :
+       objective->training_inputs(computed_forms(source, objective->forms(), 1, 0))) {
+    if (std::ranges::find(inputs, input.name, &programs::Input::name) == inputs.end())
+      inputs.push_back(std::move(input));
+  }
+  return face_of(std::move(inputs), selection);
 }
 
 TensorMap take_inputs(const ir::Function& function, Batch& batch) {
@@ -157,7 +177,8 @@ void put_back(TensorMap inputs, Batch& batch) {
 NetworkFace with_views(NetworkFace face, const Recipe& recipe) {
   for (const ViewSpec& view : views(recipe)) {
     if (find_input(face, view.name) == nullptr)
-      face.inputs.push_back({view.name, view_type(view, image_shape(face), face.batch), 0});
+      face.inputs.push_back(
+          {.name = view.name, .type = view_type(view, image_shape(face), face.batch), .batch_axis = 1});
   }
   return face;
 }

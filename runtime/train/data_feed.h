@@ -8,6 +8,7 @@
 #include "programs/objective.h"
 #include "runtime/data/loader.h"
 #include "runtime/recipe/recipe.h"
+#include "runtime/train/run_programs.h"
 
 namespace rewire::runtime {
 
@@ -19,6 +20,8 @@ struct NetworkFace {
 /// `module`: the network for a batch of 1, which a network from a file does not heed. UserError where the
 /// objective cannot be had of it, or data sets do not have what it takes.
 NetworkFace network_face(const ir::Module& module, const ir::Selection& objective);
+/// The same with what training takes beside it.
+NetworkFace training_face(const NetworkSource& source, const ir::Selection& objective);
 /// The same with all the recipe's views as inputs.
 NetworkFace with_views(NetworkFace face, const Recipe& recipe);
 

@@ -58,10 +58,11 @@ GivenTensor read_given(const std::string& npy_path) {
   return {read_npy(npy_path), npy_path};
 }
 
-std::int64_t batch_extent(const GivenTensor& given, int rank, bool stack) {
+std::int64_t batch_extent(const GivenTensor& given, int rank, bool stack, int batch_axis) {
   const ir::TensorType& type = given.tensor.type();
-  if (type.rank() == rank) return type.shape[0];
-  if (stack && type.rank() == rank + 1) return type.shape[1];
+  const auto axis = static_cast<std::size_t>(batch_axis);
+  if (type.rank() == rank) return type.shape[axis];
+  if (stack && type.rank() == rank + 1) return type.shape[axis + 1];
   user_error("{}: {} has the wrong rank: one batch has {} axes{}", given.file, to_string(type), rank,
              stack ? fmt::format(", a stack of batches {}", rank + 1) : "");
 }

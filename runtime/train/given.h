@@ -24,7 +24,7 @@ GivenTensor read_given(const std::string& npy_path);
 
 /// The extent of the batch axis of one batch with `rank` axes; with `stack`, also of a stack of batches,
 /// which has one axis more. UserError if it has another rank.
-std::int64_t batch_extent(const GivenTensor& given, int rank, bool stack);
+std::int64_t batch_extent(const GivenTensor& given, int rank, bool stack, int batch_axis = 0);
 
 /// UserError naming both types unless `given` is one batch of this argument; integers must also be among its
 /// categories (programs::categories).

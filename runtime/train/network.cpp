@@ -16,6 +16,8 @@ namespace rewire::runtime {
 namespace {
 
 constexpr int kImageRank = 4;  // batch, channels, height, width
+/// The option of models whose positions are resized to the image.
+constexpr std::string_view kPositionImage = "position_image";
 
 void refuse_model_settings(const NetworkRequest& request, const std::string& file) {
   const auto setting = std::ranges::find_if(request.settings, [](const std::string& text) {
@@ -128,7 +130,7 @@ Network resolve_network(const NetworkRequest& request) {
 }
 
 NetworkSource network_source(const Network& network) {
-  return {[&network](std::int64_t batch) { return original_module(network, batch); },
+  return {[&network](std::int64_t batch, std::int64_t side) { return original_module(network, batch, side); },
           network.plugins,
           static_cast<std::uint64_t>(network.recipe.seed),
           mixed_precision(network.recipe),
@@ -136,9 +138,25 @@ NetworkSource network_source(const Network& network) {
           recompute_mode(network.recipe)};
 }
 
-ir::Module original_module(const Network& network, std::int64_t batch) {
-  if (network.from_file) return *network.from_file;
-  return models::build(network.recipe.model, batch);
+ir::Module original_module(const Network& network, std::int64_t batch, std::int64_t side) {
+  ir::Selection model = network.recipe.model;
+  if (side == 0) return network.from_file ? *network.from_file : models::build(model, batch);
+  if (network.from_file || !model.values.has(kPositionImage)) {
+    user_error(
+        "the objective {} takes images of {} pixels a side beside the network's own, which a model with the "
+        "option {} "
+        "does, as those of the family dino; {} does not",
+        network.recipe.objective.name, side, kPositionImage, model.name);
+  }
+  if (model.values.get_int(kPositionImage) == 0)
+    model.values.set(kPositionImage, model.values.get_int("image"));
+  model.values.set("image", side);
+  return models::build(model, batch);
+}
+
+ir::Module training_module(const Network& network, std::int64_t batch) {
+  return computed_forms(network_source(network), programs::make_objective(network.recipe.objective)->forms(),
+                        batch, 0);
 }
 
 ir::Module rewritten_module(const Network& network, std::int64_t batch) {

@@ -41,8 +41,11 @@ Network resolve_network(const NetworkRequest& request);
 /// What run programs are built from; it refers to the network, which must outlive it.
 runtime::NetworkSource network_source(const Network& network);
 
-/// `forward` as the model or the file has it. The batch of a .rir file is its own, whatever is asked for.
-ir::Module original_module(const Network& network, std::int64_t batch);
+/// `forward` as the model or the file has it. The batch of a .rir file is its own, whatever is asked for. `side`: of
+/// images in pixels, the model's own where it is 0; the weights are the same ones. UserError where it takes no other size.
+ir::Module original_module(const Network& network, std::int64_t batch, std::int64_t side = 0);
+/// The functions that a training step of the recipe's objective calls, as computed_module() has forward.
+ir::Module training_module(const Network& network, std::int64_t batch);
 /// The same after the plugins' rewrites.
 ir::Module rewritten_module(const Network& network, std::int64_t batch);
 /// The same in the precision that train.dtype and train.tf32 ask for.

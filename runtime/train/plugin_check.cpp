@@ -106,8 +106,9 @@ class Checker {
       row("samples", network.name, [&] { return check_samples(network); });
       row("compiled", network.name, [&] { return check_compiled(network); });
       row("same_bits", network.name, [&] { return check_same_bits(network); });
-      row("cost", network.name,
-          [&] { return short_text(summarise_step(original(network.name), plugins_, kSeed, lower_for_cpu)); });
+      row("cost", network.name, [&] {
+        return short_text(summarise_step({original(network.name)}, plugins_, kSeed, lower_for_cpu));
+      });
     }
   }
 

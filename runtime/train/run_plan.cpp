@@ -32,7 +32,7 @@ std::string metric_of_best(const Recipe& recipe, const RunPrograms& programs) {
 
 RunPlan::RunPlan(const TrainRequest& request)
     : recipe(request.recipe),
-      face(network_face(request.network.forward(1), recipe.objective)),
+      face(training_face(request.network, recipe.objective)),
       train_data(recipe, Split::train, face),
       test_data(recipe, Split::test, face),
       steps_per_epoch(train_data.batches() / recipe.train.accumulate) {

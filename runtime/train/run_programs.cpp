@@ -12,7 +12,7 @@
 namespace rewire::runtime {
 namespace {
 
-/// The programs of `from` (all but forward) join `into` under their phase's names, and so do the parameters
+/// The programs of `from` join `into` under their phase's names, and so do the parameters
 /// that `into` lacks.
 void merge(ir::Module& into, ir::Module from, const Phase& phase) {
   for (ir::Parameter& parameter : from.parameters) {
@@ -29,7 +29,6 @@ void merge(ir::Module& into, ir::Module from, const Phase& phase) {
   std::string training(into.attributes.has("training") ? into.attributes.get_string("training") : "");
   const std::string added(from.attributes.has("training") ? from.attributes.get_string("training") : "");
   for (ir::Function& function : from.functions) {
-    if (function.name == "forward") continue;
     const bool trains =
         fmt::format("+{}+", added).find(fmt::format("+{}+", function.name)) != std::string::npos;
     function.name = phase.program(function.name);
@@ -86,12 +85,17 @@ programs::UpdateCounters late_counters(const NetworkSource& source, const std::v
   return counters;
 }
 
+ir::Module rewritten_form(const NetworkSource& source, const programs::Form& form, std::int64_t batch,
+                          std::int64_t epoch) {
+  ir::Module module = source.build(batch * form.images, form.side);
+  apply_plugins(module, source.plugins, source.seed, epoch);
+  return module;
+}
+
 }  // namespace
 
 ir::Module rewritten_forward(const NetworkSource& source, std::int64_t batch, std::int64_t epoch) {
-  ir::Module module = source.forward(batch);
-  apply_plugins(module, source.plugins, source.seed, epoch);
-  return module;
+  return rewritten_form(source, {.images = 1}, batch, epoch);
 }
 
 void set_precision(ir::Module& module, const NetworkSource& source) {
@@ -104,6 +108,34 @@ ir::Module computed_forward(const NetworkSource& source, std::int64_t batch, std
   ir::Module module = rewritten_forward(source, batch, epoch);
   set_precision(module, source);
   return module;
+}
+
+ir::Module join_forms(const std::vector<programs::Form>& forms, std::vector<ir::Module> modules) {
+  ir::Module all = std::move(modules.front());
+  for (std::size_t i = 1; i < forms.size(); ++i) {
+    for (const ir::Parameter& parameter : modules[i].parameters) {
+      const ir::Parameter* known = all.find_parameter(parameter.name);
+      if (known == nullptr || known->type != parameter.type) {
+        user_error("parameter '{}' is {} for images of {} pixels a side, and {} for the network's own",
+                   parameter.name, to_string(parameter.type), forms[i].side,
+                   known == nullptr ? "missing" : to_string(known->type));
+      }
+    }
+    ir::Function function = modules[i].function("forward");
+    function.name = forms[i].function;
+    all.functions.push_back(std::move(function));
+  }
+  return all;
+}
+
+ir::Module computed_forms(const NetworkSource& source, const std::vector<programs::Form>& forms,
+                          std::int64_t batch, std::int64_t epoch) {
+  std::vector<ir::Module> modules;
+  for (const programs::Form& form : forms) {
+    modules.push_back(rewritten_form(source, form, batch, epoch));
+    set_precision(modules.back(), source);
+  }
+  return join_forms(forms, std::move(modules));
 }
 
 const Phase& RunPrograms::phase_of(std::int64_t epoch) const {
@@ -125,14 +157,20 @@ RunPrograms make_run_programs(const NetworkSource& source, const programs::Train
   ir::set_recompute(programs.module, source.recompute);
   const std::vector<std::int64_t> epochs = switch_epochs(source.plugins, shape.epochs);
   const programs::UpdateCounters counters = late_counters(source, epochs);
+  const std::vector<programs::Form> forms = programs::make_objective(options.objective)->forms();
+  const auto is_form = [&](const ir::Function& function) {
+    return std::ranges::find(forms, function.name, &programs::Form::function) != forms.end();
+  };
   for (const std::int64_t epoch : epochs) {
     Phase phase{epoch, epoch == 0 ? "" : fmt::format("_from_{}", epoch), {}, {}};
-    ir::Module training = computed_forward(source, shape.batch, epoch);
+    ir::Module training = computed_forms(source, forms, shape.batch, epoch);
     phase.train_metrics = programs::add_step_program(training, options, counters);
     ir::Module evaluation = computed_forward(source, shape.eval_batch, epoch);
     phase.eval_metrics = programs::add_eval_program(evaluation, options.objective);
     if (options.ema != 0) programs::add_average_eval_program(evaluation, options.objective);
     if (epoch == 0) programs.module.name = training.name;
+    std::erase_if(training.functions, is_form);
+    std::erase_if(evaluation.functions, is_form);
     merge(programs.module, std::move(training), phase);
     merge(programs.module, std::move(evaluation), phase);
     programs.phases.push_back(phase);

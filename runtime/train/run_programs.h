@@ -18,9 +18,10 @@
 
 namespace rewire::runtime {
 
-/// A network before its plugins, for any batch size.
+/// A network before its plugins, for any batch size, and for images of another size where `side` is not 0.
 struct NetworkSource {
-  std::function<ir::Module(std::int64_t batch)> forward;
+  std::function<ir::Module(std::int64_t batch, std::int64_t side)> build;
+  ir::Module forward(std::int64_t batch) const { return build(batch, 0); }
   std::vector<PluginHandle> plugins;
   std::uint64_t seed = 0;
   std::optional<ir::MixedPrecision> precision;  // nothing: f32 throughout
@@ -35,6 +36,12 @@ ir::Module rewritten_forward(const NetworkSource& source, std::int64_t batch, st
 void set_precision(ir::Module& module, const NetworkSource& source);
 /// Both.
 ir::Module computed_forward(const NetworkSource& source, std::int64_t batch, std::int64_t epoch);
+/// Modules of one `forward` each, those of the forms, as one of all their functions. UserError where they do not share
+/// all their weights.
+ir::Module join_forms(const std::vector<programs::Form>& forms, std::vector<ir::Module> modules);
+/// The functions that training calls for a batch, rewritten and as they are computed.
+ir::Module computed_forms(const NetworkSource& source, const std::vector<programs::Form>& forms,
+                          std::int64_t batch, std::int64_t epoch);
 
 /// The names of a phase's programs: "step", "eval", … in the first, "step_from_3" in the one that begins with
 /// epoch 3.

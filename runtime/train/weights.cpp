@@ -253,8 +253,11 @@ TensorMap fresh_state(const ir::Module& module, const TensorMap& given, std::uin
 }
 
 void start_state(Engine& engine, const ir::Module& module, const TensorMap& weights, std::uint64_t seed) {
-  for (const auto& [name, tensor] : weights) engine.write_state(name, tensor);
-  for (const auto& [name, tensor] : fresh_state(module, weights, seed)) engine.write_state(name, tensor);
+  TensorMap state;
+  for (const auto& [name, tensor] : weights) state.emplace(name, tensor.clone());
+  begin_averages(module, state);
+  state.merge(fresh_state(module, state, seed));
+  for (const auto& [name, tensor] : state) engine.write_state(name, tensor);
 }
 
 void begin_averages(const ir::Module& module, TensorMap& state) {
