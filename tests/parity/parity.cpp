@@ -10,6 +10,7 @@
 #include "ir/verify.h"
 #include "runtime/io/safetensors.h"
 #include "runtime/train/initialise.h"
+#include "runtime/train/run_programs.h"
 #include "tests/support/catch.h"
 
 namespace rewire::parity {
@@ -18,6 +19,12 @@ namespace {
 using nlohmann::json;
 using runtime::HostTensor;
 using runtime::TensorMap;
+
+void set_value(ir::Selection& selection, const std::string& key, const json& value) {
+  if (value.is_boolean()) selection.set(key, value.get<bool>());
+  if (value.is_number_integer()) selection.set(key, value.get<std::int64_t>());
+  if (value.is_number_float()) selection.set(key, value.get<double>());
+}
 
 ir::Selection model_options(const std::string& family, const json& j) {
   ir::Selection model{family};
@@ -47,13 +54,18 @@ programs::TrainOptions train_options(const json& j, const ir::Selection& objecti
     }
   };
   o.optimizer.name = j.at("optimizer");
-  take(o.optimizer, {"lr", "weight_decay", "decay", "beta1", "beta2", "eps", "momentum", "nesterov"});
+  take(o.optimizer,
+       {"lr", "weight_decay", "weight_decay_end", "decay", "beta1", "beta2", "eps", "momentum", "nesterov"});
   o.schedule.name = j.at("schedule");
   take(o.schedule, {"warmup_lr", "min_lr", "milestones", "gamma"});
   o.schedule.set("warmup_epochs", j.value("warmup_steps", 0.0));  // an epoch is a step
   o.timeline.total_steps = j.value("total_steps", std::int64_t{0});
   take(o.objective, {"label_smoothing"});
+  o.timeline.steps_per_epoch = j.value("steps_per_epoch", o.timeline.steps_per_epoch);
   o.clip_norm = j.value("clip_norm", o.clip_norm);
+  o.clip_each = j.value("clip", "all") == "each";
+  o.ema = j.value("ema", o.ema);
+  o.ema_end = j.value("ema_end", o.ema_end);
   return o;
 }
 
@@ -120,11 +132,26 @@ void add_training_forward(ir::Module& module) {
   module.attributes.set("training", module.attributes.get_string("training") + "+" + kTrainingForward);
 }
 
+/// A function that the golden's objective calls: of the model's own images, or of others whose positions are resized.
+ir::Module build_form(const Golden& golden, const programs::Form& form, std::int64_t batch) {
+  ir::Selection model = golden.model;
+  if (form.side != 0) {
+    model.set("position_image", std::get<std::int64_t>(*model.values.find("image")));
+    model.set("image", form.side);
+  }
+  return models::build(model, batch * form.images);
+}
+
 /// The golden's model in the backend's dtype, with the programs that `add` adds.
 ir::Module make_module(const Golden& golden, const Backend& backend,
                        const std::function<void(ir::Module&)>& add) {
-  ir::Module module = models::build(golden.model, golden.batch);
-  if (backend.rewrite) backend.rewrite(module);
+  const std::vector<programs::Form> forms = programs::make_objective(golden.objective)->forms();
+  std::vector<ir::Module> modules;
+  for (const programs::Form& form : forms) {
+    modules.push_back(build_form(golden, form, golden.batch / forms.front().images));
+    if (backend.rewrite) backend.rewrite(modules.back());
+  }
+  ir::Module module = runtime::join_forms(forms, std::move(modules));
   add(module);
   retype(module, backend.dtype);
   ir::verify(module);
@@ -142,13 +169,18 @@ HostTensor batch_of(const Golden& golden, const std::string& name, std::int64_t 
   return runtime::convert(runtime::to_host(ir::Tensor(type, slice)), dtype);
 }
 
-TensorMap feed(const Golden& golden, const Backend& backend, std::int64_t step) {
+/// What a function of the module takes in this step.
+TensorMap feed(const Golden& golden, const Backend& backend, const ir::Function& function,
+               std::int64_t step) {
+  const std::map<std::string, std::string> plain = {
+      {"image", "images"}, {"label", "labels"}, {"noise", "noise"}};
   TensorMap inputs;
-  inputs.emplace("image", batch_of(golden, "images", step, backend.dtype));
-  if (golden.tensors.contains("labels"))
-    inputs.emplace("label", batch_of(golden, "labels", step, ir::DType::i64));
-  if (golden.tensors.contains("noise"))
-    inputs.emplace("noise", batch_of(golden, "noise", step, backend.dtype));
+  for (const ir::Argument& argument : function.arguments) {
+    const auto known = plain.find(argument.name);
+    const std::string tensor = known == plain.end() ? "input/" + argument.name : known->second;
+    const bool whole = function.type(argument.value).dtype == ir::DType::i64;
+    inputs.emplace(argument.name, batch_of(golden, tensor, step, whole ? ir::DType::i64 : backend.dtype));
+  }
   return inputs;
 }
 
@@ -164,10 +196,26 @@ void check_relative(const Doubles& got, const Doubles& want, double tolerance) {
 constexpr std::int64_t kStatisticsSteps = 3;
 constexpr double kRoundingAlone = 1e-12;  // of all gradients: what is smaller in f64 is nothing
 
-/// Running statistics, where the golden has them.
-void check_statistics(const Golden& golden, const std::string& run, const runtime::Engine& engine,
-                      double tolerance) {
-  const std::string prefix = run + "/statistics/";
+/// The moving averages of weights at the end, where the golden has them: their error over the way they went.
+void check_averages(const Golden& golden, const std::string& run, const runtime::Engine& engine,
+                    double tolerance) {
+  double error = 0, way = 0;
+  for (const std::string& name : weight_names(golden)) {
+    const auto average = golden.tensors.find(fmt::format("{}/average/{}", run, name));
+    if (average == golden.tensors.end()) continue;
+    const Doubles want = values(average->second);
+    Doubles difference = minus(values(engine.read_state(programs::average_name(name))), want);
+    drop_key_bias(name, difference);
+    error = std::hypot(error, norm(difference));
+    way = std::hypot(way, norm(minus(want, golden_values(golden, "weight/" + name))));
+  }
+  INFO("the averages of the weights");
+  if (way > 0) check_error(error / way, tolerance);
+}
+
+/// What else the golden has of the state, under this prefix.
+void check_states(const Golden& golden, const std::string& prefix, const runtime::Engine& engine,
+                  double tolerance) {
   for (const auto& [name, tensor] : golden.tensors) {
     if (!name.starts_with(prefix)) continue;
     INFO(name);
@@ -187,8 +235,7 @@ Golden read_golden(const std::string& name) {
   golden.output = facts.value("output", golden.output);
   if (const auto told = facts.find("objective"); told != facts.end()) {
     golden.objective = {told->at("name")};
-    for (const auto& [key, value] : told->items())
-      if (value.is_boolean()) golden.objective.set(key, value.get<bool>());
+    for (const auto& [key, value] : told->items()) set_value(golden.objective, key, value);
   }
   golden.plugins = facts.at("plugins").get<std::vector<std::string>>();
   golden.seed = facts.value("seed", std::int64_t{0});
@@ -214,8 +261,11 @@ std::unique_ptr<runtime::Engine> start_engine(const Golden& golden, const Backen
       ir::Module alone;
       alone.add_parameter(p);
       ir::Tensor initial = runtime::to_double(runtime::initialise(alone, 0).at(p.name));
-      const auto frozen = golden.tensors.find("frozen/" + p.name);
-      if (frozen != golden.tensors.end()) initial = runtime::to_double(frozen->second);
+      const std::string own = p.average_of.empty() ? p.name : p.average_of;
+      for (const char* kind : {"frozen/", "weight/"}) {
+        const auto given = golden.tensors.find(kind + own);
+        if (given != golden.tensors.end()) initial = runtime::to_double(given->second);
+      }
       if (p.name == "rng.seed") initial.data = {static_cast<double>(golden.seed)};
       engine->write_state(p.name, runtime::convert(runtime::to_host(initial), p.type.dtype));
     }
@@ -235,12 +285,10 @@ void check_gradients(const Golden& golden, const Backend& backend, const Toleran
     if (trains_differently) add_training_forward(m);
   });
   const auto engine = start_engine(golden, backend, module);
-  TensorMap inputs = feed(golden, backend, 0);
-  const TensorMap gradients = engine->run("grad", inputs);
-  inputs.erase("label");
+  const TensorMap gradients = engine->run("grad", feed(golden, backend, module.function("grad"), 0));
   const auto check_output = [&](const std::string& function, const std::string& name) {
     INFO(name);
-    const TensorMap outputs = engine->run(function, inputs);
+    const TensorMap outputs = engine->run(function, feed(golden, backend, module.function(function), 0));
     check_relative(values(outputs.at(golden.output)), golden_values(golden, name), tolerance.output);
   };
   check_output("forward", golden.output);
@@ -276,12 +324,12 @@ void check_run(const Golden& golden, const std::string& run, const Backend& back
   for (std::size_t i = 0; i < losses.size(); ++i) {
     const auto step = static_cast<std::int64_t>(i);
     CAPTURE(step);
-    const TensorMap got = engine->run("step", feed(golden, backend, step));
+    const TensorMap got = engine->run("step", feed(golden, backend, module.function("step"), step));
     CHECK(values(got.at("finite")) == Doubles{1});
     check_relative(values(got.at("loss")), {losses[i]}, tolerance.losses);
     check_relative(values(got.at("grad_norm")), {norms[i]}, tolerance.gradient);
     check_relative(values(got.at("lr")), {rates[i]}, tolerance.losses);
-    if (step + 1 == kStatisticsSteps) check_statistics(golden, run, *engine, tolerance.output);
+    if (step + 1 == kStatisticsSteps) check_states(golden, run + "/statistics/", *engine, tolerance.output);
   }
   CHECK(values(engine->read_state("train.step")) == Doubles{static_cast<double>(losses.size())});
   double error = 0, way = 0;
@@ -294,6 +342,8 @@ void check_run(const Golden& golden, const std::string& run, const Backend& back
   }
   INFO("the weights after " << losses.size() << " steps");
   check_error(error / way, tolerance.weights);
+  check_averages(golden, run, *engine, tolerance.weights);
+  check_states(golden, run + "/state/", *engine, tolerance.output);
 }
 
 void check_golden(const Golden& golden, const Backend& backend, const Tolerance& tolerance) {
