@@ -276,7 +276,7 @@ void print_summary(const Request& request, const runtime::Network& network, std:
     return make_step(request, network, runtime::join_forms(forms, std::move(modules))).compiled.program;
   };
   std::vector<ir::Module> plain;
-  for (const programs::Form& form : forms) plain.push_back(source.build(batch * form.images, form.side));
+  for (const programs::Form& form : forms) plain.push_back(source.of(form, batch));
   Summary summary;
   summary.model = request.network.model;
   summary.program = program_of(network);

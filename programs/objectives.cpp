@@ -16,6 +16,10 @@ std::vector<const ObjectiveRow*>& objective_rows() {
   return rows;
 }
 
+/// Of features, whatever the objective.
+const MetricInfo kOfNeighbours[] = {{"knn_top1", "k-NN top-1", Shown::percent, Better::higher},
+                                    {"knn_top5", "k-NN top-5", Shown::percent, Better::higher}};
+
 }  // namespace
 
 std::span<const ObjectiveRow* const> objectives() {
@@ -34,6 +38,9 @@ MetricInfo metric_info(std::string_view name) {
   for (const ObjectiveRow* row : objective_rows()) {
     const auto found = std::ranges::find(row->metrics, name, &MetricInfo::name);
     if (found != row->metrics.end()) return *found;
+  }
+  for (const MetricInfo& info : kOfNeighbours) {
+    if (info.name == name) return info;
   }
   if (name.starts_with(kOfAverages)) {
     const MetricInfo info = metric_info(name.substr(kOfAverages.size()));

@@ -202,7 +202,9 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
       row("train", "threads", &train.threads, {0, 1024}),
 
       row("eval", "batch", &eval.batch, kBatch),
-      row("eval", "every", &eval.every, kAtLeastOne)};
+      row("eval", "every", &eval.every, kAtLeastOne),
+      row("eval", "knn", &eval.knn, {0, 1e6}),
+      row("eval", "knn_images", &eval.knn_images, {0, kCount.max})};
   keys.insert(keys.end(), run.begin(), run.end());
   return keys;
 }

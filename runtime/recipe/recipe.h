@@ -61,6 +61,8 @@ struct RecipeTrain {
 struct RecipeEval {
   std::int64_t batch = 250;
   std::int64_t every = 1;  // epochs
+  std::int64_t knn = 0;  // nearest training images that tell a test image's class by its features; 0: none do
+  std::int64_t knn_images = 10000;  // training images that are compared with: the first ones; 0: all
 };
 
 struct Recipe {

@@ -152,7 +152,8 @@ std::vector<std::string> gradient_cuts(const ir::Module& module) {
         std::ranges::any_of(op.operands, [&](ir::Value operand) { return bool(trains[at(operand)]); });
     if (is_cut(op) && flows) {
       const ir::Op& cut = loss.body[static_cast<std::size_t>(definitions[at(op.operands.front())])];
-      cuts.push_back(fmt::format("{}, of {}", op.location, ir::describe(cut)));
+      const std::string text = fmt::format("{}, of {}", op.location, ir::describe(cut));
+      if (std::ranges::find(cuts, text) == cuts.end()) cuts.push_back(text);
     }
     flows = flows && ir::op_info(op.code).vjp != nullptr;
     if (op.code == ir::Opcode::param)

@@ -130,12 +130,15 @@ Network resolve_network(const NetworkRequest& request) {
 }
 
 NetworkSource network_source(const Network& network) {
-  return {[&network](std::int64_t batch, std::int64_t side) { return original_module(network, batch, side); },
-          network.plugins,
-          static_cast<std::uint64_t>(network.recipe.seed),
-          mixed_precision(network.recipe),
-          network.recipe.train.tf32,
-          recompute_mode(network.recipe)};
+  return {.forward = [&network](std::int64_t batch) { return original_module(network, batch); },
+          .plugins = network.plugins,
+          .seed = static_cast<std::uint64_t>(network.recipe.seed),
+          .precision = mixed_precision(network.recipe),
+          .tf32 = network.recipe.train.tf32,
+          .recompute = recompute_mode(network.recipe),
+          .resized = [&network](std::int64_t batch,
+                                std::int64_t side) { return original_module(network, batch, side); },
+          .backbone = [&network](std::int64_t batch) { return backbone_module(network, batch); }};
 }
 
 ir::Module original_module(const Network& network, std::int64_t batch, std::int64_t side) {
@@ -151,6 +154,14 @@ ir::Module original_module(const Network& network, std::int64_t batch, std::int6
   if (model.values.get_int(kPositionImage) == 0)
     model.values.set(kPositionImage, model.values.get_int("image"));
   model.values.set("image", side);
+  return models::build(model, batch);
+}
+
+ir::Module backbone_module(const Network& network, std::int64_t batch) {
+  if (network.from_file) return *network.from_file;
+  ir::Selection model = network.recipe.model;
+  for (const auto& [option, value] : models::find_model(model.name).family->backbone)
+    model.values.set(option, value);
   return models::build(model, batch);
 }
 

@@ -44,6 +44,8 @@ runtime::NetworkSource network_source(const Network& network);
 /// `forward` as the model or the file has it. The batch of a .rir file is its own, whatever is asked for. `side`: of
 /// images in pixels, the model's own where it is 0; the weights are the same ones. UserError where it takes no other size.
 ir::Module original_module(const Network& network, std::int64_t batch, std::int64_t side = 0);
+/// The network without what stands behind its features: of a module from a file, all of it.
+ir::Module backbone_module(const Network& network, std::int64_t batch);
 /// The functions that a training step of the recipe's objective calls, as computed_module() has forward.
 ir::Module training_module(const Network& network, std::int64_t batch);
 /// The same after the plugins' rewrites.

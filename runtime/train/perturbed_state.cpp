@@ -34,6 +34,9 @@ std::map<std::string, ir::Tensor, std::less<>> perturbed_state(const ir::Module&
     }
     state.emplace(parameter.name, std::move(tensor));
   }
+  for (const ir::Parameter& parameter : module.parameters) {
+    if (!parameter.average_of.empty()) state.at(parameter.name) = state.at(parameter.average_of);
+  }
   return state;
 }
 

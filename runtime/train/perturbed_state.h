@@ -17,7 +17,7 @@ namespace rewire::runtime {
 std::vector<double> normal_numbers(std::uint64_t seed, const std::string& stream, std::size_t count);
 
 /// Every parameter of the module: as given, else as initialise() has it; normal noise of deviation 0.02 is
-/// added to those that train.
+/// added to those that train; averages are as what they are of.
 std::map<std::string, ir::Tensor, std::less<>> perturbed_state(const ir::Module& module,
                                                                const TensorMap& given, std::uint64_t seed);
 

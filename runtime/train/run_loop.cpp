@@ -16,6 +16,7 @@
 #include "runtime/train/data_feed.h"
 #include "runtime/train/initialise.h"
 #include "runtime/train/metrics_log.h"
+#include "runtime/train/neighbours.h"
 #include "runtime/train/non_finite.h"
 #include "runtime/train/weights.h"
 
@@ -335,7 +336,8 @@ class RunLoop::Run {
     if (plan_.keeps_averages())
       evaluated.push_back(
           {module.function(phase.program("eval_ema")), phase.eval_metrics, programs::kOfAverages});
-    const std::optional<Evaluation> evaluation = runtime::evaluate(*engine_, evaluated, *test_loader_, go_on);
+    std::optional<Evaluation> evaluation = runtime::evaluate(*engine_, evaluated, *test_loader_, go_on);
+    if (evaluation && !add_neighbours(phase, *evaluation)) return std::nullopt;
     if (evaluation && !std::isfinite(evaluation->loss())) {
       std::string kept;
       persist([&] { kept = write(); });  // beside the one before, whatever train.keep says
@@ -345,6 +347,23 @@ class RunLoop::Run {
     }
     if (evaluation) evaluation_seconds_ = evaluation->seconds;
     return evaluation;
+  }
+
+  /// False if a signal asks the run to stop meanwhile.
+  bool add_neighbours(const Phase& phase, Evaluation& evaluation) {
+    if (plan_.bank_data == nullptr || !std::isfinite(evaluation.loss())) return true;
+    const double began = seconds_now();
+    const ir::Module& module = plan_.programs.module;
+    std::vector<FeatureProgram> programs = {{module.function(phase.program("features"))}};
+    if (plan_.keeps_averages())
+      programs.push_back({module.function(phase.program("features_ema")), programs::kOfAverages});
+    const auto metrics = neighbour_metrics(*engine_, programs, *plan_.bank_data, plan_.test_data,
+                                           {recipe_.eval.knn, recipe_.eval.knn_images},
+                                           [&] { return request_.stop_signal() == 0; });
+    if (!metrics) return false;
+    evaluation.metrics.insert(evaluation.metrics.end(), metrics->begin(), metrics->end());
+    evaluation.seconds += seconds_now() - began;
+    return true;
   }
 
   void close_line() {

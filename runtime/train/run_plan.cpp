@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "ir/error.h"
+#include "runtime/train/neighbours.h"
 
 namespace rewire::runtime {
 namespace {
@@ -18,6 +19,9 @@ std::string metric_of_best(const Recipe& recipe, const RunPrograms& programs) {
   for (const Phase& phase : programs.phases) {
     std::vector<std::string> told;
     for (const programs::Metric& one : phase.eval_metrics) told.push_back(one.name);
+    for (const char* name : kNeighbourMetrics) {
+      if (recipe.eval.knn > 0) told.emplace_back(name);
+    }
     for (std::size_t i = 0, count = told.size(); recipe.train.ema != 0 && i < count; ++i)
       told.push_back(std::string(programs::kOfAverages) + told[i]);
     if (std::ranges::find(told, metric) == told.end()) {
@@ -28,6 +32,19 @@ std::string metric_of_best(const Recipe& recipe, const RunPrograms& programs) {
   return metric;
 }
 
+/// Of the batch that evaluation has.
+std::unique_ptr<const DataFeed> make_bank(Recipe recipe, const NetworkFace& face, std::int64_t batch) {
+  if (recipe.eval.knn == 0) return nullptr;
+  recipe.eval.batch = batch;
+  auto data = std::make_unique<const DataFeed>(recipe, Split::train, face, /*trains=*/false);
+  if (data->batch() != batch) {
+    user_error(
+        "eval.knn={}: a batch of evaluation has {} images, and there are {} to train on: lower eval.batch",
+        recipe.eval.knn, batch, data->images());
+  }
+  return data;
+}
+
 }  // namespace
 
 RunPlan::RunPlan(const TrainRequest& request)
@@ -35,13 +52,15 @@ RunPlan::RunPlan(const TrainRequest& request)
       face(training_face(request.network, recipe.objective)),
       train_data(recipe, Split::train, face),
       test_data(recipe, Split::test, face),
+      bank_data(make_bank(recipe, face, test_data.batch())),
       steps_per_epoch(train_data.batches() / recipe.train.accumulate) {
   if (steps_per_epoch == 0) {
     user_error("an epoch has {} batches of {}, fewer than one step of train.accumulate={}",
                train_data.batches(), recipe.train.batch, recipe.train.accumulate);
   }
-  programs = make_run_programs(request.network, train_options(recipe, static_cast<double>(steps_per_epoch)),
-                               {recipe.train.batch, test_data.batch(), recipe.train.epochs});
+  programs =
+      make_run_programs(request.network, train_options(recipe, static_cast<double>(steps_per_epoch)),
+                        {recipe.train.batch, test_data.batch(), recipe.train.epochs, recipe.eval.knn > 0});
   best_metric = metric_of_best(recipe, programs);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "runtime/train/data_feed.h"
@@ -36,6 +37,8 @@ struct RunPlan {
   const Recipe& recipe;
   NetworkFace face;
   DataFeed train_data, test_data;
+  std::unique_ptr<const DataFeed>
+      bank_data;  // training images as evaluation sees them; none without eval.knn
   std::int64_t steps_per_epoch;
   RunPrograms programs;
   std::string best_metric;  // of evaluations: tells which is the best

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "ir/builder.h"
 #include "ir/error.h"
 #include "ir/verify.h"
 #include "runtime/log.h"
@@ -85,9 +86,50 @@ programs::UpdateCounters late_counters(const NetworkSource& source, const std::v
   return counters;
 }
 
+/// The function "features" of a backbone, f32 [batch, width]. UserError where it is none.
+ir::Function features_function(ir::Module& backbone) {
+  ir::Function function = backbone.function("forward");
+  const ir::Value features = function.result("features");
+  if (!features || function.type(features).rank() != 2 || function.arguments.size() != 1) {
+    user_error(
+        "eval.knn compares features of images, and this network gives no 'features' [batch, width] of an "
+        "image alone: "
+        "set eval.knn=0");
+  }
+  function.name = "features";
+  function.results.clear();
+  ir::Builder b(backbone, function);
+  b.result("features", b.cast(features, ir::DType::f32));
+  return function;
+}
+
+/// The same of the averages of those weights that have some.
+ir::Function of_averages(ir::Function function, const ir::Module& module) {
+  function.name = "features_ema";
+  for (ir::Op& op : function.body) {
+    if (op.code != ir::Opcode::param) continue;
+    const std::string average = programs::average_name(op.attributes.get_string("name"));
+    if (module.find_parameter(average) != nullptr) op.attributes.set("name", average);
+  }
+  return function;
+}
+
+void add_features(const NetworkSource& source, std::int64_t batch, std::int64_t epoch, bool averages,
+                  ir::Module& evaluation) {
+  ir::Module backbone = source.backbone(batch);
+  apply_plugins(backbone, source.plugins, source.seed, epoch);
+  set_precision(backbone, source);
+  ir::Function features = features_function(backbone);
+  for (const ir::Parameter& parameter : backbone.parameters) {
+    if (evaluation.find_parameter(parameter.name) == nullptr) evaluation.add_parameter(parameter);
+  }
+  if (averages) evaluation.functions.push_back(of_averages(features, evaluation));
+  evaluation.functions.push_back(std::move(features));
+}
+
 ir::Module rewritten_form(const NetworkSource& source, const programs::Form& form, std::int64_t batch,
                           std::int64_t epoch) {
-  ir::Module module = source.build(batch * form.images, form.side);
+  ir::Module module = source.of(form, batch);
   apply_plugins(module, source.plugins, source.seed, epoch);
   return module;
 }
@@ -168,6 +210,7 @@ RunPrograms make_run_programs(const NetworkSource& source, const programs::Train
     ir::Module evaluation = computed_forward(source, shape.eval_batch, epoch);
     phase.eval_metrics = programs::add_eval_program(evaluation, options.objective);
     if (options.ema != 0) programs::add_average_eval_program(evaluation, options.objective);
+    if (shape.features) add_features(source, shape.eval_batch, epoch, options.ema != 0, evaluation);
     if (epoch == 0) programs.module.name = training.name;
     std::erase_if(training.functions, is_form);
     std::erase_if(evaluation.functions, is_form);

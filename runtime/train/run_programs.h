@@ -18,15 +18,23 @@
 
 namespace rewire::runtime {
 
-/// A network before its plugins, for any batch size, and for images of another size where `side` is not 0.
+/// A network before its plugins, for any batch size.
 struct NetworkSource {
-  std::function<ir::Module(std::int64_t batch, std::int64_t side)> build;
-  ir::Module forward(std::int64_t batch) const { return build(batch, 0); }
+  std::function<ir::Module(std::int64_t batch)> forward;
   std::vector<PluginHandle> plugins;
   std::uint64_t seed = 0;
   std::optional<ir::MixedPrecision> precision;  // nothing: f32 throughout
   bool tf32 = false;                            // products of f32 may be of TF32
   ir::Recompute recompute = ir::Recompute::cheap;
+  /// The network for images of so many pixels a side, over the same weights: what objectives of several sizes ask for.
+  std::function<ir::Module(std::int64_t batch, std::int64_t side)> resized = {};
+  /// The network without what stands behind its features, over some of the same weights: what eval.knn asks for.
+  std::function<ir::Module(std::int64_t batch)> backbone = {};
+
+  /// What `form` takes for a batch.
+  ir::Module of(const programs::Form& form, std::int64_t batch) const {
+    return form.side == 0 ? forward(batch * form.images) : resized(batch * form.images, form.side);
+  }
 };
 
 /// `forward` as the plugins that are on in `epoch` leave it.
@@ -63,11 +71,13 @@ struct RunPrograms {
 
 struct RunShape {
   std::int64_t batch = 0, eval_batch = 0, epochs = 0;
+  bool features = false;  // whether evaluation reads them
 };
 
 /// Programs step (or accumulate and apply) for `batch` images and eval for `eval_batch`, for each phase; where
-/// averages are kept, eval_ema too, which tells what eval tells.
-/// UserError where two phases disagree about a parameter, or a plugin begins after the last epoch.
+/// averages are kept, eval_ema too, which tells what eval tells; features(image) -> (features f32[batch, width]) and
+/// features_ema of the network without its head where evaluation reads them.
+/// UserError where the network has no features of an image alone, two phases disagree about a parameter, or a plugin begins after the last epoch.
 RunPrograms make_run_programs(const NetworkSource& source, const programs::TrainOptions& options,
                               const RunShape& shape);
 
