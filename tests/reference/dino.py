@@ -30,9 +30,9 @@ OBJECTIVES = {
 }
 OPTIONS = {"plain": [], "decay": ["decay"], "decay_learnable": ["decay:learnable=true"], "orthogonal": ["orthogonal"],
            "augment": ["augment:blocks=3"], "skipless": ["skipless"]}
-# Two steps an epoch, an epoch of warm-up. The bound of gradients is one that most of them exceed.
+# Two epochs. The bound of gradients is one that most of them exceed.
 RUN = dict(optimizer="adamw", lr=1e-3, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.04, weight_decay_end=0.4,
-           decay="matrices", schedule="constant", total_steps=STEPS, steps_per_epoch=2.0, clip_norm=0.05, clip="each",
+           decay="matrices", schedule="constant", total_steps=STEPS, steps_per_epoch=2.5, clip_norm=0.05, clip="each",
            ema=0.9, ema_end=1.0)
 
 
