@@ -42,6 +42,9 @@ using Dsyrk = void (*)(const char* uplo, const char* trans, const Int* n, const 
 using Dgemm = void (*)(const char* transa, const char* transb, const Int* m, const Int* n, const Int* k,
                        const double* alpha, const double* a, const Int* lda, const double* b, const Int* ldb,
                        const double* beta, double* c, const Int* ldc, Length, Length);
+using Sgemm = void (*)(const char* transa, const char* transb, const Int* m, const Int* n, const Int* k,
+                       const float* alpha, const float* a, const Int* lda, const float* b, const Int* ldb,
+                       const float* beta, float* c, const Int* ldc, Length, Length);
 
 struct Lapack {
   Dgeqrf dgeqrf = nullptr;
@@ -51,6 +54,7 @@ struct Lapack {
   Dsyevd dsyevd = nullptr;
   Dsyrk dsyrk = nullptr;
   Dgemm dgemm = nullptr;
+  Sgemm sgemm = nullptr;
 };
 
 template <class Function>
@@ -74,6 +78,7 @@ const Lapack& lapack() {
     find(library, "dsyevd_", f.dsyevd);
     find(library, "dsyrk_", f.dsyrk);
     find(library, "dgemm_", f.dgemm);
+    find(library, "sgemm_", f.sgemm);
     // A matrix a thread: OpenBLAS must not split one, which would round differently on other machines' cores.
     if (void* set_threads = ::dlsym(library, "openblas_set_num_threads"); set_threads != nullptr) {
       reinterpret_cast<void (*)(int)>(set_threads)(1);
@@ -336,6 +341,16 @@ void svd_of_largest(const MatrixBatch& batch, std::size_t largest, std::span<con
                    u.subspan(i * rows * largest, rows * largest), s.subspan(i * largest, largest),
                    vt.subspan(i * largest * cols, largest * cols));
   });
+}
+
+void row_products(std::span<const float> a, std::span<const float> b, std::size_t k, std::span<float> c) {
+  const Int m = static_cast<Int>(a.size() / k), n = static_cast<Int>(b.size() / k),
+            width = static_cast<Int>(k);
+  if (c.size() != a.size() / k * (b.size() / k))
+    internal_error("{} places for the products of {} and {} rows", c.size(), m, n);
+  const float one = 1, zero = 0;
+  lapack().sgemm("T", "N", &n, &m, &width, &one, b.data(), &width, a.data(), &width, &zero, c.data(), &n, 1,
+                 1);
 }
 
 void singular_values(const MatrixBatch& batch, std::span<const double> a, std::span<double> s, int threads) {

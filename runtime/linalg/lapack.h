@@ -38,6 +38,10 @@ void svd(const MatrixBatch& batch, std::span<const double> a, std::span<double> 
 void svd_of_largest(const MatrixBatch& batch, std::size_t largest, std::span<const double> a,
                     std::span<double> u, std::span<double> s, std::span<double> vt, int threads = 0);
 
+/// c = a b^T of a [m, k] and b [n, k], c [m, n]: the products of their rows, on the calling thread. UserError unless
+/// LAPACK is installed.
+void row_products(std::span<const float> a, std::span<const float> b, std::size_t k, std::span<float> c);
+
 /// The singular values alone, [count, k] and descending. Errors as of svd.
 void singular_values(const MatrixBatch& batch, std::span<const double> a, std::span<double> s,
                      int threads = 0);
