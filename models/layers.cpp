@@ -288,6 +288,16 @@ Value Layers::join(std::string_view site, Value x, const Layer& input_of, const 
   return b_.emit(Opcode::residual, {stream, branch, input, stream, branch}, std::move(facts));
 }
 
+void Layers::classify(Value features, std::int64_t classes,
+                      const std::function<Value(Value features, std::int64_t classes)>& head) {
+  begin_layer();
+  if (classes == 0) {
+    b_.result("features", features);
+  } else {
+    b_.result("logits", head(features, classes));
+  }
+}
+
 void Layers::finish() {
   for (const std::size_t at : ir::find_joins(b_.function())) {
     ir::Attributes& facts = b_.function().body[at].attributes;

@@ -142,6 +142,10 @@ class Layers {
   ir::Value join(std::string_view site, ir::Value x, const Layer& input, const Layer& branch,
                  const JoinOptions& options);
 
+  /// The result of a classifier: `logits` = head(features, classes); of no classes `features`, what the head would see.
+  void classify(ir::Value features, std::int64_t classes,
+                const std::function<ir::Value(ir::Value features, std::int64_t classes)>& head);
+
   /// When all is built: the joins are told how many they are, and running statistics are handed out.
   void finish();
 

@@ -34,7 +34,7 @@ struct MaskedAutoencoder {
   std::int64_t image, channels, patch, dim, depth, heads, decoder_dim, decoder_depth, decoder_heads;
   double mlp_ratio;
   std::int64_t patches, kept;
-  bool unet, unet_paper;
+  bool unet, unet_paper, decoder;
 };
 
 std::int64_t mae_units(const MaskedAutoencoder& s, std::int64_t dim) {
@@ -57,9 +57,11 @@ MaskedAutoencoder settings_of_mae(const ir::Attributes& options) {
                       .patches = 0,
                       .kept = 0,
                       .unet = skips == "unet",
-                      .unet_paper = skips == "unet_paper"};
+                      .unet_paper = skips == "unet_paper",
+                      .decoder = options.get_bool("decoder")};
   for (const auto& [name, width, heads] :
        {std::tuple{"", s.dim, s.heads}, {"decoder_", s.decoder_dim, s.decoder_heads}}) {
+    if (*name != '\0' && !s.decoder) continue;
     if (width % heads != 0) {
       user_error("model.{}dim={} is no multiple of model.{}heads={}; set dim to heads times a head's width",
                  name, width, name, heads);
@@ -76,6 +78,7 @@ MaskedAutoencoder settings_of_mae(const ir::Attributes& options) {
                s.patch);
   }
   s.patches = (s.image / s.patch) * (s.image / s.patch);
+  if (!s.decoder) return s;
   const double ratio = options.get_double("mask_ratio");
   s.kept = static_cast<std::int64_t>(static_cast<double>(s.patches) * (1 - ratio));
   if (s.kept < 1 || s.kept == s.patches) {
@@ -131,13 +134,15 @@ Value block(Layers& net, const MaskedAutoencoder& s, std::int64_t heads, Value x
                   {.last = "fc2", .heads = heads});
 }
 
-Value embed_kept(Layers& net, const MaskedAutoencoder& s, Value image, const Mask& mask) {
+/// The class token, then the patches that the mask keeps, or all where there is none.
+Value embed_patches(Layers& net, const MaskedAutoencoder& s, Value image, const Mask* mask) {
   Builder& b = net.builder();
   const std::int64_t batch = b.shape(image).at(0), pixels = s.channels * s.patch * s.patch;
   const Value cls = net.parameter("cls_token", {1, 1, s.dim}, kTokenInit, "cls_token");
   const Value positions =
       net.frozen("pos_embed", {1, 1 + s.patches, s.dim}, {InitKind::sinusoid_2d, 1}, "pos_embed");
-  const Value kept = take_rows(b, net.patch_rows(image, s.patch), mask.kept);
+  const auto keep = [&](Value rows) { return mask == nullptr ? rows : take_rows(b, rows, mask->kept); };
+  const Value kept = keep(net.patch_rows(image, s.patch));
   Value x;
   {
     const Builder::Scope scope(b, "patch_embed"), proj(b, "proj");
@@ -149,7 +154,7 @@ Value embed_kept(Layers& net, const MaskedAutoencoder& s, Value image, const Mas
   }
   const Value places = b.broadcast(b.slice(positions, 1, 1, 1 + s.patches), {batch, s.patches, s.dim});
   const Value first = b.add(cls, b.slice(positions, 1, 0, 1));
-  const Value tokens[] = {b.broadcast(first, {batch, 1, s.dim}), b.add(x, take_rows(b, places, mask.kept))};
+  const Value tokens[] = {b.broadcast(first, {batch, 1, s.dim}), b.add(x, keep(places))};
   return b.concat(tokens, 1);
 }
 
@@ -185,17 +190,32 @@ Value decoder_start(Layers& net, const MaskedAutoencoder& s, Value latent, const
   return b.add(fill_up(b, s, x, token, mask), positions);
 }
 
-void build_mae(Layers& net, const ir::Attributes& options, std::int64_t batch) {
-  const MaskedAutoencoder s = settings_of_mae(options);
-  Builder& b = net.builder();
-  const Value image = b.argument("image", {ir::DType::f32, {batch, s.channels, s.image, s.image}});
-  const Mask mask = mask_of(b, b.argument("noise", {ir::DType::f32, {batch, s.patches}}), s.kept);
-  Value x = embed_kept(net, s, image, mask);
+/// The outputs of the encoder's blocks.
+std::vector<Value> run_encoder(Layers& net, const MaskedAutoencoder& s, Value x) {
   std::vector<Value> outputs;
   for (std::int64_t i = 0; i < s.depth; ++i) {
     const Layers::Block place(net, fmt::format("blocks.{}", i));
     outputs.push_back(x = block(net, s, s.heads, x));
   }
+  return outputs;
+}
+
+/// The encoder as a network of its own: its class token, of all patches.
+void build_encoder(Layers& net, const MaskedAutoencoder& s, Value image) {
+  Builder& b = net.builder();
+  const Value x = run_encoder(net, s, embed_patches(net, s, image, nullptr)).back();
+  const Value cls = b.reshape(b.slice(x, 1, 0, 1), {b.shape(x).at(0), s.dim});
+  b.result("features", s.unet ? cls : net.layer_norm("norm", cls));
+}
+
+void build_mae(Layers& net, const ir::Attributes& options, std::int64_t batch) {
+  const MaskedAutoencoder s = settings_of_mae(options);
+  Builder& b = net.builder();
+  const Value image = b.argument("image", {ir::DType::f32, {batch, s.channels, s.image, s.image}});
+  if (!s.decoder) return build_encoder(net, s, image);
+  const Mask mask = mask_of(b, b.argument("noise", {ir::DType::f32, {batch, s.patches}}), s.kept);
+  const std::vector<Value> outputs = run_encoder(net, s, embed_patches(net, s, image, &mask));
+  Value x = outputs.back();
   if (!s.unet) x = net.layer_norm("norm", x);
   const Value latent = x;
 
@@ -247,12 +267,17 @@ const Family kMae{
          ir::enum_parameter("skips", {"none", "unet", "unet_paper"},
                             "what the decoder reads of the encoder's blocks: nothing; every other one, as "
                             "the authors' code has it; the same, as their paper tells it"),
+         ir::bool_parameter(
+             "decoder", true,
+             "whether there is one; false: the encoder alone, of all patches, and the result is "
+             "its class token"),
          ir::int_parameter("decoder_dim", 96, "width of the decoder's stream").at_least(1).at_most(65536),
          ir::int_parameter("decoder_depth", 4, "blocks of the decoder").at_least(1).at_most(4096),
          ir::int_parameter("decoder_heads", 3, "of the decoder; must divide decoder_dim")
              .at_least(1)
              .at_most(65536)},
     .build = build_mae,
+    .backbone = {{"decoder", false}},
     .variants = {{"mae_vit_tiny_28", mae(28, 1, 4, 192, 3, 96, 4, 3)},
                  {"mae_vit_s16", mae(224, 3, 16, 384, 6, 512, 8, 16)},
                  {"mae_vit_b16", mae(224, 3, 16, 768, 12, 512, 8, 16)}}};

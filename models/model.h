@@ -27,6 +27,9 @@ struct Family {
   ir::Schema schema;
   /// `options` are settled. Argument and results included. UserError where options do not go together.
   void (*build)(Layers& layers, const ir::Attributes& options, std::int64_t batch);
+  /// The options by which a network becomes a backbone: it takes `image` alone and gives `features` [batch, width], and
+  /// what it shares with the whole network has the same names. None: the family has no such form.
+  ir::Attributes backbone = {};
   std::vector<Variant> variants;
 };
 
@@ -49,6 +52,9 @@ const Model& find_model(std::string_view name);
 
 /// What the selection comes to: all options of the model. UserError where one is out of range.
 ir::Attributes options_of(const ir::Selection& model);
+
+/// The same model as a backbone (Family::backbone). UserError where its family has no such form.
+ir::Selection backbone_of(const ir::Selection& model);
 
 /// UserError where an option is out of range or does not fit another (dim % heads, image % patch).
 ir::Module build(const ir::Selection& model, std::int64_t batch);

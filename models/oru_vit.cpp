@@ -64,6 +64,7 @@ const Family kOruVit{
                    .at_least(0)
                    .at_most(1e7)},
     .build = build_oru_vit,
+    .backbone = {{"classes", 0}},
     .variants = {{"oru_vit_s", oru_vit(384, 6, 6)}, {"oru_vit_b", oru_vit(768, 12, 12)}}};
 
 }  // namespace rewire::models

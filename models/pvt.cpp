@@ -156,9 +156,8 @@ void build_pvt(Layers& net, const ir::Attributes& options, std::int64_t batch) {
   }
   // The norm works token by token, so the class token is taken before it.
   const Value cls = b.reshape(b.slice(x, 1, 0, 1), {batch, stages.back().dim});
-  const Value normed = net.layer_norm("norm", cls);
-  net.begin_layer();
-  b.result("logits", net.linear("head", normed, options.get_int("classes")));
+  net.classify(net.layer_norm("norm", cls), options.get_int("classes"),
+               [&](Value z, std::int64_t classes) { return net.linear("head", z, classes); });
 }
 
 ir::Attributes pvt(ir::Doubles depths) {
@@ -195,7 +194,9 @@ const Family kPvt{
                    .at_least(1)
                    .at_most(16384),
                ir::int_parameter("channels", 1, "of the image").at_least(1).at_most(4096),
-               ir::int_parameter("classes", 10, "logits").at_least(1).at_most(1e7),
+               ir::int_parameter("classes", 10, "logits; 0: no head, and the result is what it would see")
+                   .at_least(0)
+                   .at_most(1e7),
                ir::float_parameter("drop_path", 0, "rate of the last block, linear from 0 at the first")
                    .at_least(0)
                    .below(1),
@@ -204,6 +205,7 @@ const Family kPvt{
                    .at_least(0)
                    .below(1)},
     .build = build_pvt,
+    .backbone = {{"classes", 0}},
     .variants = {{"pvt_small", pvt({3, 4, 6, 3})}, {"pvt_medium", pvt({3, 4, 18, 3})}}};
 
 }  // namespace rewire::models

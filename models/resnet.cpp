@@ -84,10 +84,9 @@ void build_resnet(Layers& net, const ir::Attributes& options, std::int64_t batch
                                 drop_path_rate(form.drop_path, index++, blocks), x);
     }
   }
-  const Value features = net.global_average(x);
-  net.begin_layer();
-  b.result("logits", net.linear("fc", features, options.get_int("classes"),
-                                {.role = "head", .start = LinearInit::pytorch}));
+  net.classify(net.global_average(x), options.get_int("classes"), [&](Value z, std::int64_t classes) {
+    return net.linear("fc", z, classes, {.role = "head", .start = LinearInit::pytorch});
+  });
 }
 
 }  // namespace
@@ -105,11 +104,14 @@ const Family kResNet{
                                   "each branch's last norm starts with weights of 0"),
                ir::int_parameter("image", 224, "pixels a side").at_least(1).at_most(16384),
                ir::int_parameter("channels", 3, "of the image").at_least(1).at_most(4096),
-               ir::int_parameter("classes", 10, "logits").at_least(1).at_most(1e7),
+               ir::int_parameter("classes", 10, "logits; 0: no head, and the result is what it would see")
+                   .at_least(0)
+                   .at_most(1e7),
                ir::float_parameter("drop_path", 0, "rate of the last block, linear from 0 at the first")
                    .at_least(0)
                    .below(1)},
     .build = build_resnet,
+    .backbone = {{"classes", 0}},
     .variants = {{"resnet18", {{"depths", ir::Doubles{2, 2, 2, 2}}}},
                  {"resnet18_depth", {{"depths", ir::Doubles{2, 2, 6, 2}}}}}};
 

@@ -112,20 +112,21 @@ Value block(Layers& net, const ResNetV2Form& form, const ResNetV2Block& shape, d
   return net.join("conv", x, input, form.bottleneck ? bottleneck : basic, join);
 }
 
-Value head(Layers& net, const ir::Attributes& options, const ResNetV2Form& form, Value x) {
+void classify_maps(Layers& net, const ir::Attributes& options, const ResNetV2Form& form, Value x) {
   if (form.timm) x = net.relu("act", net.batch_norm("norm", x));
   x = net.global_average(x);
   const Builder::Scope scope(net.builder(), "head");
   if (options.get_bool("head_norm")) x = net.layer_norm("norm", x, {.epsilon = 1e-5});
-  const std::int64_t classes = options.get_int("classes");
-  net.begin_layer();
-  if (!form.timm) return net.linear("fc", x, classes, {.role = "head", .start = LinearInit::pytorch});
-  Builder& b = net.builder();  // as a 1 x 1 convolution of one pixel has it
-  const Builder::Scope fc(b, "fc");
-  const std::int64_t width = b.shape(x).back();
-  const Value weight = net.parameter("weight", {classes, width, 1, 1}, {ir::InitKind::normal, 0.01}, "head");
-  const Value bias = net.parameter("bias", {classes}, {ir::InitKind::zeros}, "head");
-  return b.linear(x, b.reshape(weight, {classes, width}), bias);
+  net.classify(x, options.get_int("classes"), [&](Value z, std::int64_t classes) {
+    if (!form.timm) return net.linear("fc", z, classes, {.role = "head", .start = LinearInit::pytorch});
+    Builder& b = net.builder();  // as a 1 x 1 convolution of one pixel has it
+    const Builder::Scope fc(b, "fc");
+    const std::int64_t width = b.shape(z).back();
+    const Value weight =
+        net.parameter("weight", {classes, width, 1, 1}, {ir::InitKind::normal, 0.01}, "head");
+    const Value bias = net.parameter("bias", {classes}, {ir::InitKind::zeros}, "head");
+    return b.linear(z, b.reshape(weight, {classes, width}), bias);
+  });
 }
 
 void build_resnetv2(Layers& net, const ir::Attributes& options, std::int64_t batch) {
@@ -145,7 +146,7 @@ void build_resnetv2(Layers& net, const ir::Attributes& options, std::int64_t bat
       x = block(net, form, shape, drop_path_rate(form.drop_path, index++, form.blocks()), x);
     }
   }
-  b.result("logits", head(net, options, form, x));
+  classify_maps(net, options, form, x);
 }
 
 ir::Attributes resnetv2(const char* block, ir::Doubles depths) {
@@ -175,11 +176,14 @@ const Family kResNetV2{
                    "of convolutions; standard: PyTorch's; auto: standard, of timm's form kaiming"),
                ir::int_parameter("image", 32, "pixels a side").at_least(1).at_most(16384),
                ir::int_parameter("channels", 3, "of the image").at_least(1).at_most(4096),
-               ir::int_parameter("classes", 10, "logits").at_least(1).at_most(1e7),
+               ir::int_parameter("classes", 10, "logits; 0: no head, and the result is what it would see")
+                   .at_least(0)
+                   .at_most(1e7),
                ir::float_parameter("drop_path", 0, "rate of the last block, linear from 0 at the first")
                    .at_least(0)
                    .below(1)},
     .build = build_resnetv2,
+    .backbone = {{"classes", 0}},
     .variants = {{"resnetv2_18", resnetv2("basic", {2, 2, 2, 2})},
                  {"resnetv2_34", resnetv2("basic", {3, 4, 6, 3})},
                  {"resnetv2_50", resnetv2("bottleneck", {3, 4, 6, 3})},

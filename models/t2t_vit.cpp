@@ -186,8 +186,8 @@ void build_t2t(Layers& net, const ir::Attributes& options, std::int64_t batch) {
   // The norm works token by token, so the class token is taken before it.
   const Value pooled =
       net.layer_norm("norm", b.reshape(b.slice(x, 1, 0, 1), {batch, dim}), {.epsilon = kT2tEpsilon});
-  net.begin_layer();
-  b.result("logits", net.linear("head", pooled, options.get_int("classes")));
+  net.classify(pooled, options.get_int("classes"),
+               [&](Value z, std::int64_t classes) { return net.linear("head", z, classes); });
 }
 
 ir::Attributes t2t(std::int64_t dim, std::int64_t depth, std::int64_t heads) {
@@ -212,7 +212,9 @@ const Family kT2tVit{
                    .below(1),
                ir::int_parameter("image", 32, "pixels a side; a multiple of 16").at_least(1).at_most(16384),
                ir::int_parameter("channels", 3, "of the image").at_least(1).at_most(4096),
-               ir::int_parameter("classes", 10, "logits").at_least(1).at_most(1e7),
+               ir::int_parameter("classes", 10, "logits; 0: no head, and the result is what it would see")
+                   .at_least(0)
+                   .at_most(1e7),
                ir::float_parameter("drop_path", 0, "rate of the last block, linear from 0 at the first")
                    .at_least(0)
                    .below(1),
@@ -221,6 +223,7 @@ const Family kT2tVit{
                    .at_least(0)
                    .below(1)},
     .build = build_t2t,
+    .backbone = {{"classes", 0}},
     .variants = {
         {"t2t_vit_14", t2t(384, 14, 6)}, {"t2t_vit_19", t2t(448, 19, 7)}, {"t2t_vit_24", t2t(512, 24, 8)}}};
 

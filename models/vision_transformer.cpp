@@ -110,12 +110,10 @@ void build_vision_transformer(Layers& net, const VisionTransformer& s, std::int6
   Builder& b = net.builder();
   const Value image = b.argument("image", {ir::DType::f32, {batch, s.channels, s.image, s.image}});
   const Value features = pool_tokens(net, s, run_blocks(net, s, embed_tokens(net, s, image)));
-  net.begin_layer();  // the norm is of the last block's, as timm groups them
-  if (s.classes == 0) {
-    b.result("features", features);
-  } else {
-    b.result("logits", net.linear("head", features, s.classes, {.start = s.linear_init}));
-  }
+  // The norm is of the last block's layer, as timm groups them.
+  net.classify(features, s.classes, [&](Value z, std::int64_t classes) {
+    return net.linear("head", z, classes, {.start = s.linear_init});
+  });
 }
 
 }  // namespace rewire::models

@@ -91,6 +91,7 @@ const Family kVit{
              .at_least(0)
              .below(1)},
     .build = build_vit,
+    .backbone = {{"classes", 0}},
     .variants = {{"vit_tiny_28", vit(192, 12, 3, 4, 28, 1, 10)},
                  {"vit_s_cifar", vit(384, 6, 6, 4, 32, 3, 10)},
                  {"vit_s16_224", vit(384, 12, 6, 16, 224, 3, 1000)},

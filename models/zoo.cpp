@@ -76,6 +76,16 @@ ir::Attributes options_of(const ir::Selection& selection) {
   return ir::settle(find_model(selection.name).schema, selection.values, "model");
 }
 
+ir::Selection backbone_of(const ir::Selection& selection) {
+  const Family& family = *find_model(selection.name).family;
+  if (family.backbone.empty())
+    user_error("the model {} has no form that gives features alone: the family {} has none", selection.name,
+               family.name);
+  ir::Selection backbone = selection;
+  for (const auto& [name, value] : family.backbone) backbone.values.set(name, value);
+  return backbone;
+}
+
 ir::Module build(const ir::Selection& selection, std::int64_t batch) {
   const Model& model = find_model(selection.name);
   if (batch < 1 || batch > kMostImages)

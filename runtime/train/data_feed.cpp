@@ -47,7 +47,8 @@ std::unique_ptr<ImageSource> reduce(std::unique_ptr<ImageSource> source, const R
   return source;
 }
 
-std::unique_ptr<ImageSource> open_source(const Recipe& recipe, Split split, const NetworkFace& face) {
+std::unique_ptr<ImageSource> open_source(const Recipe& recipe, Split split, const NetworkFace& face,
+                                         bool trains) {
   const RecipeData& data = recipe.data;
   std::unique_ptr<ImageSource> source = make_source(
       recipe.source, {split, image_shape(face), classes(face), static_cast<std::uint64_t>(recipe.seed)});
@@ -55,7 +56,7 @@ std::unique_ptr<ImageSource> open_source(const Recipe& recipe, Split split, cons
   if (!data.cache.empty()) {
     source = cache_decoded(std::move(source), {data.cache, static_cast<int>(data.threads)});
   }
-  if (split == Split::train && source->count() < recipe.train.batch) {
+  if (trains && source->count() < recipe.train.batch) {
     user_error("train.batch is {}, but {} has {} training images only", recipe.train.batch, source->name(),
                source->count());
   }
@@ -98,10 +99,10 @@ std::vector<ViewSpec> views_of(const Recipe& recipe, const NetworkFace& face) {
   return taken;
 }
 
-LoaderOptions loader_options(const Recipe& recipe, Split split, std::int64_t images,
+LoaderOptions loader_options(const Recipe& recipe, bool trains, std::int64_t images,
                              const NetworkFace& face) {
   LoaderOptions options;
-  options.training = split == Split::train;
+  options.training = trains;
   options.batch = options.training ? recipe.train.batch : recipe.eval.batch;
   if (!options.training && face.batch == 1) options.batch = std::min(options.batch, images);
   options.seed = static_cast<std::uint64_t>(recipe.seed);
@@ -162,9 +163,9 @@ NetworkFace with_views(NetworkFace face, const Recipe& recipe) {
   return face;
 }
 
-DataFeed::DataFeed(const Recipe& recipe, Split split, const NetworkFace& face)
-    : source_(open_source(recipe, split, face)),
-      options_(loader_options(recipe, split, source_->count(), face)),
+DataFeed::DataFeed(const Recipe& recipe, Split split, const NetworkFace& face, bool trains)
+    : source_(open_source(recipe, split, face, trains)),
+      options_(loader_options(recipe, trains, source_->count(), face)),
       transforms_(transform_values(recipe), {source_->shape(), image_shape(face), options_.training},
                   options_.seed),
       repeats_(options_.training ? recipe.data.aug_repeats : 1),

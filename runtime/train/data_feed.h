@@ -29,7 +29,10 @@ void put_back(TensorMap inputs, Batch& batch);
 class DataFeed {
  public:
   /// UserError naming the data where it is missing, corrupt, or no match for the network.
-  DataFeed(const Recipe& recipe, Split split, const NetworkFace& face);
+  DataFeed(const Recipe& recipe, Split split, const NetworkFace& face)
+      : DataFeed(recipe, split, face, split == Split::train) {}
+  /// `trains`: shuffled, augmented and in whole batches of train.batch; else in order, as evaluation sees images.
+  DataFeed(const Recipe& recipe, Split split, const NetworkFace& face, bool trains);
   DataFeed(const DataFeed&) = delete;
   DataFeed& operator=(const DataFeed&) = delete;
 
