@@ -89,7 +89,7 @@ void check_equal(const Doubles& found, const Doubles& expected) {
   REQUIRE(found.size() == expected.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
     CAPTURE(i);
-    CHECK(found[i] == Approx(expected[i]).epsilon(1e-9).margin(1e-9));
+    CHECK(found[i] == Approx(expected[i]).epsilon(1e-5).margin(1e-5));
   }
 }
 
