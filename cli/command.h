@@ -25,6 +25,8 @@ class Options {
   void list(const std::string& name, std::vector<std::string>& target, const std::string& doc);
   void integer(const std::string& name, std::int64_t& target, std::int64_t minimum, const std::string& doc,
                Need need = Need::optional);
+  /// Finite and at least `minimum`.
+  void number(const std::string& name, double& target, double minimum, const std::string& doc);
   void flag(const std::string& name, bool& target, const std::string& doc);
 
  private:

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 
 #include "cli/command.h"
@@ -158,6 +159,20 @@ void Options::integer(const std::string& name, std::int64_t& target, std::int64_
   CLI::Option* option = impl_.app.add_option(name, target, doc)->required(need == Need::required);
   if (need == Need::optional) option->capture_default_str();
   option->type_name("INT")->check(CLI::Validator(check, "", "integer"));
+}
+
+void Options::number(const std::string& name, double& target, double minimum, const std::string& doc) {
+  const auto check = [minimum](const std::string& value) {
+    double number = 0;
+    if (!CLI::detail::lexical_cast(value, number) || !std::isfinite(number))
+      return fmt::format("'{}' is no number", value);
+    if (number < minimum) return fmt::format("{} is out of range: it must be at least {}", value, minimum);
+    return std::string();
+  };
+  impl_.app.add_option(name, target, doc)
+      ->capture_default_str()
+      ->type_name("NUMBER")
+      ->check(CLI::Validator(check, "", "number"));
 }
 
 void Options::flag(const std::string& name, bool& target, const std::string& doc) {

@@ -3,7 +3,7 @@
 
 namespace rewire::programs {
 
-extern const ObjectiveRow kMaskedPixels, kSelfDistillation, kSupervised;
+extern const ObjectiveRow kMaskedPixels, kSegmentation, kSelfDistillation, kSupervised;
 
 namespace {
 
@@ -12,6 +12,7 @@ std::vector<const ObjectiveRow*>& objective_rows() {
       &kSupervised,
       &kMaskedPixels,
       &kSelfDistillation,
+      &kSegmentation,
   };
   return rows;
 }

@@ -187,6 +187,7 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
       path_row("train", "weights", &train.weights),
       row("train", "resample_positions", &train.resample_positions, {}, {"false", "true", "timm", "deit"}),
       row("train", "new_head", &train.new_head),
+      row("train", "extra_weights", &train.extra_weights, {}, {"error", "ignore"}),
       row("train", "clip_norm", &train.clip_norm, kNotNegative),
       row("train", "clip", &train.clip, {}, {"all", "each"}),
       row("train", "accumulate", &train.accumulate, kCount),

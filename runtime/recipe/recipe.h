@@ -42,6 +42,7 @@ struct RecipeTrain {
   std::string weights;               // safetensors to start from, over the fresh initialisation; "": none
   std::string resample_positions = "false";  // of a position embedding in `weights` that is of another grid
   bool new_head = false;                     // instead of that of `weights`, which may have other classes
+  std::string extra_weights = "error";       // error | ignore: tensors of `weights` that the network lacks
   double clip_norm = 0;                      // 0: no clipping
   std::string clip = "all";                  // all | each: whose norm clip_norm bounds
   std::int64_t accumulate = 1;

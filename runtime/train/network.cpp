@@ -159,10 +159,7 @@ ir::Module original_module(const Network& network, std::int64_t batch, std::int6
 
 ir::Module backbone_module(const Network& network, std::int64_t batch) {
   if (network.from_file) return *network.from_file;
-  ir::Selection model = network.recipe.model;
-  for (const auto& [option, value] : models::find_model(model.name).family->backbone)
-    model.values.set(option, value);
-  return models::build(model, batch);
+  return models::build(models::backbone_of(network.recipe.model), batch);
 }
 
 ir::Module training_module(const Network& network, std::int64_t batch) {

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "runtime/train/run_loop.h"
-#include "runtime/train/weights.h"
 
 namespace rewire::runtime {
 
@@ -16,9 +15,9 @@ RunWeights find_run_weights(const RunFolder& run, const std::string& checkpoint,
   return weights;
 }
 
-TensorMap read_run_weights(const ir::Module& module, RunWeights& weights) {
-  if (!weights.checkpoint) return read_weights(module, weights.file);
-  return fit_weights(module, std::move(weights.checkpoint->content), weights.file);
+TensorMap read_run_weights(const ir::Module& module, RunWeights& weights, const WeightsFit& how) {
+  if (!weights.checkpoint) return read_weights(module, weights.file, how);
+  return fit_weights(module, std::move(weights.checkpoint->content), weights.file, how);
 }
 
 }  // namespace rewire::runtime

@@ -8,6 +8,7 @@
 #include "runtime/host_tensor.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/run_folder.h"
+#include "runtime/train/weights.h"
 
 namespace rewire::runtime {
 
@@ -21,6 +22,6 @@ struct RunWeights {
 RunWeights find_run_weights(const RunFolder& run, const std::string& checkpoint, WeightsOf which);
 
 /// The weights that `module` has, which it must have all of; takes what was read.
-TensorMap read_run_weights(const ir::Module& module, RunWeights& weights);
+TensorMap read_run_weights(const ir::Module& module, RunWeights& weights, const WeightsFit& how = {});
 
 }  // namespace rewire::runtime

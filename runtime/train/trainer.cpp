@@ -71,14 +71,17 @@ TensorMap first_state(const TrainRequest& request, const RunPrograms& programs) 
   const std::string& file = request.recipe.train.weights;
   const std::string& resampling = request.recipe.train.resample_positions;
   const bool resamples = resampling != "false";
-  if (file.empty() && (resamples || request.recipe.train.new_head)) {
+  const bool leaves_out = request.recipe.train.extra_weights == "ignore";
+  if (file.empty() && (resamples || request.recipe.train.new_head || leaves_out)) {
     user_error("train.{} says how train.weights are taken, and there are none; set train.weights",
-               resamples ? "resample_positions" : "new_head");
+               resamples                       ? "resample_positions"
+               : request.recipe.train.new_head ? "new_head"
+                                               : "extra_weights");
   }
   TensorMap state;
   if (!file.empty()) {
     const ir::Module original = request.network.forward(1);  // what plugins add may be lacking
-    WeightsFit how{.required = &original, .new_head = request.recipe.train.new_head};
+    WeightsFit how{.required = &original, .new_head = request.recipe.train.new_head, .further = leaves_out};
     if (resamples) how.positions = resampling == "deit" ? Cubic::deit : Cubic::timm;
     state = read_weights(module, file, how);
     log_weights_left_fresh(module, state, file);

@@ -221,6 +221,12 @@ TensorMap fit_weights(const ir::Module& module, SafetensorsFile file, const std:
   for (const auto& [name, tensor] : file.tensors) {
     unexpected.push_back(fmt::format("'{}' {}", name, to_string(tensor.type())));
   }
+  if (how.further && !unexpected.empty()) {
+    write_log(LogLevel::info,
+              fmt::format("{}: {} of its tensors are left out, which the network does not have: {}", path,
+                          unexpected.size(), enumerate(unexpected)));
+    return weights;
+  }
   if (!unexpected.empty()) {
     const std::string other = choice();
     user_error("{}: the model has no {}{}", path, enumerate(unexpected),

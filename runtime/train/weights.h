@@ -1,5 +1,5 @@
 // The weights of a module, as opposed to the rest of its state: ir::Parameter::is_weight().
-// Files of weights are strict: each weight by its name and shape, and nothing else.
+// Files of weights are strict: each weight by its name and shape, and nothing else, but for what a WeightsFit allows.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +32,8 @@ struct WeightsFit {
   std::optional<Cubic> positions = {};
   /// Whether the head's tensors may be absent, or of another number of classes: it starts fresh then.
   bool new_head = false;
+  /// Whether the file may have tensors that the module has not, as a decoder's: they are left out, with a line in the log.
+  bool further = false;
 };
 TensorMap read_weights(const ir::Module& module, const std::string& path, const WeightsFit& how = {});
 /// The same of a file that has been read; `path` is for messages.

@@ -202,6 +202,9 @@ TEST_CASE("An integer of the command line at its limit is refused in one line") 
                                                         {"bench", "--steps"},
                                                         {"bench", "--threads"},
                                                         {"analyze", "--batch"},
+                                                        {"features", "--images"},
+                                                        {"probe", "--epochs"},
+                                                        {"tokencut", "--images"},
                                                         {"eval", "--epoch"},
                                                         {"dump", "--multiprocessors"}}) {
     const std::string end = "; see rewire " + command + " --help";

@@ -46,6 +46,36 @@ const Model& stages_two() {
   return find_model("stages_two");
 }
 
+TEST_CASE(
+    "A backbone takes an image and gives features, and all it has is the whole network's by name and shape") {
+  std::size_t with = 0;
+  for (const Model* model : models()) {
+    if (!model->values.empty() || model->family->backbone.empty()) continue;
+    CAPTURE(model->name);
+    ++with;
+    const ir::Module whole = build({model->name}, 2), backbone = build(backbone_of({model->name}), 2);
+    const ir::Function& forward = backbone.function("forward");
+    REQUIRE(forward.arguments.size() == 1);
+    CHECK(forward.arguments[0].name == "image");
+    REQUIRE(forward.result("features"));
+    CHECK(forward.type(forward.result("features")).rank() == 2);
+    CHECK_FALSE(forward.result("logits"));
+    CHECK(backbone.parameters.size() < whole.parameters.size());
+    for (const ir::Parameter& parameter : backbone.parameters) {
+      const ir::Parameter* same = whole.find_parameter(parameter.name);
+      REQUIRE(same != nullptr);
+      CHECK(same->type == parameter.type);
+      CHECK(same->layer == parameter.layer);
+    }
+  }
+  CHECK(with >= 7);
+  stages_two();
+  CHECK_THROWS_WITH(
+      backbone_of({"stages_two"}),
+      REWIRE_CATCH_CONTAINS(
+          "the model stages_two has no form that gives features alone: the family stages has none"));
+}
+
 TEST_CASE("A family that is added can be named, set and refused as those that are built in") {
   const Model& model = stages_two();
   CHECK(model.schema.at(0).default_text == "2");

@@ -69,16 +69,16 @@ runtime::KnnAccuracy by_all_pairs(const LabelledRows& bank, const LabelledRows& 
 
 TEST_CASE(
     "Nearest neighbours vote as the definition over all pairs has it, across blocks and in narrow banks") {
-  constexpr std::size_t kWidth = 9, kClasses = 8;
+  constexpr std::size_t kFeatures = 9, kClasses = 8;
   // More queries than one block has, and once more rows than a block of the bank.
   for (const std::size_t rows : {5U, 700U, 8500U}) {
-    const LabelledRows bank = rows_around_centres(rows, kWidth, kClasses, "bank"),
-                       queries = rows_around_centres(150, kWidth, kClasses, "queries");
+    const LabelledRows bank = rows_around_centres(rows, kFeatures, kClasses, "bank"),
+                       queries = rows_around_centres(150, kFeatures, kClasses, "queries");
     for (const std::size_t k : {1U, 20U}) {
       CAPTURE(rows, k);
-      const runtime::KnnAccuracy expected = by_all_pairs(bank, queries, kWidth, k, .07, kClasses);
+      const runtime::KnnAccuracy expected = by_all_pairs(bank, queries, kFeatures, k, .07, kClasses);
       const runtime::KnnAccuracy found =
-          runtime::knn_accuracy(bank.rows, bank.labels, queries.rows, queries.labels, kWidth,
+          runtime::knn_accuracy(bank.rows, bank.labels, queries.rows, queries.labels, kFeatures,
                                 {.neighbours = static_cast<std::int64_t>(k), .classes = kClasses});
       CHECK(found.top1 == expected.top1);
       CHECK(found.top5 == expected.top5);

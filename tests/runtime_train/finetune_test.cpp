@@ -232,6 +232,26 @@ TEST_CASE("A new head leaves that of the file out, whatever its classes, and tak
       read_weights(given, path, {.new_head = true}).contains("head.weight"));  // also of as many classes
 }
 
+TEST_CASE(
+    "A vit starts from the encoder of a masked autoencoder where the file may have what the network lacks") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.file("w.safetensors");
+  ir::Selection mae{"mae"};
+  mae.set("dim", 16).set("heads", 2).set("channels", 1).set("depth", 1).set("patch", 4).set("image", 16);
+  mae.set("decoder_dim", 8).set("decoder_heads", 2).set("decoder_depth", 1);
+  const TensorMap written = fresh_weights(models::build(mae, 1), {}, 5);
+  write_safetensors(path, written);
+  const ir::Module wanted = models::build(vit(1, 4), 1);
+  CHECK_THAT(test::message_of<UserError>([&] { read_weights(wanted, path, {.new_head = true}); }),
+             REWIRE_CATCH_CONTAINS(path + ": the model has no 'decoder_blocks.0.attn.proj.bias' f32[8]"));
+  const TensorMap read = read_weights(wanted, path, {.new_head = true, .further = true});
+  CHECK(read.size() == 4 + 12 + 2);  // class token, positions and patches; a block; the norm
+  for (const auto& [name, tensor] : read) CHECK(std::ranges::equal(tensor.bytes(), written.at(name).bytes()));
+  // What the network needs must be there all the same.
+  CHECK_THAT(test::message_of<UserError>([&] { read_weights(wanted, path, {.further = true}); }),
+             REWIRE_CATCH_CONTAINS("it lacks 'head.weight' f32[5,16]"));
+}
+
 TEST_CASE("Positions that are no square grid, and other widths, are refused by shape") {
   const test::TemporaryFolder folder;
   const std::string path = folder.file("w.safetensors");

@@ -1,0 +1,122 @@
+// rewire features: what a network makes of images, as files; of patches also a picture of their principal components.
+#include <fmt/format.h>
+
+#include "cli/backbone.h"
+#include "cli/commands.h"
+#include "cli/json.h"
+#include "cli/program.h"
+#include "cli/streams.h"
+#include "ir/error.h"
+#include "runtime/analyze/pca_map.h"
+#include "runtime/io/files.h"
+#include "runtime/io/npy.h"
+
+namespace rewire::cli {
+namespace {
+
+constexpr std::int64_t kDrawnImages = 16;
+
+struct Request {
+  FeatureRequest features{.kind = "class"};
+  std::string output, labels, input, split = "test", pca;
+  std::int64_t images = 0;
+  bool json = false;
+};
+
+void declare(Request& request, Options& options) {
+  declare_features(request.features, options, "--kind");
+  options.text("--output", request.output, "the .npy file that the features go to");
+  options.text("--labels", request.labels, "the .npy file that the images' labels go to");
+  options.choice("--split", request.split, {"train", "test"}, "which images of the data, in their order");
+  options.integer("--images", request.images, 0, "the first so many; 0: all, of a picture 16");
+  options.text("--input", request.input,
+               ".npy: images, f32 [images, channels, height, width], instead of the data's");
+  options.text("--pca", request.pca,
+               "a .png file: images beside their patches, coloured by the three largest principal components "
+               "(with --kind tokens or keys)");
+  options.flag("--json", request.json, "print an object");
+}
+
+runtime::HostTensor tensor_of(std::vector<float> numbers, ir::Shape shape) {
+  runtime::HostTensor tensor({ir::DType::f32, std::move(shape)});
+  std::ranges::copy(numbers, tensor.as<float>().begin());
+  return tensor;
+}
+
+struct Taken {
+  std::int64_t images = 0;
+  std::vector<float> rows, pixels;
+  std::vector<std::int64_t> labels;
+};
+
+Taken of_file(const Request& request, runtime::Backbone& backbone) {
+  if (!request.labels.empty() || request.images != 0)
+    user_error("features: {} is of the data's images: drop it, or --input {}",
+               request.labels.empty() ? "--images" : "--labels", request.input);
+  const runtime::GivenTensor given = runtime::read_given(request.input);
+  const ir::TensorType& type = given.tensor.type();
+  ir::Shape image = type.shape;
+  if (!image.empty()) image.erase(image.begin());
+  if (type.dtype != ir::DType::f32 || image != backbone.image())
+    user_error("{}: it is {}; the network takes images f32 {}, any number of them", request.input,
+               to_string(type), ir::to_string(backbone.image()));
+  const runtime::HostTensor features = backbone.features(given.tensor);
+  const auto rows = features.as<float>(), pixels = given.tensor.as<float>();
+  return {type.shape.front(), {rows.begin(), rows.end()}, {pixels.begin(), pixels.end()}, {}};
+}
+
+Taken of_data(const Request& request, runtime::Backbone& backbone) {
+  const bool draws_alone = request.images == 0 && request.output.empty() && request.labels.empty();
+  runtime::FeatureSet set =
+      backbone.collect({.split = request.split == "train" ? runtime::Split::train : runtime::Split::test,
+                        .images = draws_alone ? kDrawnImages : request.images,
+                        .keeps_images = !request.pca.empty()});
+  return {set.count(), std::move(set.rows), std::move(set.images), std::move(set.labels)};
+}
+
+void run(const Request& request) {
+  if (request.output.empty() && request.pca.empty())
+    user_error("features: say where they go: --output FILE.npy, or --pca FILE.png");
+  const std::vector<std::string> read = {request.features.backbone.network.model,
+                                         request.features.backbone.weights, request.input};
+  for (const auto& [option, file] :
+       {std::pair{"--output", request.output}, {"--labels", request.labels}, {"--pca", request.pca}}) {
+    if (!file.empty()) check_output(file, read, option);
+  }
+  runtime::Backbone backbone = open_backbone(request.features);
+  const runtime::FeatureFacts& facts = backbone.facts();
+  if (!request.pca.empty()) runtime::require_grid(facts, "--pca");
+  const Taken taken = request.input.empty() ? of_data(request, backbone) : of_file(request, backbone);
+  ir::Shape shape = {taken.images};
+  if (facts.patches > 0) shape.push_back(facts.patches);
+  shape.push_back(facts.width);
+  if (!request.pca.empty()) {
+    const runtime::DrawnImage sheet = runtime::draw_pca_maps(
+        {taken.rows, facts, taken.pixels, backbone.image(), runtime::transform_values(backbone.recipe())});
+    runtime::write_file_atomically(request.pca, runtime::encode_png(sheet));
+  }
+  if (!request.output.empty()) runtime::write_npy(request.output, tensor_of(taken.rows, shape));
+  if (!request.labels.empty()) {
+    runtime::HostTensor labels({ir::DType::i64, {taken.images}});
+    std::ranges::copy(taken.labels, labels.as<std::int64_t>().begin());
+    runtime::write_npy(request.labels, labels);
+  }
+  if (request.json) {
+    print_json({{"weights", backbone.weights()},
+                {"kind", request.features.kind},
+                {"layers", facts.layers},
+                {"shape", shape}});
+  } else {
+    print("{} features of {}: {}\n", request.features.kind,
+          fmt::format("{}", fmt::join(facts.layers, " and ")), ir::to_string(shape));
+  }
+}
+
+}  // namespace
+
+Command features_command() {
+  return make_command<Request>("features", "what a network makes of images, as .npy or as a picture", declare,
+                               run, "fewer --images");
+}
+
+}  // namespace rewire::cli

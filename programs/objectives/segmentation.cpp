@@ -1,0 +1,90 @@
+// A class for each pixel: forward(image) -> (logits [batch, classes, height, width]) against label [batch, height, width]
+// by cross-entropy, the mean over the pixels whose label is one of the classes. Others do not count: 255, by custom.
+#include "programs/objective.h"
+#include "programs/sums.h"
+
+namespace rewire::programs {
+
+using ir::Builder;
+using ir::DType;
+using ir::Opcode;
+using ir::Value;
+
+namespace {
+
+class Segmentation : public Objective {
+ public:
+  Inputs inputs(const ir::Module& module) const override {
+    const ir::Function& forward = module.function("forward");
+    const Value image = forward.argument("image"), logits = forward.result("logits");
+    if (!image || !logits || forward.type(image).rank() == 0 || forward.type(logits).rank() != 4) {
+      user_error(
+          "the objective segmentation takes 'image' [batch, ...] and gives 'logits' [batch, classes, height, "
+          "width]; "
+          "the network has {} and {}",
+          image ? to_string(forward.type(image)) : "no 'image'",
+          logits ? to_string(forward.type(logits)) : "no 'logits'");
+    }
+    const ir::Shape& shape = forward.type(logits).shape;
+    return {{"image", forward.type(image)}, {"label", {DType::i64, {shape[0], shape[2], shape[3]}}}};
+  }
+
+  Trained train(Builder& b, Network& network, const NamedValues& inputs) const override {
+    const Pixels p = pixels(b, network, inputs, "loss", {});
+    // A batch of which no pixel counts costs nothing.
+    const Value count = b.binary(Opcode::maximum, p.count, b.constant_like(p.count, 1));
+    const Value loss = b.div(p.loss, count);
+    return {loss, {{{"pixel_accuracy", "correct_pixels", "pixels"}, p.correct, p.count}}};
+  }
+
+  std::vector<Measured> evaluate(Builder& b, Network& network, const NamedValues& inputs,
+                                 Value weight) const override {
+    const Pixels p = pixels(b, network, inputs, "eval", weight);
+    return {{{"loss", "loss_sum", "pixels"}, p.loss, p.count},
+            {{"pixel_accuracy", "correct_pixels", "pixels"}, p.correct, p.count}};
+  }
+
+ private:
+  struct Pixels {
+    Value loss, correct, count;  // sums
+  };
+
+  static Pixels pixels(Builder& b, Network& network, const NamedValues& inputs, const char* location,
+                       Value weight) {
+    const Value logits = network.call("forward", {{"image", inputs.at("image")}}).at("logits");
+    b.set_location(location);
+    const ir::Shape shape = b.shape(logits);
+    const std::int64_t classes = shape[1], count = shape[0] * shape[2] * shape[3];
+    Value rows = b.reshape(b.transpose(logits, {0, 2, 3, 1}), {count, classes});
+    if (b.type(rows).dtype != DType::f64) rows = b.cast(rows, DType::f32);
+    const Value label = b.reshape(inputs.at("label"), {count});
+    const Value zero = b.constant_like(label, 0);
+    const Value is_class =
+        b.binary(Opcode::logical_and, b.compare("ge", label, zero),
+                 b.compare("lt", label, b.constant_like(label, static_cast<double>(classes))));
+    Value counted = b.cast(is_class, DType::f32);
+    if (weight)
+      counted = b.mul(
+          counted,
+          b.reshape(b.broadcast(b.reshape(weight, {shape[0], 1}), {shape[0], shape[2] * shape[3]}), {count}));
+    const Value safe = b.select(is_class, label, b.broadcast(zero, {count}));
+    const Value each = b.emit(Opcode::cross_entropy, {rows, safe}, {{"label_smoothing", 0.0}});
+    const Value predicted =
+        b.cast(b.reshape(b.emit(Opcode::argmax, {rows}, {{"axis", std::int64_t{1}}}), {count}), DType::i64);
+    const Value hits = b.cast(b.compare("eq", predicted, safe), DType::f32);
+    return {sum_all(b, b.mul(b.cast(each, DType::f32), counted)), sum_all(b, b.mul(hits, counted)),
+            sum_all(b, counted)};
+  }
+};
+
+}  // namespace
+
+extern const ObjectiveRow kSegmentation{
+    "segmentation",
+    "a class for each pixel: cross-entropy of 'logits' [batch, classes, height, width], pixels of no class "
+    "left out",
+    {{"loss", "loss", Shown::number}, {"pixel_accuracy", "pixel accuracy", Shown::percent, Better::higher}},
+    {},
+    [](const ir::Attributes&) -> std::unique_ptr<Objective> { return std::make_unique<Segmentation>(); }};
+
+}  // namespace rewire::programs

@@ -1,0 +1,198 @@
+#include "runtime/analyze/backbone.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "ir/error.h"
+#include "ir/residual.h"
+#include "ir/verify.h"
+#include "models/model.h"
+#include "runtime/exec/make_engine.h"
+#include "runtime/log.h"
+#include "runtime/train/run_folder.h"
+#include "runtime/train/run_loop.h"
+#include "runtime/train/run_weights.h"
+#include "runtime/train/weights.h"
+
+namespace rewire::runtime {
+namespace {
+
+constexpr WeightsFit kBackboneFit{.further = true};
+
+/// The network without head or decoder, where it has such a form.
+void take_backbone(Network& network) {
+  if (network.from_file) return;
+  ir::Selection& model = network.recipe.model;
+  if (!models::find_model(model.name).family->backbone.empty()) model = models::backbone_of(model);
+}
+
+/// Without the plugins of parts that have been left off: a decoder's.
+void drop_plugins_of_lost_parts(Network& network) {
+  const ir::Module module = original_module(network, 1);
+  std::set<std::string> scopes = {"all"};
+  for (const std::size_t at : ir::find_joins(module.function("forward")))
+    scopes.insert(ir::read_join(module.function("forward").body[at]).scope);
+  std::erase_if(network.plugins, [&](const PluginHandle& plugin) {
+    const auto values = plugin_values(*plugin);
+    const auto scope = std::ranges::find(values, "scope", &std::pair<std::string, std::string>::first);
+    return scope != values.end() && scope->second != "encoder" && !scopes.contains(scope->second);
+  });
+}
+
+/// Transforms of whole batches blend labels, which no feature has.
+void drop_batch_transforms(Recipe& recipe) {
+  for (const TransformRow* transform : transforms()) {
+    if (transform->make_batch == nullptr) continue;
+    for (const ir::ParameterSpec& spec : transform->schema)
+      recipe.transforms.set(spec.name, spec.default_value);
+  }
+}
+
+void require_image_alone(const ir::Function& forward) {
+  std::string others;
+  for (const ir::Argument& argument : forward.arguments) {
+    if (argument.name != "image") others += fmt::format(" '{}'", argument.name);
+  }
+  const ir::Value image = forward.argument("image");
+  if (!others.empty() || !image || forward.type(image).rank() != 4)
+    user_error(
+        "features are of a network that takes 'image' [batch,channels,height,width] alone; this one takes{}",
+        others.empty() ? " another 'image' or none" : others + " too");
+}
+
+}  // namespace
+
+Backbone::Backbone(const BackboneRequest& request, const FeatureChoice& choice)
+    : choice_(choice), engine_name_(request.engine) {
+  NetworkRequest asked = request.network;
+  const bool is_run = std::filesystem::is_directory(asked.model);
+  RunWeights found{request.weights, std::nullopt};
+  if (!is_run && (!request.checkpoint.empty() || request.averages))
+    user_error("{} chooses among the weights of a run, and {} is none",
+               request.averages ? "--ema" : "--checkpoint", asked.model);
+  if (!request.weights.empty() && (!request.checkpoint.empty() || request.averages))
+    user_error("{} chooses among the weights of the run: drop it, or --weights {}",
+               request.averages ? "--ema" : "--checkpoint", request.weights);
+  epoch_ = -1;
+  if (is_run) {
+    const RunFolder folder = RunFolder::open(asked.model);
+    asked.run = asked.model;
+    asked.model = folder.file("recipe.toml");
+    if (request.weights.empty()) {
+      found = find_run_weights(folder, request.checkpoint,
+                               request.averages ? WeightsOf::averages : WeightsOf::steps);
+      if (found.checkpoint) epoch_ = last_epoch(found.checkpoint->position);
+    }
+  }
+  network_ = resolve_network(asked);
+  if (epoch_ < 0) epoch_ = is_run ? network_.recipe.train.epochs - 1 : 0;
+  take_backbone(network_);
+  drop_plugins_of_lost_parts(network_);
+  drop_batch_transforms(network_.recipe);
+  network_.recipe.data.aug_repeats = 1;
+  const ir::Module module = make_module(1, facts_);
+  const ir::Function& forward = module.function("forward");
+  const ir::Shape& batch = forward.type(forward.argument("image")).shape;
+  image_ = {batch.begin() + 1, batch.end()};
+  fixed_batch_ = batch.front();
+  weights_name_ = found.file;
+  if (found.file.empty()) {
+    weights_name_ = "fresh";
+    weights_ = fresh_weights(module, network_.plugins, static_cast<std::uint64_t>(network_.recipe.seed));
+    write_log(LogLevel::info,
+              "the features are those of a freshly initialised network: give --weights FILE, or a "
+              "run's folder, for others");
+  } else {
+    weights_ = read_run_weights(module, found, kBackboneFit);
+  }
+}
+
+ir::Module Backbone::make_module(std::int64_t batch, FeatureFacts& facts) const {
+  const NetworkSource source = network_source(network_);
+  ir::Module module = rewritten_forward(source, batch, epoch_);
+  require_image_alone(module.function("forward"));
+  set_precision(module, source);
+  facts = add_features_program(module, choice_);
+  ir::verify(module);
+  return module;
+}
+
+void Backbone::start(std::int64_t batch) {
+  if (engine_ != nullptr && batch_ == batch) return;
+  FeatureFacts facts;
+  ir::Module module = make_module(batch, facts);
+  require_precision(engine_name_, module);
+  engine_ = make_engine(engine_name_, module, static_cast<int>(network_.recipe.train.threads));
+  start_state(*engine_, module, weights_, static_cast<std::uint64_t>(network_.recipe.seed));
+  batch_ = batch;
+}
+
+HostTensor Backbone::features(const HostTensor& images) {
+  start(images.type().shape.at(0));
+  TensorMap arguments;
+  arguments.emplace("image", images.clone());
+  return std::move(engine_->run("features", arguments).at("features"));
+}
+
+DataFeed Backbone::feed(Split split, bool trains) const {
+  NetworkFace face;
+  ir::TensorType image{ir::DType::f32, {1}};
+  image.shape.insert(image.shape.end(), image_.begin(), image_.end());
+  Recipe recipe = network_.recipe;
+  if (trains) recipe.train.batch = std::min(recipe.eval.batch, feed(split, false).images());
+  face.batch = fixed_batch_;
+  face.inputs = {{"image", image}, {"label", {ir::DType::i64, {1}}}};
+  return {recipe, split, face, trains};
+}
+
+FeatureSet Backbone::collect(const ImagePass& pass) {
+  const bool trains = pass.epoch >= 0;
+  const DataFeed data = feed(pass.split, trains);
+  const std::int64_t there = trains ? data.batches() * data.batch() : data.images();
+  const std::int64_t wanted = pass.images == 0 ? there : pass.images;
+  if (wanted > there)
+    user_error("--images {}: {} has {} images to {}{}", wanted, data.source().name(), data.images(),
+               pass.split == Split::train ? "train on" : "test with",
+               trains ? fmt::format(", in batches of {}", data.batch()) : "");
+  const std::unique_ptr<Loader> loader =
+      data.load({.epoch = std::max<std::int64_t>(pass.epoch, 0), .batch = 0});
+  FeatureSet set;
+  const auto width = static_cast<std::size_t>(numbers());
+  const auto pixels = static_cast<std::size_t>(ir::element_count(image_));
+  set.rows.reserve(static_cast<std::size_t>(wanted) * width);
+  Batch batch;
+  for (std::int64_t i = 0; i < data.batches() && set.count() < wanted; ++i) {
+    loader->next(batch);
+    const HostTensor& images = batch.tensors.at("image");
+    const HostTensor rows = features(images);
+    const auto weight = batch.tensors.find("weight");
+    for (std::int64_t k = 0; k < data.batch() && set.count() < wanted; ++k) {
+      const auto row = static_cast<std::size_t>(k);
+      if (weight != batch.tensors.end() && weight->second.as<float>()[row] == 0) continue;  // no image
+      const std::span<const float> numbers = rows.as<float>().subspan(row * width, width);
+      set.rows.insert(set.rows.end(), numbers.begin(), numbers.end());
+      set.labels.push_back(batch.tensors.at("label").as<std::int64_t>()[row]);
+      if (!pass.keeps_images) continue;
+      if (!trains) set.names.push_back(data.source().image_name(i * data.batch() + k));
+      const std::span<const float> image = images.as<float>().subspan(row * pixels, pixels);
+      set.images.insert(set.images.end(), image.begin(), image.end());
+    }
+  }
+  return set;
+}
+
+std::int64_t Backbone::count_classes() const {
+  std::int64_t largest = 0;
+  for (const Split split : {Split::train, Split::test}) {
+    const DataFeed data = feed(split, false);
+    for (std::int64_t i = 0; i < data.images(); ++i) largest = std::max(largest, data.source().label(i));
+  }
+  return largest + 1;
+}
+
+}  // namespace rewire::runtime
