@@ -122,8 +122,9 @@ std::span<const ObjectiveRow* const> objectives();
 /// For an objective that is no resident, as tests have; the row must outlive the process.
 void add_objective(const ObjectiveRow& row);
 
-/// "objective.<name>"
+/// "objective.<name>"; and whether it is the name of what some objective remembers.
 std::string state_name(const Remembered& state);
+bool is_remembered(std::string_view name);
 
 /// What some objective calls a metric of this name, or of this name behind kOfAverages; its bare name, for files
 /// alone, where none has it: what plugins report.

@@ -17,6 +17,8 @@ std::vector<const ObjectiveRow*>& objective_rows() {
   return rows;
 }
 
+constexpr std::string_view kRemembered = "objective.";
+
 /// Of features, whatever the objective.
 const MetricInfo kOfNeighbours[] = {{"knn_top1", "k-NN top-1", Shown::percent, Better::higher},
                                     {"knn_top5", "k-NN top-5", Shown::percent, Better::higher}};
@@ -32,7 +34,11 @@ void add_objective(const ObjectiveRow& row) {
 }
 
 std::string state_name(const Remembered& state) {
-  return "objective." + state.name;
+  return std::string(kRemembered) + state.name;
+}
+
+bool is_remembered(std::string_view name) {
+  return name.starts_with(kRemembered);
 }
 
 MetricInfo metric_info(std::string_view name) {

@@ -185,6 +185,7 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
       row("train", "tf32", &train.tf32),
       row("train", "recompute", &train.recompute, {}, {"auto", "none", "block"}),
       path_row("train", "weights", &train.weights),
+      row("train", "weights_prefix", &train.weights_prefix),
       row("train", "resample_positions", &train.resample_positions, {}, {"false", "true", "timm", "deit"}),
       row("train", "new_head", &train.new_head),
       row("train", "extra_weights", &train.extra_weights, {}, {"error", "ignore"}),

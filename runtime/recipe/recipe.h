@@ -40,6 +40,7 @@ struct RecipeTrain {
   bool tf32 = false;                 // products of f32 round their operands to TF32, on a GPU
   std::string recompute = "auto";    // auto | none | block: what gradients read that is computed again
   std::string weights;               // safetensors to start from, over the fresh initialisation; "": none
+  std::string weights_prefix;        // of the names of those tensors in `weights` that are taken, without it
   std::string resample_positions = "false";  // of a position embedding in `weights` that is of another grid
   bool new_head = false;                     // instead of that of `weights`, which may have other classes
   std::string extra_weights = "error";       // error | ignore: tensors of `weights` that the network lacks

@@ -72,16 +72,23 @@ TensorMap first_state(const TrainRequest& request, const RunPrograms& programs) 
   const std::string& resampling = request.recipe.train.resample_positions;
   const bool resamples = resampling != "false";
   const bool leaves_out = request.recipe.train.extra_weights == "ignore";
-  if (file.empty() && (resamples || request.recipe.train.new_head || leaves_out)) {
+  const std::pair<bool, const char*> told[] = {
+      {resamples, "resample_positions"},
+      {request.recipe.train.new_head, "new_head"},
+      {leaves_out, "extra_weights"},
+      {!request.recipe.train.weights_prefix.empty(), "weights_prefix"}};
+  const auto* key = std::ranges::find(told, true, &std::pair<bool, const char*>::first);
+  if (file.empty() && key != std::end(told)) {
     user_error("train.{} says how train.weights are taken, and there are none; set train.weights",
-               resamples                       ? "resample_positions"
-               : request.recipe.train.new_head ? "new_head"
-                                               : "extra_weights");
+               key->second);
   }
   TensorMap state;
   if (!file.empty()) {
     const ir::Module original = request.network.forward(1);  // what plugins add may be lacking
-    WeightsFit how{.required = &original, .new_head = request.recipe.train.new_head, .further = leaves_out};
+    WeightsFit how{.prefix = request.recipe.train.weights_prefix,
+                   .required = &original,
+                   .new_head = request.recipe.train.new_head,
+                   .further = leaves_out};
     if (resamples) how.positions = resampling == "deit" ? Cubic::deit : Cubic::timm;
     state = read_weights(module, file, how);
     log_weights_left_fresh(module, state, file);

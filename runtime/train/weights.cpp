@@ -8,6 +8,7 @@
 
 #include "ir/error.h"
 #include "models/model.h"
+#include "programs/objective.h"
 #include "runtime/io/safetensors.h"
 #include "runtime/log.h"
 #include "runtime/train/initialise.h"
@@ -169,6 +170,20 @@ HostTensor fit(HostTensor tensor, const ir::Parameter& parameter, const std::str
   return convert(tensor, parameter.type.dtype);
 }
 
+/// Leaves those under the prefix, without it.
+void take_prefix(TensorMap& tensors, const std::string& prefix, const std::string& path) {
+  if (prefix.empty()) return;
+  TensorMap taken;
+  for (auto& [name, tensor] : tensors) {
+    if (name.starts_with(prefix)) taken.emplace(name.substr(prefix.size()), std::move(tensor));
+  }
+  if (taken.empty()) {
+    user_error("{}: no tensor's name begins with '{}', as train.weights_prefix has it; the first is '{}'",
+               path, prefix, tensors.empty() ? "" : tensors.begin()->first);
+  }
+  tensors = std::move(taken);
+}
+
 }  // namespace
 
 TensorMap fresh_weights(const ir::Module& module, const std::vector<PluginHandle>& plugins,
@@ -189,6 +204,7 @@ TensorMap read_weights(const ir::Module& module, const std::string& path, const 
 TensorMap fit_weights(const ir::Module& module, SafetensorsFile file, const std::string& path,
                       const WeightsFit& how) {
   TensorMap weights;
+  take_prefix(file.tensors, how.prefix, path);
   drop_batch_counts(module, file.tensors);
   Shapes given_shapes;
   for (const auto& [name, tensor] : file.tensors) {
@@ -203,7 +219,8 @@ TensorMap fit_weights(const ir::Module& module, SafetensorsFile file, const std:
     const bool is_optional = how.new_head && is_head(parameter);
     const auto found = file.tensors.find(parameter.name);
     if (found == file.tensors.end()) {
-      if (is_optional || (how.required != nullptr && how.required->find_parameter(parameter.name) == nullptr))
+      if (is_optional || programs::is_remembered(parameter.name) ||
+          (how.required != nullptr && how.required->find_parameter(parameter.name) == nullptr))
         continue;
       missing.push_back(fmt::format("'{}' {}", parameter.name, to_string(parameter.type)));
       continue;
@@ -217,6 +234,7 @@ TensorMap fit_weights(const ir::Module& module, SafetensorsFile file, const std:
   if (!missing.empty()) {
     user_error("{}: it lacks {} of the model{}", path, enumerate(missing), choice());
   }
+  std::erase_if(file.tensors, [](const auto& one) { return programs::is_remembered(one.first); });
   std::vector<std::string> unexpected;
   for (const auto& [name, tensor] : file.tensors) {
     unexpected.push_back(fmt::format("'{}' {}", name, to_string(tensor.type())));

@@ -24,8 +24,11 @@ TensorMap fresh_weights(const ir::Module& module, const std::vector<PluginHandle
 
 /// From a safetensors file. Another floating dtype is converted; UserError naming the tensor, and both shapes
 /// where they differ, when a weight is missing, unexpected or of another shape. Only those that `required`
-/// has must be there, if it is given. A refusal names the option or the model of the zoo that has such weights.
+/// has must be there, if it is given. What an objective remembers may be lacking, and is passed over where the module has
+/// no place for it. A refusal names the option or the model of the zoo that has such weights.
 struct WeightsFit {
+  /// Of the file's tensors those whose names begin so are all, by the rest of their names.
+  std::string prefix = "";
   const ir::Module* required = nullptr;
   /// How a position embedding of another square grid is resampled (position_grid.h), with a line in the log; refused
   /// where it is not.

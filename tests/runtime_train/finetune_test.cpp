@@ -252,6 +252,27 @@ TEST_CASE(
              REWIRE_CATCH_CONTAINS("it lacks 'head.weight' f32[5,16]"));
 }
 
+TEST_CASE(
+    "Of a file with a prefix the tensors under it are taken, and what an objective remembers is nobody's") {
+  const test::TemporaryFolder folder;
+  const ir::Module module = models::build(vit(1), 1);
+  TensorMap prefixed;
+  for (auto& [name, tensor] : fresh_weights(module, {}, 4))
+    prefixed.emplace("net." + name, std::move(tensor));
+  prefixed.emplace("other.weight", HostTensor(ir::TensorType{ir::DType::f32, {2}}));
+  prefixed.emplace("net.objective.center", HostTensor(ir::TensorType{ir::DType::f32, {1, 2}}));
+  const std::string path = folder.file("w.safetensors");
+  write_safetensors(path, prefixed);
+  const TensorMap read = read_weights(module, path, {.prefix = "net."});
+  CHECK(read.size() + 2 == prefixed.size());
+  for (const auto& [name, tensor] : read)
+    CHECK(std::ranges::equal(tensor.bytes(), prefixed.at("net." + name).bytes()));
+  CHECK(test::message_of<UserError>([&] { read_weights(module, path, {.prefix = "nett."}); }) ==
+        path +
+            ": no tensor's name begins with 'nett.', as train.weights_prefix has it; the first is "
+            "'net.blocks.0.attn.proj.bias'");
+}
+
 TEST_CASE("Positions that are no square grid, and other widths, are refused by shape") {
   const test::TemporaryFolder folder;
   const std::string path = folder.file("w.safetensors");
