@@ -39,8 +39,8 @@ void declare(Request& request, Options& options) {
   options.choice(
       "--kind", request.kind, {"linear", "knn", "dense"},
       "a linear layer that is trained; the nearest neighbours' vote; a linear layer of each patch");
-  options.integer("--images", request.images, 0, "training images; 0: all, of dense 3000");
-  options.integer("--test-images", request.test_images, 0, "test images; 0: all, of dense 1000");
+  options.integer("--images", request.images, 0, "training images; 0: all, of dense at most 3000");
+  options.integer("--test-images", request.test_images, 0, "test images; 0: all, of dense at most 1000");
   options.integer(
       "--sets", request.sets, 0,
       "of linear: so many sets of augmented images beside that of plain ones; one is drawn an epoch");
@@ -179,11 +179,11 @@ Json run_scale(const Request& request, const std::vector<std::string>& layers) {
   runtime::Backbone backbone = open_backbone(features);
   const runtime::FeatureFacts& facts = backbone.facts();
   runtime::require_grid(facts, "probe: --kind dense");
-  const auto collect = [&](runtime::Split split, std::int64_t images) {
-    return backbone.collect({.split = split, .images = images, .keeps_images = true});
+  const auto collect = [&](runtime::Split split, std::int64_t images, std::int64_t most) {
+    return backbone.collect({.split = split, .images = images, .most = most, .keeps_images = true});
   };
-  const runtime::FeatureSet train = collect(runtime::Split::train, request.images),
-                            test = collect(runtime::Split::test, request.test_images);
+  const runtime::FeatureSet train = collect(runtime::Split::train, request.images, kDenseImages),
+                            test = collect(runtime::Split::test, request.test_images, kDenseTestImages);
   const std::vector<std::int64_t> train_labels =
                                       pixel_labels(request, backbone, train, runtime::Split::train),
                                   test_labels = pixel_labels(request, backbone, test, runtime::Split::test);
@@ -205,8 +205,6 @@ Json run_scale(const Request& request, const std::vector<std::string>& layers) {
 
 Json run_dense(Request request) {
   if (request.features.kind == "class") request.features.kind = "tokens";
-  if (request.images == 0) request.images = kDenseImages;
-  if (request.test_images == 0) request.test_images = kDenseTestImages;
   if (!request.features.layers.empty()) return Json::array({run_scale(request, request.features.layers)});
   Json all = Json::array();
   if (request.scales != "multi") all.push_back(run_scale(request, {}));

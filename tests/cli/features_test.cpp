@@ -118,7 +118,8 @@ TEST_CASE("tokencut prints a box for each image, draws masks, and counts what is
   std::string boxes = "[";
   for (int i = 0; i < 3; ++i) boxes += std::string(i == 0 ? "" : ", ") + "[[0, 0, 28, 28], [0, 0, 7, 7]]";
   write_text(folder.file("boxes.json"), boxes + "]");
-  const Words words = {"tokencut", run, "--images", "3", "--output", pictures, "--quiet"};
+  const Words common = {"tokencut", run, "--output", pictures, "--quiet", "--images"};
+  const Words words = common + Words{"3"};
   const Outcome outcome = rewire_command(words + Words{"--boxes", folder.file("boxes.json")});
   CAPTURE(outcome.err);
   REQUIRE(outcome.code == 0);
@@ -137,7 +138,7 @@ TEST_CASE("tokencut prints a box for each image, draws masks, and counts what is
   CHECK(told[3].at("images") == 3);
   CHECK(told[3].at("corloc") >= 0);
   CHECK(rewire_command(words).out == outcome.out.substr(0, outcome.out.rfind("{\"images\"")));
-  CHECK_THAT(refused(words + Words{"--images", "4", "--boxes", folder.file("boxes.json")}),
+  CHECK_THAT(refused(common + Words{"4", "--boxes", folder.file("boxes.json")}),
              REWIRE_CATCH_CONTAINS("it has the boxes of 3 images, and 4 are taken"));
 }
 
