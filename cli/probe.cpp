@@ -1,6 +1,8 @@
 // rewire probe: how much of the labels a simple classifier finds in a network's features.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "cli/backbone.h"
@@ -166,9 +168,6 @@ std::vector<std::int64_t> pixel_labels(const Request& request, const runtime::Ba
   if (!request.labels.ends_with(".npy"))
     return runtime::mask_folder(request.labels, set.names, backbone.image());
   const bool trains = split == runtime::Split::train;
-  if (!trains && request.test_labels.empty())
-    user_error("probe: --labels {} has the masks of the training images; give --test-labels FILE.npy too",
-               request.labels);
   return runtime::mask_file(trains ? request.labels : request.test_labels, backbone.image(), set.count());
 }
 
@@ -233,7 +232,25 @@ void print_line(const Json& told) {
   print("{}{} on {} images\n", head, text, told.at("test_images").get<std::int64_t>());
 }
 
+/// What can be refused before any features are computed.
+void check_request(const Request& request) {
+  const bool dense = request.kind == "dense", has_masks = request.labels != "threshold";
+  if (request.sets > 0 && request.kind != "linear")
+    user_error("probe: --sets is of --kind linear, not of {}", request.kind);
+  if (!dense && (has_masks || !request.test_labels.empty()))
+    user_error("probe: --labels and --test-labels are of --kind dense: the others take the images' own");
+  if (!dense || !has_masks) return;
+  for (const std::string& file : {request.labels, request.test_labels}) {
+    if (!file.empty() && !std::filesystem::exists(file))
+      user_error("probe: there are no masks at {}; --labels threshold makes them of the images", file);
+  }
+  if (request.labels.ends_with(".npy") && request.test_labels.empty())
+    user_error("probe: --labels {} has the masks of the training images; give --test-labels FILE.npy too",
+               request.labels);
+}
+
 void run(const Request& request) {
+  check_request(request);
   if (!request.output.empty())
     check_output(request.output,
                  {request.features.backbone.network.model, request.features.backbone.weights});

@@ -187,9 +187,16 @@ TEST_CASE("What no features can be had of is refused in one line") {
   CHECK_THAT(refused(probe + Words{"--sets", "1", "--images", "8"}),
              REWIRE_CATCH_CONTAINS("with --sets, set data.train_fraction or data.train_list"));
   CHECK_THAT(refused(probe + Words{"--lr", "much"}), REWIRE_CATCH_CONTAINS("'much' is no number"));
-  CHECK_THAT(refused(probe + Words{"--kind", "dense", "--images", "8", "--labels", folder.file("none.npy"),
-                                   "--test-labels", folder.file("none.npy")}),
-             REWIRE_CATCH_CONTAINS(folder.file("none.npy")));
+  const std::string masks = folder.file("masks.npy");
+  const Words dense = probe + Words{"--kind", "dense", "--labels", masks};
+  CHECK(refused(dense) ==
+        "rewire: probe: there are no masks at " + masks + "; --labels threshold makes them of the images\n");
+  write_text(masks, "");
+  CHECK_THAT(refused(dense), REWIRE_CATCH_CONTAINS("give --test-labels FILE.npy too"));
+  CHECK_THAT(refused(dense + Words{"--test-labels", masks, "--images", "8"}), REWIRE_CATCH_CONTAINS(masks));
+  CHECK_THAT(refused(probe + Words{"--labels", masks}), REWIRE_CATCH_CONTAINS("are of --kind dense"));
+  CHECK_THAT(refused(probe + Words{"--kind", "knn", "--sets", "2"}),
+             REWIRE_CATCH_CONTAINS("--sets is of --kind linear, not of knn"));
   const Words resnet = {"resnet",         "--set", "model.depths=[1,1]", "--set", "model.width=4", "--set",
                         "model.image=16", "--set", "model.stem=conv3"};
   CHECK_THAT(refused(Words{"probe"} + resnet + kImages + Words{"--quiet"}),
