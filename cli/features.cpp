@@ -66,10 +66,11 @@ Taken of_file(const Request& request, runtime::Backbone& backbone) {
 }
 
 Taken of_data(const Request& request, runtime::Backbone& backbone) {
-  const bool draws_alone = request.images == 0 && request.output.empty() && request.labels.empty();
+  const bool draws_alone = request.output.empty() && request.labels.empty();
   runtime::FeatureSet set =
       backbone.collect({.split = request.split == "train" ? runtime::Split::train : runtime::Split::test,
-                        .images = draws_alone ? kDrawnImages : request.images,
+                        .images = request.images,
+                        .most = draws_alone ? kDrawnImages : 0,
                         .keeps_images = !request.pca.empty()});
   return {set.count(), std::move(set.rows), std::move(set.images), std::move(set.labels)};
 }

@@ -1,6 +1,8 @@
 // rewire probe: how much of the labels a simple classifier finds in a network's features.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "cli/backbone.h"
@@ -39,8 +41,8 @@ void declare(Request& request, Options& options) {
   options.choice(
       "--kind", request.kind, {"linear", "knn", "dense"},
       "a linear layer that is trained; the nearest neighbours' vote; a linear layer of each patch");
-  options.integer("--images", request.images, 0, "training images; 0: all, of dense 3000");
-  options.integer("--test-images", request.test_images, 0, "test images; 0: all, of dense 1000");
+  options.integer("--images", request.images, 0, "training images; 0: all, of dense at most 3000");
+  options.integer("--test-images", request.test_images, 0, "test images; 0: all, of dense at most 1000");
   options.integer(
       "--sets", request.sets, 0,
       "of linear: so many sets of augmented images beside that of plain ones; one is drawn an epoch");
@@ -166,9 +168,6 @@ std::vector<std::int64_t> pixel_labels(const Request& request, const runtime::Ba
   if (!request.labels.ends_with(".npy"))
     return runtime::mask_folder(request.labels, set.names, backbone.image());
   const bool trains = split == runtime::Split::train;
-  if (!trains && request.test_labels.empty())
-    user_error("probe: --labels {} has the masks of the training images; give --test-labels FILE.npy too",
-               request.labels);
   return runtime::mask_file(trains ? request.labels : request.test_labels, backbone.image(), set.count());
 }
 
@@ -179,11 +178,11 @@ Json run_scale(const Request& request, const std::vector<std::string>& layers) {
   runtime::Backbone backbone = open_backbone(features);
   const runtime::FeatureFacts& facts = backbone.facts();
   runtime::require_grid(facts, "probe: --kind dense");
-  const auto collect = [&](runtime::Split split, std::int64_t images) {
-    return backbone.collect({.split = split, .images = images, .keeps_images = true});
+  const auto collect = [&](runtime::Split split, std::int64_t images, std::int64_t most) {
+    return backbone.collect({.split = split, .images = images, .most = most, .keeps_images = true});
   };
-  const runtime::FeatureSet train = collect(runtime::Split::train, request.images),
-                            test = collect(runtime::Split::test, request.test_images);
+  const runtime::FeatureSet train = collect(runtime::Split::train, request.images, kDenseImages),
+                            test = collect(runtime::Split::test, request.test_images, kDenseTestImages);
   const std::vector<std::int64_t> train_labels =
                                       pixel_labels(request, backbone, train, runtime::Split::train),
                                   test_labels = pixel_labels(request, backbone, test, runtime::Split::test);
@@ -205,8 +204,6 @@ Json run_scale(const Request& request, const std::vector<std::string>& layers) {
 
 Json run_dense(Request request) {
   if (request.features.kind == "class") request.features.kind = "tokens";
-  if (request.images == 0) request.images = kDenseImages;
-  if (request.test_images == 0) request.test_images = kDenseTestImages;
   if (!request.features.layers.empty()) return Json::array({run_scale(request, request.features.layers)});
   Json all = Json::array();
   if (request.scales != "multi") all.push_back(run_scale(request, {}));
@@ -235,7 +232,25 @@ void print_line(const Json& told) {
   print("{}{} on {} images\n", head, text, told.at("test_images").get<std::int64_t>());
 }
 
+/// What can be refused before any features are computed.
+void check_request(const Request& request) {
+  const bool dense = request.kind == "dense", has_masks = request.labels != "threshold";
+  if (request.sets > 0 && request.kind != "linear")
+    user_error("probe: --sets is of --kind linear, not of {}", request.kind);
+  if (!dense && (has_masks || !request.test_labels.empty()))
+    user_error("probe: --labels and --test-labels are of --kind dense: the others take the images' own");
+  if (!dense || !has_masks) return;
+  for (const std::string& file : {request.labels, request.test_labels}) {
+    if (!file.empty() && !std::filesystem::exists(file))
+      user_error("probe: there are no masks at {}; --labels threshold makes them of the images", file);
+  }
+  if (request.labels.ends_with(".npy") && request.test_labels.empty())
+    user_error("probe: --labels {} has the masks of the training images; give --test-labels FILE.npy too",
+               request.labels);
+}
+
 void run(const Request& request) {
+  check_request(request);
   if (!request.output.empty())
     check_output(request.output,
                  {request.features.backbone.network.model, request.features.backbone.weights});

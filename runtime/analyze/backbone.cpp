@@ -154,7 +154,8 @@ FeatureSet Backbone::collect(const ImagePass& pass) {
   const bool trains = pass.epoch >= 0;
   const DataFeed data = feed(pass.split, trains);
   const std::int64_t there = trains ? data.batches() * data.batch() : data.images();
-  const std::int64_t wanted = pass.images == 0 ? there : pass.images;
+  const std::int64_t all = pass.most == 0 ? there : std::min(there, pass.most);
+  const std::int64_t wanted = pass.images == 0 ? all : pass.images;
   if (wanted > there)
     user_error("--images {}: {} has {} images to {}{}", wanted, data.source().name(), data.images(),
                pass.split == Split::train ? "train on" : "test with",

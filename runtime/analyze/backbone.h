@@ -37,7 +37,8 @@ struct FeatureSet {
 struct ImagePass {
   Split split = Split::train;
   std::int64_t epoch = -1;
-  std::int64_t images = 0;  // the first ones; 0: all
+  std::int64_t images = 0;  // the first ones; 0: all,
+  std::int64_t most = 0;    // but no more than so many, unless this is 0
   bool keeps_images = false;
 };
 

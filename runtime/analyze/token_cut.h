@@ -28,7 +28,8 @@ struct TokenCut {
 /// Features [rows * columns, width] of one image. With E_ij = 1 where cos(f_i, f_j) > tau, else 1e-5, and D the diagonal
 /// of its row sums, y is the eigenvector of (D - E) y = lambda D y of the second smallest lambda; the foreground is the
 /// side of its mean that has its largest absolute entry, and the box holds the part of it that is joined to that patch
-/// over edges (4 neighbours). UserError for fewer than two patches.
+/// over edges (4 neighbours). Where all patches belong together there is nothing to cut: all of them are foreground, and y
+/// is 0. UserError for fewer than two patches.
 TokenCut token_cut(std::span<const float> features, std::int64_t rows, std::int64_t columns,
                    const TokenCutOptions& options);
 

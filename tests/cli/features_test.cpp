@@ -118,7 +118,8 @@ TEST_CASE("tokencut prints a box for each image, draws masks, and counts what is
   std::string boxes = "[";
   for (int i = 0; i < 3; ++i) boxes += std::string(i == 0 ? "" : ", ") + "[[0, 0, 28, 28], [0, 0, 7, 7]]";
   write_text(folder.file("boxes.json"), boxes + "]");
-  const Words words = {"tokencut", run, "--images", "3", "--output", pictures, "--quiet"};
+  const Words common = {"tokencut", run, "--output", pictures, "--quiet", "--images"};
+  const Words words = common + Words{"3"};
   const Outcome outcome = rewire_command(words + Words{"--boxes", folder.file("boxes.json")});
   CAPTURE(outcome.err);
   REQUIRE(outcome.code == 0);
@@ -137,7 +138,7 @@ TEST_CASE("tokencut prints a box for each image, draws masks, and counts what is
   CHECK(told[3].at("images") == 3);
   CHECK(told[3].at("corloc") >= 0);
   CHECK(rewire_command(words).out == outcome.out.substr(0, outcome.out.rfind("{\"images\"")));
-  CHECK_THAT(refused(words + Words{"--images", "4", "--boxes", folder.file("boxes.json")}),
+  CHECK_THAT(refused(common + Words{"4", "--boxes", folder.file("boxes.json")}),
              REWIRE_CATCH_CONTAINS("it has the boxes of 3 images, and 4 are taken"));
 }
 
@@ -186,9 +187,16 @@ TEST_CASE("What no features can be had of is refused in one line") {
   CHECK_THAT(refused(probe + Words{"--sets", "1", "--images", "8"}),
              REWIRE_CATCH_CONTAINS("with --sets, set data.train_fraction or data.train_list"));
   CHECK_THAT(refused(probe + Words{"--lr", "much"}), REWIRE_CATCH_CONTAINS("'much' is no number"));
-  CHECK_THAT(refused(probe + Words{"--kind", "dense", "--images", "8", "--labels", folder.file("none.npy"),
-                                   "--test-labels", folder.file("none.npy")}),
-             REWIRE_CATCH_CONTAINS(folder.file("none.npy")));
+  const std::string masks = folder.file("masks.npy");
+  const Words dense = probe + Words{"--kind", "dense", "--labels", masks};
+  CHECK(refused(dense) ==
+        "rewire: probe: there are no masks at " + masks + "; --labels threshold makes them of the images\n");
+  write_text(masks, "");
+  CHECK_THAT(refused(dense), REWIRE_CATCH_CONTAINS("give --test-labels FILE.npy too"));
+  CHECK_THAT(refused(dense + Words{"--test-labels", masks, "--images", "8"}), REWIRE_CATCH_CONTAINS(masks));
+  CHECK_THAT(refused(probe + Words{"--labels", masks}), REWIRE_CATCH_CONTAINS("are of --kind dense"));
+  CHECK_THAT(refused(probe + Words{"--kind", "knn", "--sets", "2"}),
+             REWIRE_CATCH_CONTAINS("--sets is of --kind linear, not of knn"));
   const Words resnet = {"resnet",         "--set", "model.depths=[1,1]", "--set", "model.width=4", "--set",
                         "model.image=16", "--set", "model.stem=conv3"};
   CHECK_THAT(refused(Words{"probe"} + resnet + kImages + Words{"--quiet"}),

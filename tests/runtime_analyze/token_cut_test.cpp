@@ -1,6 +1,7 @@
 // Cuts and colours of pictures that were planted.
 #include "runtime/analyze/token_cut.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "ir/error.h"
@@ -43,6 +44,13 @@ TEST_CASE("A cut finds the planted object, and its box is that of the part that 
   std::vector<std::string> one = plan;
   one[5][0] = '.';
   CHECK(runtime::token_cut(planted(one), kRows, kColumns, {}).box == PixelBox{2, 1, 5, 4});
+}
+
+TEST_CASE("Where all patches belong together, all of them are the object") {
+  const runtime::TokenCut cut = runtime::token_cut(
+      planted(std::vector<std::string>(kRows, std::string(kColumns, '#'))), kRows, kColumns, {});
+  CHECK(std::ranges::count(cut.mask, 1) == kRows * kColumns);
+  CHECK(cut.box == PixelBox{0, 0, kColumns, kRows});
 }
 
 TEST_CASE("The vector of a cut solves (D - E) y = lambda D y, at right angles to the constant one") {
