@@ -11,6 +11,7 @@ extern const Family kOruVit;
 extern const Family kPvt;
 extern const Family kResNet;
 extern const Family kResNetV2;
+extern const Family kSit;
 extern const Family kT2tVit;
 extern const Family kVit;
 
@@ -19,7 +20,7 @@ namespace {
 class Zoo {
  public:
   Zoo() {
-    for (const Family* family : {&kVit, &kOruVit, &kPvt, &kT2tVit, &kResNetV2, &kResNet, &kMae}) add(*family);
+    for (const Family* family : {&kVit, &kOruVit, &kPvt, &kT2tVit, &kResNetV2, &kResNet, &kMae, &kSit}) add(*family);
   }
 
   void add(const Family& family) {

@@ -3,7 +3,7 @@
 
 namespace rewire::programs {
 
-extern const ObjectiveRow kMaskedPixels, kSupervised;
+extern const ObjectiveRow kDiffusion, kMaskedPixels, kSupervised;
 
 namespace {
 
@@ -11,6 +11,7 @@ std::vector<const ObjectiveRow*>& objective_rows() {
   static std::vector<const ObjectiveRow*> rows = {
       &kSupervised,
       &kMaskedPixels,
+      &kDiffusion,
   };
   return rows;
 }
