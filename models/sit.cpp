@@ -54,9 +54,8 @@ Interpolant settings_of_sit(const ir::Attributes& options) {
                 .learns_sigma = options.get_bool("learn_sigma"),
                 .unet = options.get_string("skips") == "unet"};
   if (s.dim % s.heads != 0) {
-    user_error(
-        "model.dim={} is no multiple of model.heads={}; set model.dim to heads times a head's width", s.dim,
-        s.heads);
+    user_error("model.dim={} is no multiple of model.heads={}; set model.dim to heads times a head's width",
+               s.dim, s.heads);
   }
   if (s.dim % 4 != 0)
     user_error("model.dim={} is no multiple of 4, which sinusoids of two dimensions take", s.dim);
@@ -81,8 +80,8 @@ std::vector<Value> modulation(Layers& net, Value activated, std::int64_t count) 
   Builder& b = net.builder();
   const Builder::Scope scope(b, "adaLN_modulation");
   const std::int64_t batch = b.shape(activated).at(0), dim = b.shape(activated).at(1);
-  const Value all = net.linear("1", activated, count * dim,
-                               {.role = "modulation", .init = {InitKind::zeros}});
+  const Value all =
+      net.linear("1", activated, count * dim, {.role = "modulation", .init = {InitKind::zeros}});
   std::vector<Value> parts;
   for (std::int64_t i = 0; i < count; ++i)
     parts.push_back(b.reshape(b.slice(all, 1, i * dim, (i + 1) * dim), {batch, 1, dim}));
@@ -121,7 +120,8 @@ Value embed_image(Layers& net, const Interpolant& s, Value image) {
       net.frozen("pos_embed", {1, s.tokens(), s.dim}, {InitKind::sinusoid_2d, 0}, "pos_embed");
   const Builder::Scope scope(b, "x_embedder"), proj(b, "proj");
   const std::int64_t pixels = s.channels * s.patch * s.patch;
-  const double bound = std::sqrt(6 / static_cast<double>(pixels + s.dim));  // xavier, of the matrix that it is
+  const double bound =
+      std::sqrt(6 / static_cast<double>(pixels + s.dim));  // xavier, of the matrix that it is
   const Value weight = net.parameter("weight", {s.dim, s.channels, s.patch, s.patch},
                                      {InitKind::uniform, -bound, bound}, "patch_embed");
   const Value bias = net.parameter("bias", {s.dim}, {InitKind::zeros}, "patch_embed");
@@ -161,8 +161,8 @@ Value final_layer(Layers& net, const Interpolant& s, Value x, Value activated) {
   const Builder::Scope scope(b, "final_layer");
   const std::vector<Value> parts = modulation(net, activated, 2);
   x = modulated(b, net.layer_norm("norm_final", x, kPlainNorm), parts[0], parts[1]);
-  const Value rows = net.linear("linear", x, s.patch * s.patch * s.outputs(),
-                                {.role = "head", .init = {InitKind::zeros}});
+  const Value rows =
+      net.linear("linear", x, s.patch * s.patch * s.outputs(), {.role = "head", .init = {InitKind::zeros}});
   return unpatchified(b, s, rows, s.outputs());
 }
 

@@ -20,7 +20,8 @@ namespace {
 class Zoo {
  public:
   Zoo() {
-    for (const Family* family : {&kVit, &kOruVit, &kPvt, &kT2tVit, &kResNetV2, &kResNet, &kMae, &kSit}) add(*family);
+    for (const Family* family : {&kVit, &kOruVit, &kPvt, &kT2tVit, &kResNetV2, &kResNet, &kMae, &kSit})
+      add(*family);
   }
 
   void add(const Family& family) {

@@ -640,6 +640,80 @@ Metrics add_average_eval_program(ir::Module& module, const ir::Selection& object
   return add_evaluation(module, objective, "eval_ema", averaged_parameters(module));
 }
 
+namespace {
+
+void read_averages(Program& program) {
+  for (const std::string& weight : averaged_parameters(program.module))
+    program.read.emplace(weight, read_average(program.b, weight));
+}
+
+/// What both programs take, and the velocity there.
+struct SampleProgram {
+  SampleProgram(ir::Module& module, const std::string& name, const Objective& objective,
+                const SampleOptions& options)
+      : program(module, name) {
+    Builder& b = program.b;
+    if (options.averages) read_averages(program);
+    for (const Input& input : objective.inputs(module)) {
+      if (input.name == "image") image = input.type;
+    }
+    if (options.guided) image.shape[0] /= 2;
+    const ir::TensorType scalar{DType::f32, {}};
+    at.image = b.argument("image", image);
+    at.time = b.argument("time", scalar);
+    step = b.argument("step", scalar);
+    at.label = b.argument("label", {DType::i64, {image.shape[0]}});
+    if (options.guided) at.guidance = b.argument("guidance", scalar);
+    InlinedNetwork network(program);
+    velocity = objective.velocity(b, network, at);
+    b.set_location("sample");
+  }
+
+  Program program;
+  ir::TensorType image;
+  SampleState at;
+  Value step, velocity;
+};
+
+}  // namespace
+
+std::vector<std::string> add_pictures_program(ir::Module& module, const ir::Selection& selection,
+                                              bool averages) {
+  if (!ir::find_row(objectives(), "objective.name", selection.name).has_pictures) return {};
+  const std::unique_ptr<Objective> objective = make_objective(selection);
+  Program program(module, "pictures");
+  if (averages) read_averages(program);
+  const NamedValues inputs = feed(program, *objective);
+  InlinedNetwork network(program);
+  std::vector<std::string> names;
+  for (const auto& [name, images] : objective->pictures(program.b, network, inputs)) {
+    program.b.result(name, program.b.cast(images, DType::f32));
+    names.push_back(name);
+  }
+  if (!names.empty()) program.finish(false);
+  return names;
+}
+
+void add_sample_programs(ir::Module& module, const ir::Selection& selection, const SampleOptions& options) {
+  if (!ir::find_row(objectives(), "objective.name", selection.name).samples) {
+    user_error("the objective {} draws no samples; diffusion does (objective.name=diffusion)",
+               selection.name);
+  }
+  const std::unique_ptr<Objective> objective = make_objective(selection);
+  SampleProgram euler(module, "sample_step", *objective, options);
+  Builder& b = euler.program.b;
+  b.result("image", b.add(euler.at.image, b.mul(euler.velocity, euler.step)));
+  b.result("velocity", euler.velocity);
+  euler.program.finish(false);
+  if (!options.corrects) return;
+  SampleProgram heun(module, "sample_correct", *objective, options);
+  Builder& c = heun.program.b;
+  const Value before = c.argument("before", heun.image), velocity = c.argument("velocity", heun.image);
+  const Value half = c.mul(heun.step, 0.5);
+  c.result("image", c.add(before, c.mul(c.add(velocity, heun.velocity), half)));
+  heun.program.finish(false);
+}
+
 std::int64_t categories(const ir::Module& module, std::string_view input) {
   const ir::Attribute* value = module.attributes.find(kCategories + std::string(input));
   const auto* count = value == nullptr ? nullptr : std::get_if<std::int64_t>(value);

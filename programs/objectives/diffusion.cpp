@@ -88,12 +88,13 @@ class Diffusion : public Objective {
       return call(b, network, at.image, time, at.label);
     }
     if (null_class(b.module()) == 0) {
-      user_error("guidance needs a class that is none, which the network has not: train it with "
-                 "model.null_class=true");
+      user_error(
+          "guidance needs a class that is none, which the network has not: train it with "
+          "model.null_class=true");
     }
     const Value images[] = {at.image, at.image}, labels[] = {at.label, none_of(b, at.label)};
-    const Value both = call(b, network, b.concat(images, 0), b.broadcast(at.time, {2 * batch}),
-                            b.concat(labels, 0));
+    const Value both =
+        call(b, network, b.concat(images, 0), b.broadcast(at.time, {2 * batch}), b.concat(labels, 0));
     const Value of_label = b.slice(both, 0, 0, batch), of_none = b.slice(both, 0, batch, 2 * batch);
     return b.add(of_none, b.mul(b.sub(of_label, of_none), at.guidance));
   }
@@ -124,8 +125,7 @@ class Diffusion : public Objective {
   }
 
   static Value call(Builder& b, Network& network, Value image, Value time, Value label) {
-    const NamedValues results =
-        network.call("forward", {{"image", image}, {"time", time}, {"label", label}});
+    const NamedValues results = network.call("forward", {{"image", image}, {"time", time}, {"label", label}});
     b.set_location("velocity");
     return b.cast(results.at("velocity"), b.type(image).dtype);
   }
@@ -151,7 +151,9 @@ extern const ObjectiveRow kDiffusion{
     "diffusion",
     "velocities along straight lines from noise to the images of a class",
     {{"loss", "loss", Shown::number}},
-    {ir::float_parameter("label_drop", 0.1, "how often the network does not see the label").at_least(0).at_most(1)},
+    {ir::float_parameter("label_drop", 0.1, "how often the network does not see the label")
+         .at_least(0)
+         .at_most(1)},
     [](const ir::Attributes& values) -> std::unique_ptr<Objective> {
       return std::make_unique<Diffusion>(values.get_double("label_drop"));
     },

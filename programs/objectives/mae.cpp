@@ -73,10 +73,10 @@ class MaskedPixels : public Objective {
       const Moments own = moments(b, patches);
       prediction = b.add(b.mul(prediction, own.deviation), own.mean);
     }
-    const Value hidden =
-        b.compare("gt", b.broadcast(b.reshape(results.at("mask"), {shape[0], b.shape(patches).at(1), 1}),
-                                    b.shape(patches)),
-                  b.constant_like(results.at("mask"), 0));
+    const Value hidden = b.compare(
+        "gt",
+        b.broadcast(b.reshape(results.at("mask"), {shape[0], b.shape(patches).at(1), 1}), b.shape(patches)),
+        b.constant_like(results.at("mask"), 0));
     const auto picture = [&](Value of_patches) { return image_of(b, of_patches, side, shape); };
     return {{"original", image},
             {"masked", picture(b.select(hidden, b.constant_like(patches, 0), patches))},
@@ -103,14 +103,12 @@ class MaskedPixels : public Objective {
     const ir::Shape shape = b.shape(image);
     const std::int64_t rows = shape[2] / side, columns = shape[3] / side;
     const Value t = b.reshape(image, {shape[0], shape[1], rows, side, columns, side});
-    return b.reshape(b.transpose(t, {0, 2, 4, 3, 5, 1}),
-                     {shape[0], rows * columns, side * side * shape[1]});
+    return b.reshape(b.transpose(t, {0, 2, 4, 3, 5, 1}), {shape[0], rows * columns, side * side * shape[1]});
   }
 
   /// The other way round, to the shape of an image.
   static Value image_of(Builder& b, Value patches, std::int64_t side, const ir::Shape& shape) {
-    const Value t =
-        b.reshape(patches, {shape[0], shape[2] / side, shape[3] / side, side, side, shape[1]});
+    const Value t = b.reshape(patches, {shape[0], shape[2] / side, shape[3] / side, side, side, shape[1]});
     return b.reshape(b.transpose(t, {0, 5, 1, 3, 2, 4}), shape);
   }
 

@@ -1,6 +1,7 @@
 #include "runtime/recipe/keys.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -27,6 +28,7 @@ constexpr Bounds kPositive{.min = 0, .min_excluded = true};
 // What counts or lasts: its product with any other such number is far from overflow.
 constexpr Bounds kCount{1, 1e9};
 constexpr Bounds kBatch{1, 1e6};  // as the models have it
+constexpr double kMostPictures = 64;
 
 const RecipeCondition kNoFile{[](const Recipe& r) { return !r.model.name.ends_with(".rir"); },
                               "a model of the zoo: a module's shapes are fixed in its file"};
@@ -90,6 +92,19 @@ void add_parameters(std::vector<RecipeKey>& keys, const RecipeKey& chooser, ir::
       keys.push_back({section, own != nullptr ? *own : spec, &selected.values, condition});
     }
   }
+}
+
+RecipeCondition of_objectives_with_pictures() {
+  std::vector<std::string_view> names;
+  for (const programs::ObjectiveRow* row : programs::objectives()) {
+    if (row->has_pictures) names.push_back(row->name);
+  }
+  return {[](const Recipe& r) {
+            const auto rows = programs::objectives();
+            const auto selected = std::ranges::find(rows, r.objective.name, &programs::ObjectiveRow::name);
+            return selected == rows.end() || (*selected)->has_pictures;
+          },
+          fmt::format("objective.name={}", fmt::join(names, "|"))};
 }
 
 /// All that transforms can be told, with the defaults that the preset gives.
@@ -200,7 +215,8 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
       row("train", "threads", &train.threads, {0, 1024}),
 
       row("eval", "batch", &eval.batch, kBatch),
-      row("eval", "every", &eval.every, kAtLeastOne)};
+      row("eval", "every", &eval.every, kAtLeastOne),
+      row("eval", "pictures", &eval.pictures, {0, kMostPictures}, {}, of_objectives_with_pictures())};
   keys.insert(keys.end(), run.begin(), run.end());
   return keys;
 }

@@ -58,7 +58,8 @@ struct RecipeTrain {
 /// [eval]
 struct RecipeEval {
   std::int64_t batch = 250;
-  std::int64_t every = 1;  // epochs
+  std::int64_t every = 1;     // epochs
+  std::int64_t pictures = 8;  // samples that are drawn; 0: none
 };
 
 struct Recipe {

@@ -40,8 +40,9 @@ RunPlan::RunPlan(const TrainRequest& request)
     user_error("an epoch has {} batches of {}, fewer than one step of train.accumulate={}",
                train_data.batches(), recipe.train.batch, recipe.train.accumulate);
   }
-  programs = make_run_programs(request.network, train_options(recipe, static_cast<double>(steps_per_epoch)),
-                               {recipe.train.batch, test_data.batch(), recipe.train.epochs});
+  programs =
+      make_run_programs(request.network, train_options(recipe, static_cast<double>(steps_per_epoch)),
+                        {recipe.train.batch, test_data.batch(), recipe.train.epochs, recipe.eval.pictures});
   best_metric = metric_of_best(recipe, programs);
 }
 

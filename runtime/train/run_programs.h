@@ -42,6 +42,8 @@ struct Phase {
   std::int64_t first_epoch = 0;
   std::string suffix;
   programs::Metrics train_metrics, eval_metrics;
+  std::vector<std::string>
+      pictures;  // results of the program pictures, in order; none: there is no such program
   std::string program(const std::string& kind) const { return kind + suffix; }
 };
 
@@ -56,10 +58,12 @@ struct RunPrograms {
 
 struct RunShape {
   std::int64_t batch = 0, eval_batch = 0, epochs = 0;
+  std::int64_t pictures = 0;  // samples that an evaluation draws; 0: none
 };
 
 /// Programs step (or accumulate and apply) for `batch` images and eval for `eval_batch`, for each phase; where
-/// averages are kept, eval_ema too, which tells what eval tells.
+/// averages are kept, eval_ema too, which tells what eval tells. Where pictures are asked for, what draws those of the
+/// objective, from the averages where they are kept: pictures for `eval_batch` images, or sample_step for `pictures`.
 /// UserError where two phases disagree about a parameter, or a plugin begins after the last epoch.
 RunPrograms make_run_programs(const NetworkSource& source, const programs::TrainOptions& options,
                               const RunShape& shape);
@@ -72,6 +76,11 @@ struct EvalModule {
 };
 EvalModule make_eval_module(const NetworkSource& source, const ir::Selection& objective, std::int64_t batch,
                             std::int64_t epoch, std::int64_t epochs);
+
+/// The programs sample_step and sample_correct for `images` samples, guided or not, of the network of `epoch`.
+ir::Module make_sample_module(const NetworkSource& source, const ir::Selection& objective,
+                              std::int64_t images, const programs::SampleOptions& options, std::int64_t epoch,
+                              std::int64_t epochs);
 
 /// The weights that a run begins with: those of epoch 0's network, then what later phases add. Where a plugin
 /// that goes on later would initialise others of them, the log has a line.
