@@ -147,8 +147,9 @@ TensorMap feed(const Golden& golden, const Backend& backend, std::int64_t step) 
   inputs.emplace("image", batch_of(golden, "images", step, backend.dtype));
   if (golden.tensors.contains("labels"))
     inputs.emplace("label", batch_of(golden, "labels", step, ir::DType::i64));
-  if (golden.tensors.contains("noise"))
-    inputs.emplace("noise", batch_of(golden, "noise", step, backend.dtype));
+  for (const char* drawn : {"noise", "time", "drop"}) {
+    if (golden.tensors.contains(drawn)) inputs.emplace(drawn, batch_of(golden, drawn, step, backend.dtype));
+  }
   return inputs;
 }
 
@@ -187,8 +188,13 @@ Golden read_golden(const std::string& name) {
   golden.output = facts.value("output", golden.output);
   if (const auto told = facts.find("objective"); told != facts.end()) {
     golden.objective = {told->at("name")};
-    for (const auto& [key, value] : told->items())
-      if (value.is_boolean()) golden.objective.set(key, value.get<bool>());
+    for (const auto& [key, value] : told->items()) {
+      if (value.is_boolean()) {
+        golden.objective.set(key, value.get<bool>());
+      } else if (value.is_number()) {
+        golden.objective.set(key, value.get<double>());
+      }
+    }
   }
   golden.plugins = facts.at("plugins").get<std::vector<std::string>>();
   golden.seed = facts.value("seed", std::int64_t{0});
@@ -237,7 +243,7 @@ void check_gradients(const Golden& golden, const Backend& backend, const Toleran
   const auto engine = start_engine(golden, backend, module);
   TensorMap inputs = feed(golden, backend, 0);
   const TensorMap gradients = engine->run("grad", inputs);
-  inputs.erase("label");
+  std::erase_if(inputs, [&](const auto& input) { return !module.function("forward").argument(input.first); });
   const auto check_output = [&](const std::string& function, const std::string& name) {
     INFO(name);
     const TensorMap outputs = engine->run(function, inputs);
