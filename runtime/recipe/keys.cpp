@@ -1,7 +1,6 @@
 #include "runtime/recipe/keys.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -92,19 +91,6 @@ void add_parameters(std::vector<RecipeKey>& keys, const RecipeKey& chooser, ir::
       keys.push_back({section, own != nullptr ? *own : spec, &selected.values, condition});
     }
   }
-}
-
-RecipeCondition of_objectives_with_pictures() {
-  std::vector<std::string_view> names;
-  for (const programs::ObjectiveRow* row : programs::objectives()) {
-    if (row->has_pictures) names.push_back(row->name);
-  }
-  return {[](const Recipe& r) {
-            const auto rows = programs::objectives();
-            const auto selected = std::ranges::find(rows, r.objective.name, &programs::ObjectiveRow::name);
-            return selected == rows.end() || (*selected)->has_pictures;
-          },
-          fmt::format("objective.name={}", fmt::join(names, "|"))};
 }
 
 /// All that transforms can be told, with the defaults that the preset gives.
@@ -216,7 +202,7 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
 
       row("eval", "batch", &eval.batch, kBatch),
       row("eval", "every", &eval.every, kAtLeastOne),
-      row("eval", "pictures", &eval.pictures, {0, kMostPictures}, {}, of_objectives_with_pictures())};
+      row("eval", "pictures", &eval.pictures, {0, kMostPictures})};
   keys.insert(keys.end(), run.begin(), run.end());
   return keys;
 }

@@ -105,19 +105,33 @@ class Case {
   std::map<std::string, std::string> inputs() const {
     std::map<std::string, std::string> found;
     for (const auto& [name, stack] :
-         {std::pair{"image", "images"}, std::pair{"label", "labels"}, std::pair{"noise", "noise"}}) {
+         {std::pair{"image", "images"}, std::pair{"label", "labels"}, std::pair{"noise", "noise"},
+          std::pair{"time", "time"}, std::pair{"drop", "drop"}}) {
       if (golden.tensors.contains(stack)) found.emplace(name, stack);
     }
     return found;
   }
-  /// As options: one batch, or one for each step. forward takes no labels.
-  Words given(bool stacked, bool with_labels = true) const {
+  /// As options: one batch, or one for each step.
+  Words given(bool stacked) const {
     Words words;
     for (const auto& [name, stack] : inputs()) {
       const std::string path = file(name + (stacked ? "s.npy" : ".npy"));
-      if (name == "label" && with_labels) words = words + Words{"--labels", path};
-      if (name == "image") words = words + Words{"--input", path};
-      if (name == "noise") words = words + Words{"--input", "noise=" + path};
+      if (name == "label") {
+        words = words + Words{"--labels", path};
+      } else {
+        words = words + Words{"--input", name == "image" ? path : name + "=" + path};
+      }
+    }
+    return words;
+  }
+  /// One batch of what forward takes: of diffusion a label and no noise, of others no label.
+  Words given_forward() const {
+    const bool is_diffusion = facts.contains("objective") && facts.at("objective").at("name") == "diffusion";
+    const std::set<std::string> left_out =
+        is_diffusion ? std::set<std::string>{"noise", "drop"} : std::set<std::string>{"label"};
+    Words words;
+    for (const auto& [name, stack] : inputs()) {
+      if (!left_out.contains(name)) words = words + Words{"--input", name + "=" + file(name + ".npy")};
     }
     return words;
   }
@@ -168,7 +182,7 @@ std::string succeed(const Words& words) {
 }
 
 void check_run(const Case& c) {
-  succeed(Words{"run"} + c.model + c.given(false, false) +
+  succeed(Words{"run"} + c.model + c.given_forward() +
           Words{"--weights", c.file("w.safetensors"), "--output", c.file("o.npy")});
   const HostTensor& expected = c.golden.tensors.at(c.facts.value("output", "logits"));
   CHECK(distance(runtime::read_npy(c.file("o.npy")), expected) <= 1e-5 * norm(expected));
@@ -280,7 +294,8 @@ TEST_CASE("run, grad and step agree with PyTorch in float64") {
     check_grad(c);
     check_steps(c);
   }
-  CHECK(networks == std::set<std::string>{"mae", "oru_vit", "pvt", "resnet", "resnetv2", "t2t_vit", "vit"});
+  CHECK(networks ==
+        std::set<std::string>{"mae", "oru_vit", "pvt", "resnet", "resnetv2", "sit", "t2t_vit", "vit"});
   for (const std::string strategy : {"decay", "orthogonal", "augment", "skipless", "layerscale",
                                      "denseformer", "value_residual", "postnorm", "attnres", "hyper"}) {
     CAPTURE(strategy);

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <numeric>
 
+#include "ir/evaluate.h"
 #include "ir/text.h"
 #include "models/model.h"
 #include "runtime/data/image_file.h"
@@ -191,12 +192,10 @@ TEST_CASE(
 TEST_CASE("Nothing is drawn of classifiers, nor where no pictures are asked for, and a step stays as it is") {
   const test::TemporaryFolder folder;
   Watcher seen;
-  train(drawing("vit", "supervised"), folder.file("vit"), OutFolder::exact, seen);
+  train(drawing("vit", "supervised", {"eval.pictures=4"}), folder.file("vit"), OutFolder::exact, seen);
   CHECK_FALSE(std::filesystem::exists(folder.file("vit/pictures")));
   train(drawing("mae", "mae", {"eval.pictures=0"}), folder.file("mae"), OutFolder::exact, seen);
   CHECK_FALSE(std::filesystem::exists(folder.file("mae/pictures")));
-  CHECK_THROWS_WITH(drawing("vit", "supervised", {"eval.pictures=4"}),
-                    REWIRE_CATCH_CONTAINS("objective.name=mae|diffusion"));
   for (const std::string family : {"mae", "sit"}) {
     CAPTURE(family);
     const TrainRequest request = drawing(family, family == "mae" ? "mae" : "diffusion");
