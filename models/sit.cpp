@@ -141,12 +141,23 @@ Value modulated_block(Layers& net, const Interpolant& s, Value x, Value activate
   const auto gated = [&](std::size_t gate) -> Layer {
     return [&b, &parts, gate](Value f) { return b.mul(f, parts[gate]); };
   };
-  x = net.join("attn", x, input("norm1", 0),
-               [&](Value z) { return net.attention(z, s.heads, 0, true, LinearInit::xavier); },
-               {.last = "proj", .heads = s.heads, .scale = gated(2)});
-  return net.join("mlp", x, input("norm2", 3),
-                  [&](Value z) { return net.mlp(z, s.units, "gelu_tanh", 0, LinearInit::xavier); },
-                  {.last = "fc2", .heads = s.heads, .scale = gated(5)});
+  const auto join = [&](std::string_view site, const Layer& norm, const Layer& branch, std::size_t gate) {
+    const auto in_site = [&](Value z) {
+      const Builder::Scope scope(b, site);
+      return branch(z);
+    };
+    // What ends the branch, and lets it start at 0, is its gate: a strategy that would start the layer before it at 0
+    // too would leave neither a gradient.
+    return net.join(
+        site, x, norm, in_site,
+        {.last = "adaLN_modulation.1", .heads = s.heads, .branch_in_site = false, .scale = gated(gate)});
+  };
+  x = join(
+      "attn", input("norm1", 0),
+      [&](Value z) { return net.attention(z, s.heads, 0, true, LinearInit::xavier); }, 2);
+  return join(
+      "mlp", input("norm2", 3),
+      [&](Value z) { return net.mlp(z, s.units, "gelu_tanh", 0, LinearInit::xavier); }, 5);
 }
 
 /// [B, tokens, p p C] -> [B, C, H, W]

@@ -81,6 +81,7 @@ TEST_CASE(
     CHECK(join.block == index / 2);
     CHECK(join.join_index == index++);
     CHECK(join.join_count == 6);
+    CHECK(join.last_weight == "blocks." + std::to_string(join.block) + ".adaLN_modulation.1.weight");
   }
   CHECK(index == 6);
   for (const char* zero : {"blocks.0.adaLN_modulation.1.weight", "blocks.2.adaLN_modulation.1.bias",
