@@ -9,6 +9,7 @@ namespace rewire::cli {
 Command train_command();
 Command sweep_command();
 Command eval_command();
+Command sample_command();
 Command init_command();
 Command run_command();
 Command grad_command();

@@ -12,6 +12,7 @@ extern const Family kOruVit;
 extern const Family kPvt;
 extern const Family kResNet;
 extern const Family kResNetV2;
+extern const Family kSit;
 extern const Family kT2tVit;
 extern const Family kVit;
 
@@ -20,7 +21,8 @@ namespace {
 class Zoo {
  public:
   Zoo() {
-    for (const Family* family : {&kVit, &kOruVit, &kPvt, &kT2tVit, &kResNetV2, &kResNet, &kMae, &kDino})
+    for (const Family* family :
+         {&kVit, &kOruVit, &kPvt, &kT2tVit, &kResNetV2, &kResNet, &kMae, &kDino, &kSit})
       add(*family);
   }
 

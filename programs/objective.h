@@ -17,9 +17,9 @@
 
 namespace rewire::programs {
 
-/// Who fills an input: the data set, under its name; or the loader with numbers drawn uniformly from [0, 1), a function
-/// of seed, epoch, image and the input's name.
-enum class Filler : std::uint8_t { data, uniform };
+/// Who fills an input: the data set, under its name; or the loader with numbers drawn uniformly from [0, 1), or from the
+/// standard normal distribution, a function of seed, epoch, image and the input's name.
+enum class Filler : std::uint8_t { data, uniform, normal };
 
 /// A tensor of a batch.
 struct Input {
@@ -87,6 +87,21 @@ struct Held {
   double epochs;
 };
 
+/// Of each sample of a batch an image for people to look at, f32[batch, channels, height, width] in the numbers that
+/// the network sees: transforms have normalised them.
+struct Picture {
+  std::string name;
+  ir::Value images;
+};
+
+/// Where samples stand on their way from noise, at time 0, to images, at time 1.
+struct SampleState {
+  ir::Value image, time, label;  // f32[batch, …], f32[], i64[batch]
+  /// f32[], how far the velocity of the label goes from that of no class: v = v(none) + guidance (v(label) - v(none)).
+  /// The network is then of twice the batch. None: v(label).
+  ir::Value guidance = {};
+};
+
 class Objective {
  public:
   virtual ~Objective() = default;
@@ -107,6 +122,13 @@ class Objective {
   /// The first is the loss.
   virtual std::vector<Measured> evaluate(ir::Builder& builder, Network& network, const NamedValues& inputs,
                                          ir::Value weight) const = 0;
+  /// What an evaluation draws of its first batch, the original first; none: nothing is drawn.
+  virtual std::vector<Picture> pictures(ir::Builder&, Network&, const NamedValues& /*inputs*/) const {
+    return {};
+  }
+  /// d image / d time, by an objective whose row says that it samples. UserError where the network has no class
+  /// that is none, and guidance is asked for.
+  virtual ir::Value velocity(ir::Builder&, Network&, const SampleState& /*at*/) const { return {}; }
 };
 
 struct ObjectiveRow {
@@ -116,6 +138,8 @@ struct ObjectiveRow {
   ir::Schema schema;
   /// Of values that are settled. UserError where they do not go together.
   std::unique_ptr<Objective> (*make)(const ir::Attributes& values);
+  bool has_pictures = false;  // of pictures(), or of samples
+  bool samples = false;       // it has velocity()
 };
 
 std::span<const ObjectiveRow* const> objectives();

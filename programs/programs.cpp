@@ -708,16 +708,22 @@ Metrics add_step_program(ir::Module& module, const TrainOptions& options, const 
 
 namespace {
 
+/// What reads a weight in this program has its average.
+void read_averages(Program& program) {
+  for (const std::string& weight : averaged_parameters(program.module))
+    program.read.emplace(weight, read_average(program, weight));
+}
+
 Metrics add_evaluation(ir::Module& module, const ir::Selection& selection, const std::string& name,
-                       const std::vector<std::string>& averaged) {
+                       bool averages) {
   const std::unique_ptr<Objective> objective = make_objective(selection);
   Program program(module, name);
-  for (const std::string& weight : averaged) program.read.emplace(weight, read_average(program, weight));
+  if (averages) read_averages(program);
   add_states(module, *objective);
   const NamedValues inputs = feed(program, objective->inputs(module));
   const std::int64_t batch = program.b.shape(inputs.begin()->second).at(0);
   const Value weight = program.b.argument("weight", {DType::f32, {batch}});
-  InlinedNetwork network(program, {}, !averaged.empty());
+  InlinedNetwork network(program, {}, averages);
   const Metrics metrics = report(program, objective->evaluate(program.b, network, inputs, weight));
   program.finish(false);
   return metrics;
@@ -726,11 +732,80 @@ Metrics add_evaluation(ir::Module& module, const ir::Selection& selection, const
 }  // namespace
 
 Metrics add_eval_program(ir::Module& module, const ir::Selection& objective) {
-  return add_evaluation(module, objective, "eval", {});
+  return add_evaluation(module, objective, "eval", false);
 }
 
 Metrics add_average_eval_program(ir::Module& module, const ir::Selection& objective) {
-  return add_evaluation(module, objective, "eval_ema", averaged_parameters(module));
+  return add_evaluation(module, objective, "eval_ema", true);
+}
+
+namespace {
+
+/// What both programs take, and the velocity there.
+struct SampleProgram {
+  SampleProgram(ir::Module& module, const std::string& name, const Objective& objective,
+                const SampleOptions& options)
+      : program(module, name) {
+    Builder& b = program.b;
+    if (options.averages) read_averages(program);
+    for (const Input& input : objective.inputs(module)) {
+      if (input.name == "image") image = input.type;
+    }
+    if (options.guided) image.shape[0] /= 2;
+    const ir::TensorType scalar{DType::f32, {}};
+    at.image = b.argument("image", image);
+    at.time = b.argument("time", scalar);
+    step = b.argument("step", scalar);
+    at.label = b.argument("label", {DType::i64, {image.shape[0]}});
+    if (options.guided) at.guidance = b.argument("guidance", scalar);
+    InlinedNetwork network(program, {}, false);
+    velocity = objective.velocity(b, network, at);
+    b.set_location("sample");
+  }
+
+  Program program;
+  ir::TensorType image;
+  SampleState at;
+  Value step, velocity;
+};
+
+}  // namespace
+
+std::vector<std::string> add_pictures_program(ir::Module& module, const ir::Selection& selection,
+                                              bool averages) {
+  if (!ir::find_row(objectives(), "objective.name", selection.name).has_pictures) return {};
+  const std::unique_ptr<Objective> objective = make_objective(selection);
+  Program program(module, "pictures");
+  if (averages) read_averages(program);
+  const NamedValues inputs = feed(program, objective->inputs(module));
+  InlinedNetwork network(program, {}, false);
+  std::vector<std::string> names;
+  for (const auto& [name, images] : objective->pictures(program.b, network, inputs)) {
+    program.b.result(name, program.b.cast(images, DType::f32));
+    names.push_back(name);
+  }
+  if (!names.empty()) program.finish(false);
+  return names;
+}
+
+void add_sample_programs(ir::Module& module, const ir::Selection& selection, const SampleOptions& options) {
+  if (!ir::find_row(objectives(), "objective.name", selection.name).samples) {
+    user_error("the objective {} draws no samples; diffusion does (objective.name=diffusion)",
+               selection.name);
+  }
+  const std::unique_ptr<Objective> objective = make_objective(selection);
+  SampleProgram euler(module, "sample_step", *objective, options);
+  Builder& b = euler.program.b;
+  b.result("image", b.add(euler.at.image, b.mul(euler.velocity, euler.step)));
+  b.result("velocity", euler.velocity);
+  euler.program.finish(false);
+  if (!options.corrects) return;
+  SampleProgram heun(module, "sample_correct", *objective, options);
+  Builder& c = heun.program.b;
+  const Value before = c.argument("before", heun.image), velocity = c.argument("velocity", heun.image);
+  const Value half = c.mul(heun.step, 0.5);
+  c.result("image", c.add(before, c.mul(c.add(velocity, heun.velocity), half)));
+  heun.program.finish(false);
 }
 
 std::int64_t categories(const ir::Module& module, std::string_view input) {

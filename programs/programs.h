@@ -11,6 +11,8 @@
 //   refresh_first() -> (finite), refresh() -> (finite) the optimizer's, behind some updates, where it has them
 //   eval(inputs, weight) -> (metrics); is_training false, sample weight 0 for padding
 //   eval_ema(inputs, weight) -> (metrics), of the weights' averages
+//   pictures(inputs) -> (one result per picture of the objective, named by it)
+//   sample_step(image, time, step, label) -> (image, velocity), sample_correct(…): an objective's that samples
 //
 // finite is i1[], lr f32[]: the rate that this step used. grad, step and accumulate are training programs:
 // dropout draws from (rng.seed, train.step). When a loss or a gradient is not finite, train.finite falls and
@@ -75,6 +77,24 @@ Metrics add_step_program(ir::Module& module, const TrainOptions& options,
 Metrics add_eval_program(ir::Module& module, const ir::Selection& objective = {"supervised"});
 /// Adds `eval_ema`, which reads the averages instead of what they are of, and tells the same.
 Metrics add_average_eval_program(ir::Module& module, const ir::Selection& objective = {"supervised"});
+
+/// Adds `pictures`, where the objective has any, and returns their names in order. `averages`: the weights' averages draw
+/// them.
+std::vector<std::string> add_pictures_program(ir::Module& module, const ir::Selection& objective,
+                                              bool averages);
+
+struct SampleOptions {
+  bool guided = false;    // the programs take `guidance` f32[]; the module is of twice as many images
+  bool corrects = false;  // there is sample_correct too
+  bool averages = false;  // of the weights draw
+};
+/// Adds the steps of an integration of d image / d time = velocity, `image` and `velocity` f32[batch, …], `time` and `step`
+/// f32[], `label` i64[batch]:
+///   sample_step(image, time, step, label) -> (image, velocity): v = velocity(image, time), image + step v: Euler's
+///   sample_correct(image, time, step, label, before, velocity) -> (image): before + step (velocity + v) / 2, which makes
+///   Heun's step of Euler's, where `time` is that of its end
+/// UserError where the objective draws no samples.
+void add_sample_programs(ir::Module& module, const ir::Selection& objective, const SampleOptions& options);
 
 /// Input::categories of what the module's programs take under this name: the module keeps it as the attribute
 /// "categories.<name>". 0: none.

@@ -59,6 +59,31 @@ class MaskedPixels : public Objective {
     return {{{"loss", "loss_sum", "count"}, sum, sum_all(b, weight)}};
   }
 
+  /// The original; what is seen of it, the rest 0, the mean of the data; the prediction, of raw pixels; and that with
+  /// what was seen in its place.
+  std::vector<Picture> pictures(Builder& b, Network& network, const NamedValues& inputs) const override {
+    const Value image = inputs.at("image");
+    const NamedValues results = network.call("forward", {{"image", image}, {"noise", inputs.at("noise")}});
+    b.set_location("pictures");
+    const ir::Shape shape = b.shape(image);
+    Value prediction = b.cast(results.at("prediction"), b.type(image).dtype);
+    const std::int64_t side = patch_side(b.type(image), b.type(prediction));
+    const Value patches = patches_of(b, image, side);
+    if (normalises_) {
+      const Moments own = moments(b, patches);
+      prediction = b.add(b.mul(prediction, own.deviation), own.mean);
+    }
+    const Value hidden = b.compare(
+        "gt",
+        b.broadcast(b.reshape(results.at("mask"), {shape[0], b.shape(patches).at(1), 1}), b.shape(patches)),
+        b.constant_like(results.at("mask"), 0));
+    const auto picture = [&](Value of_patches) { return image_of(b, of_patches, side, shape); };
+    return {{"original", image},
+            {"masked", picture(b.select(hidden, b.constant_like(patches, 0), patches))},
+            {"predicted", picture(prediction)},
+            {"reconstructed", picture(b.select(hidden, prediction, patches))}};
+  }
+
  private:
   /// Pixels a side of a square patch; 0: the prediction is not of such patches.
   static std::int64_t patch_side(const ir::TensorType& image, const ir::TensorType& prediction) {
@@ -74,16 +99,35 @@ class MaskedPixels : public Objective {
   }
 
   /// [batch, patches, p p C]
-  Value target(Builder& b, Value image, std::int64_t side) const {
+  static Value patches_of(Builder& b, Value image, std::int64_t side) {
     const ir::Shape shape = b.shape(image);
     const std::int64_t rows = shape[2] / side, columns = shape[3] / side;
-    Value t = b.reshape(image, {shape[0], shape[1], rows, side, columns, side});
-    t = b.reshape(b.transpose(t, {0, 2, 4, 3, 5, 1}), {shape[0], rows * columns, side * side * shape[1]});
-    if (!normalises_) return t;
-    const auto pixels = static_cast<double>(b.shape(t).at(2));
-    const Value centred = b.sub(t, b.mean(t, {2}));
+    const Value t = b.reshape(image, {shape[0], shape[1], rows, side, columns, side});
+    return b.reshape(b.transpose(t, {0, 2, 4, 3, 5, 1}), {shape[0], rows * columns, side * side * shape[1]});
+  }
+
+  /// The other way round, to the shape of an image.
+  static Value image_of(Builder& b, Value patches, std::int64_t side, const ir::Shape& shape) {
+    const Value t = b.reshape(patches, {shape[0], shape[2] / side, shape[3] / side, side, side, shape[1]});
+    return b.reshape(b.transpose(t, {0, 5, 1, 3, 2, 4}), shape);
+  }
+
+  /// Of each patch, [batch, patches, 1]; and the pixels less the mean.
+  struct Moments {
+    Value mean, centred, deviation;
+  };
+  static Moments moments(Builder& b, Value patches) {
+    const auto pixels = static_cast<double>(b.shape(patches).at(2));
+    const Value mean = b.mean(patches, {2}), centred = b.sub(patches, mean);
     const Value variance = b.div(b.sum(b.mul(centred, centred), {2}), pixels > 1 ? pixels - 1 : 1);
-    return b.div(centred, b.unary(Opcode::sqrt, b.add(variance, kPixelEpsilon)));
+    return {mean, centred, b.unary(Opcode::sqrt, b.add(variance, kPixelEpsilon))};
+  }
+
+  Value target(Builder& b, Value image, std::int64_t side) const {
+    const Value t = patches_of(b, image, side);
+    if (!normalises_) return t;
+    const Moments own = moments(b, t);
+    return b.div(own.centred, own.deviation);
   }
 
   /// [batch]: every sample has as many masked patches, so the mean of theirs is the mean of all.
@@ -112,6 +156,7 @@ extern const ObjectiveRow kMaskedPixels{
     {ir::bool_parameter("norm_pix_loss", true, "pixels less the mean of their patch, over its deviation")},
     [](const ir::Attributes& values) -> std::unique_ptr<Objective> {
       return std::make_unique<MaskedPixels>(values.get_bool("norm_pix_loss"));
-    }};
+    },
+    /*has_pictures=*/true};
 
 }  // namespace rewire::programs

@@ -62,6 +62,11 @@ class Supervised : public Objective {
           "the model predicts patches and has no result 'logits', which the objective supervised needs: set "
           "objective.name=mae");
     }
+    if (!logits && forward.result("velocity")) {
+      user_error(
+          "the model gives velocities and has no result 'logits', which the objective supervised needs: set "
+          "objective.name=diffusion");
+    }
     if (!logits) {
       user_error(
           "the model has no result 'logits'; the objective supervised needs one of shape [batch, classes]");

@@ -129,10 +129,10 @@ void Loader::prepare(std::int64_t number, Batch& batch, const std::stop_token& s
   reshape("label", {ir::DType::i64, {options_.batch}});
   reshape("weight", {ir::DType::f32, {options_.batch}});
   for (const ViewShape& view : options_.views) reshape(view.name, view_type(view, options_.batch));
-  for (const auto& [name, sample] : options_.noise) {
+  for (const NoiseShape& noise : options_.noise) {
     ir::TensorType type{ir::DType::f32, {options_.batch}};
-    type.shape.insert(type.shape.end(), sample.begin(), sample.end());
-    reshape(name, type);
+    type.shape.insert(type.shape.end(), noise.sample.begin(), noise.sample.end());
+    reshape(noise.name, type);
   }
   if (options_.classes > 0) reshape("target", {ir::DType::f32, {options_.batch, options_.classes}});
   fill(batch, stop);
@@ -179,13 +179,15 @@ void Loader::fill(Batch& batch, const std::stop_token& stop) {
 
 void Loader::draw_noise(Batch& batch, std::int64_t row, const Visit& visit) const {
   const std::int64_t epoch = options_.training ? visit.epoch : 0;
-  for (const auto& [name, sample] : options_.noise) {
+  for (const NoiseShape& noise : options_.noise) {
     const ir::PhiloxStream stream{options_.seed, static_cast<std::uint32_t>(epoch),
-                                  ir::stream_hash("data.noise." + name)};
-    const auto count = static_cast<std::uint64_t>(ir::element_count(sample));
+                                  ir::stream_hash("data.noise." + noise.name)};
+    const auto count = static_cast<std::uint64_t>(ir::element_count(noise.sample));
     const auto first = static_cast<std::uint64_t>(visit.image * options_.repeats + visit.repeat) * count;
-    float* const to = batch.tensors.at(name).as<float>().data() + static_cast<std::uint64_t>(row) * count;
-    for (std::uint64_t k = 0; k < count; ++k) to[k] = static_cast<float>(stream.uniform(first + k));
+    float* const to =
+        batch.tensors.at(noise.name).as<float>().data() + static_cast<std::uint64_t>(row) * count;
+    for (std::uint64_t k = 0; k < count; ++k)
+      to[k] = static_cast<float>(noise.is_normal ? stream.normal(first + k) : stream.uniform(first + k));
   }
 }
 

@@ -50,11 +50,12 @@ struct ViewShape {
   ir::Shape image;  // [channels, height, width]
 };
 
-/// Numbers drawn uniformly from [0, 1) for each image, a function of seed, epoch, image and name; evaluation draws the same
-/// in each pass.
+/// Numbers drawn for each image, a function of seed, epoch, image and name, uniformly from [0, 1) or from the standard
+/// normal distribution; evaluation draws the same in each pass.
 struct NoiseShape {
   std::string name;
   ir::Shape sample;  // without the batch
+  bool is_normal = false;
 };
 
 /// The order in which an epoch visits the images: a permutation.

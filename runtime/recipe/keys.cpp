@@ -27,6 +27,7 @@ constexpr Bounds kPositive{.min = 0, .min_excluded = true};
 // What counts or lasts: its product with any other such number is far from overflow.
 constexpr Bounds kCount{1, 1e9};
 constexpr Bounds kBatch{1, 1e6};  // as the models have it
+constexpr double kMostPictures = 64;
 
 const RecipeCondition kNoFile{[](const Recipe& r) { return !r.model.name.ends_with(".rir"); },
                               "a model of the zoo: a module's shapes are fixed in its file"};
@@ -206,7 +207,8 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
       row("eval", "batch", &eval.batch, kBatch),
       row("eval", "every", &eval.every, kAtLeastOne),
       row("eval", "knn", &eval.knn, {0, 1e6}),
-      row("eval", "knn_images", &eval.knn_images, {0, kCount.max})};
+      row("eval", "knn_images", &eval.knn_images, {0, kCount.max}),
+      row("eval", "pictures", &eval.pictures, {0, kMostPictures})};
   keys.insert(keys.end(), run.begin(), run.end());
   return keys;
 }

@@ -65,6 +65,7 @@ struct RecipeEval {
   std::int64_t every = 1;  // epochs
   std::int64_t knn = 0;  // nearest training images that tell a test image's class by its features; 0: none do
   std::int64_t knn_images = 10000;  // training images that are compared with: the first ones; 0: all
+  std::int64_t pictures = 8;        // samples that are drawn; 0: none
 };
 
 struct Recipe {

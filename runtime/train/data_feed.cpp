@@ -110,8 +110,10 @@ LoaderOptions loader_options(const Recipe& recipe, bool trains, std::int64_t ima
   options.prefetch = recipe.data.prefetch;
   options.classes = target_classes(face);
   for (const programs::Input& input : face.inputs) {
-    if (input.filler == programs::Filler::uniform)
-      options.noise.push_back({input.name, {input.type.shape.begin() + 1, input.type.shape.end()}});
+    if (input.filler == programs::Filler::data) continue;
+    options.noise.push_back({input.name,
+                             {input.type.shape.begin() + 1, input.type.shape.end()},
+                             input.filler == programs::Filler::normal});
   }
   return options;
 }
@@ -124,7 +126,7 @@ NetworkFace face_of(programs::Inputs inputs, const ir::Selection& objective) {
   NetworkFace face;
   face.inputs = std::move(inputs);
   for (const auto& [name, type, categories, filler, batch_axis] : face.inputs) {
-    if (filler == programs::Filler::uniform && type.dtype == ir::DType::f32 && type.rank() > 0) continue;
+    if (filler != programs::Filler::data && type.dtype == ir::DType::f32 && type.rank() > 0) continue;
     const bool is_image = name == "image" && type.dtype == ir::DType::f32 && type.rank() == 4;
     const bool is_label = name == "label" && type.dtype == ir::DType::i64 && type.rank() == 1;
     const bool is_target = name == "target" && type.dtype == ir::DType::f32 && type.rank() == 2;

@@ -53,7 +53,8 @@ MetricValues means(const MetricSums& sums, const programs::Metrics& metrics) {
 }
 
 std::optional<Evaluation> evaluate(Engine& engine, const std::vector<EvalProgram>& programs, Loader& loader,
-                                   const std::function<bool(std::int64_t done)>& go_on) {
+                                   const std::function<bool(std::int64_t done)>& go_on,
+                                   const std::function<void(Batch& first)>& see_first) {
   const auto start = std::chrono::steady_clock::now();
   std::vector<MetricSums> sums(programs.size());
   double images = 0;
@@ -67,6 +68,7 @@ std::optional<Evaluation> evaluate(Engine& engine, const std::vector<EvalProgram
   for (std::int64_t done = 0; done < loader.batches_per_epoch(); ++done) {
     if (!go_on(done)) return std::nullopt;
     loader.next(batch);
+    if (done == 0) see_first(batch);
     const auto weights = batch.tensors.at("weight").as<float>();
     images = std::accumulate(weights.begin(), weights.end(), images);
     for (std::size_t i = 0; i < programs.size(); ++i) {

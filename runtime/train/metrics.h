@@ -59,7 +59,10 @@ struct EvalProgram {
 
 /// One pass over the loader's test set with these programs, whose metrics stand behind each other.
 /// `go_on` is asked before each batch, with the number of batches done; nothing is returned when it says no.
-std::optional<Evaluation> evaluate(Engine& engine, const std::vector<EvalProgram>& programs, Loader& loader,
-                                   const std::function<bool(std::int64_t done)>& go_on);
+/// `see_first` is shown the first batch.
+std::optional<Evaluation> evaluate(
+    Engine& engine, const std::vector<EvalProgram>& programs, Loader& loader,
+    const std::function<bool(std::int64_t done)>& go_on,
+    const std::function<void(Batch& first)>& see_first = [](Batch&) {});
 
 }  // namespace rewire::runtime

@@ -6,6 +6,7 @@
 //   choices.json           what else decides the bits: engine, target, libraries, choices made by timing
 //   kernels/NAME.cu        of each kernel that was given in place of the emitted one
 //   metrics.jsonl          one line each log_every steps, one an evaluation
+//   pictures/epoch-0005.png   what the evaluation behind the fifth epoch drew, where the objective draws anything
 //   checkpoints/0002-00001874/   two epochs, 1874 steps done: weights.safetensors, state.safetensors,
 //                          checkpoint.json
 //   checkpoints/last, best the name of the newest, and of the one that was evaluated best

@@ -18,6 +18,7 @@
 #include "runtime/train/metrics_log.h"
 #include "runtime/train/neighbours.h"
 #include "runtime/train/non_finite.h"
+#include "runtime/train/run_pictures.h"
 #include "runtime/train/weights.h"
 
 namespace rewire::runtime {
@@ -58,7 +59,8 @@ class RunLoop::Run {
         engine_(std::move(engine)),
         progress_(start.progress),
         metrics_(folder.file("metrics.jsonl"), start.progress.metrics_bytes),
-        test_loader_(plan.test_data.load()) {
+        test_loader_(plan.test_data.load()),
+        pictures_(plan, folder, *engine_, start.progress.position.epoch) {
     for (const auto& [name, tensor] : start.state) engine_->write_state(name, tensor);
     std::optional<BestEvaluation>& best = progress_.best;
     if (best && best->metric != plan.best_metric) {
@@ -336,7 +338,8 @@ class RunLoop::Run {
     if (plan_.keeps_averages())
       evaluated.push_back(
           {module.function(phase.program("eval_ema")), phase.eval_metrics, programs::kOfAverages});
-    std::optional<Evaluation> evaluation = runtime::evaluate(*engine_, evaluated, *test_loader_, go_on);
+    std::optional<Evaluation> evaluation = runtime::evaluate(
+        *engine_, evaluated, *test_loader_, go_on, [&](Batch& first) { pictures_.see(phase, first); });
     if (evaluation && !add_neighbours(phase, *evaluation)) return std::nullopt;
     if (evaluation && !std::isfinite(evaluation->loss())) {
       std::string kept;
@@ -345,7 +348,10 @@ class RunLoop::Run {
           "step {} (epoch {}): the loss of the evaluation after it is not finite; {} holds the weights: {}",
           progress_.position.step, epoch + 1, kept, kWayOut);
     }
-    if (evaluation) evaluation_seconds_ = evaluation->seconds;
+    if (evaluation) {
+      evaluation_seconds_ = evaluation->seconds;
+      persist([&] { pictures_.write(phase, epoch); });
+    }
     return evaluation;
   }
 
@@ -495,6 +501,7 @@ class RunLoop::Run {
   RunProgress progress_;
   MetricsLog metrics_;
   std::unique_ptr<Loader> train_loader_, test_loader_;
+  RunPictures pictures_;
   std::deque<Pending> pending_;
   std::vector<Batch> spare_;              // memory of batches that were read
   MetricSums step_;                       // of the step whose results are being read

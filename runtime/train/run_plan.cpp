@@ -58,9 +58,12 @@ RunPlan::RunPlan(const TrainRequest& request)
     user_error("an epoch has {} batches of {}, fewer than one step of train.accumulate={}",
                train_data.batches(), recipe.train.batch, recipe.train.accumulate);
   }
-  programs =
-      make_run_programs(request.network, train_options(recipe, static_cast<double>(steps_per_epoch)),
-                        {recipe.train.batch, test_data.batch(), recipe.train.epochs, recipe.eval.knn > 0});
+  programs = make_run_programs(request.network, train_options(recipe, static_cast<double>(steps_per_epoch)),
+                               {.batch = recipe.train.batch,
+                                .eval_batch = test_data.batch(),
+                                .epochs = recipe.train.epochs,
+                                .features = recipe.eval.knn > 0,
+                                .pictures = recipe.eval.pictures});
   best_metric = metric_of_best(recipe, programs);
 }
 

@@ -134,6 +134,10 @@ ir::Module rewritten_form(const NetworkSource& source, const programs::Form& for
   return module;
 }
 
+bool draws_samples(const ir::Selection& objective) {
+  return ir::find_row(programs::objectives(), "objective.name", objective.name).samples;
+}
+
 }  // namespace
 
 ir::Module rewritten_forward(const NetworkSource& source, std::int64_t batch, std::int64_t epoch) {
@@ -204,18 +208,27 @@ RunPrograms make_run_programs(const NetworkSource& source, const programs::Train
     return std::ranges::find(forms, function.name, &programs::Form::function) != forms.end();
   };
   for (const std::int64_t epoch : epochs) {
-    Phase phase{epoch, epoch == 0 ? "" : fmt::format("_from_{}", epoch), {}, {}};
+    Phase phase{epoch, epoch == 0 ? "" : fmt::format("_from_{}", epoch), {}, {}, {}};
     ir::Module training = computed_forms(source, forms, shape.batch, epoch);
     phase.train_metrics = programs::add_step_program(training, options, counters);
     ir::Module evaluation = computed_forward(source, shape.eval_batch, epoch);
     phase.eval_metrics = programs::add_eval_program(evaluation, options.objective);
-    if (options.ema != 0) programs::add_average_eval_program(evaluation, options.objective);
-    if (shape.features) add_features(source, shape.eval_batch, epoch, options.ema != 0, evaluation);
+    const bool averages = options.ema != 0;
+    if (averages) programs::add_average_eval_program(evaluation, options.objective);
+    if (shape.features) add_features(source, shape.eval_batch, epoch, averages, evaluation);
+    if (shape.pictures > 0)
+      phase.pictures = programs::add_pictures_program(evaluation, options.objective, averages);
     if (epoch == 0) programs.module.name = training.name;
     std::erase_if(training.functions, is_form);
     std::erase_if(evaluation.functions, is_form);
     merge(programs.module, std::move(training), phase);
     merge(programs.module, std::move(evaluation), phase);
+    if (shape.pictures > 0 && draws_samples(options.objective)) {
+      ir::Module samples = computed_forward(source, shape.pictures, epoch);
+      programs::add_sample_programs(samples, options.objective, {.averages = averages});
+      std::erase_if(samples.functions, is_form);
+      merge(programs.module, std::move(samples), phase);
+    }
     programs.phases.push_back(phase);
   }
   ir::verify(programs.module);
@@ -223,18 +236,37 @@ RunPrograms make_run_programs(const NetworkSource& source, const programs::Train
   return programs;
 }
 
-EvalModule make_eval_module(const NetworkSource& source, const ir::Selection& objective, std::int64_t batch,
-                            std::int64_t epoch, std::int64_t epochs) {
-  EvalModule evaluation{computed_forward(source, batch, epoch), {}};
-  ir::Module& module = evaluation.module;
-  evaluation.metrics = programs::add_eval_program(module, objective);
+namespace {
+
+/// The parameters of other epochs' networks join the module, so that a checkpoint fits it.
+void add_parameters_of_phases(ir::Module& module, const NetworkSource& source, std::int64_t epochs) {
   for (const std::int64_t start : switch_epochs(source.plugins, epochs)) {
     for (ir::Parameter& parameter : rewritten_forward(source, 1, start).parameters) {
       if (module.find_parameter(parameter.name) == nullptr) module.add_parameter(std::move(parameter));
     }
   }
+}
+
+}  // namespace
+
+EvalModule make_eval_module(const NetworkSource& source, const ir::Selection& objective, std::int64_t batch,
+                            std::int64_t epoch, std::int64_t epochs) {
+  EvalModule evaluation{computed_forward(source, batch, epoch), {}};
+  ir::Module& module = evaluation.module;
+  evaluation.metrics = programs::add_eval_program(module, objective);
+  add_parameters_of_phases(module, source, epochs);
   ir::verify(module);
   return evaluation;
+}
+
+ir::Module make_sample_module(const NetworkSource& source, const ir::Selection& objective,
+                              std::int64_t images, const programs::SampleOptions& options, std::int64_t epoch,
+                              std::int64_t epochs) {
+  ir::Module module = computed_forward(source, options.guided ? 2 * images : images, epoch);
+  programs::add_sample_programs(module, objective, options);
+  add_parameters_of_phases(module, source, epochs);
+  ir::verify(module);
+  return module;
 }
 
 TensorMap initial_weights(const NetworkSource& source, const RunPrograms& programs) {

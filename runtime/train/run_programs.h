@@ -57,6 +57,8 @@ struct Phase {
   std::int64_t first_epoch = 0;
   std::string suffix;
   programs::Metrics train_metrics, eval_metrics;
+  std::vector<std::string>
+      pictures;  // results of the program pictures, in order; none: there is no such program
   std::string program(const std::string& kind) const { return kind + suffix; }
 };
 
@@ -71,13 +73,16 @@ struct RunPrograms {
 
 struct RunShape {
   std::int64_t batch = 0, eval_batch = 0, epochs = 0;
-  bool features = false;  // whether evaluation reads them
+  bool features = false;      // whether evaluation reads them
+  std::int64_t pictures = 0;  // samples that an evaluation draws; 0: none
 };
 
 /// Programs step (or accumulate and apply) for `batch` images and eval for `eval_batch`, for each phase; where
 /// averages are kept, eval_ema too, which tells what eval tells; features(image) -> (features f32[batch, width]) and
-/// features_ema of the network without its head where evaluation reads them.
-/// UserError where the network has no features of an image alone, two phases disagree about a parameter, or a plugin begins after the last epoch.
+/// features_ema of the network without its head where evaluation reads them. Where pictures are asked for, what draws those
+/// of the objective, from the averages where they are kept: pictures for `eval_batch` images, or sample_step for
+/// `pictures`. UserError where the network has no features of an image alone, two phases disagree about a parameter, or a
+/// plugin begins after the last epoch.
 RunPrograms make_run_programs(const NetworkSource& source, const programs::TrainOptions& options,
                               const RunShape& shape);
 
@@ -89,6 +94,11 @@ struct EvalModule {
 };
 EvalModule make_eval_module(const NetworkSource& source, const ir::Selection& objective, std::int64_t batch,
                             std::int64_t epoch, std::int64_t epochs);
+
+/// The programs sample_step and sample_correct for `images` samples, guided or not, of the network of `epoch`.
+ir::Module make_sample_module(const NetworkSource& source, const ir::Selection& objective,
+                              std::int64_t images, const programs::SampleOptions& options, std::int64_t epoch,
+                              std::int64_t epochs);
 
 /// The weights that a run begins with: those of epoch 0's network, then what later phases add. Where a plugin
 /// that goes on later would initialise others of them, the log has a line.

@@ -60,7 +60,7 @@ void compile(const RunPlan& plan, std::int64_t first, Engine& engine, TrainObser
       if (begin < end) prepare(phases[i].program(kind));
     }
     if (!is_last && (begin >= end || !plan.evaluates_within(begin, end))) continue;
-    for (const char* kind : {"eval", "eval_ema", "features", "features_ema"})
+    for (const char* kind : {"eval", "eval_ema", "features", "features_ema", "pictures", "sample_step"})
       prepare_evaluation(phases[i].program(kind));
   }
 }

@@ -22,6 +22,7 @@ using nlohmann::json;
 const std::vector<std::string> kCommands = {"train",
                                             "sweep",
                                             "eval",
+                                            "sample",
                                             "init",
                                             "run",
                                             "grad",

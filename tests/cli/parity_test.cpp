@@ -111,25 +111,37 @@ class Case {
   std::map<std::string, std::string> inputs() const {
     std::map<std::string, std::string> found;
     for (const auto& [name, stack] :
-         {std::pair{"image", "images"}, std::pair{"label", "labels"}, std::pair{"noise", "noise"}}) {
+         {std::pair{"image", "images"}, std::pair{"label", "labels"}, std::pair{"noise", "noise"},
+          std::pair{"time", "time"}, std::pair{"drop", "drop"}}) {
       if (golden.tensors.contains(stack)) found.emplace(name, stack);
     }
     for (const auto& [name, tensor] : below(golden.tensors, "input")) found.emplace(name, "input/" + name);
     return found;
   }
-  /// As options: one batch, or one for each step. forward takes no labels, and no views, which training takes instead of
-  /// the image.
-  Words given(bool stacked, bool with_labels = true) const {
+  /// As options: one batch, or one for each step; of views, which training takes instead of the image, those alone.
+  Words given(bool stacked) const {
     Words words;
     const bool has_views = !below(golden.tensors, "input").empty();
     for (const auto& [name, stack] : inputs()) {
-      if (has_views && with_labels == (name == "image")) continue;
-      if (stack.starts_with("input/"))
-        words = words + Words{"--input", name + "=" + file(name + (stacked ? "s.npy" : ".npy"))};
+      if (has_views && name == "image") continue;
       const std::string path = file(name + (stacked ? "s.npy" : ".npy"));
-      if (name == "label" && with_labels) words = words + Words{"--labels", path};
-      if (name == "image") words = words + Words{"--input", path};
-      if (name == "noise") words = words + Words{"--input", "noise=" + path};
+      if (name == "label") {
+        words = words + Words{"--labels", path};
+      } else {
+        words = words + Words{"--input", name == "image" ? path : name + "=" + path};
+      }
+    }
+    return words;
+  }
+  /// One batch of what forward takes: of diffusion a label and no noise, of others no label.
+  Words given_forward() const {
+    const bool is_diffusion = facts.contains("objective") && facts.at("objective").at("name") == "diffusion";
+    const std::set<std::string> left_out =
+        is_diffusion ? std::set<std::string>{"noise", "drop"} : std::set<std::string>{"label"};
+    Words words;
+    for (const auto& [name, stack] : inputs()) {
+      if (stack.starts_with("input/")) continue;
+      if (!left_out.contains(name)) words = words + Words{"--input", name + "=" + file(name + ".npy")};
     }
     return words;
   }
@@ -184,7 +196,7 @@ std::string succeed(const Words& words) {
 }
 
 void check_run(const Case& c) {
-  succeed(Words{"run"} + c.model + c.given(false, false) +
+  succeed(Words{"run"} + c.model + c.given_forward() +
           Words{"--weights", c.file("w.safetensors"), "--output", c.file("o.npy")});
   const HostTensor& expected = c.golden.tensors.at(c.facts.value("output", "logits"));
   CHECK(distance(runtime::read_npy(c.file("o.npy")), expected) <= 1e-5 * norm(expected));
@@ -295,8 +307,8 @@ TEST_CASE("run, grad and step agree with PyTorch in float64") {
     check_grad(c);
     check_steps(c);
   }
-  CHECK(networks ==
-        std::set<std::string>{"dino", "mae", "oru_vit", "pvt", "resnet", "resnetv2", "t2t_vit", "vit"});
+  CHECK(networks == std::set<std::string>{"dino", "mae", "oru_vit", "pvt", "resnet", "resnetv2", "sit",
+                                          "t2t_vit", "vit"});
   for (const std::string strategy : {"decay", "orthogonal", "augment", "skipless", "layerscale",
                                      "denseformer", "value_residual", "postnorm", "attnres", "hyper"}) {
     CAPTURE(strategy);

@@ -173,7 +173,7 @@ HostTensor batch_of(const Golden& golden, const std::string& name, std::int64_t 
 TensorMap feed(const Golden& golden, const Backend& backend, const ir::Function& function,
                std::int64_t step) {
   const std::map<std::string, std::string> plain = {
-      {"image", "images"}, {"label", "labels"}, {"noise", "noise"}};
+      {"image", "images"}, {"label", "labels"}, {"noise", "noise"}, {"time", "time"}, {"drop", "drop"}};
   TensorMap inputs;
   for (const ir::Argument& argument : function.arguments) {
     const auto known = plain.find(argument.name);

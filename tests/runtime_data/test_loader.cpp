@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "ir/error.h"
+#include "ir/philox.h"
 #include "runtime/data/loader.h"
 #include "tests/runtime_data/same_size.h"
 #include "tests/support/catch.h"
@@ -112,6 +113,29 @@ TEST_CASE("Noise is uniform, a function of the epoch and the image, and the same
   LoaderOptions evaluation = options;
   evaluation.training = false;
   CHECK(one_batch(evaluation, 0) == one_batch(evaluation, 1));
+}
+
+TEST_CASE("Normal noise is Philox's normal numbers of the image, beside uniform ones") {
+  const Example data = example(41);
+  LoaderOptions options = training(8, 2);
+  options.noise = {{"noise", {3, 5}, true}, {"other", {}}};
+  Loader loader(data.samples, 41, {2, 6, 5}, options);
+  const std::vector<std::uint32_t> order = epoch_order(41, 7, 0);
+  Batch batch;
+  loader.next(batch);
+  CHECK(batch.tensors.at("other").type().shape == ir::Shape{8});
+  for (std::size_t row = 0; row < 8; ++row) {
+    const auto number = [&](const char* name, std::uint64_t index) {
+      return ir::PhiloxStream{7, 0, ir::stream_hash(std::string("data.noise.") + name)}.normal(index);
+    };
+    for (std::uint64_t k = 0; k < 15; ++k) {
+      CHECK(batch.tensors.at("noise").as<float>()[row * 15 + k] ==
+            static_cast<float>(number("noise", order[row] * 15 + k)));
+    }
+    const float uniform = batch.tensors.at("other").as<float>()[row];
+    CHECK(uniform >= 0);
+    CHECK(uniform < 1);
+  }
 }
 
 TEST_CASE("A run resumed in mid-epoch sees the batches that the first would have seen") {

@@ -1,0 +1,172 @@
+// rewire sample: images that a run of diffusion draws, from noise, as a picture and as numbers.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "cli/commands.h"
+#include "cli/engine.h"
+#include "cli/network.h"
+#include "cli/program.h"
+#include "cli/streams.h"
+#include "ir/error.h"
+#include "programs/objective.h"
+#include "runtime/data/picture_grid.h"
+#include "runtime/exec/make_engine.h"
+#include "runtime/io/files.h"
+#include "runtime/io/npy.h"
+#include "runtime/train/data_feed.h"
+#include "runtime/train/run_folder.h"
+#include "runtime/train/run_weights.h"
+#include "runtime/train/sample.h"
+#include "runtime/train/weights.h"
+
+namespace rewire::cli {
+namespace {
+
+constexpr std::int64_t kMostSamples = 100'000, kMostSampleSteps = 100'000;
+constexpr std::int64_t kSampleBatch = 64;
+constexpr std::int64_t kMostColumns = 16;
+
+struct Request {
+  runtime::NetworkRequest network;
+  std::string checkpoint, sampler = "euler", classes = "all", guidance, output, npy;
+  bool averages = false;
+  std::int64_t images = 16, steps = 50, seed = 0;
+  EngineRequest engine;
+};
+
+void declare(Request& request, Options& options) {
+  options.text("RUN", request.network.model, "the folder of a run with objective.name=diffusion",
+               Options::Need::required);
+  options.integer("--images", request.images, 1, "how many; 16 without it");
+  options.integer("--steps", request.steps, 1, "from noise to images; 50 without it");
+  options.choice("--sampler", request.sampler, {"euler", "heun"},
+                 "Euler's method, one evaluation of the network a step, or Heun's, two");
+  options.text("--class", request.classes, "the class of all images, or all: one class after the other");
+  options.text("--guidance", request.guidance,
+               "how far velocities go from those of no class to those of the class; 1 is the class alone, "
+               "as without it");
+  options.integer("--seed", request.seed, 0, "of the noise that the images begin with");
+  options.text("--checkpoint", request.checkpoint,
+               "of the run: best, last or a checkpoint's name (0003-00002811); without it the last");
+  options.flag("--ema", request.averages,
+               "the moving averages of the run's weights (train.ema) instead of them");
+  options.text("--output", request.output, "the .png file that the images go to", Options::Need::required);
+  options.text(
+      "--npy", request.npy,
+      "an .npy file for them too, f32 [images, channels, height, width] in the numbers that the network "
+      "sees");
+  declare_plugin_path(request.network.plugin_path, options);
+  declare_trust(request.network.trust, options);
+  declare_engine(request.engine, options);
+}
+
+std::optional<double> guidance_of(const Request& request) {
+  if (request.guidance.empty()) return std::nullopt;
+  double value = 0;
+  const char *begin = request.guidance.data(), *end = begin + request.guidance.size();
+  const auto [stop, error] = std::from_chars(begin, end, value);
+  if (error != std::errc() || stop != end || !std::isfinite(value) || value < 0 || value > 1000)
+    user_error("sample: --guidance {} is no number from 0 to 1000", request.guidance);
+  return value;
+}
+
+/// -1: one after the other.
+std::int64_t class_of(const Request& request, std::int64_t classes) {
+  if (request.classes == "all") return -1;
+  std::int64_t value = -1;
+  const char *begin = request.classes.data(), *end = begin + request.classes.size();
+  const auto [stop, error] = std::from_chars(begin, end, value);
+  if (error != std::errc() || stop != end || value < 0 || value >= classes) {
+    user_error("sample: --class {} is none of the network's: it takes 0 to {}, or all", request.classes,
+               classes - 1);
+  }
+  return value;
+}
+
+void check_counts(const Request& request) {
+  if (request.images > kMostSamples)
+    user_error("sample: --images {} is more than {}", request.images, kMostSamples);
+  if (request.steps > kMostSampleSteps)
+    user_error("sample: --steps {} is more than {}", request.steps, kMostSampleSteps);
+}
+
+/// A row for every class, where these are shown one after the other and fit; else about as many as rows.
+std::int64_t columns_of(const runtime::SampleRequest& samples) {
+  const auto side = static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(samples.images))));
+  const bool by_class =
+      samples.label < 0 && samples.classes <= kMostColumns && samples.images >= samples.classes;
+  return by_class ? samples.classes : std::min(side, kMostColumns);
+}
+
+void run(const Request& request) {
+  const std::string engine_name = engine_of(request.engine);
+  check_counts(request);
+  const std::optional<double> guidance = guidance_of(request);
+  if (!std::filesystem::is_directory(request.network.model))
+    user_error("sample: {} is no run folder; train one with objective.name=diffusion", request.network.model);
+  const runtime::RunFolder folder = runtime::RunFolder::open(request.network.model);
+  runtime::NetworkRequest asked = request.network;
+  asked.run = asked.model;
+  asked.model = folder.file("recipe.toml");
+  const runtime::Network network = runtime::resolve_network(asked);
+  const runtime::Recipe& recipe = network.recipe;
+  const runtime::NetworkSource source = runtime::network_source(network);
+  const auto& row = ir::find_row(programs::objectives(), "objective.name", recipe.objective.name);
+  if (!row.samples) {
+    user_error("sample: {} is a run of objective.name={}, which draws no samples; it takes one of diffusion",
+               folder.path(), row.name);
+  }
+  runtime::SampleRequest samples{.images = request.images,
+                                 .steps = request.steps,
+                                 .heun = request.sampler == "heun",
+                                 .guidance = guidance,
+                                 .seed = static_cast<std::uint64_t>(request.seed)};
+  samples.classes = runtime::label_classes(runtime::network_face(source.forward(1), recipe.objective).inputs);
+  samples.label = class_of(request, samples.classes);
+  const std::vector<std::string> read = {request.network.model};
+  check_output(request.output, read);
+  if (!request.npy.empty()) check_output(request.npy, read, "--npy");
+
+  const auto which = request.averages ? runtime::WeightsOf::averages : runtime::WeightsOf::steps;
+  runtime::RunWeights weights_of_run = runtime::find_run_weights(folder, request.checkpoint, which);
+  const std::int64_t epoch = weights_of_run.checkpoint
+                                 ? runtime::last_epoch(weights_of_run.checkpoint->position)
+                                 : recipe.train.epochs - 1;
+  ir::Module module = runtime::make_sample_module(
+      source, recipe.objective, std::min(samples.images, kSampleBatch),
+      {.guided = guidance.has_value(), .corrects = samples.heun}, epoch, recipe.train.epochs);
+  runtime::require_precision(engine_name, module);
+  runtime::Tuner tuner = runtime::make_tuner(engine_name, {runtime::recorded_choices(folder), false});
+  std::vector<std::string> programs = {"sample_step"};
+  if (samples.heun) programs.emplace_back("sample_correct");
+  runtime::make_choices(module, programs, tuner);
+  const runtime::TensorMap weights = runtime::read_run_weights(module, weights_of_run);
+  const std::unique_ptr<runtime::Engine> engine =
+      runtime::make_engine(engine_name, module, static_cast<int>(recipe.train.threads), tuner.record());
+  runtime::start_state(*engine, module, weights, static_cast<std::uint64_t>(recipe.seed));
+  const runtime::HostTensor images = runtime::draw_samples(*engine, module, samples);
+  if (!std::ranges::all_of(images.as<const float>(), [](float x) { return std::isfinite(x); })) {
+    user_error("sample: {}: a sample is not finite: the network has diverged, or --guidance is too large",
+               weights_of_run.file);
+  }
+  const std::vector<std::byte> png = runtime::encode_png(
+      runtime::picture_grid(images, columns_of(samples), runtime::transform_values(recipe)));
+  runtime::write_file_atomically(request.output, png);
+  if (!request.npy.empty()) runtime::write_npy(request.npy, images);
+  print("{} images in {}\n", samples.images, request.output);
+}
+
+}  // namespace
+
+Command sample_command() {
+  return make_command<Request>("sample", "images that a run of diffusion draws, from noise", declare, run,
+                               "fewer images (--images N)");
+}
+
+}  // namespace rewire::cli

@@ -1,0 +1,87 @@
+#include "runtime/train/run_pictures.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "runtime/data/picture_grid.h"
+#include "runtime/io/files.h"
+#include "runtime/train/sample.h"
+
+namespace rewire::runtime {
+namespace {
+
+constexpr const char* kPictures = "pictures";
+constexpr std::string_view kBefore = "epoch-", kBehind = ".png";
+constexpr std::int64_t kSampleSteps = 50;  // of Euler's method
+constexpr std::int64_t kSampleColumns = 8;
+
+std::string picture_name(std::int64_t epochs) {
+  return fmt::format("{}{:04}{}", kBefore, epochs, kBehind);
+}
+
+/// The number in such a name; 0: it is another file's.
+std::int64_t epochs_of(const std::string& name) {
+  std::int64_t epochs = 0;
+  if (!name.starts_with(kBefore)) return 0;
+  std::from_chars(name.data() + kBefore.size(), name.data() + name.size(), epochs);
+  return name == picture_name(epochs) ? epochs : 0;
+}
+
+/// Up to the last sample of weight 1: padding follows it.
+std::int64_t images_in(const Batch& batch) {
+  const std::span<const float> weights = batch.tensors.at("weight").as<float>();
+  return std::find(weights.rbegin(), weights.rend(), 1.0F).base() - weights.begin();
+}
+
+}  // namespace
+
+RunPictures::RunPictures(const RunPlan& plan, const RunFolder& folder, Engine& engine, std::int64_t epochs)
+    : plan_(plan), folder_(folder), engine_(engine) {
+  std::error_code error;
+  std::vector<std::filesystem::path> later;
+  for (std::filesystem::directory_iterator entry(folder.file(kPictures), error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (epochs_of(entry->path().filename().string()) > epochs) later.push_back(entry->path());
+  }
+  for (const std::filesystem::path& path : later) std::filesystem::remove(path, error);
+}
+
+void RunPictures::see(const Phase& phase, Batch& first) {
+  if (phase.pictures.empty()) return;
+  const std::int64_t rows = std::min(plan_.recipe.eval.pictures, images_in(first));
+  if (rows == 0) return;
+  const ir::Function& program = plan_.programs.module.function(phase.program("pictures"));
+  TensorMap inputs = take_inputs(program, first);
+  TensorMap results = engine_.run(program.name, inputs);
+  put_back(std::move(inputs), first);
+  std::vector<HostTensor> columns;
+  for (const std::string& name : phase.pictures) columns.push_back(std::move(results.at(name)));
+  drawn_ = picture_rows(columns, rows, transform_values(plan_.recipe));
+}
+
+void RunPictures::write(const Phase& phase, std::int64_t epoch) {
+  if (plan_.programs.module.find_function(phase.program("sample_step")) != nullptr) {
+    const SampleRequest request{.images = plan_.recipe.eval.pictures,
+                                .steps = kSampleSteps,
+                                .classes = label_classes(plan_.face.inputs),
+                                .seed = static_cast<std::uint64_t>(plan_.recipe.seed)};
+    drawn_ = picture_grid(draw_samples(engine_, plan_.programs.module, request, phase.suffix), kSampleColumns,
+                          transform_values(plan_.recipe));
+  }
+  if (!drawn_) return;
+  const std::string place = folder_.file(kPictures);
+  std::error_code error;
+  std::filesystem::create_directory(place, error);  // where that fails, so does what follows
+  const std::vector<std::byte> png = encode_png(*drawn_);
+  write_file_atomically(place + "/" + picture_name(epoch + 1),
+                        {reinterpret_cast<const char*>(png.data()), png.size()});
+  drawn_.reset();
+}
+
+}  // namespace rewire::runtime

@@ -1,0 +1,96 @@
+// rewire sample: images of a run of diffusion as files, the same each time, and what it refuses.
+#include <filesystem>
+
+#include "runtime/io/npy.h"
+#include "tests/cli/fixture.h"
+#include "tests/support/catch.h"
+
+namespace rewire::test {
+namespace {
+
+const Words kSmallSit = {
+    "--set", "model.dim=8",     "--set",  "model.depth=2",         "--set", "model.heads=2",
+    "--set", "model.patch=14",  "--set",  "data.format=synthetic", "--set", "data.count=40",
+    "--set", "train.batch=8",   "--set",  "train.epochs=1",        "--set", "optimizer.lr=0.01",
+    "--set", "eval.pictures=0", "--quiet"};
+
+void train_small(const std::string& run, const Words& more) {
+  const Outcome outcome = rewire_command(
+      Words{"train", "sit_tiny_28", "--set", "objective.name=diffusion", "--out", run, "--no-autotune"} +
+      kSmallSit + more);
+  INFO(outcome.err);
+  REQUIRE(outcome.code == 0);
+}
+
+std::vector<float> numbers_of(const std::string& npy) {
+  const runtime::HostTensor tensor = runtime::read_npy(npy);
+  return {tensor.as<float>().begin(), tensor.as<float>().end()};
+}
+
+TEST_CASE("Samples are a picture and numbers, the first the same however many there are") {
+  const TemporaryFolder folder;
+  const std::string run = folder.file("run");
+  train_small(run, {"--set", "train.ema=0.5"});
+  const auto sample = [&](const std::string& name, const Words& more) {
+    const Outcome outcome =
+        rewire_command(Words{"sample", run, "--steps", "3", "--output", folder.file(name + ".png"), "--npy",
+                             folder.file(name + ".npy")} +
+                       more);
+    INFO(outcome.err);
+    CHECK(outcome.code == 0);
+    CHECK(std::filesystem::exists(folder.file(name + ".png")));
+    return numbers_of(folder.file(name + ".npy"));
+  };
+  const std::vector<float> ten = sample("ten", {"--images", "10"}),
+                           again = sample("again", {"--images", "10"});
+  CHECK(runtime::read_npy(folder.file("ten.npy")).type().shape == ir::Shape{10, 1, 28, 28});
+  CHECK(ten == again);
+  CHECK(read_text(folder.file("ten.png")) == read_text(folder.file("again.png")));
+  const std::vector<float> many = sample("many", {"--images", "70"});  // more than a batch
+  REQUIRE(many.size() == std::size_t{70} * 784);
+  for (std::size_t i = 0; i < 3 * 784; ++i) CHECK(many[i] == Approx(ten[i]).margin(1e-4));
+  CHECK(sample("seed", {"--images", "10", "--seed", "1"}) != ten);
+  CHECK(sample("ema", {"--images", "10", "--ema"}) != ten);
+  CHECK(sample("heun", {"--images", "10", "--sampler", "heun"}) != ten);
+  CHECK(sample("guided", {"--images", "10", "--guidance", "4"}) != ten);
+  // Class 0 alone: the first image is that of `all`.
+  const std::vector<float> of_class = sample("class", {"--images", "10", "--class", "0"});
+  CHECK(std::vector<float>(of_class.begin(), of_class.begin() + 784) ==
+        std::vector<float>(ten.begin(), ten.begin() + 784));
+  CHECK(of_class != ten);
+}
+
+TEST_CASE("What cannot be sampled is refused in one line") {
+  const TemporaryFolder folder;
+  const std::string run = folder.file("run"), other = folder.file("other"), png = folder.file("x.png");
+  train_small(run, {"--set", "model.null_class=false", "--set", "objective.label_drop=0"});
+  const Outcome classifier = rewire_command(Words{"train"} + kModel +
+                                            Words{"--set", "data.format=synthetic", "--set", "data.count=40",
+                                                  "--set", "train.batch=8", "--set", "train.epochs=1",
+                                                  "--out", other, "--no-autotune", "--quiet"});
+  REQUIRE(classifier.code == 0);
+  const auto refusal = [&](const std::string& from, const Words& more) {
+    const Outcome outcome = rewire_command(Words{"sample", from, "--output", png} + more);
+    CHECK(outcome.code == 2);
+    CHECK(outcome.err.find('\n') == outcome.err.size() - 1);
+    CHECK_FALSE(std::filesystem::exists(png));
+    return outcome.err;
+  };
+  CHECK(refusal(run, {"--guidance", "2"}) ==
+        "rewire: guidance needs a class that is none, which the network has not: train it with "
+        "model.null_class=true\n");
+  CHECK(refusal(run, {"--steps", "0"}) ==
+        "rewire: sample: --steps: 0 is out of range: it must be at least 1; see rewire sample --help\n");
+  CHECK(refusal(run, {"--class", "10"}) ==
+        "rewire: sample: --class 10 is none of the network's: it takes 0 to 9, or all\n");
+  CHECK(refusal(run, {"--guidance", "much"}) ==
+        "rewire: sample: --guidance much is no number from 0 to 1000\n");
+  CHECK_THAT(refusal(run, {"--ema"}), REWIRE_CATCH_CONTAINS("train.ema"));
+  CHECK_THAT(refusal(other, {}),
+             REWIRE_CATCH_CONTAINS("is a run of objective.name=supervised, which draws no "
+                                   "samples; it takes one of diffusion"));
+  CHECK_THAT(refusal("sit_tiny_28", {}), REWIRE_CATCH_CONTAINS("sit_tiny_28 is no run folder"));
+}
+
+}  // namespace
+}  // namespace rewire::test
