@@ -591,6 +591,19 @@ void add_grad_program(ir::Module& module, const TrainOptions& options) {
   program.finish(true);
 }
 
+void add_observed_program(ir::Module& module, const ir::Selection& objective, const std::string& name) {
+  Program program(module, name);
+  TrainOptions options;
+  options.objective = objective;
+  const Gradients out = differentiate_loss(program, options, false);
+  program.b.result("loss", out.loss);
+  for (const Trainable& w : out.trainables)
+    program.b.result(std::string(kGradientPrefix) + w.name, w.gradient);
+  for (const ir::Argument& result : program.network_results)
+    program.b.result(std::string(kForwardPrefix) + result.name, result.value);
+  program.finish(false);
+}
+
 Metrics add_step_program(ir::Module& module, const TrainOptions& options, const UpdateCounters& counters) {
   check_training(module, options);
   apply_layer_decay(module, ChosenOptimizer(options.optimizer).values);

@@ -31,6 +31,8 @@ constexpr Bounds kBatch{1, 1e6};  // as the models have it
 const RecipeCondition kNoFile{[](const Recipe& r) { return !r.model.name.ends_with(".rir"); },
                               "a model of the zoo: a module's shapes are fixed in its file"};
 
+const RecipeCondition kDiagnosed{[](const Recipe& r) { return r.diagnose.every > 0; }, "diagnose.every > 0"};
+
 ParameterKind kind_of(const RecipeTarget& target, bool is_choice) {
   if (is_choice) return ParameterKind::choice;
   constexpr ParameterKind kKinds[] = {ParameterKind::boolean, ParameterKind::integer, ParameterKind::number,
@@ -131,6 +133,7 @@ ir::Attribute RecipeKey::value() const {
 
 void RecipeKey::set(ir::Attribute given) const {
   ir::Attribute accepted = spec.accept(std::move(given), path());
+  if (check_words != nullptr) check_words(std::get<std::string>(accepted), path());
   std::visit(
       [&](auto* held) {
         using T = std::decay_t<decltype(*held)>;
@@ -149,6 +152,7 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
   RecipeData& data = recipe.data;
   RecipeTrain& train = recipe.train;
   RecipeEval& eval = recipe.eval;
+  RecipeDiagnose& diagnose = recipe.diagnose;
   std::vector<RecipeKey> keys = {row("", "seed", &recipe.seed, kSeed)};
   const auto choose = [&](std::string_view section, std::string_view name, ir::Selection Recipe::* selection,
                           const auto& rows, bool by_name_alone = true) {
@@ -200,8 +204,16 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
       row("train", "threads", &train.threads, {0, 1024}),
 
       row("eval", "batch", &eval.batch, kBatch),
-      row("eval", "every", &eval.every, kAtLeastOne)};
+      row("eval", "every", &eval.every, kAtLeastOne),
+
+      row("diagnose", "every", &diagnose.every, {0, kCount.max})};
   keys.insert(keys.end(), run.begin(), run.end());
+  RecipeKey what = row("diagnose", "what", &diagnose.what, {}, {}, kDiagnosed);
+  what.check_words = [](std::string_view text, std::string_view key) {
+    programs::parse_diagnostics(text, key);
+  };
+  keys.push_back(what);
+  keys.push_back(row("diagnose", "images", &diagnose.images, {0, kBatch.max}, {}, kDiagnosed));
   return keys;
 }
 

@@ -50,6 +50,7 @@ class ValueReader {
         if (node.is_boolean() && has_choice(word_of(node.ref<bool>()))) return word_of(node.ref<bool>());
         [[fallthrough]];
       case ir::ParameterKind::text:
+        if (key_.check_words != nullptr && node.is_array()) return words(*node.as_array());
         if (!node.is_string()) wrong_kind(node);
         return without_nul(node.ref<std::string>(), place_.text, key_.path());
       case ir::ParameterKind::numbers:
@@ -66,6 +67,15 @@ class ValueReader {
       numbers.push_back(number(element));
     }
     return numbers;
+  }
+
+  std::string words(const toml::array& list) const {
+    std::string text;
+    for (const toml::node& element : list) {
+      if (!element.is_string()) wrong_kind(element);
+      text += (text.empty() ? "" : "+") + without_nul(element.ref<std::string>(), place_.text, key_.path());
+    }
+    return text;
   }
 
   static std::string word_of(bool value) { return value ? "true" : "false"; }

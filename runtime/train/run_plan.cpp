@@ -28,6 +28,31 @@ std::string metric_of_best(const Recipe& recipe, const RunPrograms& programs) {
   return metric;
 }
 
+/// [diagnose]: how many test images a line is of. UserError where there are not so many, or the network or its
+/// objective cannot have them.
+std::int64_t images_to_diagnose(const TrainRequest& request, const NetworkFace& face, const DataFeed& tests) {
+  const RecipeDiagnose& diagnose = request.recipe.diagnose;
+  for (const programs::Input& input : face.inputs) {
+    if (input.filler == programs::Filler::data && input.type.rank() == 5)
+      user_error(
+          "diagnose.every={}: the objective {} takes the views '{}', and test images have none: set "
+          "diagnose.every=0",
+          diagnose.every, request.recipe.objective.name, input.name);
+  }
+  const bool takes_any = takes_any_batch(request.network);
+  const std::int64_t usual = takes_any ? std::min<std::int64_t>(64, tests.images()) : face.batch;
+  const std::int64_t images = diagnose.images == 0 ? usual : diagnose.images;
+  if (!takes_any && images != face.batch) {
+    user_error("diagnose.images={}: the network takes batches of {} images alone: set that, or 0", images,
+               face.batch);
+  }
+  if (images > tests.images()) {
+    user_error("diagnose.images={}: {} has {} test images: set so many, or fewer", images,
+               tests.source().name(), tests.images());
+  }
+  return images;
+}
+
 }  // namespace
 
 RunPlan::RunPlan(const TrainRequest& request)
@@ -40,8 +65,13 @@ RunPlan::RunPlan(const TrainRequest& request)
     user_error("an epoch has {} batches of {}, fewer than one step of train.accumulate={}",
                train_data.batches(), recipe.train.batch, recipe.train.accumulate);
   }
-  programs = make_run_programs(request.network, train_options(recipe, static_cast<double>(steps_per_epoch)),
-                               {recipe.train.batch, test_data.batch(), recipe.train.epochs});
+  if (recipe.diagnose.every > 0) {
+    diagnosed_images = images_to_diagnose(request, face, test_data);
+    diagnostics = programs::parse_diagnostics(recipe.diagnose.what, "diagnose.what");
+  }
+  programs = make_run_programs(
+      request.network, train_options(recipe, static_cast<double>(steps_per_epoch)),
+      {recipe.train.batch, test_data.batch(), recipe.train.epochs, diagnosed_images, diagnostics});
   best_metric = metric_of_best(recipe, programs);
 }
 

@@ -6,6 +6,7 @@
 
 #include "ir/error.h"
 #include "ir/verify.h"
+#include "programs/diagnose.h"
 #include "runtime/log.h"
 #include "runtime/train/weights.h"
 
@@ -86,7 +87,26 @@ programs::UpdateCounters late_counters(const NetworkSource& source, const std::v
   return counters;
 }
 
+/// The program diagnose of the network of an epoch; none where the host alone measures what is asked for.
+ir::Module diagnosed(const NetworkSource& source, const programs::TrainOptions& options,
+                     const RunShape& shape, std::int64_t epoch) {
+  ir::Module module = computed_forward(source, shape.diagnose_batch, epoch);
+  programs::add_diagnose_program(module, {options.objective, shape.diagnostics});
+  if (module.function("diagnose").results.empty()) module.functions.pop_back();
+  return module;
+}
+
 }  // namespace
+
+bool takes_any_batch(const NetworkSource& source) {
+  const auto heeds = [&](std::int64_t batch) {
+    const ir::Module module = source.forward(batch);
+    const ir::Function& forward = module.function("forward");
+    const ir::Shape& shape = forward.type(forward.arguments.at(0).value).shape;
+    return !shape.empty() && shape[0] == batch;
+  };
+  return heeds(1) && heeds(2);
+}
 
 ir::Module rewritten_forward(const NetworkSource& source, std::int64_t batch, std::int64_t epoch) {
   ir::Module module = source.forward(batch);
@@ -135,6 +155,7 @@ RunPrograms make_run_programs(const NetworkSource& source, const programs::Train
     if (epoch == 0) programs.module.name = training.name;
     merge(programs.module, std::move(training), phase);
     merge(programs.module, std::move(evaluation), phase);
+    if (shape.diagnose_batch != 0) merge(programs.module, diagnosed(source, options, shape, epoch), phase);
     programs.phases.push_back(phase);
   }
   ir::verify(programs.module);
