@@ -49,8 +49,8 @@ struct DiagnoseOptions {
   std::vector<std::string> what;  // of diagnostic_names()
 };
 
-/// Adds `diagnose`(inputs): no parameter and no update. UserError where the network has no residual joins, or nothing of
-/// what is asked for.
+/// Adds `diagnose`(inputs): no parameter and no update; no result where the network has nothing of what is asked for.
+/// UserError where it has no residual joins.
 void add_diagnose_program(ir::Module& module, const DiagnoseOptions& options);
 
 }  // namespace rewire::programs

@@ -31,8 +31,6 @@ constexpr Bounds kBatch{1, 1e6};  // as the models have it
 const RecipeCondition kNoFile{[](const Recipe& r) { return !r.model.name.ends_with(".rir"); },
                               "a model of the zoo: a module's shapes are fixed in its file"};
 
-const RecipeCondition kDiagnosed{[](const Recipe& r) { return r.diagnose.every > 0; }, "diagnose.every > 0"};
-
 ParameterKind kind_of(const RecipeTarget& target, bool is_choice) {
   if (is_choice) return ParameterKind::choice;
   constexpr ParameterKind kKinds[] = {ParameterKind::boolean, ParameterKind::integer, ParameterKind::number,
@@ -208,12 +206,12 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
 
       row("diagnose", "every", &diagnose.every, {0, kCount.max})};
   keys.insert(keys.end(), run.begin(), run.end());
-  RecipeKey what = row("diagnose", "what", &diagnose.what, {}, {}, kDiagnosed);
+  RecipeKey what = row("diagnose", "what", &diagnose.what);
   what.check_words = [](std::string_view text, std::string_view key) {
     programs::parse_diagnostics(text, key);
   };
   keys.push_back(what);
-  keys.push_back(row("diagnose", "images", &diagnose.images, {0, kBatch.max}, {}, kDiagnosed));
+  keys.push_back(row("diagnose", "images", &diagnose.images, {0, kBatch.max}));
   return keys;
 }
 

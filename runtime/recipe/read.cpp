@@ -330,7 +330,9 @@ class RecipeReader {
     const toml::node* node = parsed.get("value");
     const bool wants_string =
         key.spec.kind == ir::ParameterKind::text || key.spec.kind == ir::ParameterKind::choice;
-    const bool usable = node != nullptr && parsed.size() == 1 && (!wants_string || node->is_string());
+    const bool takes = !wants_string || (node != nullptr && node->is_string()) ||
+                       (node != nullptr && key.check_words != nullptr && node->is_array());
+    const bool usable = node != nullptr && parsed.size() == 1 && takes;
     reader.read(usable ? *node : static_cast<const toml::node&>(plain));
   }
 

@@ -87,13 +87,27 @@ programs::UpdateCounters late_counters(const NetworkSource& source, const std::v
   return counters;
 }
 
-/// The program diagnose of the network of an epoch; none where the host alone measures what is asked for.
+/// The program diagnose of the network of an epoch; none where it would tell nothing.
 ir::Module diagnosed(const NetworkSource& source, const programs::TrainOptions& options,
                      const RunShape& shape, std::int64_t epoch) {
   ir::Module module = computed_forward(source, shape.diagnose_batch, epoch);
   programs::add_diagnose_program(module, {options.objective, shape.diagnostics});
   if (module.function("diagnose").results.empty()) module.functions.pop_back();
   return module;
+}
+
+/// UserError where no epoch has anything to diagnose.
+void check_diagnosed(const RunPrograms& programs, const RunShape& shape) {
+  const bool by_host =
+      std::ranges::find(shape.diagnostics, programs::kConditioning) != shape.diagnostics.end();
+  if (shape.diagnose_batch == 0 || by_host) return;
+  const bool by_program = std::ranges::any_of(programs.phases, [&](const Phase& phase) {
+    return programs.module.find_function(phase.program("diagnose")) != nullptr;
+  });
+  if (!by_program) {
+    user_error("diagnose.what={}: the network has nothing of it: ask for others too",
+               fmt::join(shape.diagnostics, "+"));
+  }
 }
 
 }  // namespace
@@ -158,6 +172,7 @@ RunPrograms make_run_programs(const NetworkSource& source, const programs::Train
     if (shape.diagnose_batch != 0) merge(programs.module, diagnosed(source, options, shape, epoch), phase);
     programs.phases.push_back(phase);
   }
+  check_diagnosed(programs, shape);
   ir::verify(programs.module);
   programs.refresh_period = programs::refresh_period(options.optimizer);
   return programs;
