@@ -28,7 +28,7 @@ struct Request {
   std::vector<std::string> against;
   std::string input, checkpoint, engine = runtime::engine_names().front();
   std::int64_t batch = 8, largest_jacobian = 2048, images = 1024;
-  bool init = false, averages = false, json = false;
+  bool init = false, averages = false, conditioning = false, json = false;
 };
 
 void declare(Request& request, Options& options) {
@@ -39,8 +39,10 @@ void declare(Request& request, Options& options) {
   options.text("--input", request.input, ".npy: a batch of images; without it, normal noise");
   options.integer("--batch", request.batch, 1, "images of noise");
   options.integer("--images", request.images, 1, "of a run: test images, in whole batches");
+  options.flag("--conditioning", request.conditioning,
+               "of a run: condition numbers too, of its first test images");
   options.text("--checkpoint", request.checkpoint,
-               "of a run: best, last or a checkpoint's name; without it the last");
+               "of a run: best, last, a checkpoint's name, or all of them side by side; without it the last");
   options.flag("--ema", request.averages, "of a run: the moving averages of its weights (train.ema)");
   options.integer("--largest-jacobian", request.largest_jacobian, 0,
                   "rows of a block's Jacobian, tokens x width, up to which it is computed");
@@ -246,17 +248,19 @@ void run(const Request& request) {
       user_error("analyze: {} belongs to --init, and {} is a folder of a run",
                  request.against.empty() ? "--input" : "--against", request.network.model);
     }
-    return analyze_run({request.network, request.checkpoint, request.engine, request.images, request.averages,
-                        request.json});
+    return analyze_run({request.network, request.checkpoint, request.engine, request.images,
+                        request.largest_jacobian, request.averages, request.conditioning, request.json});
   }
   if (!request.init)
     user_error(
         "analyze: say what to measure: the folder of a run for its streams, or --init for the conditioning "
         "of "
         "the freshly initialised network");
-  if (!request.checkpoint.empty() || request.averages)
-    user_error("analyze: {} belongs to a run, and --init is before any",
-               request.averages ? "--ema" : "--checkpoint");
+  if (!request.checkpoint.empty() || request.averages || request.conditioning)
+    user_error("analyze: {} belongs to a run, and --init is before any", request.averages ? "--ema"
+                                                                         : request.conditioning
+                                                                             ? "--conditioning"
+                                                                             : "--checkpoint");
   const std::vector<Variant> variants = measure_all(request);
   request.json ? print_object(request, variants) : print_table(request, variants);
 }

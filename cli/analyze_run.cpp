@@ -3,15 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <filesystem>
 #include <memory>
+#include <optional>
 
-#include "cli/json.h"
+#include "cli/analyze_print.h"
 #include "cli/streams.h"
-#include "cli/table.h"
 #include "ir/error.h"
+#include "ir/text.h"
 #include "ir/verify.h"
-#include "runtime/analyze/streams.h"
+#include "programs/diagnose.h"
+#include "runtime/analyze/diagnose.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/train/data_feed.h"
 #include "runtime/train/run_folder.h"
@@ -22,98 +24,152 @@
 namespace rewire::cli {
 namespace {
 
-struct MeasuredRun {
-  std::string weights;  // their file
-  runtime::StreamStatistics statistics;
+constexpr const char* kProgram = "diagnose";
+
+/// Measures the checkpoints of one run; what they have in common is compiled once.
+class RunMeter {
+ public:
+  explicit RunMeter(const AnalyzeRunRequest& request)
+      : request_(request),
+        folder_(runtime::RunFolder::open(request.network.model)),
+        network_(runtime::resolve_network(of_run(request.network, folder_))),
+        source_(runtime::network_source(network_)),
+        recipe_(recipe_of(network_, source_, request.images)),
+        data_(recipe_, runtime::Split::test, runtime::network_face(source_.forward(1), recipe_.objective)) {
+    // Whole batches alone: the last of a pass is filled up.
+    const std::int64_t whole = data_.images() / data_.batch(),
+                       wanted = (request.images + data_.batch() - 1) / data_.batch();
+    if (whole == 0) {
+      user_error(
+          "analyze: a batch has {} images, and there are {} to test with: give fewer, --set eval.batch=N",
+          data_.batch(), data_.images());
+    }
+    batches_ = std::min(whole, wanted);
+  }
+
+  std::vector<MeasuredRun> measure_all() {
+    std::vector<std::string> names = {request_.checkpoint};
+    if (request_.checkpoint == "all") {
+      names.clear();
+      for (const std::string& path : folder_.checkpoints())
+        names.push_back(std::filesystem::path(path).filename().string());
+      if (names.empty()) user_error("analyze: {} has no checkpoints", folder_.path());
+    }
+    std::vector<MeasuredRun> runs;
+    for (const std::string& name : names) runs.push_back(measure(name));
+    return runs;
+  }
+
+ private:
+  static runtime::NetworkRequest of_run(runtime::NetworkRequest asked, const runtime::RunFolder& folder) {
+    asked.run = asked.model;
+    asked.model = folder.file("recipe.toml");
+    return asked;
+  }
+
+  /// A batch is no larger than all images together, where the network heeds that.
+  static runtime::Recipe recipe_of(const runtime::Network& network, const runtime::NetworkSource& source,
+                                   std::int64_t images) {
+    runtime::Recipe recipe = network.recipe;
+    if (runtime::takes_any_batch(source)) recipe.eval.batch = std::min(recipe.eval.batch, images);
+    return recipe;
+  }
+
+  MeasuredRun measure(const std::string& checkpoint) {
+    runtime::RunWeights weights = runtime::find_run_weights(
+        folder_, checkpoint, request_.averages ? runtime::WeightsOf::averages : runtime::WeightsOf::steps);
+    MeasuredRun run;
+    run.weights = weights.file;
+    std::int64_t epoch = recipe_.train.epochs - 1;
+    if (weights.checkpoint) {
+      run.name = std::filesystem::path(weights.file).parent_path().filename().string();
+      run.position = weights.checkpoint->position;
+      epoch = runtime::last_epoch(run.position);
+    }
+    prepare(epoch);
+    const runtime::TensorMap read = runtime::read_run_weights(*module_, weights);
+    runtime::start_state(*engine_, *module_, read, static_cast<std::uint64_t>(recipe_.seed));
+    run.network = module_->function(kProgram);
+    run.images = batches_ * data_.batch();
+    run.values = run_batches();
+    if (request_.conditioning) add_conditioning(epoch, read, run);
+    return run;
+  }
+
+  /// The program of the network as it is in this epoch, if it is not the one that stands.
+  void prepare(std::int64_t epoch) {
+    ir::Module module =
+        runtime::make_eval_module(source_, recipe_.objective, data_.batch(), epoch, recipe_.train.epochs)
+            .module;
+    std::erase_if(module.functions, [](const ir::Function& function) { return function.name == "eval"; });
+    programs::add_diagnose_program(
+        module,
+        {recipe_.objective, programs::parse_diagnostics(programs::default_diagnostics(), "diagnose.what")});
+    ir::verify(module);
+    std::string text = ir::print(module);
+    if (text == text_) return;
+    text_ = std::move(text);
+    meter_.reset();
+    engine_.reset();
+    module_ = std::move(module);
+    engine_ = runtime::make_engine(request_.engine, *module_, static_cast<int>(recipe_.train.threads));
+  }
+
+  runtime::MetricValues run_batches() {
+    const ir::Function& program = module_->function(kProgram);
+    runtime::DiagnoseMeans means(program);
+    const std::unique_ptr<runtime::Loader> loader = data_.load();
+    runtime::Batch batch;
+    for (std::int64_t i = 0; i < batches_; ++i) {
+      loader->next(batch);
+      runtime::TensorMap arguments = runtime::take_inputs(program, batch);
+      means.add(engine_->run(kProgram, arguments));
+      runtime::put_back(std::move(arguments), batch);
+    }
+    return means.values();
+  }
+
+  void add_conditioning(std::int64_t epoch, const runtime::TensorMap& weights, MeasuredRun& run) {
+    const ir::Module module =
+        runtime::rewritten_forward(source_, std::min(data_.batch(), runtime::kConditionedImages), epoch);
+    if (meter_ == nullptr) {
+      meter_ = std::make_unique<runtime::ConditioningMeter>(
+          module, runtime::ConditioningOptions{request_.engine, static_cast<std::uint64_t>(recipe_.seed),
+                                               request_.largest_jacobian});
+    }
+    runtime::Batch batch;
+    data_.load()->next(batch);
+    const runtime::Conditioning conditioning =
+        meter_->measure(weights, runtime::first_rows_of(module.function("forward"), batch.tensors));
+    for (runtime::MetricValue& value : runtime::conditioning_values(conditioning))
+      run.values.push_back(std::move(value));
+    run.no_jacobian = conditioning.no_jacobian;
+  }
+
+  const AnalyzeRunRequest& request_;
+  const runtime::RunFolder folder_;
+  const runtime::Network network_;
+  const runtime::NetworkSource source_;
+  const runtime::Recipe recipe_;
+  const runtime::DataFeed data_;
+  std::int64_t batches_ = 0;
+  std::string text_;
+  std::optional<ir::Module> module_;
+  std::unique_ptr<runtime::Engine> engine_;
+  std::unique_ptr<runtime::ConditioningMeter> meter_;
 };
-
-MeasuredRun measure(const AnalyzeRunRequest& request) {
-  runtime::NetworkRequest asked = request.network;
-  const runtime::RunFolder folder = runtime::RunFolder::open(asked.model);
-  asked.run = asked.model;
-  asked.model = folder.file("recipe.toml");
-  runtime::RunWeights weights =
-      runtime::find_run_weights(folder, request.checkpoint,
-                                request.averages ? runtime::WeightsOf::averages : runtime::WeightsOf::steps);
-  const runtime::Network network = runtime::resolve_network(asked);
-  const runtime::Recipe& recipe = network.recipe;
-  const std::int64_t epoch =
-      weights.checkpoint ? runtime::last_epoch(weights.checkpoint->position) : recipe.train.epochs - 1;
-  const runtime::NetworkSource source = runtime::network_source(network);
-  const runtime::DataFeed data(recipe, runtime::Split::test,
-                               runtime::network_face(source.forward(1), recipe.objective));
-  ir::Module module =
-      runtime::make_eval_module(source, recipe.objective, data.batch(), epoch, recipe.train.epochs).module;
-  std::erase_if(module.functions, [](const ir::Function& function) { return function.name == "eval"; });
-  runtime::add_streams_program(module);
-  ir::verify(module);
-  const auto engine = runtime::make_engine(request.engine, module, static_cast<int>(recipe.train.threads));
-  const std::string file = weights.file;
-  runtime::start_state(*engine, module, runtime::read_run_weights(module, weights),
-                       static_cast<std::uint64_t>(recipe.seed));
-  const std::unique_ptr<runtime::Loader> loader = data.load();
-  // Whole batches alone: the last of a pass is filled up.
-  const std::int64_t whole = data.images() / data.batch(),
-                     wanted = (request.images + data.batch() - 1) / data.batch();
-  if (whole == 0) {
-    user_error(
-        "analyze: a batch has {} images, and there are {} to test with: give fewer, --set eval.batch=N",
-        data.batch(), data.images());
-  }
-  std::int64_t left = std::min(whole, wanted);
-  runtime::Batch batch;
-  return {file, runtime::measure_streams(module, *engine, [&](runtime::TensorMap& arguments) {
-            if (left-- == 0) return false;
-            loader->next(batch);
-            arguments = runtime::take_inputs(module.function("streams"), batch);
-            return true;
-          })};
-}
-
-void print_object(const MeasuredRun& run) {
-  nlohmann::ordered_json joins = nlohmann::ordered_json::array();
-  for (const runtime::JoinStream& join : run.statistics.joins) {
-    joins.push_back({{"name", join.join},
-                     {"stream", join.stream},
-                     {"branch", join.branch},
-                     {"parallel", join.parallel},
-                     {"orthogonal", join.perpendicular()},
-                     {"cosine", join.cosine}});
-  }
-  nlohmann::ordered_json object = {
-      {"weights", run.weights}, {"images", run.statistics.images}, {"joins", std::move(joins)}};
-  object["features"] = run.statistics.features;
-  if (run.statistics.features > 0) object["effective_rank"] = run.statistics.effective_rank;
-  print_json(object);
-}
-
-void print_table(const MeasuredRun& run) {
-  const runtime::StreamStatistics& statistics = run.statistics;
-  print("streams of {}, means over {} test images\n", run.weights, statistics.images);
-  Table table(1);
-  table.add({"join", "|x|^2", "|f|^2", "|f par|^2", "|f orth|^2", "cos(x, f)"});
-  for (const runtime::JoinStream& join : statistics.joins) {
-    std::vector<std::string> line = {join.join};
-    for (const double number : {join.stream, join.branch, join.parallel, join.perpendicular()})
-      line.push_back(fmt::format("{:.4g}", number));
-    line.push_back(fmt::format("{:.4f}", join.cosine));
-    table.add(std::move(line));
-  }
-  table.print();
-  if (statistics.features == 0) {
-    print("no effective rank: the network ends in no product of one vector an image\n");
-    return;
-  }
-  const auto most = static_cast<double>(std::min(statistics.features, statistics.images));
-  print("features: {} numbers an image, effective rank {:.4f} of at most {:.4f}\n", statistics.features,
-        statistics.effective_rank, std::log(most));
-}
 
 }  // namespace
 
 void analyze_run(const AnalyzeRunRequest& request) {
-  const MeasuredRun run = measure(request);
-  request.json ? print_object(run) : print_table(run);
+  const std::vector<MeasuredRun> runs = RunMeter(request).measure_all();
+  const bool side_by_side = request.checkpoint == "all";
+  if (request.json) return print_measured_object(runs, side_by_side);
+  side_by_side ? print_measured_columns(runs, request.network.model) : print_measured_tables(runs.front());
+  if (!runs.back().no_jacobian.empty()) {
+    print("Jacobians are left out: {}; at most {} rows (--largest-jacobian)\n", runs.back().no_jacobian,
+          request.largest_jacobian);
+  }
 }
 
 }  // namespace rewire::cli

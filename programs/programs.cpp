@@ -683,6 +683,45 @@ void add_grad_program(ir::Module& module, const TrainOptions& options) {
   program.finish(true);
 }
 
+namespace {
+
+/// Whether training takes what evaluation does not.
+bool trains_on_others(const Objective& objective) {
+  const std::vector<Form> forms = objective.forms();
+  return forms.size() > 1 || forms.front().images != 1;
+}
+
+/// The loss as an evaluation of whole batches has it.
+Value evaluated_loss(Program& program, const Objective& objective) {
+  add_states(program.module, objective);
+  const NamedValues inputs = feed(program, objective.inputs(program.module));
+  InlinedNetwork network(program, {}, false);
+  const std::int64_t batch = program.b.shape(inputs.begin()->second).at(0);
+  const Value weight = program.b.constant(1, DType::f32, {batch});
+  const Measured loss = objective.evaluate(program.b, network, inputs, weight).front();
+  return loss.denominator ? program.b.div(loss.numerator, loss.denominator) : loss.numerator;
+}
+
+}  // namespace
+
+void add_observed_program(ir::Module& module, const ir::Selection& selection, const std::string& name) {
+  Program program(module, name);
+  const std::unique_ptr<Objective> objective = make_objective(selection);
+  if (trains_on_others(*objective)) {
+    program.b.result("loss", evaluated_loss(program, *objective));
+  } else {
+    TrainOptions options;
+    options.objective = selection;
+    const Gradients out = differentiate_loss(program, options, false);
+    program.b.result("loss", out.loss);
+    for (const Trainable& w : out.trainables)
+      program.b.result(std::string(kGradientPrefix) + w.name, w.gradient);
+  }
+  for (const ir::Argument& result : program.network_results)
+    program.b.result(std::string(kForwardPrefix) + result.name, result.value);
+  program.finish(false);
+}
+
 Metrics add_step_program(ir::Module& module, const TrainOptions& options, const UpdateCounters& counters) {
   check_training(module, options);
   apply_layer_decay(module, ChosenOptimizer(options.optimizer).values);

@@ -66,6 +66,11 @@ std::vector<std::string> averaged_parameters(const ir::Module& module);
 
 /// Adds `grad` to a module that has `forward`.
 void add_grad_program(ir::Module& module, const TrainOptions& options);
+/// Adds `name`(inputs) -> (loss, kGradientPrefix + each trained weight, kForwardPrefix + each result of forward): what
+/// programs/diagnose.h looks into. Of an objective whose training takes what evaluation does not, the loss is that of
+/// evaluation, and there are no gradients. It is no training program: nothing is dropped, and batch norms take their statistics.
+inline constexpr std::string_view kGradientPrefix = "gradient.", kForwardPrefix = "forward.";
+void add_observed_program(ir::Module& module, const ir::Selection& objective, const std::string& name);
 /// Adds `step` (or `accumulate` and `apply`), `refresh_first` and `refresh` where the optimizer has them, and the
 /// state they need: train.step i64[], rng.seed i64[], train.finite i1[], optimizer.step i64[] (the updates that the
 /// moments have seen) and `counters`, the optimizer's own "<optimizer>.<role>.<param>"; with accumulation

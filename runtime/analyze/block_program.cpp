@@ -50,37 +50,6 @@ bool reads_an_argument(const ir::Function& forward, const std::vector<bool>& nee
 
 }  // namespace
 
-std::vector<Block> find_blocks(const ir::Function& forward) {
-  const std::vector<std::int32_t> definitions = forward.definitions();
-  std::vector<Block> blocks;
-  for (const std::size_t at : ir::find_joins(forward)) {
-    const ir::Op& op = forward.body[at];
-    const ir::Join join = ir::read_join(op);
-    const bool begins = blocks.empty() || blocks.back().joins.back().block != join.block ||
-                        blocks.back().joins.back().scope != join.scope;
-    if (begins) {
-      Block block;
-      block.name = join.place;
-      block.entrance = join.stream;
-      block.first_op = static_cast<std::size_t>(definitions[static_cast<std::size_t>(join.stream.id)] + 1);
-      blocks.push_back(std::move(block));
-    }
-    blocks.back().joins.push_back(join);
-    blocks.back().join_ops.push_back(at);
-    blocks.back().exit = op.results.at(0);
-    blocks.back().last_op = at;
-  }
-  return blocks;
-}
-
-std::vector<std::size_t> attention_ops(const ir::Function& forward, const Block& block) {
-  std::vector<std::size_t> ops;
-  for (std::size_t i = block.first_op; i <= block.last_op; ++i) {
-    if (forward.body[i].code == Opcode::attention) ops.push_back(i);
-  }
-  return ops;
-}
-
 Section block_section(const Block& block, std::size_t index) {
   return {fmt::format("block.{}", index), {block.entrance}, block.exit, fmt::format("stream.{}", index)};
 }
@@ -101,7 +70,7 @@ void add_probe_program(ir::Module& module, const std::vector<Block>& blocks) {
     probe.results.push_back({fmt::format("stream.{}", b), blocks[b].entrance});
     for (std::size_t j = 0; j < blocks[b].joins.size(); ++j)
       probe.results.push_back({fmt::format("input.{}.{}", b, j), blocks[b].joins[j].input});
-    const std::vector<std::size_t> attention = attention_ops(probe, blocks[b]);
+    const std::vector<std::size_t> attention = programs::attention_ops(probe, blocks[b]);
     for (std::size_t a = 0; a < attention.size(); ++a) {
       const ir::Op& op = probe.body[attention[a]];
       probe.results.push_back({fmt::format("query.{}.{}", b, a), op.operands.at(0)});

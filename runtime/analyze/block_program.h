@@ -1,4 +1,4 @@
-// A network's blocks, and the programs that look into them: what stands at a block's entrance, and the rows
+// Programs that look into a network's blocks (programs/diagnose_blocks.h): what stands at a block's entrance, and the rows
 // of the Jacobian of a block, or of one join of it, as products with cotangents.
 #pragma once
 
@@ -6,24 +6,12 @@
 #include <vector>
 
 #include "ir/module.h"
-#include "ir/residual.h"
+#include "programs/diagnose_blocks.h"
 
 namespace rewire::runtime {
 
-/// The joins of one block in the order of the network. Its entrance is the stream of the first of them, its
-/// exit the value of the last.
-struct Block {
-  std::string name;  // "blocks.3"; "decoder_blocks.3" in the decoder
-  std::vector<ir::Join> joins;
-  std::vector<std::size_t> join_ops;  // body indices of their `residual` ops
-  ir::Value entrance, exit;
-  std::size_t first_op = 0, last_op = 0;  // body indices between which its ops stand, both included
-};
-
-std::vector<Block> find_blocks(const ir::Function& forward);
-
-/// Body indices of the `attention` ops of a block.
-std::vector<std::size_t> attention_ops(const ir::Function& forward, const Block& block);
+using programs::Block;
+using programs::find_blocks;
 
 /// The part of a network between two values: `to` as a function of what takes the place of all of `from`.
 struct Section {

@@ -150,28 +150,35 @@ class JacobianRows {
   HostTensor at_;
 };
 
-/// Measures one network.
-class Meter {
+}  // namespace
+
+/// Those of one network, and what runs them.
+class ConditioningMeter::Programs {
  public:
-  Meter(const ir::Module& module, const TensorMap& weights, const ConditioningOptions& options)
-      : programs_(module), weights_(weights), options_(options), blocks_(find_blocks(forward())) {
+  Programs(const ir::Module& module, const ConditioningOptions& options)
+      : programs_(module), options_(options), blocks_(find_blocks(forward())) {
     if (blocks_.empty())
       user_error("the network has no residual joins, so that it has no blocks to look into");
-  }
-
-  Conditioning measure(const HostTensor& images) {
     add_probe_program(programs_, blocks_);
     for (std::size_t b = 0; b < blocks_.size(); ++b) {
       for (const Section& section : sections(b)) plan(section, blocks_[b]);
     }
     ir::verify(programs_);
     engine_ = make_engine(options_.engine, programs_);
-    start_state(*engine_, programs_, weights_, options_.seed);
-    TensorMap arguments;
-    arguments.emplace(forward().arguments.at(0).name, images.clone());
-    probed_ = engine_->run("probe", arguments);
-    for (std::size_t b = 0; b < blocks_.size(); ++b) result_.blocks.push_back(measure_block(b));
-    return std::move(result_);
+  }
+
+  Conditioning measure(const TensorMap& weights, const TensorMap& arguments) {
+    TensorMap own;  // a run may have weights of other epochs too
+    for (const ir::Parameter& parameter : programs_.parameters) {
+      const auto weight = weights.find(parameter.name);
+      if (weight != weights.end()) own.emplace(parameter.name, weight->second.clone());
+    }
+    start_state(*engine_, programs_, own, options_.seed);
+    const TensorMap probed = engine_->run("probe", arguments);
+    Conditioning result{{}, no_jacobian_};
+    for (std::size_t b = 0; b < blocks_.size(); ++b)
+      result.blocks.push_back(measure_block(b, weights, probed));
+    return result;
   }
 
  private:
@@ -203,39 +210,44 @@ class Meter {
     } else if (!add_jacobian_program(programs_, section)) {
       why_not = fmt::format("{} reads the network's input past its stream", block.name);
     }
-    if (result_.no_jacobian.empty()) result_.no_jacobian = why_not;
+    if (no_jacobian_.empty()) no_jacobian_ = why_not;
   }
 
-  std::optional<double> condition_of(const Section& section) {
+  std::optional<double> condition_of(const Section& section, const TensorMap& probed) {
     const ir::Function* program = programs_.find_function(section.name);
     if (program == nullptr) return std::nullopt;
-    JacobianRows rows(*engine_, *program, to_double(probed_.find(section.at)->second));
+    JacobianRows rows(*engine_, *program, to_double(probed.find(section.at)->second));
     const bool exact = options_.engine == "evaluator" || program->types.front().dtype == ir::DType::f64;
     return conditions_of(rows.shape(), rows.compute(), exact ? kDouble : kSingle).front();
   }
 
-  BlockConditioning measure_block(std::size_t b) {
+  BlockConditioning measure_block(std::size_t b, const TensorMap& weights, const TensorMap& probed) {
     const Block& block = blocks_[b];
     BlockConditioning measured{block.name,
-                               attention_of_block(forward(), block, b, probed_),
-                               value_output_of(programs_, block, weights_),
+                               attention_of_block(forward(), block, b, probed),
+                               value_output_of(programs_, block, weights),
                                {},
-                               condition_of(block_section(block, b))};
+                               condition_of(block_section(block, b), probed)};
     for (std::size_t j = 0; j < block.joins.size(); ++j)
-      measured.joins.push_back({block.joins[j].site, condition_of(join_section(forward(), block, b, j))});
+      measured.joins.push_back(
+          {block.joins[j].site, condition_of(join_section(forward(), block, b, j), probed)});
     return measured;
   }
 
   ir::Module programs_;
-  const TensorMap& weights_;
-  const ConditioningOptions& options_;
+  const ConditioningOptions options_;
   const std::vector<Block> blocks_;
   std::unique_ptr<Engine> engine_;
-  TensorMap probed_;
-  Conditioning result_;
+  std::string no_jacobian_;
 };
 
-}  // namespace
+ConditioningMeter::ConditioningMeter(const ir::Module& module, const ConditioningOptions& options)
+    : programs_(std::make_unique<Programs>(module, options)) {}
+ConditioningMeter::~ConditioningMeter() = default;
+
+Conditioning ConditioningMeter::measure(const TensorMap& weights, const TensorMap& arguments) {
+  return programs_->measure(weights, arguments);
+}
 
 double condition_number(std::span<const double> singular_values, double precision) {
   if (singular_values.empty()) return 1;
@@ -262,7 +274,9 @@ std::vector<double> attention_conditions(std::span<const double> queries, std::s
 
 Conditioning measure_conditioning(const ir::Module& module, const TensorMap& weights,
                                   const HostTensor& images, const ConditioningOptions& options) {
-  return Meter(module, weights, options).measure(images);
+  TensorMap arguments;
+  arguments.emplace(module.function("forward").arguments.at(0).name, images.clone());
+  return ConditioningMeter(module, options).measure(weights, arguments);
 }
 
 }  // namespace rewire::runtime

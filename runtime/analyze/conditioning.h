@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -51,8 +52,20 @@ struct ConditioningOptions {
   std::int64_t largest_jacobian = 0;  // rows and columns; beyond it none is computed
 };
 
-/// Of `module`'s function forward, rewritten or not, with these weights, on a batch of its first argument.
-/// UserError if the network has no residual joins.
+/// Of `module`'s function forward, rewritten or not, for any weights: its programs are compiled once. UserError if the
+/// network has no residual joins.
+class ConditioningMeter {
+ public:
+  ConditioningMeter(const ir::Module& module, const ConditioningOptions& options);
+  ~ConditioningMeter();
+  Conditioning measure(const TensorMap& weights, const TensorMap& arguments);
+
+ private:
+  class Programs;
+  std::unique_ptr<Programs> programs_;
+};
+
+/// The same once, on a batch of the only argument of forward.
 Conditioning measure_conditioning(const ir::Module& module, const TensorMap& weights,
                                   const HostTensor& images, const ConditioningOptions& options);
 

@@ -132,6 +132,7 @@ ir::Attribute RecipeKey::value() const {
 
 void RecipeKey::set(ir::Attribute given) const {
   ir::Attribute accepted = spec.accept(std::move(given), path());
+  if (check_words != nullptr) check_words(std::get<std::string>(accepted), path());
   std::visit(
       [&](auto* held) {
         using T = std::decay_t<decltype(*held)>;
@@ -150,6 +151,7 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
   RecipeData& data = recipe.data;
   RecipeTrain& train = recipe.train;
   RecipeEval& eval = recipe.eval;
+  RecipeDiagnose& diagnose = recipe.diagnose;
   std::vector<RecipeKey> keys = {row("", "seed", &recipe.seed, kSeed)};
   const auto choose = [&](std::string_view section, std::string_view name, ir::Selection Recipe::* selection,
                           const auto& rows, bool by_name_alone = true) {
@@ -208,8 +210,16 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
       row("eval", "every", &eval.every, kAtLeastOne),
       row("eval", "knn", &eval.knn, {0, 1e6}),
       row("eval", "knn_images", &eval.knn_images, {0, kCount.max}),
-      row("eval", "pictures", &eval.pictures, {0, kMostPictures})};
+      row("eval", "pictures", &eval.pictures, {0, kMostPictures}),
+
+      row("diagnose", "every", &diagnose.every, {0, kCount.max})};
   keys.insert(keys.end(), run.begin(), run.end());
+  RecipeKey what = row("diagnose", "what", &diagnose.what);
+  what.check_words = [](std::string_view text, std::string_view key) {
+    programs::parse_diagnostics(text, key);
+  };
+  keys.push_back(what);
+  keys.push_back(row("diagnose", "images", &diagnose.images, {0, kBatch.max}));
   return keys;
 }
 

@@ -30,6 +30,9 @@ struct RecipeKey {
   RecipeTarget target;
   RecipeCondition only = {};
   bool selects = false;  // says what the other keys of the section are of
+  /// Of text that is words joined by '+', which TOML may have as a list of strings: refuses others; `key` stands in
+  /// its errors.
+  void (*check_words)(std::string_view text, std::string_view key) = nullptr;
 
   bool has_effect(const Recipe& recipe) const { return only.holds == nullptr || only.holds(recipe); }
 

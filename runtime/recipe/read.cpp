@@ -51,6 +51,7 @@ class ValueReader {
         if (node.is_boolean() && has_choice(word_of(node.ref<bool>()))) return word_of(node.ref<bool>());
         [[fallthrough]];
       case ir::ParameterKind::text:
+        if (key_.check_words != nullptr && node.is_array()) return words(*node.as_array());
         if (!node.is_string()) wrong_kind(node);
         return without_nul(node.ref<std::string>(), place_.text, key_.path());
       case ir::ParameterKind::numbers:
@@ -67,6 +68,15 @@ class ValueReader {
       numbers.push_back(number(element));
     }
     return numbers;
+  }
+
+  std::string words(const toml::array& list) const {
+    std::string text;
+    for (const toml::node& element : list) {
+      if (!element.is_string()) wrong_kind(element);
+      text += (text.empty() ? "" : "+") + without_nul(element.ref<std::string>(), place_.text, key_.path());
+    }
+    return text;
   }
 
   static std::string word_of(bool value) { return value ? "true" : "false"; }
@@ -334,7 +344,9 @@ class RecipeReader {
     const toml::node* node = parsed.get("value");
     const bool wants_string =
         key.spec.kind == ir::ParameterKind::text || key.spec.kind == ir::ParameterKind::choice;
-    const bool usable = node != nullptr && parsed.size() == 1 && (!wants_string || node->is_string());
+    const bool takes = !wants_string || (node != nullptr && node->is_string()) ||
+                       (node != nullptr && key.check_words != nullptr && node->is_array());
+    const bool usable = node != nullptr && parsed.size() == 1 && takes;
     reader.read(usable ? *node : static_cast<const toml::node&>(plain));
   }
 

@@ -1,6 +1,6 @@
 // A recipe: everything that says how a network is built, rewritten, fed and trained, read from TOML into
 // typed options. Sections [model] [[plugin]] [data] [transforms] [[view]] [objective] [optimizer] [schedule] [train]
-// [eval] and the key `seed`; runtime/recipe/keys.cpp lists every key. An unknown key, a wrong type and a
+// [eval] [diagnose] and the key `seed`; runtime/recipe/keys.cpp lists every key. An unknown key, a wrong type and a
 // value out of range are UserErrors with file, line and the way out. A recipe written back by to_toml() reads
 // as the same recipe.
 #pragma once
@@ -13,6 +13,7 @@
 
 #include "ir/passes/mixed_precision.h"
 #include "ir/passes/recompute.h"
+#include "programs/diagnose.h"
 #include "programs/programs.h"
 #include "runtime/data/presets.h"
 #include "runtime/plugin/plugin.h"
@@ -68,6 +69,13 @@ struct RecipeEval {
   std::int64_t pictures = 8;        // samples that are drawn; 0: none
 };
 
+/// [diagnose]
+struct RecipeDiagnose {
+  std::int64_t every = 0;                              // updates from one line to the next; 0: none
+  std::string what = programs::default_diagnostics();  // joined by '+'
+  std::int64_t images = 0;                             // test images; 0: 64, or all where there are fewer
+};
+
 struct Recipe {
   std::int64_t seed = 0;
   ir::Selection model{"vit"};  // or the path of a .rir file
@@ -81,6 +89,7 @@ struct Recipe {
   ir::Selection objective{"supervised"}, optimizer{"adamw"}, schedule{"constant"};
   RecipeTrain train;
   RecipeEval eval;
+  RecipeDiagnose diagnose;
 };
 
 /// Who wrote a recipe: that of a run folder may hold keys without effect, as earlier versions wrote it.

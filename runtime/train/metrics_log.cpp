@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "ir/error.h"
+#include "ir/side_results.h"
 #include "runtime/io/files.h"
 
 namespace rewire::runtime {
@@ -59,6 +60,15 @@ void MetricsLog::eval_line(const TrainPosition& position, const Evaluation& eval
   for (const MetricValue& metric : evaluation.metrics) line[metric.name] = metric.value;
   line["images"] = evaluation.images;
   line["seconds"] = evaluation.seconds;
+  append(line.dump());
+}
+
+void MetricsLog::diagnose_line(const TrainPosition& position, const MetricValues& diagnostics) {
+  Json line = {{"kind", "diagnose"}, {"epoch", position.epoch}, {"step", position.step}};
+  for (const MetricValue& one : diagnostics) {
+    const bool is_report = one.name.starts_with(ir::kReportPrefix);
+    line[is_report ? one.name : "diagnose." + one.name] = one.value;
+  }
   append(line.dump());
 }
 

@@ -2,11 +2,13 @@
 //
 //   {"kind":"train","epoch":0,"step":50,"loss":…,…,"grad_norm":…,"lr":…,"images_per_s":…}
 //   {"kind":"eval","epoch":0,"step":937,"loss":…,…,"images":10000,"seconds":…}
+//   {"kind":"diagnose","epoch":0,"step":50,"diagnose.blocks.0.attn.cosine":…,…}
 //
 // Epochs count from 0, steps from 1. Behind the loss stand the objective's other metrics; those and grad_norm
 // of a training line are means over the steps since the line before, parts of a whole as fractions. Where
 // plugins add to the loss, "plain_loss" is the loss without that; what they report is
-// "report.<join>.<plugin>.<name>", null where such a mean is not finite.
+// "report.<join>.<plugin>.<name>", null where such a mean is not finite; in a diagnose line ([diagnose]) too, beside
+// what programs/diagnose.h tells.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +31,7 @@ class MetricsLog {
   void train_line(const TrainPosition& position, const MetricValues& metrics, double grad_norm, double lr,
                   double images_per_second);
   void eval_line(const TrainPosition& position, const Evaluation& evaluation);
+  void diagnose_line(const TrainPosition& position, const MetricValues& diagnostics);
 
   /// All lines are on disk when it returns; their size in bytes.
   std::int64_t sync();

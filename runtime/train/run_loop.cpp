@@ -18,6 +18,7 @@
 #include "runtime/train/metrics_log.h"
 #include "runtime/train/neighbours.h"
 #include "runtime/train/non_finite.h"
+#include "runtime/train/run_diagnosis.h"
 #include "runtime/train/run_pictures.h"
 #include "runtime/train/weights.h"
 
@@ -60,7 +61,8 @@ class RunLoop::Run {
         progress_(start.progress),
         metrics_(folder.file("metrics.jsonl"), start.progress.metrics_bytes),
         test_loader_(plan.test_data.load()),
-        pictures_(plan, folder, *engine_, start.progress.position.epoch) {
+        pictures_(plan, folder, *engine_, start.progress.position.epoch),
+        diagnosis_(plan.diagnosed_images == 0 ? nullptr : std::make_unique<RunDiagnosis>(request, plan)) {
     for (const auto& [name, tensor] : start.state) engine_->write_state(name, tensor);
     std::optional<BestEvaluation>& best = progress_.best;
     if (best && best->metric != plan.best_metric) {
@@ -212,12 +214,15 @@ class RunLoop::Run {
         settle(0);
         return signal;
       }
+      if (diagnosis_ != nullptr && at.step == 0 && begun == 0) diagnose();
       step(phase, before + begun + 1, begun == 0 && at.epoch == phase.first_epoch);
       const bool epoch_ends = ++begun == plan_.steps_per_epoch;
       const bool line_ends = epoch_ends || (before + begun) % recipe_.train.log_every == 0;
       const bool checkpoint_due = begun % plan_.steps_per_checkpoint() == 0 && !epoch_ends;
-      if (line_ends || checkpoint_due || begun == last) settle(0);
+      const bool diagnosis_due = diagnosis_ != nullptr && (before + begun) % recipe_.diagnose.every == 0;
+      if (line_ends || checkpoint_due || diagnosis_due || begun == last) settle(0);
       if (line_ends) close_line();
+      if (diagnosis_due) diagnose();
       if (checkpoint_due) save();
     }
     return 0;
@@ -392,6 +397,14 @@ class RunLoop::Run {
     return static_cast<double>(steps * plan_.images_per_step()) / line_seconds_;
   }
 
+  /// Of the state as it stands, between two steps.
+  void diagnose() {
+    const TrainPosition& at = progress_.position;
+    const MetricValues values =
+        diagnosis_->measure(*engine_, plan_.programs.phase_of(at.epoch), at.step == 0);
+    persist([&] { metrics_.diagnose_line(at, values); });
+  }
+
   EpochReport close_epoch() {
     TrainPosition& at = progress_.position;
     EpochReport report;
@@ -502,6 +515,7 @@ class RunLoop::Run {
   MetricsLog metrics_;
   std::unique_ptr<Loader> train_loader_, test_loader_;
   RunPictures pictures_;
+  std::unique_ptr<RunDiagnosis> diagnosis_;  // none without [diagnose]
   std::deque<Pending> pending_;
   std::vector<Batch> spare_;              // memory of batches that were read
   MetricSums step_;                       // of the step whose results are being read

@@ -45,6 +45,24 @@ std::unique_ptr<const DataFeed> make_bank(Recipe recipe, const NetworkFace& face
   return data;
 }
 
+/// [diagnose]: how many test images a line is of. UserError where there are not so many, or the network or its
+/// objective cannot have them.
+std::int64_t images_to_diagnose(const TrainRequest& request, const NetworkFace& face, const DataFeed& tests) {
+  const RecipeDiagnose& diagnose = request.recipe.diagnose;
+  const bool takes_any = takes_any_batch(request.network);
+  const std::int64_t usual = takes_any ? std::min<std::int64_t>(64, tests.images()) : face.batch;
+  const std::int64_t images = diagnose.images == 0 ? usual : diagnose.images;
+  if (!takes_any && images != face.batch) {
+    user_error("diagnose.images={}: the network takes batches of {} images alone: set that, or 0", images,
+               face.batch);
+  }
+  if (images > tests.images()) {
+    user_error("diagnose.images={}: {} has {} test images: set so many, or fewer", images,
+               tests.source().name(), tests.images());
+  }
+  return images;
+}
+
 }  // namespace
 
 RunPlan::RunPlan(const TrainRequest& request)
@@ -58,12 +76,18 @@ RunPlan::RunPlan(const TrainRequest& request)
     user_error("an epoch has {} batches of {}, fewer than one step of train.accumulate={}",
                train_data.batches(), recipe.train.batch, recipe.train.accumulate);
   }
+  if (recipe.diagnose.every > 0) {
+    diagnosed_images = images_to_diagnose(request, face, test_data);
+    diagnostics = programs::parse_diagnostics(recipe.diagnose.what, "diagnose.what");
+  }
   programs = make_run_programs(request.network, train_options(recipe, static_cast<double>(steps_per_epoch)),
                                {.batch = recipe.train.batch,
                                 .eval_batch = test_data.batch(),
                                 .epochs = recipe.train.epochs,
                                 .features = recipe.eval.knn > 0,
-                                .pictures = recipe.eval.pictures});
+                                .pictures = recipe.eval.pictures,
+                                .diagnose_batch = diagnosed_images,
+                                .diagnostics = diagnostics});
   best_metric = metric_of_best(recipe, programs);
 }
 

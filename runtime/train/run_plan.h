@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "runtime/train/data_feed.h"
 #include "runtime/train/run_programs.h"
@@ -42,6 +43,9 @@ struct RunPlan {
   std::int64_t steps_per_epoch;
   RunPrograms programs;
   std::string best_metric;  // of evaluations: tells which is the best
+  /// Of the run's diagnose lines ([diagnose]): test images, and what they tell; 0: there are no such lines.
+  std::int64_t diagnosed_images = 0;
+  std::vector<std::string> diagnostics;
 };
 
 }  // namespace rewire::runtime

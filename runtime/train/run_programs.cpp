@@ -7,6 +7,7 @@
 #include "ir/builder.h"
 #include "ir/error.h"
 #include "ir/verify.h"
+#include "programs/diagnose.h"
 #include "runtime/log.h"
 #include "runtime/train/weights.h"
 
@@ -138,7 +139,40 @@ bool draws_samples(const ir::Selection& objective) {
   return ir::find_row(programs::objectives(), "objective.name", objective.name).samples;
 }
 
+/// The program diagnose of the network of an epoch; none where it would tell nothing.
+ir::Module diagnosed(const NetworkSource& source, const programs::TrainOptions& options,
+                     const RunShape& shape, std::int64_t epoch) {
+  ir::Module module = computed_forward(source, shape.diagnose_batch, epoch);
+  programs::add_diagnose_program(module, {options.objective, shape.diagnostics});
+  if (module.function("diagnose").results.empty()) module.functions.pop_back();
+  return module;
+}
+
+/// UserError where no epoch has anything to diagnose.
+void check_diagnosed(const RunPrograms& programs, const RunShape& shape) {
+  const bool by_host =
+      std::ranges::find(shape.diagnostics, programs::kConditioning) != shape.diagnostics.end();
+  if (shape.diagnose_batch == 0 || by_host) return;
+  const bool by_program = std::ranges::any_of(programs.phases, [&](const Phase& phase) {
+    return programs.module.find_function(phase.program("diagnose")) != nullptr;
+  });
+  if (!by_program) {
+    user_error("diagnose.what={}: the network has nothing of it: ask for others too",
+               fmt::join(shape.diagnostics, "+"));
+  }
+}
+
 }  // namespace
+
+bool takes_any_batch(const NetworkSource& source) {
+  const auto heeds = [&](std::int64_t batch) {
+    const ir::Module module = source.forward(batch);
+    const ir::Function& forward = module.function("forward");
+    const ir::Shape& shape = forward.type(forward.arguments.at(0).value).shape;
+    return !shape.empty() && shape[0] == batch;
+  };
+  return heeds(1) && heeds(2);
+}
 
 ir::Module rewritten_forward(const NetworkSource& source, std::int64_t batch, std::int64_t epoch) {
   return rewritten_form(source, {.images = 1}, batch, epoch);
@@ -219,18 +253,21 @@ RunPrograms make_run_programs(const NetworkSource& source, const programs::Train
     if (shape.pictures > 0)
       phase.pictures = programs::add_pictures_program(evaluation, options.objective, averages);
     if (epoch == 0) programs.module.name = training.name;
-    std::erase_if(training.functions, is_form);
-    std::erase_if(evaluation.functions, is_form);
-    merge(programs.module, std::move(training), phase);
-    merge(programs.module, std::move(evaluation), phase);
+    const auto add = [&](ir::Module module) {
+      std::erase_if(module.functions, is_form);
+      merge(programs.module, std::move(module), phase);
+    };
+    add(std::move(training));
+    add(std::move(evaluation));
     if (shape.pictures > 0 && draws_samples(options.objective)) {
       ir::Module samples = computed_forward(source, shape.pictures, epoch);
       programs::add_sample_programs(samples, options.objective, {.averages = averages});
-      std::erase_if(samples.functions, is_form);
-      merge(programs.module, std::move(samples), phase);
+      add(std::move(samples));
     }
+    if (shape.diagnose_batch != 0) add(diagnosed(source, options, shape, epoch));
     programs.phases.push_back(phase);
   }
+  check_diagnosed(programs, shape);
   ir::verify(programs.module);
   programs.refresh_period = programs::refresh_period(options.optimizer);
   return programs;

@@ -37,6 +37,8 @@ struct NetworkSource {
   }
 };
 
+/// Whether the network is of any batch size: that of a file has its own.
+bool takes_any_batch(const NetworkSource& source);
 /// `forward` as the plugins that are on in `epoch` leave it.
 ir::Module rewritten_forward(const NetworkSource& source, std::int64_t batch, std::int64_t epoch);
 /// A `forward` that plugins have rewritten as it is computed: in the source's precision, and with what it says of
@@ -73,15 +75,17 @@ struct RunPrograms {
 
 struct RunShape {
   std::int64_t batch = 0, eval_batch = 0, epochs = 0;
-  bool features = false;      // whether evaluation reads them
-  std::int64_t pictures = 0;  // samples that an evaluation draws; 0: none
+  bool features = false;                      // whether evaluation reads them
+  std::int64_t pictures = 0;                  // samples that an evaluation draws; 0: none
+  std::int64_t diagnose_batch = 0;            // 0: no program diagnose
+  std::vector<std::string> diagnostics = {};  // what that one tells
 };
 
 /// Programs step (or accumulate and apply) for `batch` images and eval for `eval_batch`, for each phase; where
 /// averages are kept, eval_ema too, which tells what eval tells; features(image) -> (features f32[batch, width]) and
 /// features_ema of the network without its head where evaluation reads them. Where pictures are asked for, what draws those
 /// of the objective, from the averages where they are kept: pictures for `eval_batch` images, or sample_step for
-/// `pictures`. UserError where the network has no features of an image alone, two phases disagree about a parameter, or a
+/// `pictures`; diagnose (programs/diagnose.h) where it is asked for. UserError where the network has no features of an image alone, two phases disagree about a parameter, or a
 /// plugin begins after the last epoch.
 RunPrograms make_run_programs(const NetworkSource& source, const programs::TrainOptions& options,
                               const RunShape& shape);

@@ -56,7 +56,7 @@ void compile(const RunPlan& plan, std::int64_t first, Engine& engine, TrainObser
     const bool is_last = i + 1 == phases.size() || phases[i + 1].first_epoch >= epochs;
     const std::int64_t begin = std::max(first, phases[i].first_epoch);
     const std::int64_t end = is_last ? epochs : phases[i + 1].first_epoch;
-    for (const char* kind : {"step", "accumulate", "apply", "refresh_first", "refresh"}) {
+    for (const char* kind : {"step", "accumulate", "apply", "refresh_first", "refresh", "diagnose"}) {
       if (begin < end) prepare(phases[i].program(kind));
     }
     if (!is_last && (begin >= end || !plan.evaluates_within(begin, end))) continue;

@@ -532,12 +532,26 @@ TEST_CASE("analyze RUN measures the streams of its weights on its test images, a
   const double features = report.at("features"), rank = report.at("effective_rank");
   CHECK(rank > 0);
   CHECK(rank <= std::log(features));
+  const json& block = report.at("blocks").at(0);
+  CHECK(block.at("name") == "blocks.0");
+  for (const char* name : {"effective_rank", "diversity", "similarity", "attention_entropy", "gradient_norm"})
+    CHECK(block.at(name) > 0);
+  CHECK(report.at("gradient_norm") >= block.at("gradient_norm"));
+  CHECK(report.at("gamma") == 8);
+  CHECK(report.at("parameters").empty());
   // The images of one batch, which is a whole one.
   const json less = json::parse(rewire_command({"analyze", run, "--json", "--quiet", "--images", "1"}).out);
   CHECK(less.at("images") <= report.at("images"));
+  CHECK(less.at("images") == 1);
   const Outcome table = rewire_command({"analyze", run, "--checkpoint", "last"});
   CHECK_THAT(table.out, REWIRE_CATCH_CONTAINS("\njoin ") && REWIRE_CATCH_CONTAINS("\nblocks.0.mlp ") &&
-                            REWIRE_CATCH_CONTAINS(" numbers an image, effective rank "));
+                            REWIRE_CATCH_CONTAINS(" numbers an image, effective rank ") &&
+                            REWIRE_CATCH_CONTAINS("\nblock ") && !REWIRE_CATCH_CONTAINS("condition"));
+  const json conditioned =
+      json::parse(rewire_command({"analyze", run, "--json", "--quiet", "--conditioning"}).out);
+  CHECK(conditioned.at("blocks").at(0).at("condition") > 1);
+  CHECK(conditioned.at("joins").at(1).at("condition") > 1);
+  CHECK(conditioned.at("joins").at(0).at("cosine") == report.at("joins").at(0).at("cosine"));
   const auto refusal = [&](const Words& more) {
     const Outcome outcome = rewire_command(Words{"analyze"} + more);
     CHECK(outcome.code == 2);
@@ -547,6 +561,8 @@ TEST_CASE("analyze RUN measures the streams of its weights on its test images, a
         "rewire: analyze: --against belongs to --init, and " + run + " is a folder of a run\n");
   CHECK(refusal(Words{"--init", "--ema"} + kModel) ==
         "rewire: analyze: --ema belongs to a run, and --init is before any\n");
+  CHECK(refusal(Words{"--init", "--conditioning"} + kModel) ==
+        "rewire: analyze: --conditioning belongs to a run, and --init is before any\n");
   CHECK_THAT(refusal({folder.path().string()}), REWIRE_CATCH_CONTAINS("has no recipe.toml: it is no run"));
 }
 

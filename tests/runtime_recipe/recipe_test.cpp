@@ -336,6 +336,30 @@ TEST_CASE("train.dtype says how a network is computed, and a stream in bf16 asks
         }) == "train.stream_dtype is bf16 and train.dtype f32; set train.dtype=bf16 too");
 }
 
+TEST_CASE("Diagnostics are words joined by + or a list of strings, each a known one") {
+  const auto what = [](std::string_view text, const std::vector<std::string>& overrides = {}) {
+    return parse_recipe(text, "r.toml", overrides).diagnose.what;
+  };
+  CHECK(what("") == programs::default_diagnostics());
+  CHECK(what("[diagnose]\nwhat = [\"rank\", \"streams\"]\n") == "rank+streams");
+  CHECK(what("[diagnose]\nwhat = \"entropy+conditioning\"\n") == "entropy+conditioning");
+  CHECK(what("", {"diagnose.what=rank+gradients"}) == "rank+gradients");
+  CHECK(what("", {"diagnose.what=[\"rank\"]"}) == "rank");
+  const std::string known =
+      "; there are streams, rank, diversity, similarity, entropy, gradients, parameters, conditioning";
+  CHECK(fault("[diagnose]\nevery = 5\nwhat = [\"rank\", \"entropie\"]\n") ==
+        "r.toml:3: diagnose.what: there is no diagnostic 'entropie' (did you mean 'entropy'?)" + known);
+  CHECK(fault("[diagnose]\nwhat = []\n") == "r.toml:2: diagnose.what: there is no diagnostic ''" + known);
+  CHECK(fault("[diagnose]\nwhat = [1]\n") == "r.toml:2: diagnose.what takes text, not the integer 1");
+  CHECK(fault("", {"diagnose.what=rank+rank"}) ==
+        "--set diagnose.what=rank+rank: diagnose.what: 'rank' stands twice");
+  CHECK(fault("", {"diagnose.every=-1"}) ==
+        "--set diagnose.every=-1: diagnose.every=-1 is out of range: it takes an int 0 to 1000000000");
+  CHECK_THAT(fault("[diagnose]\nimages = -3\n"),
+             REWIRE_CATCH_CONTAINS("r.toml:2: diagnose.images=-3 is out of range"));
+  CHECK(fault("[diagnose]\nevry = 1\n") == "r.toml:2: unknown key diagnose.evry (did you mean 'every'?)");
+}
+
 TEST_CASE("An unknown key is refused with its line and the nearest match") {
   CHECK(fault("[train]\nbatch = 1\nepoch = 3\n") ==
         "r.toml:3: unknown key train.epoch (did you mean 'epochs'?)");

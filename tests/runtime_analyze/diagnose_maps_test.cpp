@@ -1,17 +1,15 @@
-// The streams of networks whose streams and branches are known, and effective ranks that are.
-#include "runtime/analyze/streams.h"
-
-#include <bit>
+// Streams of maps whose streams and branches are known.
 #include <cmath>
+#include <map>
 
 #include "ir/builder.h"
-#include "ir/error.h"
 #include "ir/verify.h"
+#include "programs/diagnose.h"
+#include "runtime/analyze/diagnose.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/train/weights.h"
 #include "tests/support/catch.h"
 #include "tests/support/host_noise.h"
-#include "tests/support/message_of.h"
 
 namespace rewire::test {
 namespace {
@@ -30,7 +28,7 @@ ir::Parameter parameter(const char* name, ir::Shape shape) {
 
 /// image -> y = x / 2 + f^2 with x = image and f = image gain + shift, then a classifier of two logits on the mean over
 /// positions. What stands in the slots of the join is not what is measured.
-ir::Module one_join(bool channels_last, bool joins = true) {
+ir::Module one_join(bool channels_last) {
   ir::Module module;
   module.name = "one_join";
   ir::Function forward;
@@ -44,16 +42,15 @@ ir::Module one_join(bool channels_last, bool joins = true) {
   const Value shift = b.param(module.add_parameter(parameter("shift", channels)).name);
   const Value f = b.add(b.mul(image, gain), shift);
   const Value half = b.mul(image, 0.5), square = b.mul(f, f);
-  const Value y = joins ? b.emit(ir::Opcode::residual, {image, f, image, half, square},
-                                 {{"block", std::int64_t{0}},
-                                  {"site", std::string("conv")},
-                                  {"shortcut_owner", std::string("test")},
-                                  {"branch_owner", std::string("test")},
-                                  {"join_index", std::int64_t{0}},
-                                  {"join_count", std::int64_t{1}},
-                                  {"token_axis", std::int64_t{channels_last ? 1 : 2}},
-                                  {"channel_axis", std::int64_t{channels_last ? 3 : 1}}})
-                        : b.add(half, square);
+  const Value y = b.emit(ir::Opcode::residual, {image, f, image, half, square},
+                         {{"block", std::int64_t{0}},
+                          {"site", std::string("conv")},
+                          {"shortcut_owner", std::string("test")},
+                          {"branch_owner", std::string("test")},
+                          {"join_index", std::int64_t{0}},
+                          {"join_count", std::int64_t{1}},
+                          {"token_axis", std::int64_t{channels_last ? 1 : 2}},
+                          {"channel_axis", std::int64_t{channels_last ? 3 : 1}}});
   const Value mean =
       b.reshape(b.mean(y, channels_last ? ir::Ints{1, 2} : ir::Ints{2, 3}), {kBatch, kChannels});
   const Value head = b.param(module.add_parameter(parameter("head.weight", {2, kChannels})).name);
@@ -61,6 +58,24 @@ ir::Module one_join(bool channels_last, bool joins = true) {
   b.result("logits", b.linear(mean, head, bias));
   module.functions.push_back(std::move(forward));
   return module;
+}
+
+void add_program(ir::Module& module) {
+  programs::add_diagnose_program(module, {ir::Selection{"supervised"}, {"streams", "rank"}});
+}
+
+std::map<std::string, double> measure(const ir::Module& module, runtime::Engine& engine,
+                                      const std::vector<runtime::HostTensor>& batches) {
+  runtime::DiagnoseMeans means(module.function("diagnose"));
+  for (const runtime::HostTensor& batch : batches) {
+    runtime::TensorMap arguments;
+    arguments.emplace("image", batch.clone());
+    arguments.emplace("label", runtime::HostTensor({DType::i64, {kBatch}}));
+    means.add(engine.run("diagnose", arguments));
+  }
+  std::map<std::string, double> values;
+  for (const auto& [name, value] : means.values()) values.emplace(name, value);
+  return values;
 }
 
 /// Element c of position p of image i.
@@ -76,7 +91,7 @@ TEST_CASE(
     for (const std::string& engine_name : runtime::engine_names()) {
       CAPTURE(channels_last, engine_name);
       ir::Module module = one_join(channels_last);
-      runtime::add_streams_program(module);
+      add_program(module);
       ir::verify(module);
       runtime::TensorMap weights;
       for (const ir::Parameter& p : module.parameters)
@@ -86,7 +101,9 @@ TEST_CASE(
 
       const ir::Tensor gain = runtime::to_double(weights.at("gain")),
                        shift = runtime::to_double(weights.at("shift"));
-      runtime::JoinStream expected;
+      struct {
+        double stream = 0, branch = 0, parallel = 0, cosine = 0;
+      } expected;
       std::vector<double> features;
       std::vector<runtime::HostTensor> batches;
       for (const char* name : {"first", "second"}) {
@@ -111,73 +128,37 @@ TEST_CASE(
           features.insert(features.end(), pooled.begin(), pooled.end());
         }
       }
-      std::size_t next = 0;
-      const runtime::StreamStatistics measured =
-          runtime::measure_streams(module, *engine, [&](runtime::TensorMap& arguments) {
-            if (next == batches.size()) return false;
-            arguments.emplace("image", batches[next++].clone());
-            return true;
-          });
-      REQUIRE(measured.joins.size() == 1);
-      const runtime::JoinStream& join = measured.joins[0];
-      CHECK(join.join == "blocks.0.conv");
-      CHECK(join.stream == Approx(expected.stream).epsilon(1e-5));
-      CHECK(join.branch == Approx(expected.branch).epsilon(1e-5));
-      CHECK(join.parallel == Approx(expected.parallel).epsilon(1e-5));
-      CHECK(join.perpendicular() == Approx(expected.branch - expected.parallel).epsilon(1e-5));
-      CHECK(join.cosine == Approx(expected.cosine).epsilon(1e-5));
-      CHECK(measured.images == 2 * kBatch);
-      CHECK(measured.features == kChannels);
-      CHECK(measured.effective_rank ==
-            Approx(runtime::effective_rank(features, 2 * kBatch, kChannels)).epsilon(1e-5));
+      const std::map<std::string, double> measured = measure(module, *engine, batches);
+      const auto of_join = [&](const char* name) {
+        return measured.at(std::string("blocks.0.conv.") + name);
+      };
+      CHECK(of_join("stream") == Approx(expected.stream).epsilon(1e-5));
+      CHECK(of_join("branch") == Approx(expected.branch).epsilon(1e-5));
+      CHECK(of_join("parallel") == Approx(expected.parallel).epsilon(1e-5));
+      CHECK(of_join("orthogonal") == Approx(expected.branch - expected.parallel).epsilon(1e-5));
+      CHECK(of_join("cosine") == Approx(expected.cosine).epsilon(1e-5));
+      // The classifier reads the mean over the positions of the block's exit.
+      const double rank = runtime::effective_rank(features, 2 * kBatch, kChannels);
+      CHECK(measured.at("features.effective_rank") == Approx(rank).epsilon(1e-5));
+      if (!channels_last) CHECK(measured.at("blocks.0.effective_rank") == Approx(rank).epsilon(1e-5));
     }
   }
 }
 
 TEST_CASE("A stream or a branch of zeros has no direction: its cosine is 0") {
   ir::Module module = one_join(true);
-  runtime::add_streams_program(module);
+  add_program(module);
   const auto engine = runtime::make_engine("jit", module);
   runtime::TensorMap weights;
   for (const ir::Parameter& p : module.parameters)
     weights.emplace(p.name,
                     runtime::to_host(ir::Tensor(p.type, std::vector<double>(p.type.elements(), 0.0))));
   runtime::start_state(*engine, module, weights, 0);
-  int left = 1;
-  const runtime::StreamStatistics measured =
-      runtime::measure_streams(module, *engine, [&](runtime::TensorMap& arguments) {
-        arguments.emplace("image",
-                          runtime::to_host(ir::Tensor({DType::f32, {kBatch, kRows, kColumns, kChannels}})));
-        return left-- > 0;
-      });
-  CHECK(measured.joins[0].cosine == 0);
-  CHECK(measured.joins[0].parallel == 0);
-  CHECK(measured.effective_rank == 0);
-}
-
-TEST_CASE("A network without joins has no stream") {
-  ir::Module module = one_join(true, false);
-  CHECK(message_of<UserError>([&] { runtime::add_streams_program(module); }) ==
-        "the network has no residual joins, so that it has no stream to measure");
-}
-
-TEST_CASE("The effective rank of samples that differ equally in k directions is ln k") {
-  // Rows of a Hadamard matrix but the first: each has mean 0.
-  constexpr std::size_t kExtent = 8;
-  for (const std::size_t k : {1U, 2U, 7U}) {
-    std::vector<double> features;
-    for (std::size_t row = 1; row <= k; ++row) {
-      // A row's own mean changes nothing.
-      for (std::size_t column = 0; column < kExtent; ++column)
-        features.push_back((std::popcount(row & column) % 2 == 0 ? 3.0 : -3.0) + static_cast<double>(row));
-    }
-    CHECK(runtime::effective_rank(features, k, kExtent) ==
-          Approx(std::log(static_cast<double>(k))).margin(1e-12));
-  }
-  // Eigenvalues 4 and 1: p = .8 and .2.
-  const std::vector<double> two = {2, -2, 0, 0, 0, 0, 1, -1};
-  CHECK(runtime::effective_rank(two, 2, 4) == Approx(-.8 * std::log(.8) - .2 * std::log(.2)));
-  CHECK(runtime::effective_rank(std::vector<double>(12, 5.0), 3, 4) == 0);
+  std::vector<runtime::HostTensor> zeros;
+  zeros.push_back(runtime::to_host(ir::Tensor({DType::f32, {kBatch, kRows, kColumns, kChannels}})));
+  const std::map<std::string, double> measured = measure(module, *engine, zeros);
+  for (const char* name : {"blocks.0.conv.cosine", "blocks.0.conv.parallel", "features.effective_rank"})
+    CHECK(measured.at(name) == 0);
 }
 
 }  // namespace

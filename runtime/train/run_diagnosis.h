@@ -1,0 +1,35 @@
+// The diagnose lines of a run ([diagnose]): what programs/diagnose.h tells, and where it is asked for the conditioning, of
+// the state that an engine holds, always on the same test images.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "runtime/analyze/conditioning.h"
+#include "runtime/exec/engine.h"
+#include "runtime/train/metrics.h"
+#include "runtime/train/run_plan.h"
+
+namespace rewire::runtime {
+
+/// The first test images, as one batch of what the objective takes.
+Batch first_test_images(const Recipe& recipe, const NetworkFace& face, std::int64_t images);
+
+class RunDiagnosis {
+ public:
+  /// Reads the images. Both must outlive it.
+  RunDiagnosis(const TrainRequest& request, const RunPlan& plan);
+
+  /// `whole`: with what never changes, gamma = width / depth.
+  MetricValues measure(Engine& engine, const Phase& phase, bool whole);
+
+ private:
+  MetricValues conditioning(const Engine& engine, const Phase& phase);
+
+  const TrainRequest& request_;
+  const RunPlan& plan_;
+  const Batch images_;
+  std::map<std::int64_t, std::unique_ptr<ConditioningMeter>> meters_;  // by the first epoch of their phase
+};
+
+}  // namespace rewire::runtime
