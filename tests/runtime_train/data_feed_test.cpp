@@ -88,7 +88,7 @@ TEST_CASE("A network that takes other views than the recipe has is refused by na
   const Recipe recipe = synthetic_recipe(kViews);
   const auto message = [&](const std::string& name, const ir::Shape& shape) {
     NetworkFace face = linear_face(recipe);
-    face.inputs.push_back({name, {ir::DType::f32, shape}, 0});
+    face.inputs.push_back({.name = name, .type = {ir::DType::f32, shape}, .batch_axis = 1});
     return message_of<UserError>([&] { DataFeed(recipe, Split::train, face); });
   };
   CHECK(message("turned", {2, 1, 1, 1, 9}) ==

@@ -201,7 +201,8 @@ TEST_CASE("Nothing is drawn of classifiers, nor where no pictures are asked for,
     const TrainRequest request = drawing(family, family == "mae" ? "mae" : "diffusion");
     const auto step = [&](std::int64_t pictures) {
       RunPrograms programs =
-          make_run_programs(request.network, train_options(request.recipe, 3), {8, 10, 2, pictures});
+          make_run_programs(request.network, train_options(request.recipe, 3),
+                            {.batch = 8, .eval_batch = 10, .epochs = 2, .pictures = pictures});
       std::erase_if(programs.module.functions, [](const ir::Function& f) { return f.name != "step"; });
       return ir::print(programs.module);
     };
