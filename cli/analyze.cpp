@@ -1,4 +1,4 @@
-// rewire analyze: what the papers argue with, measured on the user's own network. Of a run: its streams (analyze_run.h).
+// rewire analyze: what the papers argue with, measured on the user's own network. Of a run: analyze_run.h.
 // --init: how well conditioned a network is before training, for several sets of plugins side by side.
 #include <fmt/format.h>
 

@@ -21,11 +21,12 @@ namespace {
 /// A number of a join or a block: behind its place in a value's name, and above a column.
 struct Quantity {
   std::string_view name, title;
-  int decimals = 0;  // 0: four digits
+  int decimals = 0;           // 0: four digits
+  std::string_view key = {};  // in an object, where it is not the name
 };
 
 constexpr Quantity kOfJoins[] = {{"stream", "|x|^2"},        {"branch", "|f|^2"},
-                                 {"parallel", "|f par|^2"},  {"orthogonal", "|f orth|^2"},
+                                 {"parallel", "|f par|^2"},  {"perpendicular", "|f orth|^2", 0, "orthogonal"},
                                  {"cosine", "cos(x, f)", 4}, {"condition", "condition"}};
 constexpr Quantity kOfBlocks[] = {
     {"effective_rank", "eff. rank", 4},    {"diversity", "r(Z)"},
@@ -129,7 +130,7 @@ nlohmann::ordered_json places_object(const Numbers& numbers, const std::vector<s
     nlohmann::ordered_json object = {{"name", place}};
     for (const Quantity& quantity : quantities) {
       if (const auto number = numbers.find(place, quantity.name))
-        object[std::string(quantity.name)] = json_of(*number);
+        object[std::string(quantity.key.empty() ? quantity.name : quantity.key)] = json_of(*number);
     }
     list.push_back(std::move(object));
   }

@@ -115,7 +115,7 @@ class Observer {
     add_mean(name + ".stream", xx);
     add_mean(name + ".branch", ff);
     add_mean(name + ".parallel", quotient(b_, square(b_, xf), xx));
-    add_mean(name + ".orthogonal", product(rest, rest));
+    add_mean(name + ".perpendicular", product(rest, rest));
     add_mean(name + ".cosine", quotient(b_, xf, b_.mul(root(b_, xx), root(b_, ff))));
   }
 

@@ -4,7 +4,7 @@
 // projection, where there is one), f what the branch gave, whatever plugins make of both, and f_par = x <x, f> / |x|^2;
 // of a block B ("blocks.3") with tokens z_1 … z_n of the image, class token and registers left out, at its exit:
 //
-//   streams     J.stream |x|^2, J.branch |f|^2, J.parallel |f_par|^2, J.orthogonal |f - f_par|^2,
+//   streams     J.stream |x|^2, J.branch |f|^2, J.parallel |f_par|^2, J.perpendicular |f - f_par|^2,
 //               J.cosine <x, f> / (|x| |f|): means over samples and positions; 0 where x or f is
 //   rank        B.effective_rank, features.effective_rank: below
 //   diversity   B.diversity r(Z) = |Z - 1 z^T| with z the mean token and |M| = sqrt(|M|_1 |M|_inf), the largest sum of
@@ -17,10 +17,10 @@
 // The loss is that of training, with what plugins add to it; nothing is dropped, and batch norms take their statistics.
 // What plugins report stands behind it, "report.<join>.<plugin>.<name>".
 //
-// Results are f32: scalars, but for an effective rank the rows [batch, width] that it is of: a sample's class token, or the
-// mean over its tokens or positions; what the last product before `logits` reads. The host finishes it, in double
-// precision: an f32 Gram matrix loses what is below 1e-7 of its largest eigenvalue, rows of several batches stand behind
-// each other where their Gram matrices do not add up, and no device's library has eigh.
+// Results are f32: scalars, but for an effective rank the rows [batch, width] that it is of: a sample's class token,
+// or the mean over its tokens or positions; what the last product before `logits` reads. The host finishes it, in
+// double precision: an f32 Gram matrix loses what is below 1e-7 of its largest eigenvalue, rows of several batches
+// stand behind each other where their Gram matrices do not add up, and no device's library has eigh.
 #pragma once
 
 #include <span>

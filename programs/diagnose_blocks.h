@@ -1,5 +1,5 @@
-// The blocks of a network, read off its joins: what stands at their entrances and exits, their attention, and which of a
-// stream's tokens are of the image.
+// The blocks of a network, read off its joins: what stands at their entrances and exits, their attention, and
+// which of a stream's tokens are of the image.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ struct Prefix {
 /// token by token, to where it comes from: a parameter of the role cls_token or reg_token.
 Prefix find_prefix(const ir::Module& module, const ir::Function& function, ir::Value stream);
 
-/// Oh et al. (2025): (sum over the encoder's blocks of their width) / (their number)^2, which is width / depth where all
-/// have one width. 0 of a network without blocks.
+/// Oh et al. (2025): (sum over the encoder's blocks of their width) / (their number)^2, which is width / depth
+/// where all have one width. 0 of a network without blocks.
 double width_over_depth(const ir::Function& function);
 
 }  // namespace rewire::programs

@@ -1,5 +1,5 @@
-// Programs that look into a network's blocks (programs/diagnose_blocks.h): what stands at a block's entrance, and the rows
-// of the Jacobian of a block, or of one join of it, as products with cotangents.
+// Programs that look into a network's blocks (programs/diagnose_blocks.h): what stands at a block's entrance,
+// and the rows of the Jacobian of a block, or of one join of it, as products with cotangents.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// The diagnose lines of a run ([diagnose]): what programs/diagnose.h tells, and where it is asked for the conditioning, of
-// the state that an engine holds, always on the same test images.
+// The diagnose lines of a run ([diagnose]): what programs/diagnose.h tells, and where it is asked for the
+// conditioning, of the state that an engine holds, always on the same test images.
 #pragma once
 
 #include <map>

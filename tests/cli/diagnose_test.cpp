@@ -49,7 +49,8 @@ TEST_CASE(
       for (const json& place : measured.at(list)) {
         for (const auto& [quantity, value] : place.items()) {
           if (quantity == "name") continue;
-          const std::string name = "diagnose." + place.at("name").get<std::string>() + "." + quantity;
+          const std::string told = quantity == "orthogonal" ? "perpendicular" : quantity;
+          const std::string name = "diagnose." + place.at("name").get<std::string>() + "." + told;
           CAPTURE(name);
           CHECK(line.at(name).get<double>() == Approx(value.get<double>()).epsilon(1e-6));
           ++compared;

@@ -135,7 +135,7 @@ TEST_CASE(
       CHECK(of_join("stream") == Approx(expected.stream).epsilon(1e-5));
       CHECK(of_join("branch") == Approx(expected.branch).epsilon(1e-5));
       CHECK(of_join("parallel") == Approx(expected.parallel).epsilon(1e-5));
-      CHECK(of_join("orthogonal") == Approx(expected.branch - expected.parallel).epsilon(1e-5));
+      CHECK(of_join("perpendicular") == Approx(expected.branch - expected.parallel).epsilon(1e-5));
       CHECK(of_join("cosine") == Approx(expected.cosine).epsilon(1e-5));
       // The classifier reads the mean over the positions of the block's exit.
       const double rank = runtime::effective_rank(features, 2 * kBatch, kChannels);

@@ -253,7 +253,7 @@ TEST_CASE("Diagnostics of a ViT are those of its streams, exits and attention, o
           check_close(got, join.describe() + ".stream", xx);
           check_close(got, join.describe() + ".branch", ff);
           check_close(got, join.describe() + ".parallel", parallel);
-          check_close(got, join.describe() + ".orthogonal", ff - parallel);
+          check_close(got, join.describe() + ".perpendicular", ff - parallel);
           check_close(got, join.describe() + ".cosine", cosine);
         }
       }
@@ -337,7 +337,7 @@ Named diagnose_tokens(const ir::Shape& shape, const Doubles& tokens) {
   return named(means.values());
 }
 
-TEST_CASE("Tokens that are alike have no diversity, orthogonal ones no similarity, and zeros neither") {
+TEST_CASE("Tokens that are alike have no diversity, those at right angles no similarity, and zeros neither") {
   constexpr std::int64_t kPlaces = 7, kFeatures = 9;
   Doubles alike, apart(kPlaces * kFeatures), zeros(kPlaces * kFeatures);
   for (std::int64_t t = 0; t < kPlaces; ++t) {
