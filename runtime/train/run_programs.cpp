@@ -138,7 +138,8 @@ RunPrograms make_run_programs(const NetworkSource& source, const programs::Train
     const bool averages = options.ema != 0;
     if (averages) programs::add_average_eval_program(evaluation, options.objective);
     if (shape.pictures > 0)
-      phase.pictures = programs::add_pictures_program(evaluation, options.objective, averages);
+      phase.pictures =
+          programs::add_pictures_program(evaluation, options.objective, shape.pictures, averages);
     if (epoch == 0) programs.module.name = training.name;
     merge(programs.module, std::move(training), phase);
     merge(programs.module, std::move(evaluation), phase);
