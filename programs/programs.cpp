@@ -811,7 +811,7 @@ struct SampleProgram {
 }  // namespace
 
 std::vector<std::string> add_pictures_program(ir::Module& module, const ir::Selection& selection,
-                                              bool averages) {
+                                              std::int64_t samples, bool averages) {
   if (!ir::find_row(objectives(), "objective.name", selection.name).has_pictures) return {};
   const std::unique_ptr<Objective> objective = make_objective(selection);
   Program program(module, "pictures");
@@ -820,7 +820,9 @@ std::vector<std::string> add_pictures_program(ir::Module& module, const ir::Sele
   InlinedNetwork network(program, {}, false);
   std::vector<std::string> names;
   for (const auto& [name, images] : objective->pictures(program.b, network, inputs)) {
-    program.b.result(name, program.b.cast(images, DType::f32));
+    const std::int64_t batch = program.b.shape(images).at(0);
+    const Value first = program.b.slice(images, 0, 0, std::min(samples, batch));
+    program.b.result(name, program.b.cast(first, DType::f32));
     names.push_back(name);
   }
   if (!names.empty()) program.finish(false);

@@ -83,10 +83,10 @@ Metrics add_eval_program(ir::Module& module, const ir::Selection& objective = {"
 /// Adds `eval_ema`, which reads the averages instead of what they are of, and tells the same.
 Metrics add_average_eval_program(ir::Module& module, const ir::Selection& objective = {"supervised"});
 
-/// Adds `pictures`, where the objective has any, and returns their names in order. `averages`: the weights' averages draw
-/// them.
+/// Adds `pictures` of the first `samples` of a batch, where the objective has any, and returns their names in order.
+/// `averages`: the weights' averages draw them.
 std::vector<std::string> add_pictures_program(ir::Module& module, const ir::Selection& objective,
-                                              bool averages);
+                                              std::int64_t samples, bool averages);
 
 struct SampleOptions {
   bool guided = false;    // the programs take `guidance` f32[]; the module is of twice as many images

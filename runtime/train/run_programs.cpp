@@ -251,7 +251,8 @@ RunPrograms make_run_programs(const NetworkSource& source, const programs::Train
     if (averages) programs::add_average_eval_program(evaluation, options.objective);
     if (shape.features) add_features(source, shape.eval_batch, epoch, averages, evaluation);
     if (shape.pictures > 0)
-      phase.pictures = programs::add_pictures_program(evaluation, options.objective, averages);
+      phase.pictures =
+          programs::add_pictures_program(evaluation, options.objective, shape.pictures, averages);
     if (epoch == 0) programs.module.name = training.name;
     const auto add = [&](ir::Module module) {
       std::erase_if(module.functions, is_form);

@@ -41,6 +41,7 @@ TEST_CASE("a block of every zoo model as CUDA text agrees with the CPU's engine"
     ir::Module module = models::build(options, models::options_of(options).get_int("image") > 32 ? 1 : 2);
     programs::TrainOptions training;
     if (model->family->name == "mae") training.objective = {"mae"};
+    if (model->family->name == "sit") training.objective = {"diffusion"};
     programs::add_grad_program(module, training);
     const auto device = make_device_engine(module, compiler);
     const auto cpu = runtime::make_jit_engine(module);

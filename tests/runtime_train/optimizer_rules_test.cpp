@@ -137,12 +137,15 @@ TEST_CASE("In the zoo's networks Muon leaves the stem and the head to AdamW, wha
                          Row{"pvt", "patch_embed1.proj.weight", "patch_embed2.proj.weight"},
                          Row{"t2t_vit", "tokens_to_token.attention1.kqv.weight", "blocks.0.attn.qkv.weight"},
                          Row{"mae_vit_tiny_28", "decoder_pred.weight", "decoder_blocks.0.mlp.fc1.weight"},
+                         Row{"sit_tiny_28", "final_layer.linear.weight", "blocks.0.attn.qkv.weight"},
+                         Row{"sit_tiny_28", "y_embedder.embedding_table.weight", "blocks.0.mlp.fc1.weight"},
                          Row{"vit", "head.weight", "blocks.0.attn.proj.weight"}}) {
     CAPTURE(row.model);
     ir::Module module = models::build({row.model}, 2);
     TrainOptions options;
     options.optimizer = {"muon"};
     if (std::string_view(row.model).starts_with("mae")) options.objective = {"mae"};
+    if (std::string_view(row.model).starts_with("sit")) options.objective = {"diffusion"};
     add_step_program(module, options);
     CHECK(module.find_parameter(std::string("muon.exp_avg_sq.") + row.outer) != nullptr);
     CHECK(module.find_parameter(std::string("muon.momentum.") + row.hidden) != nullptr);

@@ -133,7 +133,7 @@ TEST_CASE(
 
 TEST_CASE("The prediction is drawn in the pixels' own numbers, and with what was seen in its place") {
   ir::Module module = models::build(small_network("mae"), 2);
-  CHECK(programs::add_pictures_program(module, {"mae"}, false) ==
+  CHECK(programs::add_pictures_program(module, {"mae"}, 2, false) ==
         std::vector<std::string>{"original", "masked", "predicted", "reconstructed"});
   ir::EvalState state;
   double next = 0.3;
