@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "ir/builder.h"
@@ -239,10 +239,6 @@ class Observer {
 };
 
 }  // namespace
-
-std::span<const std::string_view> diagnostic_names() {
-  return kDiagnostics;
-}
 
 std::string default_diagnostics() {
   return fmt::format("{}", fmt::join(std::span(kDiagnostics).first(kDiagnostics.size() - 1), "+"));

@@ -23,7 +23,6 @@
 // stand behind each other where their Gram matrices do not add up, and no device's library has eigh.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,16 +36,14 @@ namespace rewire::programs {
 inline constexpr std::string_view kConditioning = "conditioning";
 inline constexpr std::string_view kEffectiveRank = "effective_rank";
 
-/// The names that can be asked for, in the order above; conditioning is the last.
-std::span<const std::string_view> diagnostic_names();
-/// All but conditioning, joined by '+'.
+/// All that can be asked for, in the order above, but conditioning; joined by '+'.
 std::string default_diagnostics();
 /// "streams+rank" as a list. UserError that begins with `key`: nothing, an unknown name, one that stands twice.
 std::vector<std::string> parse_diagnostics(std::string_view text, std::string_view key);
 
 struct DiagnoseOptions {
   ir::Selection objective{"supervised"};
-  std::vector<std::string> what;  // of diagnostic_names()
+  std::vector<std::string> what;  // as parse_diagnostics() gives it
 };
 
 /// Adds `diagnose`(inputs): no parameter and no update; no result where the network has nothing of what is asked for.
