@@ -1,0 +1,428 @@
+// The programs of a training step.
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "ir/error.h"
+#include "ir/side_results.h"
+#include "programs/program.h"
+#include "programs/sums.h"
+
+namespace rewire::programs {
+
+using ir::Builder;
+using ir::DType;
+using ir::Opcode;
+using ir::Value;
+
+namespace {
+
+/// What a step gives new values of beside what it trains, by name.
+std::vector<std::string> updated_states(const ir::Module& module, const Objective& objective) {
+  std::vector<std::string> names;
+  for (const ir::Argument& next : ir::side_results(module.function("forward"), ir::kUpdatePrefix))
+    names.push_back(next.name);
+  for (const Remembered& state : objective.states(module)) names.push_back(state_name(state));
+  return names;
+}
+
+/// A variance over one value is 0 whatever the value is.
+void check_batch_norms(const ir::Function& forward) {
+  for (const ir::Op& op : forward.body) {
+    if (op.code != Opcode::batch_norm) continue;
+    if (forward.type(op.operands[0]).elements() > forward.type(op.operands[1]).elements()) continue;
+    user_error(
+        "{}: a batch norm in training would see one value a channel: raise train.batch above 1, or "
+        "model.image",
+        op.location);
+  }
+}
+
+void check_training(const ir::Module& module, const TrainOptions& options) {
+  check_batch_norms(module.function("forward"));
+  if (!(options.ema >= 0 && options.ema < 1))
+    user_error("train.ema is {}; it must be at least 0 and below 1", options.ema);
+  if (options.ema_warmup && options.ema == 0)
+    user_error("train.ema_warmup is on and train.ema is 0: no average is kept; set train.ema too");
+  if (options.ema == 0 && make_objective(options.objective)->reads_averages())
+    user_error(
+        "the objective {} reads moving averages of the weights, and train.ema is 0: set it, as to 0.996",
+        options.objective.name);
+  if (options.ema_end >= 0 && options.ema == 0)
+    user_error("train.ema_end is {} and train.ema is 0: no average is kept; set train.ema too",
+               options.ema_end);
+  if (options.ema_end >= 0 && options.timeline.total_steps == 0)
+    user_error("train.ema_end={}: the run has no end, so that the decay cannot get there", options.ema_end);
+  if (options.clip_each && options.clip_norm == 0)
+    user_error("train.clip is each and train.clip_norm is 0: nothing is clipped; set train.clip_norm too");
+  if (options.accumulate < 1) user_error("train.accumulate is {}; it must be at least 1", options.accumulate);
+  if (!(options.clip_norm >= 0))
+    user_error("train.clip_norm is {}; it must not be negative", options.clip_norm);
+  for (const std::string& name : trained_parameters(module)) {
+    const ir::TensorType& type = module.find_parameter(name)->type;
+    if (type.dtype != DType::f32) {
+      user_error("parameter '{}' is {}; the optimizers keep weights in f32", name, to_string(type));
+    }
+  }
+}
+
+/// sqrt of the sum of all squares, f32[].
+Value global_norm(Builder& b, const std::vector<Trainable>& trainables) {
+  Value total;
+  for (const Trainable& w : trainables) {
+    Value g = b.cast(w.gradient, DType::f32);
+    Value squares = sum_all(b, b.mul(g, g));
+    total = total ? b.add(total, squares) : squares;
+  }
+  return total ? b.unary(Opcode::sqrt, total) : b.constant(0);
+}
+
+Value all_of(Builder& b, std::initializer_list<Value> conditions) {
+  Value all;
+  for (Value c : conditions) all = all ? b.binary(Opcode::logical_and, all, c) : c;
+  return all;
+}
+
+/// g * min(1, clip / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_; by each gradient's own norm, as DINO has it, or by
+/// that of all.
+void clip(Builder& b, std::vector<Trainable>& trainables, Value norm, const TrainOptions& options) {
+  if (options.clip_norm == 0) return;
+  const auto scale_of = [&](Value length) {
+    const Value scale = b.div(b.constant_like(length, options.clip_norm), b.add(length, 1e-6));
+    return b.binary(Opcode::minimum, scale, b.constant_like(scale, 1));
+  };
+  const Value common = options.clip_each ? Value{} : scale_of(norm);
+  for (Trainable& w : trainables)
+    w.gradient = b.mul(w.gradient, common ? common : scale_of(norm_of(b, w.gradient)));
+}
+
+/// Gives the weights that the objective holds still their predicate and a count of their own; what counts, with the
+/// predicate.
+std::map<std::string, Value, std::less<>> hold(Program& program, std::vector<Trainable>& trainables,
+                                               Value step, const TrainOptions& options) {
+  Builder& b = program.b;
+  std::map<std::string, Value, std::less<>> counts;
+  for (const Held& held : make_objective(options.objective)->held(program.module)) {
+    const auto weight = std::ranges::find(trainables, held.weight, &Trainable::name);
+    if (weight == trainables.end() || held.epochs == 0) continue;
+    const Value first = b.constant_like(step, static_cast<double>(options.timeline.steps(held.epochs)));
+    weight->moves = b.compare("ge", step, first);
+    const std::string count = fmt::format("optimizer.step.held.{}", held.weight);
+    program.module.add_state(count, {DType::i64, {}}, ir::StateKind::moment);
+    weight->updates = program.param(count);
+    counts.emplace(count, weight->moves);
+  }
+  return counts;
+}
+
+/// Whether forward asks for the share of the run that is done, and the run has an end.
+bool counts_progress(const ir::Module& module, const TrainOptions& options) {
+  return options.timeline.total_steps != 0 && module.find_parameter(ir::kProgress) != nullptr;
+}
+
+/// min(steps / total, 1) of `steps` i64[] updates, f32[]; the division is in f64.
+Value share_done(Builder& b, Value steps, const TrainOptions& options) {
+  Value share = b.div(b.cast(steps, DType::f64), static_cast<double>(options.timeline.total_steps));
+  return b.cast(b.binary(Opcode::minimum, share, b.constant_like(share, 1)), DType::f32);
+}
+
+/// What reads the progress in this program has that of train.step.
+void bind_progress(Program& program, const TrainOptions& options) {
+  if (!counts_progress(program.module, options)) return;
+  program.b.set_location("progress");
+  program.read.emplace(ir::kProgress, share_done(program.b, program.b.param("train.step"), options));
+}
+
+/// A number that is finite where all next values are of what does not train; none where there are none. A batch norm's
+/// variance may overflow while loss and gradients do not.
+Value magnitude_of_updates(Program& program) {
+  Builder& b = program.b;
+  Value total;
+  for (const ir::Argument& next : program.next) {
+    const ir::TensorType type = b.type(next.value);
+    if (!ir::is_float(type.dtype)) continue;
+    ir::Ints axes(static_cast<std::size_t>(type.rank()));
+    std::iota(axes.begin(), axes.end(), 0);
+    const Value wide = b.cast(b.unary(Opcode::abs, next.value), DType::f32);
+    const Value sum = b.reshape(b.sum(wide, axes), {});
+    total = total ? b.add(total, sum) : sum;
+  }
+  return total;
+}
+
+/// The result after_step.<weight> of forward as a function of another value of the weight: the ops that it
+/// depends on, behind what the program has.
+Value constrained(Program& program, const std::string& weight, Value constraint, Value updated) {
+  const ir::Function& forward = program.module.function("forward");
+  std::vector<bool> needed(forward.types.size());
+  const auto need = [&](Value value) { needed[static_cast<std::size_t>(value.id)] = true; };
+  need(constraint);
+  for (auto op = forward.body.rbegin(); op != forward.body.rend(); ++op) {
+    if (std::ranges::any_of(op->results,
+                            [&](Value v) { return bool(needed[static_cast<std::size_t>(v.id)]); }))
+      std::ranges::for_each(op->operands, need);
+  }
+  std::vector<Value> renamed(forward.types.size());
+  const auto at = [&](Value value) -> Value& { return renamed[static_cast<std::size_t>(value.id)]; };
+  for (const ir::Argument& argument : forward.arguments) {
+    if (needed[static_cast<std::size_t>(argument.value.id)])
+      user_error("the model's result '{}{}' depends on '{}'; it must be a function of weights",
+                 ir::kAfterStepPrefix, weight, argument.name);
+  }
+  for (const ir::Op& op : forward.body) {
+    if (std::ranges::none_of(op.results,
+                             [&](Value v) { return bool(needed[static_cast<std::size_t>(v.id)]); }))
+      continue;
+    if (op.code != Opcode::param) {
+      inline_op(program, forward, op, renamed);
+      continue;
+    }
+    const std::string& name = op.attributes.get_string("name");
+    at(op.results[0]) = name == weight ? updated : program.param(name);
+  }
+  return at(constraint);
+}
+
+/// Updates the averages with the values that this step gives, predicated on `finite`.
+void update_averages(Program& program, const std::vector<std::pair<std::string, Value>>& next, Value finite,
+                     const TrainOptions& options) {
+  if (options.ema == 0) return;
+  Builder& b = program.b;
+  b.set_location("ema");
+  const bool from_start = make_objective(options.objective)->reads_averages();
+  const Value step = program.param("train.step");
+  const Value is_first = b.compare("eq", step, b.constant_like(step, 0));
+  Value share = b.constant(1 - options.ema, DType::f64);
+  if (options.ema_end >= 0) {
+    share = half_cosine(b, b.cast(step, DType::f64), 1 - options.ema, 1 - options.ema_end,
+                        {0, static_cast<double>(options.timeline.total_steps)});
+  }
+  if (options.ema_warmup) {
+    const Value updates = b.add(b.cast(step, DType::f64), 1);
+    const Value warm = b.binary(Opcode::pow, updates, b.constant_like(updates, -2.0 / 3));
+    share = b.binary(Opcode::maximum, share, warm);
+  }
+  for (const auto& [weight, value] : next) {
+    b.set_location("ema." + weight);
+    const Value average = read_average(program, weight);
+    const Value moved = b.add(average, b.mul(b.sub(value, average), b.cast(share, b.type(average).dtype)));
+    program.update(average_name(weight), from_start ? moved : b.select(is_first, value, moved), finite);
+  }
+}
+
+/// One optimizer update from gradients that are final; `loss` may be absent. Names grad_norm, finite and lr
+/// as results; nothing but train.finite changes when the flag falls.
+void optimize(Program& program, std::vector<Trainable> trainables, Value loss, const TrainOptions& options,
+              const UpdateCounters& counters) {
+  Builder& b = program.b;
+  const ChosenOptimizer optimizer(options.optimizer);
+  b.set_location("optimizer");
+  Value norm = global_norm(b, trainables);
+  Value finite = all_of(b, {program.param("train.finite"), b.unary(Opcode::isfinite, norm)});
+  if (loss) finite = all_of(b, {finite, b.unary(Opcode::isfinite, loss)});
+  if (const Value size = magnitude_of_updates(program))
+    finite = all_of(b, {finite, b.unary(Opcode::isfinite, size)});
+  clip(b, trainables, norm, options);
+  Value step = program.param("train.step");
+  Value lr = learning_rate(b, step, optimizer.values.get_double("lr"), options.schedule, options.timeline);
+  const Value decay = scheduled_decay(b, optimizer.values, step, options.timeline);
+  Value updates = program.param("optimizer.step");
+  std::set<std::string_view> counting = {"optimizer.step"};
+  for (Trainable& w : trainables) {
+    const auto counter = counters.find(w.name);
+    if (counter == counters.end()) continue;
+    w.updates = program.param(counter->second);
+    counting.insert(counter->second);
+  }
+  const auto held = hold(program, trainables, step, options);
+  for (const ir::Argument& result :
+       ir::side_results(program.module.function("forward"), ir::kAfterStepPrefix)) {
+    const auto weight = std::ranges::find(trainables, result.name, &Trainable::name);
+    if (weight == trainables.end())
+      user_error("the model's result '{}{}' names no weight that trains", ir::kAfterStepPrefix, result.name);
+    weight->after = [&program, result](Value updated) {
+      return constrained(program, result.name, result.value, updated);
+    };
+  }
+  const std::vector<Value> next = emit_updates(b, optimizer, trainables, {lr, updates, decay}, finite);
+  std::vector<std::pair<std::string, Value>> averaged;
+  for (std::size_t i = 0; i < next.size(); ++i) averaged.emplace_back(trainables[i].name, next[i]);
+  update_averages(program, averaged, finite, options);
+  b.set_location("optimizer");
+  for (const std::string_view counter : counting)
+    program.update(counter, b.add(program.param(counter), 1), finite);
+  for (const auto& [counter, moves] : held)
+    program.update(counter, b.add(program.param(counter), 1), all_of(b, {finite, moves}));
+  const Value next_step = b.add(step, 1);
+  program.update("train.step", next_step, finite);
+  if (counts_progress(program.module, options))
+    program.update(ir::kProgress, share_done(b, next_step, options), finite);
+  program.update("train.finite", finite);
+  b.result("grad_norm", norm);
+  b.result("finite", finite);
+  b.result("lr", b.cast(lr, DType::f32));
+}
+
+Metrics add_plain_step(ir::Module& module, const TrainOptions& options, const UpdateCounters& counters) {
+  Program program(module, "step");
+  bind_progress(program, options);
+  Gradients out = differentiate_loss(program, options, true);
+  optimize(program, std::move(out.trainables), out.loss, options, counters);
+  const Value finite = program.function.result("finite");
+  std::vector<std::pair<std::string, Value>> averaged;
+  for (const auto& [name, value] : program.next) {
+    program.update(name, value, finite);
+    if (is_averaged(module, name)) averaged.emplace_back(name, value);
+  }
+  update_averages(program, averaged, finite, options);
+  program.finish(true);
+  return out.metrics;
+}
+
+/// What the batches of a step so far have made of a weight that `forward` updates: kept apart from it until
+/// the step is done, so that one that is not finite leaves the weight as it was.
+std::string pending_update(std::string_view weight) {
+  return fmt::format("accumulate.update.{}", weight);
+}
+
+/// Every batch but the first of a step reads what the one before has made of such a weight or state.
+void bind_pending_updates(Program& program, const Objective& objective, Value micro) {
+  Builder& b = program.b;
+  add_states(program.module, objective);
+  for (const std::string& name : updated_states(program.module, objective)) {
+    const ir::Parameter* weight = program.module.find_parameter(name);
+    if (weight == nullptr) user_error("the model has no weight '{}', which it updates", name);
+    const std::string pending = pending_update(name);
+    const ir::TensorType type = weight->type;
+    program.module.add_state(pending, type, ir::StateKind::partial);
+    const Value is_first = b.compare("eq", micro, b.constant_like(micro, 0));
+    program.read.emplace(name, b.select(is_first, b.param(name), b.param(pending)));
+  }
+}
+
+/// The sum of a weight's gradients since the step began, "accumulate.<weight>".
+Value accumulated(Builder& b, const Trainable& weight) {
+  const std::string name = "accumulate." + weight.name;
+  b.module().add_state(name, b.type(weight.value), ir::StateKind::partial);
+  return b.param(name);
+}
+
+/// accumulate.w += g / k. Each micro-batch draws its own random numbers: to the forward, the step is
+/// train.step * k + train.micro_step.
+Metrics add_accumulate(ir::Module& module, const TrainOptions& options) {
+  module.add_state("train.micro_step", {DType::i64, {}}, ir::StateKind::partial);
+  Program program(module, "accumulate");
+  Builder& b = program.b;
+  b.set_location("accumulate");
+  Value micro = program.param("train.micro_step");
+  Value draw = b.add(b.mul(b.param("train.step"), static_cast<double>(options.accumulate)), micro);
+  program.read.emplace("train.step", draw);
+  bind_progress(program, options);
+  b.set_location("accumulate");
+  bind_pending_updates(program, *make_objective(options.objective), micro);
+
+  Gradients out = differentiate_loss(program, options, true);
+  b.set_location("accumulate");
+  Value norm = global_norm(b, out.trainables);
+  Value finite = all_of(b, {program.param("train.finite"), b.unary(Opcode::isfinite, norm),
+                            b.unary(Opcode::isfinite, out.loss)});
+  if (const Value size = magnitude_of_updates(program))
+    finite = all_of(b, {finite, b.unary(Opcode::isfinite, size)});
+  for (const Trainable& w : out.trainables) {
+    b.set_location("accumulate." + w.name);
+    Value sum = accumulated(b, w);
+    Value share = b.div(w.gradient, static_cast<double>(options.accumulate));
+    program.update("accumulate." + w.name, b.add(sum, share), finite);
+  }
+  b.set_location("accumulate");
+  for (const auto& [name, value] : program.next) program.update(pending_update(name), value, finite);
+  program.update("train.micro_step", b.add(micro, 1), finite);
+  program.update("train.finite", finite);
+  b.result("finite", finite);
+  program.finish(true);
+  return out.metrics;
+}
+
+/// The optimizer on what has been accumulated, which it clears.
+void add_apply(ir::Module& module, const TrainOptions& options, const UpdateCounters& counters) {
+  Program program(module, "apply");
+  Builder& b = program.b;
+  bind_progress(program, options);
+  std::vector<Trainable> trainables;
+  for (const std::string& name : trained_parameters(module)) {
+    Trainable w{name, program.param(name), {}};
+    w.gradient = accumulated(b, w);
+    trainables.push_back(std::move(w));
+  }
+  optimize(program, trainables, {}, options, counters);
+  b.set_location("accumulate");
+  const Value finite = program.function.result("finite");
+  std::vector<std::pair<std::string, Value>> averaged;
+  for (const std::string& name : updated_states(module, *make_objective(options.objective))) {
+    const Value pending = b.param(pending_update(name));
+    program.update(name, pending, finite);
+    if (is_averaged(module, name)) averaged.emplace_back(name, pending);
+  }
+  update_averages(program, averaged, finite, options);
+  b.set_location("accumulate");
+  for (const Trainable& w : trainables) {
+    const ir::TensorType& type = b.type(w.value);
+    program.update("accumulate." + w.name, b.constant(0, type.dtype, type.shape), finite);
+  }
+  program.update("train.micro_step", b.constant(0, DType::i64), finite);
+  program.finish(true);
+}
+
+/// refresh_first, or refresh.
+void add_refresh(ir::Module& module, const TrainOptions& options, bool first) {
+  const ChosenOptimizer optimizer(options.optimizer);
+  if (optimizer.optimizer->period() == 0) return;
+  Program program(module, first ? "refresh_first" : "refresh");
+  std::vector<Trainable> trainables;
+  for (const std::string& name : trained_parameters(module))
+    trainables.push_back({name, program.param(name), {}});
+  const Value finite = emit_refresh(program.b, optimizer, trainables, first, program.param("train.finite"));
+  program.update("train.finite", finite);
+  program.b.result("finite", finite);
+  program.finish(false);
+}
+
+}  // namespace
+
+Metrics add_step_program(ir::Module& module, const TrainOptions& options, const UpdateCounters& counters) {
+  check_training(module, options);
+  apply_layer_decay(module, ChosenOptimizer(options.optimizer).values);
+  const ir::TensorType count{DType::i64, {}};
+  module.add_state("rng.seed", count, ir::StateKind::random);
+  module.add_state("train.step", count, ir::StateKind::counter);
+  module.add_state("train.finite", {DType::i1, {}}, ir::StateKind::flag, {ir::InitKind::ones});
+  module.add_state("optimizer.step", count, ir::StateKind::moment);
+  for (const std::string& name : trained_parameters(module)) {
+    const auto counter = counters.find(name);
+    if (counter != counters.end()) module.add_state(counter->second, count, ir::StateKind::moment);
+  }
+  Metrics metrics;
+  if (options.accumulate == 1) {
+    metrics = add_plain_step(module, options, counters);
+  } else {
+    metrics = add_accumulate(module, options);
+    add_apply(module, options, counters);
+  }
+  for (const bool first : {true, false}) add_refresh(module, options, first);
+  return metrics;
+}
+
+std::vector<std::string> refreshes_behind(std::int64_t update, bool begins_phase, std::int64_t period) {
+  std::vector<std::string> programs;
+  if (period == 0) return programs;
+  if (begins_phase) programs.emplace_back("refresh_first");
+  if (update > 1 && (update - 1) % period == 0) programs.emplace_back("refresh");
+  return programs;
+}
+
+std::int64_t refresh_period(const ir::Selection& optimizer) {
+  return ChosenOptimizer(optimizer).optimizer->period();
+}
+
+}  // namespace rewire::programs
