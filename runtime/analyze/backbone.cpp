@@ -22,7 +22,7 @@
 namespace rewire::runtime {
 namespace {
 
-constexpr WeightsFit kBackboneFit{.further = true};
+const WeightsFit kBackboneFit{.further = true};
 
 /// The network without head or decoder, where it has such a form.
 void take_backbone(Network& network) {

@@ -9,6 +9,7 @@
 #include "runtime/train/weights.h"
 #include "tests/runtime_train/linear_model.h"
 #include "tests/support/catch.h"
+#include "tests/support/message_of.h"
 
 namespace rewire::runtime {
 namespace {
