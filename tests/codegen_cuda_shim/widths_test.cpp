@@ -21,6 +21,7 @@ ir::Selection one_block(const std::string& name) {
     options.set("depth", 1).set("decoder_depth", 1);
   }
   // Products in double precision take their time.
+  if (whole.has("out_dim")) options.set("hidden_dim", 24).set("bottleneck_dim", 16).set("out_dim", 40);
   if (whole.has("width")) {
     options.set("image", 32).set("width", 8);
   } else if (!whole.has("patch")) {
@@ -38,10 +39,12 @@ TEST_CASE("a block of every zoo model as CUDA text agrees with the CPU's engine"
     if (model->values.empty()) continue;  // the family
     const std::string& name = model->name;
     const ir::Selection options = one_block(name);
-    ir::Module module = models::build(options, models::options_of(options).get_int("image") > 32 ? 1 : 2);
     programs::TrainOptions training;
-    if (model->family->name == "mae") training.objective = {"mae"};
-    if (model->family->name == "sit") training.objective = {"diffusion"};
+    training.objective = {std::string(model->family->objective)};
+    if (training.objective.name == "dino") training.objective.set("local_crops", std::int64_t{0});
+    const std::int64_t batch = models::options_of(options).get_int("image") > 32 ? 1 : 2,
+                       images = programs::make_objective(training.objective)->forms().front().images;
+    ir::Module module = models::build(options, batch * images);
     programs::add_grad_program(module, training);
     const auto device = make_device_engine(module, compiler);
     const auto cpu = runtime::make_jit_engine(module);
