@@ -211,6 +211,7 @@ ir::Attributes latents(std::int64_t dim, std::int64_t depth, std::int64_t heads)
 const Family kSit{
     .name = "sit",
     .doc = "the scalable interpolant transformer, which learns velocities from noise to images of a class",
+    .objective = "diffusion",
     .schema =
         {ir::int_parameter("dim", 384, "width of the stream").at_least(1).at_most(65536),
          ir::int_parameter("depth", 12, "blocks").at_least(1).at_most(4096),
