@@ -80,10 +80,12 @@ void run(const Request& request) {
     user_error("features: say where they go: --output FILE.npy, or --pca FILE.png");
   const std::vector<std::string> read = {request.features.backbone.network.model,
                                          request.features.backbone.weights, request.input};
-  for (const auto& [option, file] :
-       {std::pair{"--output", request.output}, {"--labels", request.labels}, {"--pca", request.pca}}) {
+  const std::vector<std::pair<std::string, std::string>> outputs = {
+      {"--output", request.output}, {"--labels", request.labels}, {"--pca", request.pca}};
+  for (const auto& [option, file] : outputs) {
     if (!file.empty()) check_output(file, read, option);
   }
+  check_different(outputs);
   runtime::Backbone backbone = open_backbone(request.features);
   const runtime::FeatureFacts& facts = backbone.facts();
   if (!request.pca.empty()) runtime::require_grid(facts, "--pca");

@@ -23,6 +23,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr std::int64_t kMostSets = 1000;  // each is held in memory
+
 struct Request {
   FeatureRequest features{.kind = "class"};
   std::string kind = "linear", output, labels = "threshold", test_labels, scales = "both";
@@ -183,11 +185,16 @@ Json run_scale(const Request& request, const std::vector<std::string>& layers) {
   };
   const runtime::FeatureSet train = collect(runtime::Split::train, request.images, kDenseImages),
                             test = collect(runtime::Split::test, request.test_images, kDenseTestImages);
+  for (const runtime::FeatureSet* set : {&train, &test}) {
+    if (request.labels != "threshold") runtime::require_all_read(*set, "--labels");
+  }
   const std::vector<std::int64_t> train_labels =
                                       pixel_labels(request, backbone, train, runtime::Split::train),
                                   test_labels = pixel_labels(request, backbone, test, runtime::Split::test);
   const std::int64_t classes =
       std::max(runtime::pixel_classes(train_labels), runtime::pixel_classes(test_labels));
+  if (classes < 2)
+    user_error("probe: all pixels are of one class, which leaves nothing to find: see --labels");
   const runtime::ProbeOutcome outcome = runtime::train_dense_probe(
       view_of(train, train_labels), view_of(test, test_labels), classes, request.norm,
       {facts.rows, facts.columns, backbone.image().at(1), backbone.image().at(2)},
@@ -237,6 +244,10 @@ void check_request(const Request& request) {
   const bool dense = request.kind == "dense", has_masks = request.labels != "threshold";
   if (request.sets > 0 && request.kind != "linear")
     user_error("probe: --sets is of --kind linear, not of {}", request.kind);
+  if (request.sets > kMostSets) user_error("probe: --sets {}: {} at most", request.sets, kMostSets);
+  if (request.threshold > 1)
+    user_error("probe: --threshold {}: brightness is 0 to 1, so that no pixel would be brighter",
+               request.threshold);
   if (!dense && (has_masks || !request.test_labels.empty()))
     user_error("probe: --labels and --test-labels are of --kind dense: the others take the images' own");
   if (!dense || !has_masks) return;

@@ -22,6 +22,14 @@ void declare_program(ProgramRequest& request, Options& options, const std::strin
   declare_overrides(request.overrides, options);
 }
 
+namespace {
+
+std::filesystem::path normal(const std::string& file) {
+  return std::filesystem::absolute(file).lexically_normal();
+}
+
+}  // namespace
+
 runtime::GivenInputs read_inputs(const ProgramRequest& request, const std::vector<std::string>& names) {
   runtime::GivenInputs given;
   const auto take = [&](const std::string& name, const std::string& file, const std::string& option) {
@@ -64,8 +72,37 @@ std::int64_t batch_of(const runtime::GivenInputs& given, const programs::Inputs&
   return runtime::batch_extent(given.at(first.name), first.type.rank(), stack, first.batch_axis);
 }
 
+void check_different(const std::vector<std::pair<std::string, std::string>>& outputs) {
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const auto& [option, file] = outputs[i];
+    for (std::size_t k = 0; k < i; ++k) {
+      if (file.empty() || outputs[k].second.empty()) continue;
+      if (normal(outputs[k].second) == normal(file))
+        user_error("{} {} is the file of {}: choose another", option, file, outputs[k].first);
+    }
+  }
+}
+
+namespace {
+
+/// Whether a file that is there lies in the folder: what a run is made of is not written over.
+bool is_inside(const std::string& file, const std::string& folder) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored) || !std::filesystem::exists(file, ignored))
+    return false;
+  const auto inner = std::filesystem::canonical(file, ignored),
+             outer = std::filesystem::canonical(folder, ignored);
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
+}  // namespace
+
 void check_output(const std::string& output, const std::vector<std::string>& read,
                   const std::string& option) {
+  for (const std::string& folder : read) {
+    if (is_inside(output, folder))
+      user_error("{} {} is a file of the run {}: choose another", option, output, folder);
+  }
   runtime::require_writable(output);
   for (const std::string& file : read) {
     std::error_code missing;

@@ -132,6 +132,7 @@ void run(const Request& request) {
   const std::vector<std::string> read = {request.network.model};
   check_output(request.output, read);
   if (!request.npy.empty()) check_output(request.npy, read, "--npy");
+  check_different({{"--output", request.output}, {"--npy", request.npy}});
 
   const auto which = request.averages ? runtime::WeightsOf::averages : runtime::WeightsOf::steps;
   runtime::RunWeights weights_of_run = runtime::find_run_weights(folder, request.checkpoint, which);

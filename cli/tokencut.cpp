@@ -48,6 +48,8 @@ std::vector<std::vector<runtime::PixelBox>> read_boxes(const std::string& file, 
     for (const runtime::JsonView& box : image.items()) {
       const std::vector<runtime::JsonView> sides = box.items();
       if (sides.size() != 4) box.refuse("is no box: it has four numbers, x0, y0, x1, y1");
+      if (sides[2].count() < sides[0].count() || sides[3].count() < sides[1].count())
+        box.refuse("is no box: x1 is at least x0, and y1 at least y0");
       boxes.push_back({sides[0].count(), sides[1].count(), sides[2].count(), sides[3].count()});
     }
   }
@@ -86,6 +88,8 @@ runtime::DrawnImage picture(std::span<const std::uint8_t> pixels, const runtime:
 }
 
 void run(const Request& request) {
+  if (!(request.cut.tau < 1))
+    user_error("tokencut: --tau {}: no two patches are more alike than 1; give less", request.cut.tau);
   runtime::Backbone backbone = open_backbone(request.features);
   const runtime::FeatureFacts& facts = backbone.facts();
   runtime::require_grid(facts, "tokencut");
@@ -96,6 +100,7 @@ void run(const Request& request) {
       backbone.collect({.split = request.split == "train" ? runtime::Split::train : runtime::Split::test,
                         .images = request.images,
                         .keeps_images = true});
+  if (!truth.empty()) runtime::require_all_read(set, "--boxes");
   const ir::Attributes transforms = runtime::transform_values(backbone.recipe());
   const auto numbers = static_cast<std::size_t>(backbone.numbers());
   const auto pixels = static_cast<std::size_t>(ir::element_count(backbone.image()));

@@ -31,19 +31,6 @@ void take_backbone(Network& network) {
   if (!models::find_model(model.name).family->backbone.empty()) model = models::backbone_of(model);
 }
 
-/// Without the plugins of parts that have been left off: a decoder's.
-void drop_plugins_of_lost_parts(Network& network) {
-  const ir::Module module = original_module(network, 1);
-  std::set<std::string> scopes = {"all"};
-  for (const std::size_t at : ir::find_joins(module.function("forward")))
-    scopes.insert(ir::read_join(module.function("forward").body[at]).scope);
-  std::erase_if(network.plugins, [&](const PluginHandle& plugin) {
-    const auto values = plugin_values(*plugin);
-    const auto scope = std::ranges::find(values, "scope", &std::pair<std::string, std::string>::first);
-    return scope != values.end() && scope->second != "encoder" && !scopes.contains(scope->second);
-  });
-}
-
 /// Transforms of whole batches blend labels, which no feature has.
 void drop_batch_transforms(Recipe& recipe) {
   for (const TransformRow* transform : transforms()) {
@@ -92,7 +79,7 @@ Backbone::Backbone(const BackboneRequest& request, const FeatureChoice& choice)
   network_ = resolve_network(asked);
   if (epoch_ < 0) epoch_ = is_run ? network_.recipe.train.epochs - 1 : 0;
   take_backbone(network_);
-  drop_plugins_of_lost_parts(network_);
+  network_.plugins = plugins_of_parts(network_.plugins, original_module(network_, 1));
   drop_batch_transforms(network_.recipe);
   network_.recipe.data.aug_repeats = 1;
   const ir::Module module = make_module(1, facts_);
@@ -174,7 +161,10 @@ FeatureSet Backbone::collect(const ImagePass& pass) {
     const auto weight = batch.tensors.find("weight");
     for (std::int64_t k = 0; k < data.batch() && set.count() < wanted; ++k) {
       const auto row = static_cast<std::size_t>(k);
-      if (weight != batch.tensors.end() && weight->second.as<float>()[row] == 0) continue;  // no image
+      if (weight != batch.tensors.end() && weight->second.as<float>()[row] == 0) {  // no image
+        if (i * data.batch() + k < data.images()) ++set.left_out;
+        continue;
+      }
       const std::span<const float> numbers = rows.as<float>().subspan(row * width, width);
       set.rows.insert(set.rows.end(), numbers.begin(), numbers.end());
       set.labels.push_back(batch.tensors.at("label").as<std::int64_t>()[row]);
@@ -185,6 +175,12 @@ FeatureSet Backbone::collect(const ImagePass& pass) {
     }
   }
   return set;
+}
+
+void require_all_read(const FeatureSet& set, std::string_view option) {
+  if (set.left_out == 0) return;
+  user_error("{} is told image by image, and {} of the images cannot be read: take them out of the data",
+             option, set.left_out);
 }
 
 std::int64_t Backbone::count_classes() const {

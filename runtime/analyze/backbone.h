@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/analyze/features.h"
@@ -30,8 +31,11 @@ struct FeatureSet {
   // Where images are kept: [images, channels, height, width], and what they are called (of a pass in order).
   std::vector<float> images;
   std::vector<std::string> names;
+  std::int64_t left_out = 0;  // images before the last of them that could not be read
   std::int64_t count() const { return std::ssize(labels); }
 };
+/// UserError where some are left out, so that what `option` gives image by image would be another image's.
+void require_all_read(const FeatureSet& set, std::string_view option);
 
 /// How images are taken: their split, augmented as `epoch` of training sees them, or (-1) in order as evaluation does.
 struct ImagePass {

@@ -85,7 +85,9 @@ TokenCut token_cut(std::span<const float> features, std::int64_t rows, std::int6
   if (count < 2) user_error("tokencut: an image has {} patch; a cut takes two or more", count);
   std::vector<double> edges = cosines(features, count);
   for (double& edge : edges) edge = edge > options.tau ? 1 : kApart;
-  if (std::ranges::all_of(edges, [](double edge) { return edge == 1; }))
+  // All belong together, or none to another: there is nothing to cut.
+  const auto joined = static_cast<std::size_t>(std::ranges::count(edges, 1.0));
+  if (joined == edges.size() || joined <= count)
     return {std::vector<double>(count), std::vector<std::uint8_t>(count, 1), 0, {0, 0, columns, rows}};
   TokenCut cut{.vector = second_vector(std::move(edges), count)};
   const double mean = std::accumulate(cut.vector.begin(), cut.vector.end(), 0.0) / static_cast<double>(count);

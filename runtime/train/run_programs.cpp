@@ -1,11 +1,14 @@
 #include "runtime/train/run_programs.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "ir/builder.h"
 #include "ir/error.h"
+#include "ir/residual.h"
 #include "ir/verify.h"
 #include "programs/diagnose.h"
 #include "runtime/log.h"
@@ -115,10 +118,18 @@ ir::Function of_averages(ir::Function function, const ir::Module& module) {
   return function;
 }
 
+ir::Module backbone_of(const NetworkSource& source, std::int64_t batch) {
+  try {
+    return source.backbone(batch);
+  } catch (const UserError& error) {
+    user_error("eval.knn: {}: set eval.knn=0", error.what());
+  }
+}
+
 void add_features(const NetworkSource& source, std::int64_t batch, std::int64_t epoch, bool averages,
                   ir::Module& evaluation) {
-  ir::Module backbone = source.backbone(batch);
-  apply_plugins(backbone, source.plugins, source.seed, epoch);
+  ir::Module backbone = backbone_of(source, batch);
+  apply_plugins(backbone, plugins_of_parts(source.plugins, backbone), source.seed, epoch);
   set_precision(backbone, source);
   ir::Function features = features_function(backbone);
   for (const ir::Parameter& parameter : backbone.parameters) {
@@ -188,6 +199,20 @@ ir::Module computed_forward(const NetworkSource& source, std::int64_t batch, std
   ir::Module module = rewritten_forward(source, batch, epoch);
   set_precision(module, source);
   return module;
+}
+
+std::vector<PluginHandle> plugins_of_parts(const std::vector<PluginHandle>& plugins,
+                                           const ir::Module& module) {
+  const ir::Function& forward = module.function("forward");
+  std::set<std::string> scopes = {"all"};
+  for (const std::size_t at : ir::find_joins(forward)) scopes.insert(ir::read_join(forward.body[at]).scope);
+  std::vector<PluginHandle> kept;
+  std::ranges::copy_if(plugins, std::back_inserter(kept), [&](const PluginHandle& plugin) {
+    const auto values = plugin_values(*plugin);
+    const auto scope = std::ranges::find(values, "scope", &std::pair<std::string, std::string>::first);
+    return scope == values.end() || scope->second == "encoder" || scopes.contains(scope->second);
+  });
+  return kept;
 }
 
 ir::Module join_forms(const std::vector<programs::Form>& forms, std::vector<ir::Module> modules) {

@@ -46,6 +46,9 @@ ir::Module rewritten_forward(const NetworkSource& source, std::int64_t batch, st
 void set_precision(ir::Module& module, const NetworkSource& source);
 /// Both.
 ir::Module computed_forward(const NetworkSource& source, std::int64_t batch, std::int64_t epoch);
+/// Those that are of a part which the network has: what is of a decoder says nothing to an encoder alone.
+std::vector<PluginHandle> plugins_of_parts(const std::vector<PluginHandle>& plugins,
+                                           const ir::Module& forward);
 /// Modules of one `forward` each, those of the forms, as one of all their functions. UserError where they do not share
 /// all their weights.
 ir::Module join_forms(const std::vector<programs::Form>& forms, std::vector<ir::Module> modules);

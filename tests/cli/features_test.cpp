@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "runtime/io/files.h"
 #include "runtime/io/npy.h"
 #include "tests/cli/fixture.h"
 #include "tests/support/catch.h"
@@ -160,6 +161,48 @@ TEST_CASE("A masked autoencoder's encoder gives features, and a vit is trained f
   CHECK_THAT(refused(Words{"train"} + vit + kImages + Words{"--out", folder.file("no"), "--quiet"}),
              REWIRE_CATCH_CONTAINS("the model has no 'decoder_blocks.0.attn.proj.bias'"));
   small_run(folder, vit + Words{"--set", "train.extra_weights=ignore"}, "tuned");
+}
+
+TEST_CASE("What a run is made of is not written over, and two outputs are two files") {
+  const TemporaryFolder folder;
+  const std::string run = small_run(folder, kModel + Words{"--set", "model.patch=7"});
+  const auto before = runtime::read_file(run + "/recipe.toml");
+  for (const std::string file : {"/recipe.toml", "/weights.safetensors", "/metrics.jsonl"}) {
+    CAPTURE(file);
+    CHECK_THAT(refused({"features", run, "--output", run + file, "--quiet"}),
+               REWIRE_CATCH_CONTAINS("is a file of the run " + run + ": choose another"));
+    CHECK_THAT(refused({"probe", run, "--output", run + file, "--quiet"}),
+               REWIRE_CATCH_CONTAINS("is a file of the run " + run + ": choose another"));
+  }
+  CHECK(runtime::read_file(run + "/recipe.toml") == before);
+  CHECK(rewire_command({"features", run, "--output", run + "/features.npy", "--quiet"}).code == 0);
+  CHECK_THAT(
+      refused({"features", run, "--output", folder.file("f"), "--labels", folder.file("./f"), "--quiet"}),
+      REWIRE_CATCH_CONTAINS("is the file of --output: choose another"));
+  CHECK_THAT(refused({"tokencut", run, "--tau", "1", "--quiet"}),
+             REWIRE_CATCH_CONTAINS("--tau 1: no two patches"));
+  CHECK_THAT(refused({"probe", run, "--kind", "dense", "--threshold", "2", "--quiet"}),
+             REWIRE_CATCH_CONTAINS("--threshold 2: brightness is 0 to 1"));
+  CHECK_THAT(refused({"probe", run, "--sets", "100000000", "--quiet"}),
+             REWIRE_CATCH_CONTAINS("--sets 100000000: 1000 at most"));
+}
+
+TEST_CASE("Neighbours of a masked autoencoder do without what plugins add to its decoder") {
+  const TemporaryFolder folder;
+  if (!fs::exists(REWIRE_PLUGIN_FOLDER "/decay.so")) return;
+  Words train = {"train", "mae_vit_tiny_28",      "--set", "model.dim=8",
+                 "--set", "model.depth=2",        "--set", "model.heads=2",
+                 "--set", "model.decoder_dim=8",  "--set", "model.decoder_heads=2",
+                 "--set", "model.decoder_depth=2"};
+  train = train + kImages +
+          Words{"--set", "train.max_steps=1", "--set", "eval.knn=3", "--set", "eval.pictures=0"};
+  train = train + Words{"--plugin", "decay:scope=decoder", "--out", folder.file("run"), "--quiet"};
+  const Outcome outcome = rewire_command(train);
+  CAPTURE(outcome.err);
+  CHECK(outcome.code == 0);
+  CHECK_THAT(refused(Words{"train", "sit_tiny_28"} + kImages +
+                     Words{"--set", "eval.knn=3", "--quiet", "--out", folder.file("s")}),
+             REWIRE_CATCH_CONTAINS("eval.knn: the model sit_tiny_28 has no form that gives features alone"));
 }
 
 TEST_CASE("What no features can be had of is refused in one line") {
