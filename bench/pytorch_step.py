@@ -11,7 +11,8 @@ each it does that many training steps and prints a line of JSON: the median step
 what PyTorch took of the card; a step is what lies between two events, and it waits for the card once, at the end).
 bench/run.py keeps several of these alive and asks them in turn.
 
-"family": "resnetv2" in the model's JSON asks for bench/pytorch_resnetv2.py's network. Else it is timm's ViT written
+"family": "resnetv2" in the model's JSON asks for bench/pytorch_resnetv2.py's network, "mae" and "dino" for those of
+bench/pytorch_self_supervised.py, whose losses are their own. Else it is timm's ViT written
 plainly: scaled_dot_product_attention, exact GELU, LayerNorm with eps 1e-6. A step is what a `rewire` step is: loss with
 label smoothing, backward, clipping by the global norm, AdamW with decay on matrices.
 """
@@ -26,6 +27,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import pytorch_resnetv2
+import pytorch_self_supervised
 import pytorch_strategies
 
 
@@ -152,10 +154,17 @@ class Trainer:
         model = json.loads(options.model)
         torch.backends.cudnn.benchmark = True
         self.device, self.autocast = options.device, options.dtype == "bf16"
-        network = {"vit": VisionTransformer, "resnetv2": pytorch_resnetv2.ResNetV2}[model.pop("family", "vit")]
-        self.model = network(**model, residual=options.residual).to(self.device)
-        self.images = torch.randn(options.batch, model["channels"], model["image"], model["image"], device=self.device)
-        self.labels = torch.randint(0, model["classes"], (options.batch,), device=self.device)
+        family = model.pop("family", "vit")
+        self.supervises = family in ("vit", "resnetv2")
+        if self.supervises:
+            network = {"vit": VisionTransformer, "resnetv2": pytorch_resnetv2.ResNetV2}[family]
+            self.model = network(**model, residual=options.residual).to(self.device)
+            images = torch.randn(options.batch, model["channels"], model["image"], model["image"], device=self.device)
+            self.inputs = images, torch.randint(0, model["classes"], (options.batch,), device=self.device)
+        else:
+            shape = model | {"plain_join": JOINS["plain"]}
+            self.model = pytorch_self_supervised.make(family, Block, JOINS[options.residual], shape).to(self.device)
+            self.inputs = self.model.inputs(options.batch, self.device)
         # compile() wraps the loss as well, so that it is one graph forward and one backward.
         self.loss = self.compiled(options.mode)
         self.smoothing, self.clip_norm = options.label_smoothing, options.clip_norm
@@ -169,7 +178,11 @@ class Trainer:
         return torch.compile(self.plain_loss, dynamic=False,
                              mode="reduce-overhead" if self.device == "cuda" else "default")
 
-    def plain_loss(self, images, labels):
+    def plain_loss(self, *inputs):
+        if not self.supervises:
+            with torch.autocast(self.device, torch.bfloat16, enabled=self.autocast):
+                return self.model.loss(*inputs)
+        images, labels = inputs
         with torch.autocast(self.device, torch.bfloat16, enabled=self.autocast):
             logits = self.model(images)
         return F.cross_entropy(logits.float(), labels, label_smoothing=self.smoothing)
@@ -178,12 +191,14 @@ class Trainer:
         """AdamW has three implementations; which is the fastest differs by machine, so it is measured."""
         matrices, others = [], []
         for name, p in self.model.named_parameters():
-            (matrices if p.ndim > 1 and name not in ("cls_token", "pos_embed") else others).append(p)
+            if not p.requires_grad:
+                continue
+            (matrices if p.ndim > 1 and name.split(".")[-1] not in ("cls_token", "pos_embed", "mask_token") else others).append(p)
         groups = [{"params": matrices, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
         best = None
         for name in ("fused", "foreach"):
             optimizer = torch.optim.AdamW([dict(group) for group in groups], lr=0.0, **{name: True})
-            for p in self.model.parameters():
+            for p in matrices + others:
                 p.grad = torch.zeros_like(p)
             times = []
             for _ in range(4):
@@ -206,11 +221,13 @@ class Trainer:
         if self.device == "cuda":
             torch.compiler.cudagraph_mark_step_begin()
         self.optimizer.zero_grad(set_to_none=True)
-        loss = self.loss(self.images, self.labels)
+        loss = self.loss(*self.inputs)
         loss.backward()
         if self.clip_norm > 0:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.clip_norm, foreach=True)
         self.optimizer.step()
+        if not self.supervises:
+            self.model.after_step()
         return loss if self.device == "cuda" else loss.item()
 
     def step_seconds(self, steps):

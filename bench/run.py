@@ -44,6 +44,14 @@ def say(text):
     print(f"bench: {text}", file=sys.stderr, flush=True)
 
 
+# Families with a loss of their own: what their peers are built of, and the views of a step.
+OWN_LOSS = {"mae": ("image", "channels", "patch", "dim", "depth", "heads", "decoder_dim", "decoder_depth", "decoder_heads"),
+            "dino": ("image", "channels", "patch", "dim", "depth", "heads", "hidden_dim", "bottleneck_dim", "out_dim")}
+OWN_CROPS = {"dino": {"local_crops": 4, "local_size": 16}}
+OWN_SETTINGS = {"mae": [], "dino": ["train.ema=0.99", "objective.freeze_last_layer=0",
+                                    *(f"objective.{key}={value}" for key, value in OWN_CROPS["dino"].items())]}
+
+
 def cpu_name():
     with open("/proc/cpuinfo") as info:
         line = next((line for line in info if line.startswith("model name")), ": unknown")
@@ -251,8 +259,7 @@ class Rewire(Contender):
         self.dump, self.floors, self.launches, self.profiled_step_ms = None, [], None, None
         self.process = getattr(options, "own_process", None) or OwnProcess(options)
         self.network = [model, "--plugin", "none" if residual == "plain" else residual,
-                        "--set", f"train.batch={batch}", "--set", f"train.label_smoothing={LABEL_SMOOTHING}",
-                        "--set", f"train.clip_norm={CLIP_NORM}", "--set", f"optimizer.weight_decay={WEIGHT_DECAY}",
+                        "--set", f"train.batch={batch}", "--set", f"train.clip_norm={CLIP_NORM}", "--set", f"optimizer.weight_decay={WEIGHT_DECAY}",
                         "--set", f"train.dtype={options.dtype}", *(word for text in (*settings, *options.set) for word in ("--set", text))]
 
     def words(self, steps, *rest):
@@ -363,11 +370,13 @@ def ratio(rounds, others):
 
 def peer_shape(row):
     """What bench/pytorch_step.py builds the same network of."""
+    if row["family"] in OWN_LOSS:
+        return {"family": row["family"], **{key: row[key] for key in OWN_LOSS[row["family"]]}, **OWN_CROPS.get(row["family"], {})}
     image = {key: row[key] for key in ("image", "channels", "classes")}
     if row["family"] == "vit":
         return {**image, **{key: row[key] for key in ("patch", "dim", "depth", "heads")}}
     if row["family"] != "resnetv2":
-        sys.exit(f"bench: the peer has no network of the family '{row['family']}'; it has vit and resnetv2")
+        sys.exit(f"bench: the peer has no network of the family '{row['family']}'; it has vit, resnetv2, mae and dino")
     return {"family": "resnetv2", **image, "width": row["width"], "depths": [int(depth) for depth in row["depths"]],
             "bottleneck": row["block"] == "bottleneck"}
 
@@ -383,6 +392,7 @@ class Case:
             sys.exit(f"bench: no model '{model}'; `rewire models` lists them")
         self.shape = peer_shape(row)
         self.settings = [f"model.image={image}"] if image else []
+        self.settings += OWN_SETTINGS.get(row["family"], [f"train.label_smoothing={LABEL_SMOOTHING}"])
         if image:
             self.shape["image"] = int(image)
 
