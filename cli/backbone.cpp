@@ -18,12 +18,7 @@ void declare_features(FeatureRequest& request, Options& options, const std::stri
   options.list("--layer", request.layers,
                "a block's name or number (blocks.11, 11, -1), or norm, behind the last norm; repeatable: one "
                "behind the other");
-  options.list("--set", network.settings,
-               "section.key=value: sets or overrides a key of the recipe; repeatable");
-  options.list("--plugin", network.plugins,
-               "NAME:key=value,...: replaces the recipe's plugins; none clears them; repeatable");
-  declare_plugin_path(network.plugin_path, options);
-  declare_trust(network.trust, options);
+  declare_changes(network, options);
   declare_engine(request.engine, options);
 }
 

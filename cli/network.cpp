@@ -14,6 +14,10 @@ void declare_trust(bool& trust, Options& options) {
 
 void declare_network(runtime::NetworkRequest& request, Options& options, Options::Need model) {
   options.text("MODEL", request.model, "a recipe (.toml), a module (.rir) or a name of the zoo", model);
+  declare_changes(request, options);
+}
+
+void declare_changes(runtime::NetworkRequest& request, Options& options) {
   options.list("--set", request.settings,
                "section.key=value: sets or overrides a key of the recipe; repeatable");
   options.list("--plugin", request.plugins,

@@ -11,6 +11,8 @@ namespace rewire::cli {
 
 void declare_network(runtime::NetworkRequest& request, Options& options,
                      Options::Need model = Options::Need::required);
+/// All of them but MODEL.
+void declare_changes(runtime::NetworkRequest& request, Options& options);
 void declare_plugin_path(std::vector<std::string>& plugin_path, Options& options);
 void declare_trust(bool& trust, Options& options);
 

@@ -57,8 +57,8 @@ runtime::GivenInputs read_inputs(const ProgramRequest& request, const std::vecto
 }
 
 programs::Inputs training_inputs(const runtime::Network& network) {
-  return programs::make_objective(network.recipe.objective)
-      ->training_inputs(runtime::training_module(network, 1));
+  return runtime::training_inputs(runtime::network_source(network),
+                                  *programs::make_objective(network.recipe.objective));
 }
 
 std::vector<std::string> names_of(const programs::Inputs& inputs) {

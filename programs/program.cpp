@@ -65,9 +65,9 @@ void inline_op(Program& program, const ir::Function& forward, const ir::Op& op, 
   program.b.set_position(program.function.body.size());
 }
 
-bool is_averaged(const ir::Module& module, const std::string& weight) {
+std::set<std::string, std::less<>> averaged_names(const ir::Module& module) {
   const std::vector<std::string> names = averaged_parameters(module);
-  return std::ranges::find(names, weight) != names.end();
+  return {names.begin(), names.end()};
 }
 
 Value read_average(Program& program, const std::string& weight) {
@@ -97,6 +97,7 @@ NamedValues InlinedNetwork::call(std::string_view name, const NamedValues& argum
     }
     at(argument.value) = bound->second;
   }
+  const auto averaged = averages ? averaged_names(program_.module) : std::set<std::string, std::less<>>();
   const Inlining how{!averages, calls_ == 0 ? "" : fmt::format("#{}", calls_)};
   for (const ir::Op& op : function.body) {
     if (op.code != Opcode::param) {
@@ -105,8 +106,7 @@ NamedValues InlinedNetwork::call(std::string_view name, const NamedValues& argum
     }
     program_.b.set_location(op.location);
     const std::string& weight = op.attributes.get_string("name");
-    at(op.results[0]) = averages && is_averaged(program_.module, weight) ? read_average(program_, weight)
-                                                                         : program_.param(weight);
+    at(op.results[0]) = averaged.contains(weight) ? read_average(program_, weight) : program_.param(weight);
   }
   NamedValues results;
   for (const ir::Argument& result : function.results) {

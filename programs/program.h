@@ -2,7 +2,9 @@
 // `forward`, so that passes specialise it alone (is_training, dead code) and the runtime launches one straight line.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,8 +59,8 @@ struct Inlining {
 void inline_op(Program& program, const ir::Function& forward, const ir::Op& op,
                std::vector<ir::Value>& renamed, const Inlining& how = {});
 
-/// Whether averages are kept of a weight of this name.
-bool is_averaged(const ir::Module& module, const std::string& weight);
+/// averaged_parameters(), to look names up in.
+std::set<std::string, std::less<>> averaged_names(const ir::Module& module);
 /// Reads the average of a weight, which is added to the module where it has not got it.
 ir::Value read_average(Program& program, const std::string& weight);
 /// What reads a weight in this program has its average.

@@ -270,10 +270,11 @@ Metrics add_plain_step(ir::Module& module, const TrainOptions& options, const Up
   Gradients out = differentiate_loss(program, options, true);
   optimize(program, std::move(out.trainables), out.loss, options, counters);
   const Value finite = program.function.result("finite");
+  const auto averages = averaged_names(module);
   std::vector<std::pair<std::string, Value>> averaged;
   for (const auto& [name, value] : program.next) {
     program.update(name, value, finite);
-    if (is_averaged(module, name)) averaged.emplace_back(name, value);
+    if (averages.contains(name)) averaged.emplace_back(name, value);
   }
   update_averages(program, averaged, finite, options);
   program.finish(true);
@@ -358,11 +359,12 @@ void add_apply(ir::Module& module, const TrainOptions& options, const UpdateCoun
   optimize(program, trainables, {}, options, counters);
   b.set_location("accumulate");
   const Value finite = program.function.result("finite");
+  const auto averages = averaged_names(module);
   std::vector<std::pair<std::string, Value>> averaged;
   for (const std::string& name : updated_states(module, *make_objective(options.objective))) {
     const Value pending = b.param(pending_update(name));
     program.update(name, pending, finite);
-    if (is_averaged(module, name)) averaged.emplace_back(name, pending);
+    if (averages.contains(name)) averaged.emplace_back(name, pending);
   }
   update_averages(program, averaged, finite, options);
   b.set_location("accumulate");

@@ -17,4 +17,9 @@ Value mean_all(ir::Builder& builder, Value x) {
   return builder.div(sum_all(builder, x), count);
 }
 
+ir::Value surprisals(ir::Builder& b, ir::Value x) {
+  const ir::Value shifted = b.sub(x, b.unary(ir::Opcode::stop_gradient, b.max(x, {-1})));
+  return b.sub(b.unary(ir::Opcode::log, b.sum(b.unary(ir::Opcode::exp, shifted), {-1})), shifted);
+}
+
 }  // namespace rewire::programs

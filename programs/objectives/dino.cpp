@@ -147,15 +147,9 @@ class SelfDistillation : public Objective {
     return b.unary(Opcode::stop_gradient, b.emit(Opcode::softmax, {sharpened}));
   }
 
-  /// [..., K] -> [..., 1]: log sum_k exp x_k - x.
-  static Value surprise(Builder& b, Value x) {
-    const Value shifted = b.sub(x, b.unary(Opcode::stop_gradient, b.max(x, {-1})));
-    return b.sub(b.unary(Opcode::log, b.sum(b.unary(Opcode::exp, shifted), {-1})), shifted);
-  }
-
   /// -sum_k q_k log softmax(z / tau_s)_k, q broadcast.
   Value cross_entropy(Builder& b, Value q, Value z) const {
-    return b.sum(b.mul(q, surprise(b, b.div(z, s_.student_temp))), {-1});
+    return b.sum(b.mul(q, surprisals(b, b.div(z, s_.student_temp))), {-1});
   }
 
   static Value entropy(Builder& b, Value q) {

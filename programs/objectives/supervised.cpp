@@ -127,11 +127,10 @@ class Supervised : public Objective {
     if (b.type(logits).dtype != DType::f64) logits = b.cast(logits, DType::f32);
     Value target = b.cast(inputs.at("target"), b.type(logits).dtype);
     target = b.add(b.mul(target, 1 - label_smoothing), label_smoothing / classes);
-    const Value shifted = b.sub(logits, b.unary(Opcode::stop_gradient, b.max(logits, {1})));
-    const Value log_sum = b.unary(Opcode::log, b.sum(b.unary(Opcode::exp, shifted), {1}));
+    const Value surprise = surprisals(b, logits);
     // A class that cannot be, at minus infinity, costs nothing where nobody asks for it.
     const Value zero = b.constant_like(target, 0);
-    const Value costs = b.select(b.compare("eq", target, zero), zero, b.mul(target, b.sub(log_sum, shifted)));
+    const Value costs = b.select(b.compare("eq", target, zero), zero, b.mul(target, surprise));
     return b.reshape(b.sum(costs, {1}), {batch});
   }
 

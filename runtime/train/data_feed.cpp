@@ -154,8 +154,7 @@ NetworkFace training_face(const NetworkSource& source, const ir::Selection& sele
   const std::unique_ptr<programs::Objective> objective = programs::make_objective(selection);
   programs::Inputs inputs = objective->inputs(source.forward(1));
   // A batch's images are there whether or not the step takes them: they say what the data are.
-  for (programs::Input& input :
-       objective->training_inputs(computed_forms(source, objective->forms(), 1, 0))) {
+  for (programs::Input& input : training_inputs(source, *objective)) {
     if (std::ranges::find(inputs, input.name, &programs::Input::name) == inputs.end())
       inputs.push_back(std::move(input));
   }

@@ -233,6 +233,13 @@ ir::Module join_forms(const std::vector<programs::Form>& forms, std::vector<ir::
   return all;
 }
 
+programs::Inputs training_inputs(const NetworkSource& source, const programs::Objective& objective) {
+  const std::vector<programs::Form> forms = objective.forms();
+  std::vector<ir::Module> modules;
+  for (const programs::Form& form : forms) modules.push_back(source.of(form, 1));
+  return objective.training_inputs(join_forms(forms, std::move(modules)));
+}
+
 ir::Module computed_forms(const NetworkSource& source, const std::vector<programs::Form>& forms,
                           std::int64_t batch, std::int64_t epoch) {
   std::vector<ir::Module> modules;

@@ -52,6 +52,8 @@ std::vector<PluginHandle> plugins_of_parts(const std::vector<PluginHandle>& plug
 /// Modules of one `forward` each, those of the forms, as one of all their functions. UserError where they do not share
 /// all their weights.
 ir::Module join_forms(const std::vector<programs::Form>& forms, std::vector<ir::Module> modules);
+/// What the objective trains on of the network as it is before its plugins, for a batch of 1.
+programs::Inputs training_inputs(const NetworkSource& source, const programs::Objective& objective);
 /// The functions that training calls for a batch, rewritten and as they are computed.
 ir::Module computed_forms(const NetworkSource& source, const std::vector<programs::Form>& forms,
                           std::int64_t batch, std::int64_t epoch);

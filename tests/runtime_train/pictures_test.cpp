@@ -11,25 +11,12 @@
 #include "runtime/io/files.h"
 #include "runtime/train/data_feed.h"
 #include "runtime/train/run_programs.h"
-#include "runtime/train/trainer.h"
+#include "tests/runtime_train/step_watch.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 
 namespace rewire::runtime {
 namespace {
-
-class Watcher final : public TrainObserver {
- public:
-  void started(const RunFacts&) override {}
-  void compiling(const std::string&) override {}
-  void stepped(const TrainView& view) override { step = view.position.step; }
-  void logged(const TrainView&) override {}
-  void evaluating(std::int64_t, std::int64_t) override {}
-  void epoch_done(const EpochReport&) override {}
-  void replaying(const std::string&) override {}
-
-  std::int64_t step = 0;
-};
 
 ir::Selection small_network(const std::string& family) {
   ir::Selection model{family};
@@ -95,7 +82,7 @@ TEST_CASE(
     "An evaluation of a masked autoencoder draws each image, what was seen of it and what was made of it") {
   const test::TemporaryFolder folder;
   const std::string run = folder.file("run");
-  Watcher seen;
+  StepWatch seen;
   const TrainRequest request = drawing("mae", "mae", {"eval.pictures=3"});
   train(request, run, OutFolder::exact, seen);
   const DrawnImage first = read_picture(run + "/pictures/epoch-0001.png"),
@@ -170,7 +157,7 @@ TEST_CASE(
   const std::string objective = family == "mae" ? "mae" : "diffusion";
   const std::vector<std::string> settings = {"train.ema=0.9"};
   const test::TemporaryFolder folder;
-  Watcher seen;
+  StepWatch seen;
   const std::string whole = folder.file("whole"), stopped = folder.file("stopped");
   train(drawing(family, objective, settings), whole, OutFolder::exact, seen);
   seen.step = 0;
@@ -191,7 +178,7 @@ TEST_CASE(
 
 TEST_CASE("Nothing is drawn of classifiers, nor where no pictures are asked for, and a step stays as it is") {
   const test::TemporaryFolder folder;
-  Watcher seen;
+  StepWatch seen;
   train(drawing("vit", "supervised", {"eval.pictures=4"}), folder.file("vit"), OutFolder::exact, seen);
   CHECK_FALSE(std::filesystem::exists(folder.file("vit/pictures")));
   train(drawing("mae", "mae", {"eval.pictures=0"}), folder.file("mae"), OutFolder::exact, seen);

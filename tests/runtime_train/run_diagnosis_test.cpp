@@ -12,7 +12,7 @@
 #include "runtime/io/files.h"
 #include "runtime/train/run_folder.h"
 #include "runtime/train/run_plan.h"
-#include "runtime/train/trainer.h"
+#include "tests/runtime_train/step_watch.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
@@ -21,20 +21,6 @@ namespace rewire::runtime {
 namespace {
 
 using Lines = std::vector<nlohmann::json>;
-
-class StepWatch final : public TrainObserver {
- public:
-  void started(const RunFacts&) override {}
-  void compiling(const std::string& program) override { compiled.push_back(program); }
-  void stepped(const TrainView& view) override { step = view.position.step; }
-  void logged(const TrainView&) override {}
-  void evaluating(std::int64_t, std::int64_t) override {}
-  void epoch_done(const EpochReport&) override {}
-  void replaying(const std::string&) override {}
-
-  std::vector<std::string> compiled;
-  std::int64_t step = 0;
-};
 
 /// 25 test images; two epochs of 4 steps.
 TrainRequest diagnosed_request(std::int64_t every, const std::vector<std::string>& settings = {}) {

@@ -2,25 +2,12 @@
 // same bits, with batches accumulated, averages kept and gradients clipped.
 #include "models/model.h"
 #include "runtime/io/files.h"
-#include "runtime/train/trainer.h"
+#include "tests/runtime_train/step_watch.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 
 namespace rewire::runtime {
 namespace {
-
-class Watcher final : public TrainObserver {
- public:
-  void started(const RunFacts&) override {}
-  void compiling(const std::string&) override {}
-  void stepped(const TrainView& view) override { step = view.position.step; }
-  void logged(const TrainView&) override {}
-  void evaluating(std::int64_t, std::int64_t) override {}
-  void epoch_done(const EpochReport&) override {}
-  void replaying(const std::string&) override {}
-
-  std::int64_t step = 0;
-};
 
 TrainRequest soap_request(std::int64_t threads, std::int64_t accumulate) {
   TrainRequest request;
@@ -61,12 +48,12 @@ TEST_CASE("A run by SOAP ends in the same bits, stopped between two refreshes or
   const test::TemporaryFolder folder;
   for (const std::int64_t accumulate : {1, 2}) {
     const std::string whole = folder.file("whole" + std::to_string(accumulate));
-    Watcher watcher;
+    StepWatch watcher;
     train(soap_request(1, accumulate), whole, OutFolder::exact, watcher);
     CHECK(watcher.step == 24 / accumulate);
     for (const std::int64_t at : {1, 4, 5, 7}) {
       CAPTURE(accumulate, at);
-      Watcher watched;
+      StepWatch watched;
       TrainRequest stopped = soap_request(3, accumulate);
       stopped.stop_signal = [&] { return watched.step >= at ? 15 : 0; };
       const std::string run = whole + "_" + std::to_string(at);
