@@ -41,7 +41,9 @@ void note(int signal) {
 void listen_for_stop() {
   struct sigaction action{};
   action.sa_handler = note;
-  action.sa_flags = SA_RESTART | SA_NODEFER;
+  // Not on the stack of what it interrupts: while oneDNN's sgemm multiplies, the stack pointer may stand in its heap memory
+  // (its issue 4845), and a handler's frame would be written over whatever lies before. FinishGuard has made the other stack.
+  action.sa_flags = SA_RESTART | SA_NODEFER | SA_ONSTACK;
   sigemptyset(&action.sa_mask);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction inherited{};

@@ -2,6 +2,8 @@
 // rhythm.
 #include "runtime/exec/cpu/thread_pool.h"
 
+#include <signal.h>
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -125,6 +127,25 @@ TEST_CASE("callers on several threads take turns") {
   }
   for (std::thread& caller : callers) caller.join();
   CHECK(total == 4 * 100 * 32);
+}
+
+TEST_CASE("threads of a pool leave signals to the one that called, but for their own faults") {
+  ThreadPool pool(2);
+  std::atomic<bool> is_checked{false};
+  std::atomic<int> wrong{0};
+  while (!is_checked) {
+    pool.run(64, 1, [&](std::int64_t, std::int64_t, int worker) {
+      sigset_t blocked;
+      pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+      const auto expect = [&](int signal, bool is_blocked) {
+        wrong += (sigismember(&blocked, signal) == 1) != is_blocked ? 1 : 0;
+      };
+      for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPROF}) expect(signal, worker != 0);
+      for (const int signal : {SIGSEGV, SIGFPE, SIGABRT}) expect(signal, false);
+      if (worker != 0) is_checked = true;
+    });
+  }
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("a pool without threads is refused") {

@@ -3,6 +3,8 @@
 // compare-and-swap on `state_`, and only while it is open.
 #include "runtime/exec/cpu/thread_pool.h"
 
+#include <signal.h>
+
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -31,6 +33,15 @@ constexpr std::uint64_t kOpen = 0x10000;
 constexpr std::uint64_t kJob = 0x20000;
 
 thread_local bool inside_work = false;
+
+/// Of the calling thread, all but those that a fault raises. A handler's frame stands on the stack, and the stack pointer of
+/// oneDNN's sgemm need not point there (cli/stop.cpp).
+void block_signals() {
+  sigset_t signals;
+  sigfillset(&signals);
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP}) sigdelset(&signals, fault);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
 
 }  // namespace
 
@@ -63,6 +74,7 @@ struct ThreadPool::Impl {
   }
 
   void serve(int worker) {
+    block_signals();
     std::uint64_t last_job = 0;
     while (std::uint64_t job = enter(last_job)) {
       last_job = job;

@@ -16,7 +16,7 @@ class ThreadPool {
   using Work = std::function<void(std::int64_t begin, std::int64_t end, int worker)>;
 
   /// `threads` >= 1 counts the calling thread: threads - 1 are started, and sleep while there is nothing to
-  /// do.
+  /// do. These take no signals but of their own faults.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
