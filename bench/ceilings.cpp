@@ -36,20 +36,22 @@ struct Gemms {
   int launches = 0;
 };
 
-Gemms measure_gemms(const codegen::Program& program, runtime::ThreadPool& pool) {
+Gemms measure_gemms(const codegen::Program& program, runtime::ThreadPool& pool,
+                    const codegen::ProductCode& product) {
   Gemms all;
   for (const GemmCount& gemm : gemms_of(program)) {
-    const GemmTime time = measure_gemm(gemm, pool);
-    const Seconds least_time = least(time.engine, time.library);
+    const GemmTime time = measure_gemm(gemm, pool, product);
+    const Seconds least_time = least(least(time.own, time.cut), time.library);
     all.launches += gemm.count;
     all.flops += gemm.flops * gemm.count;
     all.seconds += gemm.count * least_time;
-    all.engine_seconds += gemm.count * time.engine;
+    all.engine_seconds += gemm.count * time.own;
     all.best_rate = std::max(all.best_rate, gemm.flops / least_time.best);
     all.shapes.push_back({{"shape", codegen::short_name(gemm.launch)},
                           {"count", gemm.count},
                           {"mflop", gemm.flops * 1e-6},
-                          {"engine_gflops", gemm.flops / time.engine.best * kGiga},
+                          {"own_gflops", gemm.flops / time.own.best * kGiga},
+                          {"cut_gflops", gemm.flops / time.cut.best * kGiga},
                           {"library_gflops", gemm.flops / time.library.best * kGiga}});
   }
   return all;
@@ -104,7 +106,8 @@ void run(std::istream& input, int threads) {
 
   runtime::ThreadPool pool(threads);
   const std::vector<CopyTime> times = measure_copies(pool);
-  const Gemms gemms = measure_gemms(program, pool);
+  codegen::CpuJit jit({});
+  const Gemms gemms = measure_gemms(program, pool, jit.product());
   const Kernels kernels = price_kernels(program, times);
   const double dots = kernels.dot_flops / gemms.best_rate;
 

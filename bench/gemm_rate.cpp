@@ -10,6 +10,7 @@
 #include "bench/timing.h"
 #include "ir/error.h"
 #include "runtime/exec/cpu/launches.h"
+#include "runtime/exec/cpu/product_launch.h"
 
 namespace rewire::bench {
 namespace {
@@ -59,20 +60,27 @@ void fill(const Memory& memory, const ir::TensorType& type) {
   }
 }
 
-Seconds engine_seconds(const codegen::Program& program, const std::vector<Memory>& buffers,
+Seconds launch_seconds(runtime::CpuLaunch& launch, const std::vector<Memory>& buffers,
                        runtime::ThreadPool& pool) {
-  const std::unique_ptr<runtime::CpuLaunch> step = std::move(runtime::make_cpu_launches(program, {}).front());
   runtime::BufferPointers pointers;
   for (const Memory& memory : buffers) pointers.push_back(memory.data());
-  step->bind(pointers);
+  const Memory shared(static_cast<std::size_t>(std::max<std::int64_t>(launch.shared_bytes(), 64)));
+  launch.bind(pointers);
+  launch.lend(shared.data());
   std::vector<Memory> scratch;
   for (int worker = 0; worker < pool.threads(); ++worker)
-    scratch.emplace_back(static_cast<std::size_t>(std::max<std::int64_t>(step->scratch_bytes(), 64)));
+    scratch.emplace_back(static_cast<std::size_t>(std::max<std::int64_t>(launch.scratch_bytes(), 64)));
+  std::vector<std::int64_t> ends = launch.barriers();
+  ends.push_back(launch.tasks());
   return measure_seconds([&] {
-    pool.run(step->tasks(), 1, [&](std::int64_t begin, std::int64_t end, int worker) {
-      for (std::int64_t task = begin; task < end; ++task)
-        step->run(task, scratch[static_cast<std::size_t>(worker)].data());
-    });
+    std::int64_t first = 0;
+    for (const std::int64_t until : ends) {
+      pool.run(until - first, 1, [&](std::int64_t begin, std::int64_t end, int worker) {
+        for (std::int64_t task = begin; task < end; ++task)
+          launch.run(first + task, scratch[static_cast<std::size_t>(worker)].data());
+      });
+      first = until;
+    }
   });
 }
 
@@ -157,7 +165,7 @@ std::vector<GemmCount> gemms_of(const codegen::Program& program) {
   return counts;
 }
 
-GemmTime measure_gemm(const GemmCount& gemm, runtime::ThreadPool& pool) {
+GemmTime measure_gemm(const GemmCount& gemm, runtime::ThreadPool& pool, const codegen::ProductCode& product) {
   const codegen::Program program = alone(gemm);
   std::vector<Memory> buffers;
   for (const codegen::Buffer& buffer : program.buffers) {
@@ -165,7 +173,10 @@ GemmTime measure_gemm(const GemmCount& gemm, runtime::ThreadPool& pool) {
     fill(buffers.back(), buffer.type);
   }
   GemmTime time;
-  time.engine = engine_seconds(program, buffers, pool);
+  time.cut = launch_seconds(*runtime::make_cpu_launches(program, {}).front(), buffers, pool);
+  time.own = runtime::takes_product(program, gemm.launch)
+                 ? launch_seconds(*runtime::make_product_launch(gemm.launch, product), buffers, pool)
+                 : time.cut;
   // On a thread of its own: the engine's GEMMs set their calling thread to one OpenMP thread, for good.
   std::exception_ptr failure;
   std::thread library([&] {

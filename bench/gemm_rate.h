@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "bench/timing.h"
+#include "codegen/llvm/product.h"
 #include "codegen/program.h"
 #include "runtime/exec/cpu/thread_pool.h"
 
@@ -20,10 +21,11 @@ struct GemmCount {
 std::vector<GemmCount> gemms_of(const codegen::Program& program);
 
 struct GemmTime {   // of one launch, the operands as near as they fit
-  Seconds engine;   // as the engine cuts and runs it on the pool
+  Seconds own;      // by code of our own, on the pool
+  Seconds cut;      // by the library, in parts on the pool
   Seconds library;  // one call, threaded by oneDNN itself
 };
 
-GemmTime measure_gemm(const GemmCount& gemm, runtime::ThreadPool& pool);
+GemmTime measure_gemm(const GemmCount& gemm, runtime::ThreadPool& pool, const codegen::ProductCode& product);
 
 }  // namespace rewire::bench

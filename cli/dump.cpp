@@ -55,7 +55,9 @@ void declare(Request& request, Options& options) {
       "(ptx: NVRTC is); plan: where its tensors stand in memory; times: how long its launches should take on "
       "--card");
   options.text("--kernel", request.kernel,
-               "with --stage fused, tile, llvm, asm, cuda or ptx: only the kernel of this name");
+               "with --stage fused, tile, llvm, asm, cuda or ptx: only the kernel of this name; with llvm or "
+               "asm, product "
+               "is what multiplies matrices");
   options.choice("--arch", request.arch, codegen::cuda::architecture_names(),
                  "with --stage cuda or ptx: the GPU, else sm_90; with step, fused, tile or plan: the program "
                  "as it is cut for this GPU instead of the CPU");
@@ -240,8 +242,15 @@ void print_groups(const codegen::Program& program, const Request& request) {
   }
 }
 
+/// What a CPU multiplies matrices with is no kernel of a program: one code for all products.
+constexpr std::string_view kProduct = "product";
+
 // Kernels of one text are one piece of code: each is printed once, at its first launch.
 void print_kernels(const Step& step, const Request& request) {
+  if (request.kernel == kProduct && request.stage == "llvm")
+    return write_stdout(codegen::emit_product_llvm());
+  if (request.kernel == kProduct && request.stage == "asm")
+    return write_stdout(codegen::emit_product_assembly());
   const std::vector<const codegen::KernelLaunch*> launches = kernel_launches(step.compiled.program);
   const std::vector<runtime::KernelOverride> overrides = runtime::read_kernel_overrides(request.overrides);
   require_kernel(launches, request);

@@ -20,6 +20,7 @@
 
 #include "codegen/library_call.h"
 #include "codegen/llvm/emitter.h"
+#include "codegen/llvm/product.h"
 #include "ir/error.h"
 
 namespace rewire::codegen::cpu {
@@ -37,14 +38,25 @@ struct KernelCompiler::Impl {
         optimise ? llvm::CodeGenOptLevel::Default : llvm::CodeGenOptLevel::None, true));
   }
 
-  std::unique_ptr<llvm::Module> module(llvm::LLVMContext& context, const LoopProgram& program,
-                                       const std::string& symbol) const {
-    auto result = std::make_unique<llvm::Module>(symbol, context);
+  template <class Emit>
+  std::unique_ptr<llvm::Module> optimised(llvm::LLVMContext& context, const std::string& name,
+                                          const Emit& emit) const {
+    auto result = std::make_unique<llvm::Module>(name, context);
     result->setTargetTriple(machine->getTargetTriple().str());
     result->setDataLayout(machine->createDataLayout());
-    Emitter(*result, program, target).emit(symbol);
+    emit(*result);
     optimise(*result);
     return result;
+  }
+
+  std::unique_ptr<llvm::Module> module(llvm::LLVMContext& context, const LoopProgram& program,
+                                       const std::string& symbol) const {
+    return optimised(context, symbol,
+                     [&](llvm::Module& module) { Emitter(module, program, target).emit(symbol); });
+  }
+
+  std::unique_ptr<llvm::Module> product(llvm::LLVMContext& context) const {
+    return optimised(context, "product", [&](llvm::Module& module) { emit_product(module, target); });
   }
 
   void optimise(llvm::Module& module) const {
@@ -119,6 +131,23 @@ std::string KernelCompiler::assembly(const tile::Kernel& kernel, const std::stri
   const LibraryCall call(kCompilerHeadroom, kFewerCompilers);
   llvm::LLVMContext context;
   return impl_->emit(*impl_->module(context, program, symbol), llvm::CodeGenFileType::AssemblyFile);
+}
+
+std::string KernelCompiler::compile_product() {
+  const LibraryCall call(kCompilerHeadroom, kFewerCompilers);
+  llvm::LLVMContext context;
+  return impl_->emit(*impl_->product(context), llvm::CodeGenFileType::ObjectFile);
+}
+
+std::string KernelCompiler::product_text(bool assembly) {
+  const LibraryCall call(kCompilerHeadroom, kFewerCompilers);
+  llvm::LLVMContext context;
+  const std::unique_ptr<llvm::Module> module = impl_->product(context);
+  if (assembly) return impl_->emit(*module, llvm::CodeGenFileType::AssemblyFile);
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module->print(stream, nullptr);
+  return text;
 }
 
 }  // namespace rewire::codegen::cpu

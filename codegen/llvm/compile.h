@@ -30,6 +30,10 @@ class KernelCompiler {
   std::string optimised_ir(const tile::Kernel& kernel, const std::string& symbol);
   std::string assembly(const tile::Kernel& kernel, const std::string& symbol);
 
+  /// An object with the functions of ProductCode (product.h), or their text: optimised LLVM IR, or assembly.
+  std::string compile_product();
+  std::string product_text(bool assembly);
+
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;

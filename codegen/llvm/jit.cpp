@@ -54,13 +54,16 @@ void expect(llvm::Error error, const char* what) {
   fault.raise(what);
 }
 
-/// A kernel to be made: the first of its structure.
+/// A kernel to be made: the first of its structure. Or the product's functions.
 struct Job {
-  const tile::Kernel* kernel = nullptr;
+  const tile::Kernel* kernel = nullptr;  // nullptr: products
   std::string key, symbol;
   cpu::KernelObject object;
   bool from_cache = false;
 };
+
+// What stands in the cache beside the products' machine code, and makes its key.
+const std::string kProductText = "product\n";
 
 }  // namespace
 
@@ -99,9 +102,12 @@ struct CpuJit::Impl {
       }
     }
     if (!compiler) compiler = std::make_unique<cpu::KernelCompiler>(target, options.optimise);
-    job.object = compiler->compile(*job.kernel, job.symbol);
-    if (cache)
-      cache->store(job.key, {job.object.object, job.object.scratch_bytes}, tile::print(*job.kernel), "tile");
+    job.object = job.kernel != nullptr ? compiler->compile(*job.kernel, job.symbol)
+                                       : cpu::KernelObject{compiler->compile_product(), 0};
+    if (cache) {
+      cache->store(job.key, {job.object.object, job.object.scratch_bytes},
+                   job.kernel != nullptr ? tile::print(*job.kernel) : kProductText, "tile");
+    }
   }
 
   void make_all(std::vector<Job>& jobs) const {
@@ -138,18 +144,38 @@ struct CpuJit::Impl {
     for (const Job& job : jobs) {
       expect(lljit->addObjectFile(llvm::MemoryBuffer::getMemBufferCopy(job.object.object, job.symbol)),
              "linking kernels");
-      names.add(lljit->mangleAndIntern(job.symbol));
+      for (const std::string& symbol : symbols_of(job)) names.add(lljit->mangleAndIntern(symbol));
     }
     auto looked_up = lljit->getExecutionSession().lookup(
         llvm::orc::makeJITDylibSearchOrder(&lljit->getMainJITDylib()), std::move(names));
     const auto found = expect(std::move(looked_up), "looking kernels up", linking);
+    const auto address = [&](const std::string& symbol) {
+      return found.find(lljit->mangleAndIntern(symbol))->second.getAddress();
+    };
     for (const Job& job : jobs) {
-      const auto& symbol = found.find(lljit->mangleAndIntern(job.symbol))->second;
-      functions[job.symbol] = {symbol.getAddress().toPtr<KernelFunction>(), job.object.scratch_bytes};
+      if (job.kernel != nullptr) {
+        functions[job.symbol] = {address(job.symbol).toPtr<KernelFunction>(), job.object.scratch_bytes};
+        continue;
+      }
+      product.block = cpu::product_block(target);
+      for (std::int64_t rows = 1; rows <= product.block.rows; ++rows) {
+        product.packed.push_back(address(cpu::product_symbol(true, rows)).toPtr<ProductFunction>());
+        product.direct.push_back(address(cpu::product_symbol(false, rows)).toPtr<ProductFunction>());
+      }
     }
   }
 
-  std::vector<CompiledKernel> compile(std::span<const tile::Kernel> kernels) {
+  std::vector<std::string> symbols_of(const Job& job) const {
+    if (job.kernel != nullptr) return {job.symbol};
+    std::vector<std::string> symbols;
+    for (const bool packed : {true, false}) {
+      for (std::int64_t rows = 1; rows <= cpu::product_block(target).rows; ++rows)
+        symbols.push_back(cpu::product_symbol(packed, rows));
+    }
+    return symbols;
+  }
+
+  std::vector<CompiledKernel> compile(std::span<const tile::Kernel> kernels, bool with_product) {
     const auto start = std::chrono::steady_clock::now();
     std::vector<Job> jobs;
     std::vector<std::string> symbols;
@@ -163,13 +189,18 @@ struct CpuJit::Impl {
       }
       symbols.push_back(known->second);
     }
+    const auto unique = static_cast<int>(jobs.size());
+    if (with_product && product.packed.empty())
+      jobs.insert(jobs.begin(), {nullptr, key_of(kProductText), "product", {}, false});  // the longest first
     make_all(jobs);
     if (!jobs.empty()) link(jobs);
     std::vector<CompiledKernel> result;
     for (const std::string& symbol : symbols) result.push_back(functions.at(symbol));
     statistics.kernels += static_cast<int>(kernels.size());
-    statistics.unique += static_cast<int>(jobs.size());
-    for (const Job& job : jobs) ++(job.from_cache ? statistics.cache_hits : statistics.compiled);
+    statistics.unique += unique;
+    for (const Job& job : jobs) {
+      if (job.kernel != nullptr) ++(job.from_cache ? statistics.cache_hits : statistics.compiled);
+    }
     statistics.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return result;
   }
@@ -181,14 +212,24 @@ struct CpuJit::Impl {
   std::unique_ptr<llvm::orc::LLJIT> lljit;
   std::unordered_map<std::string, std::string> symbol_of;     // by structure
   std::unordered_map<std::string, CompiledKernel> functions;  // by symbol
+  ProductCode product;
   JitStatistics statistics;
 };
 
 CpuJit::CpuJit(JitOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 CpuJit::~CpuJit() = default;
 
-std::vector<CompiledKernel> CpuJit::compile(std::span<const tile::Kernel> kernels) {
-  return impl_->compile(kernels);
+std::vector<CompiledKernel> CpuJit::compile(std::span<const tile::Kernel> kernels, bool with_product) {
+  return impl_->compile(kernels, with_product);
+}
+
+const ProductCode& CpuJit::product() {
+  if (impl_->product.packed.empty()) impl_->compile({}, true);
+  return impl_->product;
+}
+
+bool CpuJit::prefers_product() const {
+  return !impl_->target.avx512;
 }
 
 const JitStatistics& CpuJit::statistics() const {
@@ -201,6 +242,14 @@ std::string emit_llvm(const tile::Kernel& kernel) {
 
 std::string emit_assembly(const tile::Kernel& kernel) {
   return cpu::KernelCompiler(cpu::find_target("")).assembly(kernel, "kernel");
+}
+
+std::string emit_product_llvm() {
+  return cpu::KernelCompiler(cpu::find_target("")).product_text(false);
+}
+
+std::string emit_product_assembly() {
+  return cpu::KernelCompiler(cpu::find_target("")).product_text(true);
 }
 
 std::string host_cpu_description() {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "codegen/llvm/product.h"
 #include "codegen/tile/tile.h"
 
 namespace rewire::codegen {
@@ -43,7 +44,12 @@ class CpuJit {
   CpuJit& operator=(const CpuJit&) = delete;
 
   /// One function per kernel, in order. They live as long as the CpuJit.
-  std::vector<CompiledKernel> compile(std::span<const tile::Kernel> kernels);
+  /// `with_product`: what product() will be asked for is made beside them.
+  std::vector<CompiledKernel> compile(std::span<const tile::Kernel> kernels, bool with_product = false);
+  /// Made when it is first asked for, and kept on disk like kernels; no kernel of the statistics. Lives as long as the CpuJit.
+  const ProductCode& product();
+  /// Whether products should be those. On CPUs with AVX-512 the library's are taken: ours have not been timed there.
+  bool prefers_product() const;
   const JitStatistics& statistics() const;
 
  private:
@@ -54,6 +60,9 @@ class CpuJit {
 /// What `rewire dump --stage llvm|asm` prints for one kernel: optimised LLVM IR, host assembly.
 std::string emit_llvm(const tile::Kernel& kernel);
 std::string emit_assembly(const tile::Kernel& kernel);
+/// The same of the product's functions (product.h).
+std::string emit_product_llvm();
+std::string emit_product_assembly();
 /// "sapphirerapids (512-bit vectors)".
 std::string host_cpu_description();
 

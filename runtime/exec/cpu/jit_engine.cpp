@@ -15,6 +15,7 @@
 #include "runtime/device/process.h"
 #include "runtime/exec/checks.h"
 #include "runtime/exec/cpu/launches.h"
+#include "runtime/exec/cpu/product_launch.h"
 #include "runtime/exec/cpu/thread_pool.h"
 #include "runtime/exec/engine.h"
 #include "runtime/exec/launch_times.h"
@@ -145,12 +146,15 @@ class CpuEngine final : public JitEngine {
     ir::PassContext context;
     result.program = lower(function.name, context).program;
     std::vector<codegen::tile::Kernel> kernels;
+    bool has_product = false;
     for (const codegen::Launch& launch : result.program.launches) {
       if (const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch)) kernels.push_back(kernel->kernel);
+      if (const auto* product = std::get_if<codegen::GemmLaunch>(&launch))
+        has_product = has_product || (jit_.prefers_product() && takes_product(result.program, *product));
     }
-    const auto functions = jit_.compile(kernels);
+    const auto functions = jit_.compile(kernels, has_product);
     result.plan = plan_memory(result.program, options_.check_memory ? kGap : 0);
-    result.launches = make_cpu_launches(result.program, functions);
+    result.launches = make_cpu_launches(result.program, functions, has_product ? &jit_.product() : nullptr);
     for (const auto& wave : make_waves(result.program, result.plan)) add_wave(result, wave);
     for (const auto& launch : result.launches)
       result.scratch_bytes = std::max(result.scratch_bytes, launch->scratch_bytes());

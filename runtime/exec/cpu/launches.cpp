@@ -8,6 +8,7 @@
 
 #include "ir/error.h"
 #include "runtime/exec/cpu/op_calls.h"
+#include "runtime/exec/cpu/product_launch.h"
 
 namespace rewire::runtime {
 namespace {
@@ -229,8 +230,9 @@ bool any_overlap(const std::vector<Range>& a, const std::vector<Range>& b) {
 
 }  // namespace
 
-std::vector<std::unique_ptr<CpuLaunch>> make_cpu_launches(
-    const Program& program, const std::vector<codegen::CompiledKernel>& kernels) {
+std::vector<std::unique_ptr<CpuLaunch>> make_cpu_launches(const Program& program,
+                                                          const std::vector<codegen::CompiledKernel>& kernels,
+                                                          const codegen::ProductCode* product) {
   std::vector<std::unique_ptr<CpuLaunch>> launches;
   const auto gemms = std::make_shared<GemmLibrary>();
   std::size_t kernel = 0;
@@ -238,7 +240,9 @@ std::vector<std::unique_ptr<CpuLaunch>> make_cpu_launches(
     if (const auto* k = std::get_if<KernelLaunch>(&launch)) {
       launches.push_back(std::make_unique<CpuKernel>(*k, kernels.at(kernel++)));
     } else if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
-      launches.push_back(std::make_unique<CpuGemm>(program, *gemm, gemms));
+      launches.push_back(product != nullptr && takes_product(program, *gemm)
+                             ? make_product_launch(*gemm, *product)
+                             : std::make_unique<CpuGemm>(program, *gemm, gemms));
     } else {
       launches.push_back(make_op_launch(program, std::get<codegen::OpCall>(launch)));
     }

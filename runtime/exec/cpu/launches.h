@@ -31,9 +31,11 @@ class CpuLaunch {
   virtual void run(std::int64_t task, void* scratch) const = 0;
 };
 
-/// In the program's order. `kernels` holds one entry per KernelLaunch, in order.
-std::vector<std::unique_ptr<CpuLaunch>> make_cpu_launches(
-    const codegen::Program& program, const std::vector<codegen::CompiledKernel>& kernels);
+/// In the program's order. `kernels` holds one entry per KernelLaunch, in order. `product` computes what it takes
+/// (product_launch.h), the library all other products; without it the library computes all.
+std::vector<std::unique_ptr<CpuLaunch>> make_cpu_launches(const codegen::Program& program,
+                                                          const std::vector<codegen::CompiledKernel>& kernels,
+                                                          const codegen::ProductCode* product = nullptr);
 
 /// Launch indices, in order, cut where a launch touches memory that an earlier one of the same wave writes,
 /// or writes what it reads.

@@ -1,0 +1,326 @@
+// See product_launch.h. A task's loops, from the outside: blocks of k, panels of columns, panels of rows. A panel of b
+// (a block of k x the code's columns) stays in the first cache while all rows of the task pass by it; the task's rows of a stay
+// in the second.
+#include "runtime/exec/cpu/product_launch.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace rewire::runtime {
+namespace {
+
+using codegen::GemmLaunch;
+using codegen::ProductCode;
+using codegen::Program;
+using codegen::View;
+
+constexpr std::int64_t kDeepest = 384;             // of a block of k: its panel of b fits the first cache
+constexpr std::int64_t kTaskRows = 96;             // about; of a task that reads a shared b
+constexpr std::int64_t kSharedElements = 1 << 21;  // of a b that is packed for all tasks
+constexpr std::int64_t kLeastSharedTasks = 4;      // that read it
+constexpr std::int64_t kTaskElements = 192 * 192;  // of c, at least, where tasks pack their own b
+constexpr std::int64_t kMostTasks = 16;            // then
+// Of fewer rows b is packed for too few of them, and of fewer columns a is: the library is faster.
+constexpr std::int64_t kLeastRows = 16, kLeastColumns = 64;
+
+std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+/// An extent in pieces of `size`; the last may be short.
+struct ProductCut {
+  std::int64_t extent = 1, size = 1, pieces = 1;
+
+  /// As even as multiples allow, of at most `most` (and one multiple more where it rounds up).
+  static ProductCut of(std::int64_t extent, std::int64_t pieces, std::int64_t multiple) {
+    const std::int64_t size = round_up((extent + pieces - 1) / pieces, multiple);
+    return {extent, size, (extent + size - 1) / size};
+  }
+  std::int64_t begin(std::int64_t piece) const { return piece * size; }
+  std::int64_t size_of(std::int64_t piece) const { return std::min(size, extent - piece * size); }
+};
+
+/// A batch of matrices: element (i, j).
+struct Matrices {
+  const View* view;
+  std::int64_t row, column;
+
+  explicit Matrices(const View& of)
+      : view(&of), row(of.strides[of.strides.size() - 2]), column(of.strides.back()) {}
+  /// Elements from the buffer's begin to matrix `index` of the batch, which has the extents of `batch`.
+  std::int64_t offset(std::int64_t index, const ir::Shape& batch) const {
+    std::int64_t at = view->offset;
+    for (std::size_t d = batch.size(); d-- > 0;) {
+      at += index % batch[d] * view->strides[d];
+      index /= batch[d];
+    }
+    return at;
+  }
+  bool repeats(std::size_t batch_rank) const {
+    return std::all_of(view->strides.begin(), view->strides.begin() + static_cast<std::ptrdiff_t>(batch_rank),
+                       [](std::int64_t stride) { return stride == 0; });
+  }
+};
+
+/// Steps of k of one panel of `width` lines that lie side by side.
+template <std::int64_t width>
+void copy_steps(const float* from, std::int64_t k_stride, std::int64_t k, float* to) {
+  for (std::int64_t j = 0; j < k; ++j)
+    std::memcpy(to + j * width, from + j * k_stride, width * sizeof(float));
+}
+
+void copy_steps(const float* from, std::int64_t k_stride, std::int64_t k, std::int64_t width, float* to) {
+  switch (width) {  // those of ProductBlock, each by vectors
+    case 6:
+      return copy_steps<6>(from, k_stride, k, to);
+    case 8:
+      return copy_steps<8>(from, k_stride, k, to);
+    case 14:
+      return copy_steps<14>(from, k_stride, k, to);
+    case 16:
+      return copy_steps<16>(from, k_stride, k, to);
+    case 32:
+      return copy_steps<32>(from, k_stride, k, to);
+    default:
+      for (std::int64_t j = 0; j < k; ++j) std::copy_n(from + j * k_stride, width, to + j * width);
+  }
+}
+
+using Four = float __attribute__((vector_size(4 * sizeof(float)), aligned(4), may_alias));
+
+/// Four lines of four elements, `stride` apart, turned: to[j * width + line].
+void turn_block(const float* from, std::int64_t stride, std::int64_t width, float* to) {
+  const auto line = [&](std::int64_t i) { return *reinterpret_cast<const Four*>(from + i * stride); };
+  const Four a = line(0), b = line(1), c = line(2), d = line(3);
+  const Four ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5),
+             ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  const Four cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5),
+             cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  const auto row = [&](std::int64_t j) -> Four& { return *reinterpret_cast<Four*>(to + j * width); };
+  row(0) = __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5);
+  row(1) = __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7);
+  row(2) = __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5);
+  row(3) = __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
+}
+
+/// One panel of lines whose elements lie side by side.
+void turn_panel(const float* from, std::int64_t stride, std::int64_t lines, std::int64_t k,
+                std::int64_t width, float* to) {
+  const std::int64_t whole_lines = lines / 4 * 4, whole_k = k / 4 * 4;
+  for (std::int64_t j = 0; j < whole_k; j += 4) {
+    for (std::int64_t line = 0; line < whole_lines; line += 4)
+      turn_block(from + line * stride + j, stride, width, to + j * width + line);
+  }
+  for (std::int64_t line = 0; line < lines; ++line) {
+    for (std::int64_t j = line < whole_lines ? whole_k : 0; j < k; ++j)
+      to[j * width + line] = from[line * stride + j];
+  }
+}
+
+/// Panels of `width` lines of `k` elements, line by line: to[(line / width) * width * k + j * width + line % width]. What the
+/// last panel has beyond the lines is 0.
+void pack_panels(const float* from, std::int64_t line_stride, std::int64_t k_stride, std::int64_t lines,
+                 std::int64_t k, std::int64_t width, float* to) {
+  const std::int64_t panels = lines / width, rest = lines % width, apart = width * k;
+  float* const last = to + panels * apart;
+  if (rest > 0) std::fill_n(last, apart, 0.0F);
+  if (line_stride == 1) {
+    // A few steps of all panels at a time: the lines of a step share cache lines, and panels stand at distances that a cache
+    // maps to the same places.
+    constexpr std::int64_t kSteps = 16;
+    for (std::int64_t j = 0; j < k; j += kSteps) {
+      const std::int64_t steps = std::min(kSteps, k - j);
+      const float* const row = from + j * k_stride;
+      for (std::int64_t panel = 0; panel < panels; ++panel)
+        copy_steps(row + panel * width, k_stride, steps, width, to + panel * apart + j * width);
+      for (std::int64_t step = 0; rest > 0 && step < steps; ++step)
+        std::copy_n(row + step * k_stride + panels * width, rest, last + (j + step) * width);
+    }
+    return;
+  }
+  for (std::int64_t first = 0; first < lines; first += width) {
+    turn_panel(from + first * line_stride, line_stride, std::min(width, lines - first), k, width,
+               to + first * k);
+  }
+}
+
+class ProductLaunch final : public CpuLaunch {
+ public:
+  ProductLaunch(const GemmLaunch& launch, const ProductCode& code)
+      : launch_(launch),
+        code_(code),
+        a_(launch_.a),
+        b_(launch_.b),
+        c_(launch_.c),
+        batch_shape_(launch.c.shape.begin(), launch.c.shape.end() - 2),
+        batch_(ir::element_count(batch_shape_)),
+        m_(launch.c.shape[launch.c.shape.size() - 2]),
+        n_(launch.c.shape.back()),
+        k_(launch.a.shape.back()),
+        direct_(a_.column == 1),
+        depth_(ProductCut::of(k_, (k_ + kDeepest - 1) / kDeepest, 4)) {
+    const std::int64_t panels = round_up(n_, code.block.columns);
+    const ProductCut rows =
+        ProductCut::of(m_, std::max<std::int64_t>((m_ + kTaskRows / 2) / kTaskRows, 1), code.block.rows);
+    shared_ = b_.repeats(batch_shape_.size()) && panels * k_ <= kSharedElements &&
+              rows.pieces * batch_ >= kLeastSharedTasks;
+    if (shared_) {
+      rows_ = rows;
+      columns_ = ProductCut::of(n_, 1, code.block.columns);
+      packing_ = ProductCut::of(n_, std::min<std::int64_t>(kMostTasks, panels / code.block.columns),
+                                code.block.columns);
+    } else {
+      cut_by_area();
+      packing_ = {0, 1, 0};
+    }
+  }
+
+  std::int64_t tasks() const override { return packing_.pieces + batch_ * rows_.pieces * columns_.pieces; }
+  std::vector<std::int64_t> barriers() const override {
+    if (!shared_) return {};
+    return {packing_.pieces};
+  }
+  std::int64_t shared_bytes() const override {
+    return shared_ ? round_up(n_, code_.block.columns) * k_ * static_cast<std::int64_t>(sizeof(float)) : 0;
+  }
+  void lend(std::byte* shared) override { packed_b_ = reinterpret_cast<float*>(shared); }
+  std::int64_t scratch_bytes() const override {
+    return (own_b_elements() + own_a_elements()) * static_cast<std::int64_t>(sizeof(float));
+  }
+
+  void bind(const BufferPointers& pointers) override {
+    const auto at = [&](std::int32_t buffer) {
+      return reinterpret_cast<float*>(pointers[static_cast<std::size_t>(buffer)]);
+    };
+    a_at_ = at(launch_.a.buffer);
+    b_at_ = at(launch_.b.buffer);
+    c_at_ = at(launch_.c.buffer);
+    bias_at_ = launch_.bias.buffer < 0 ? nullptr : at(launch_.bias.buffer) + launch_.bias.offset;
+  }
+
+  void run(std::int64_t task, void* scratch) const override {
+    if (task < packing_.pieces) return pack_shared(task);
+    task -= packing_.pieces;
+    const std::int64_t blocks = rows_.pieces * columns_.pieces;
+    compute(task / blocks, task % blocks / columns_.pieces, task % columns_.pieces,
+            static_cast<float*>(scratch));
+  }
+
+ private:
+  std::int64_t own_b_elements() const { return shared_ ? 0 : columns_.size * depth_.size; }
+  std::int64_t own_a_elements() const {
+    return direct_ ? 0 : round_up(rows_.size, code_.block.rows) * depth_.size;
+  }
+
+  /// As square as the number of tasks allows: what a task packs beside what it multiplies falls with
+  /// 1 / rows + 1 / columns.
+  void cut_by_area() {
+    const auto most = std::clamp<std::int64_t>(m_ * n_ / kTaskElements, 2, kMostTasks);
+    const auto parts = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(most)));
+    double least = 0;
+    for (std::int64_t columns = 1; columns <= parts; columns *= 2) {
+      const ProductCut by_rows = ProductCut::of(m_, parts / columns, code_.block.rows);
+      const ProductCut by_columns = ProductCut::of(n_, columns, code_.block.columns);
+      const double edge =
+          1.0 / static_cast<double>(by_rows.size) + 1.0 / static_cast<double>(by_columns.size);
+      if (columns > 1 && edge >= least) continue;
+      least = edge;
+      rows_ = by_rows;
+      columns_ = by_columns;
+    }
+  }
+
+  /// The part of a packed b that starts at row `depth` and column `column`; `columns`: of the whole.
+  static std::int64_t packed_offset(std::int64_t depth, std::int64_t depth_size, std::int64_t column,
+                                    std::int64_t columns) {
+    return depth * columns + column * depth_size;
+  }
+
+  void pack_b(std::int64_t depth, std::int64_t deep, std::int64_t column, std::int64_t columns,
+              const float* from, float* to) const {
+    pack_panels(from + depth * b_.row + column * b_.column, b_.column, b_.row, columns, deep,
+                code_.block.columns, to);
+  }
+
+  void pack_shared(std::int64_t piece) const {
+    const float* from = b_at_ + b_.offset(0, batch_shape_);
+    const std::int64_t all = round_up(n_, code_.block.columns);
+    for (std::int64_t d = 0; d < depth_.pieces; ++d) {
+      const std::int64_t depth = depth_.begin(d), deep = depth_.size_of(d), column = packing_.begin(piece);
+      pack_b(depth, deep, column, packing_.size_of(piece), from,
+             packed_b_ + packed_offset(depth, deep, column, all));
+    }
+  }
+
+  void compute(std::int64_t batch, std::int64_t row_piece, std::int64_t column_piece, float* scratch) const {
+    const std::int64_t row = rows_.begin(row_piece), rows = rows_.size_of(row_piece);
+    const std::int64_t column = columns_.begin(column_piece), columns = columns_.size_of(column_piece);
+    const float* const a = a_at_ + a_.offset(batch, batch_shape_) + row * a_.row;
+    const float* const b = b_at_ + b_.offset(batch, batch_shape_);
+    float* const c = c_at_ + c_.offset(batch, batch_shape_) + row * c_.row + column;
+    float* const own_a = scratch + own_b_elements();
+    for (std::int64_t d = 0; d < depth_.pieces; ++d) {
+      const std::int64_t depth = depth_.begin(d), deep = depth_.size_of(d);
+      const float* panels = packed_b_ + packed_offset(depth, deep, column, round_up(n_, code_.block.columns));
+      if (!shared_) {
+        pack_b(depth, deep, column, columns, b, scratch);
+        panels = scratch;
+      }
+      if (!direct_)
+        pack_panels(a + depth * a_.column, a_.row, a_.column, rows, deep, code_.block.rows, own_a);
+      const bool add = d > 0 || launch_.accumulate;
+      const float* bias = d + 1 == depth_.pieces && bias_at_ != nullptr ? bias_at_ + column : nullptr;
+      multiply(direct_ ? a + depth : own_a, rows, panels, columns, deep, c, bias, add);
+    }
+  }
+
+  void multiply(const float* a, std::int64_t rows, const float* panels, std::int64_t columns,
+                std::int64_t deep, float* c, const float* bias, bool add) const {
+    const auto& [height, width] = code_.block;
+    const std::vector<codegen::ProductFunction>& functions = direct_ ? code_.direct : code_.packed;
+    for (std::int64_t j = 0; j < columns; j += width) {
+      for (std::int64_t i = 0; i < rows; i += height) {
+        const std::int64_t high = std::min(height, rows - i);
+        functions[static_cast<std::size_t>(high - 1)](
+            direct_ ? a + i * a_.row : a + i * deep, a_.row, panels + j * deep, c + i * c_.row + j, c_.row,
+            deep, std::min(width, columns - j), bias == nullptr ? nullptr : bias + j, add);
+      }
+    }
+  }
+
+  const GemmLaunch launch_;
+  const ProductCode& code_;
+  const Matrices a_, b_, c_;
+  const ir::Shape batch_shape_;
+  const std::int64_t batch_, m_, n_, k_;
+  const bool direct_;  // a is read where it stands
+  const ProductCut depth_;
+  bool shared_ = false;  // b is packed for all tasks
+  ProductCut rows_, columns_, packing_;
+  const float *a_at_ = nullptr, *b_at_ = nullptr, *bias_at_ = nullptr;
+  float *c_at_ = nullptr, *packed_b_ = nullptr;
+};
+
+}  // namespace
+
+bool takes_product(const Program& program, const GemmLaunch& launch) {
+  const auto is_f32 = [&](const View& view) {
+    return view.buffer < 0 ||
+           program.buffers[static_cast<std::size_t>(view.buffer)].type.dtype == ir::DType::f32;
+  };
+  const auto is_dense = [](const View& view) {
+    return view.strides.back() == 1 || view.strides[view.strides.size() - 2] == 1;
+  };
+  const bool pays = launch.c.shape[launch.c.shape.size() - 2] >= kLeastRows &&
+                    (launch.a.strides.back() == 1 || launch.c.shape.back() >= kLeastColumns);
+  return pays && launch.epilogue == codegen::GemmEpilogue::none && is_f32(launch.a) && is_f32(launch.b) &&
+         is_f32(launch.c) && is_f32(launch.bias) && is_dense(launch.a) && is_dense(launch.b) &&
+         launch.c.strides.back() == 1 && (launch.bias.buffer < 0 || launch.bias.strides.back() == 1);
+}
+
+std::unique_ptr<CpuLaunch> make_product_launch(const GemmLaunch& launch, const ProductCode& code) {
+  return std::make_unique<ProductLaunch>(launch, code);
+}
+
+}  // namespace rewire::runtime
