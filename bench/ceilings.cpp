@@ -36,16 +36,15 @@ struct Gemms {
   int launches = 0;
 };
 
-Gemms measure_gemms(const codegen::Program& program, runtime::ThreadPool& pool,
-                    const codegen::ProductCode& product) {
+Gemms measure_gemms(const codegen::Program& program, runtime::ThreadPool& pool, codegen::CpuJit& jit) {
   Gemms all;
   for (const GemmCount& gemm : gemms_of(program)) {
-    const GemmTime time = measure_gemm(gemm, pool, product);
+    const GemmTime time = measure_gemm(gemm, pool, jit.product());
     const Seconds least_time = least(least(time.own, time.cut), time.library);
     all.launches += gemm.count;
     all.flops += gemm.flops * gemm.count;
     all.seconds += gemm.count * least_time;
-    all.engine_seconds += gemm.count * time.own;
+    all.engine_seconds += gemm.count * (jit.prefers_product() ? time.own : time.cut);
     all.best_rate = std::max(all.best_rate, gemm.flops / least_time.best);
     all.shapes.push_back({{"shape", codegen::short_name(gemm.launch)},
                           {"count", gemm.count},
@@ -107,7 +106,7 @@ void run(std::istream& input, int threads) {
   runtime::ThreadPool pool(threads);
   const std::vector<CopyTime> times = measure_copies(pool);
   codegen::CpuJit jit({});
-  const Gemms gemms = measure_gemms(program, pool, jit.product());
+  const Gemms gemms = measure_gemms(program, pool, jit);
   const Kernels kernels = price_kernels(program, times);
   const double dots = kernels.dot_flops / gemms.best_rate;
 

@@ -281,6 +281,12 @@ TEST_CASE("dump shows the step's kernels at each stage, and one by name") {
   CHECK(tile.out.find("kernel " + name) != std::string::npos);
   CHECK(rewire_command(dump + Words{"llvm", "--kernel", name}).out.find("define ") != std::string::npos);
   CHECK(rewire_command(dump + Words{"asm", "--kernel", name}).out.find(".globl") != std::string::npos);
+  const Outcome product = rewire_command(dump + Words{"llvm", "--kernel", "product"});
+  CHECK(product.out.find("define void @product_packed_1(") != std::string::npos);
+  CHECK(product.out.find("define void @product_direct_6(") != std::string::npos);
+  CHECK(rewire_command(dump + Words{"asm", "--kernel", "product"}).out.find("product_packed_1:") !=
+        std::string::npos);
+  CHECK(rewire_command(dump + Words{"tile", "--kernel", "product"}).code == 2);
   const Outcome plan = rewire_command(dump + Words{"plan"});
   CHECK(plan.out.starts_with("arena of step: "));
   CHECK_FALSE(rewire_command(dump + Words{"plan", "--arch", "sm_90"}).out == plan.out);

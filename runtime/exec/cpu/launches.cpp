@@ -2,11 +2,11 @@
 #include "runtime/exec/cpu/launches.h"
 
 #include <algorithm>
-#include <bit>
 #include <map>
 #include <memory>
 
 #include "ir/error.h"
+#include "runtime/exec/cpu/matrix_cut.h"
 #include "runtime/exec/cpu/op_calls.h"
 #include "runtime/exec/cpu/product_launch.h"
 
@@ -62,42 +62,12 @@ class CpuKernel final : public CpuLaunch {
   std::vector<void*> arguments_;
 };
 
-/// `extent` in equal pieces of a multiple of `multiple`; the last may be short.
-struct Cut {
-  std::int64_t extent = 1, size = 1, pieces = 1;
-  Cut(std::int64_t whole, std::int64_t wanted, std::int64_t multiple) : extent(whole) {
-    size = ((whole + wanted - 1) / wanted + multiple - 1) / multiple * multiple;
-    pieces = (whole + size - 1) / size;
-  }
-  std::int64_t size_of(std::int64_t piece) const { return std::min(size, extent - piece * size); }
-};
-
-// The library copies a part's rows of a and columns of b into its own layout first, so what a part costs
-// beside its products falls with 1 / rows + 1 / columns: parts are as large and as square as the number of
-// tasks allows.
-struct GemmParts {
-  Cut rows, columns;
-
-  static GemmParts choose(std::int64_t m, std::int64_t n, std::int64_t k) {
-    const std::int64_t by_area = std::max<std::int64_t>(m * n / kGemmPartElements, 2);
-    const std::int64_t by_work = 2 * m * n * k / kGemmPartFlops;
-    const auto most = std::clamp<std::int64_t>(std::min(by_area, by_work), 1, kGemmMaxParts);
-    const auto parts = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(most)));
-    GemmParts best = split(m, n, parts, 1);
-    for (std::int64_t columns = 2; columns <= parts; columns *= 2) {
-      const GemmParts other = split(m, n, parts / columns, columns);
-      if (n >= columns * kGemmLeastColumns && other.edge() < best.edge()) best = other;
-    }
-    return best;
-  }
-  static GemmParts split(std::int64_t m, std::int64_t n, std::int64_t row_pieces,
-                         std::int64_t column_pieces) {
-    return {Cut(m, row_pieces, kGemmMultiple), Cut(n, column_pieces, kGemmMultiple)};
-  }
-  double edge() const {
-    return 1.0 / static_cast<double>(rows.size_of(0)) + 1.0 / static_cast<double>(columns.size_of(0));
-  }
-};
+MatrixCut gemm_parts(std::int64_t m, std::int64_t n, std::int64_t k) {
+  const std::int64_t by_area = std::max<std::int64_t>(m * n / kGemmPartElements, 2);
+  const std::int64_t by_work = 2 * m * n * k / kGemmPartFlops;
+  const auto most = std::clamp<std::int64_t>(std::min(by_area, by_work), 1, kGemmMaxParts);
+  return MatrixCut::squarest(m, n, most, kGemmMultiple, kGemmMultiple, kGemmLeastColumns);
+}
 
 /// Calls of one shape share the library's object.
 class GemmLibrary {
@@ -117,8 +87,8 @@ class CpuGemm final : public CpuLaunch {
  public:
   CpuGemm(const Program& program, const GemmLaunch& launch, const std::shared_ptr<GemmLibrary>& library)
       : launch_(launch),
-        parts_(GemmParts::choose(launch.c.shape[launch.c.shape.size() - 2], launch.c.shape.back(),
-                                 launch.a.shape.back())),
+        parts_(gemm_parts(launch.c.shape[launch.c.shape.size() - 2], launch.c.shape.back(),
+                          launch.a.shape.back())),
         library_(library) {
     if (launch.epilogue != codegen::GemmEpilogue::none)
       internal_error("a CPU's product has no epilogue but a bias");
@@ -191,16 +161,13 @@ class CpuGemm final : public CpuLaunch {
   std::byte* at(std::byte* base, const View& view, std::int64_t element_bytes, std::int64_t batch,
                 std::int64_t i, std::int64_t j) const {
     const std::size_t rank = view.shape.size();
-    std::int64_t offset = view.offset + i * view.strides[rank - 2] + j * view.strides[rank - 1];
-    for (std::size_t d = rank - 2; d-- > 0;) {
-      offset += batch % launch_.c.shape[d] * view.strides[d];
-      batch /= launch_.c.shape[d];
-    }
+    const std::int64_t offset =
+        matrix_offset(view, launch_.c.shape, batch) + i * view.strides[rank - 2] + j * view.strides[rank - 1];
     return base + offset * element_bytes;
   }
 
   GemmLaunch launch_;
-  GemmParts parts_;
+  MatrixCut parts_;
   std::shared_ptr<GemmLibrary> library_;
   std::vector<const codegen::Gemm*> calls_;  // by part
   std::int64_t batch_ = 1, operand_bytes_ = 4, c_bytes_ = 4, bias_bytes_ = 4;

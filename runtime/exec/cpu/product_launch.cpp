@@ -4,8 +4,9 @@
 #include "runtime/exec/cpu/product_launch.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
+
+#include "runtime/exec/cpu/matrix_cut.h"
 
 namespace rewire::runtime {
 namespace {
@@ -28,40 +29,15 @@ std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-/// An extent in pieces of `size`; the last may be short.
-struct ProductCut {
-  std::int64_t extent = 1, size = 1, pieces = 1;
+std::int64_t row_stride(const View& view) {
+  return view.strides[view.strides.size() - 2];
+}
 
-  /// As even as multiples allow, of at most `most` (and one multiple more where it rounds up).
-  static ProductCut of(std::int64_t extent, std::int64_t pieces, std::int64_t multiple) {
-    const std::int64_t size = round_up((extent + pieces - 1) / pieces, multiple);
-    return {extent, size, (extent + size - 1) / size};
-  }
-  std::int64_t begin(std::int64_t piece) const { return piece * size; }
-  std::int64_t size_of(std::int64_t piece) const { return std::min(size, extent - piece * size); }
-};
-
-/// A batch of matrices: element (i, j).
-struct Matrices {
-  const View* view;
-  std::int64_t row, column;
-
-  explicit Matrices(const View& of)
-      : view(&of), row(of.strides[of.strides.size() - 2]), column(of.strides.back()) {}
-  /// Elements from the buffer's begin to matrix `index` of the batch, which has the extents of `batch`.
-  std::int64_t offset(std::int64_t index, const ir::Shape& batch) const {
-    std::int64_t at = view->offset;
-    for (std::size_t d = batch.size(); d-- > 0;) {
-      at += index % batch[d] * view->strides[d];
-      index /= batch[d];
-    }
-    return at;
-  }
-  bool repeats(std::size_t batch_rank) const {
-    return std::all_of(view->strides.begin(), view->strides.begin() + static_cast<std::ptrdiff_t>(batch_rank),
-                       [](std::int64_t stride) { return stride == 0; });
-  }
-};
+/// Whether all matrices of the batch are one.
+bool repeats(const View& view) {
+  return std::all_of(view.strides.begin(), view.strides.end() - 2,
+                     [](std::int64_t stride) { return stride == 0; });
+}
 
 /// Steps of k of one panel of `width` lines that lie side by side.
 template <std::int64_t width>
@@ -150,39 +126,33 @@ class ProductLaunch final : public CpuLaunch {
   ProductLaunch(const GemmLaunch& launch, const ProductCode& code)
       : launch_(launch),
         code_(code),
-        a_(launch_.a),
-        b_(launch_.b),
-        c_(launch_.c),
-        batch_shape_(launch.c.shape.begin(), launch.c.shape.end() - 2),
-        batch_(ir::element_count(batch_shape_)),
+        batch_(ir::element_count({launch.c.shape.begin(), launch.c.shape.end() - 2})),
         m_(launch.c.shape[launch.c.shape.size() - 2]),
         n_(launch.c.shape.back()),
         k_(launch.a.shape.back()),
-        direct_(a_.column == 1),
-        depth_(ProductCut::of(k_, (k_ + kDeepest - 1) / kDeepest, 4)) {
-    const std::int64_t panels = round_up(n_, code.block.columns);
-    const ProductCut rows =
-        ProductCut::of(m_, std::max<std::int64_t>((m_ + kTaskRows / 2) / kTaskRows, 1), code.block.rows);
-    shared_ = b_.repeats(batch_shape_.size()) && panels * k_ <= kSharedElements &&
-              rows.pieces * batch_ >= kLeastSharedTasks;
+        padded_n_(round_up(n_, code.block.columns)),
+        direct_(launch.a.strides.back() == 1),
+        depth_(k_, (k_ + kDeepest - 1) / kDeepest, 4) {
+    const auto& [height, width] = code.block;
+    const Cut rows(m_, std::max<std::int64_t>((m_ + kTaskRows / 2) / kTaskRows, 1), height);
+    shared_ =
+        repeats(launch.b) && padded_n_ * k_ <= kSharedElements && rows.pieces * batch_ >= kLeastSharedTasks;
     if (shared_) {
-      rows_ = rows;
-      columns_ = ProductCut::of(n_, 1, code.block.columns);
-      packing_ = ProductCut::of(n_, std::min<std::int64_t>(kMostTasks, panels / code.block.columns),
-                                code.block.columns);
+      blocks_ = {rows, Cut(n_, 1, width)};
+      packing_ = Cut(n_, std::min<std::int64_t>(kMostTasks, padded_n_ / width), width);
     } else {
-      cut_by_area();
-      packing_ = {0, 1, 0};
+      const std::int64_t most = std::clamp<std::int64_t>(m_ * n_ / kTaskElements, 2, kMostTasks);
+      blocks_ = MatrixCut::squarest(m_, n_, most, height, width, width);
     }
   }
 
-  std::int64_t tasks() const override { return packing_.pieces + batch_ * rows_.pieces * columns_.pieces; }
+  std::int64_t tasks() const override { return packers() + batch_ * blocks_.blocks(); }
   std::vector<std::int64_t> barriers() const override {
     if (!shared_) return {};
-    return {packing_.pieces};
+    return {packers()};
   }
   std::int64_t shared_bytes() const override {
-    return shared_ ? round_up(n_, code_.block.columns) * k_ * static_cast<std::int64_t>(sizeof(float)) : 0;
+    return shared_ ? padded_n_ * k_ * static_cast<std::int64_t>(sizeof(float)) : 0;
   }
   void lend(std::byte* shared) override { packed_b_ = reinterpret_cast<float*>(shared); }
   std::int64_t scratch_bytes() const override {
@@ -200,78 +170,57 @@ class ProductLaunch final : public CpuLaunch {
   }
 
   void run(std::int64_t task, void* scratch) const override {
-    if (task < packing_.pieces) return pack_shared(task);
-    task -= packing_.pieces;
-    const std::int64_t blocks = rows_.pieces * columns_.pieces;
-    compute(task / blocks, task % blocks / columns_.pieces, task % columns_.pieces,
-            static_cast<float*>(scratch));
+    if (task < packers()) return pack_shared(task);
+    task -= packers();
+    const std::int64_t block = task % blocks_.blocks(), across = blocks_.columns.pieces;
+    compute(task / blocks_.blocks(), block / across, block % across, static_cast<float*>(scratch));
   }
 
  private:
-  std::int64_t own_b_elements() const { return shared_ ? 0 : columns_.size * depth_.size; }
-  std::int64_t own_a_elements() const {
-    return direct_ ? 0 : round_up(rows_.size, code_.block.rows) * depth_.size;
+  std::int64_t packers() const { return shared_ ? packing_.pieces : 0; }
+  std::int64_t own_b_elements() const { return shared_ ? 0 : blocks_.columns.size * depth_.size; }
+  std::int64_t own_a_elements() const { return direct_ ? 0 : blocks_.rows.size * depth_.size; }
+
+  /// Where the shared b has row `depth` (the first of a block of `deep`) and column `column`.
+  float* shared_panels(std::int64_t depth, std::int64_t deep, std::int64_t column) const {
+    return packed_b_ + depth * padded_n_ + column * deep;
   }
 
-  /// As square as the number of tasks allows: what a task packs beside what it multiplies falls with
-  /// 1 / rows + 1 / columns.
-  void cut_by_area() {
-    const auto most = std::clamp<std::int64_t>(m_ * n_ / kTaskElements, 2, kMostTasks);
-    const auto parts = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(most)));
-    double least = 0;
-    for (std::int64_t columns = 1; columns <= parts; columns *= 2) {
-      const ProductCut by_rows = ProductCut::of(m_, parts / columns, code_.block.rows);
-      const ProductCut by_columns = ProductCut::of(n_, columns, code_.block.columns);
-      const double edge =
-          1.0 / static_cast<double>(by_rows.size) + 1.0 / static_cast<double>(by_columns.size);
-      if (columns > 1 && edge >= least) continue;
-      least = edge;
-      rows_ = by_rows;
-      columns_ = by_columns;
-    }
-  }
-
-  /// The part of a packed b that starts at row `depth` and column `column`; `columns`: of the whole.
-  static std::int64_t packed_offset(std::int64_t depth, std::int64_t depth_size, std::int64_t column,
-                                    std::int64_t columns) {
-    return depth * columns + column * depth_size;
-  }
-
-  void pack_b(std::int64_t depth, std::int64_t deep, std::int64_t column, std::int64_t columns,
-              const float* from, float* to) const {
-    pack_panels(from + depth * b_.row + column * b_.column, b_.column, b_.row, columns, deep,
-                code_.block.columns, to);
+  void pack_b(const float* b, std::int64_t depth, std::int64_t deep, std::int64_t column,
+              std::int64_t columns, float* to) const {
+    const std::int64_t row = row_stride(launch_.b), step = launch_.b.strides.back();
+    pack_panels(b + depth * row + column * step, step, row, columns, deep, code_.block.columns, to);
   }
 
   void pack_shared(std::int64_t piece) const {
-    const float* from = b_at_ + b_.offset(0, batch_shape_);
-    const std::int64_t all = round_up(n_, code_.block.columns);
+    const std::int64_t column = packing_.begin(piece);
     for (std::int64_t d = 0; d < depth_.pieces; ++d) {
-      const std::int64_t depth = depth_.begin(d), deep = depth_.size_of(d), column = packing_.begin(piece);
-      pack_b(depth, deep, column, packing_.size_of(piece), from,
-             packed_b_ + packed_offset(depth, deep, column, all));
+      const std::int64_t depth = depth_.begin(d), deep = depth_.size_of(d);
+      pack_b(b_at_ + launch_.b.offset, depth, deep, column, packing_.size_of(piece),
+             shared_panels(depth, deep, column));
     }
   }
 
   void compute(std::int64_t batch, std::int64_t row_piece, std::int64_t column_piece, float* scratch) const {
-    const std::int64_t row = rows_.begin(row_piece), rows = rows_.size_of(row_piece);
-    const std::int64_t column = columns_.begin(column_piece), columns = columns_.size_of(column_piece);
-    const float* const a = a_at_ + a_.offset(batch, batch_shape_) + row * a_.row;
-    const float* const b = b_at_ + b_.offset(batch, batch_shape_);
-    float* const c = c_at_ + c_.offset(batch, batch_shape_) + row * c_.row + column;
+    const std::int64_t row = blocks_.rows.begin(row_piece), rows = blocks_.rows.size_of(row_piece);
+    const std::int64_t column = blocks_.columns.begin(column_piece),
+                       columns = blocks_.columns.size_of(column_piece);
+    const auto matrix = [&](const View& view) { return matrix_offset(view, launch_.c.shape, batch); };
+    const float* const a = a_at_ + matrix(launch_.a) + row * row_stride(launch_.a);
+    const float* const b = b_at_ + matrix(launch_.b);
+    float* const c = c_at_ + matrix(launch_.c) + row * row_stride(launch_.c) + column;
     float* const own_a = scratch + own_b_elements();
     for (std::int64_t d = 0; d < depth_.pieces; ++d) {
       const std::int64_t depth = depth_.begin(d), deep = depth_.size_of(d);
-      const float* panels = packed_b_ + packed_offset(depth, deep, column, round_up(n_, code_.block.columns));
-      if (!shared_) {
-        pack_b(depth, deep, column, columns, b, scratch);
-        panels = scratch;
-      }
+      const float* panels = shared_ ? shared_panels(depth, deep, column) : scratch;
+      if (!shared_) pack_b(b, depth, deep, column, columns, scratch);
+      const float* const part = a + depth * launch_.a.strides.back();
       if (!direct_)
-        pack_panels(a + depth * a_.column, a_.row, a_.column, rows, deep, code_.block.rows, own_a);
+        pack_panels(part, row_stride(launch_.a), launch_.a.strides.back(), rows, deep, code_.block.rows,
+                    own_a);
       const bool add = d > 0 || launch_.accumulate;
       const float* bias = d + 1 == depth_.pieces && bias_at_ != nullptr ? bias_at_ + column : nullptr;
-      multiply(direct_ ? a + depth : own_a, rows, panels, columns, deep, c, bias, add);
+      multiply(direct_ ? part : own_a, rows, panels, columns, deep, c, bias, add);
     }
   }
 
@@ -279,25 +228,25 @@ class ProductLaunch final : public CpuLaunch {
                 std::int64_t deep, float* c, const float* bias, bool add) const {
     const auto& [height, width] = code_.block;
     const std::vector<codegen::ProductFunction>& functions = direct_ ? code_.direct : code_.packed;
+    const std::int64_t a_row = row_stride(launch_.a), c_row = row_stride(launch_.c);
     for (std::int64_t j = 0; j < columns; j += width) {
       for (std::int64_t i = 0; i < rows; i += height) {
         const std::int64_t high = std::min(height, rows - i);
         functions[static_cast<std::size_t>(high - 1)](
-            direct_ ? a + i * a_.row : a + i * deep, a_.row, panels + j * deep, c + i * c_.row + j, c_.row,
-            deep, std::min(width, columns - j), bias == nullptr ? nullptr : bias + j, add);
+            direct_ ? a + i * a_row : a + i * deep, a_row, panels + j * deep, c + i * c_row + j, c_row, deep,
+            std::min(width, columns - j), bias == nullptr ? nullptr : bias + j, add);
       }
     }
   }
 
   const GemmLaunch launch_;
   const ProductCode& code_;
-  const Matrices a_, b_, c_;
-  const ir::Shape batch_shape_;
-  const std::int64_t batch_, m_, n_, k_;
+  const std::int64_t batch_, m_, n_, k_, padded_n_;
   const bool direct_;  // a is read where it stands
-  const ProductCut depth_;
+  const Cut depth_;
   bool shared_ = false;  // b is packed for all tasks
-  ProductCut rows_, columns_, packing_;
+  MatrixCut blocks_;     // of c
+  Cut packing_;          // of a shared b
   const float *a_at_ = nullptr, *b_at_ = nullptr, *bias_at_ = nullptr;
   float *c_at_ = nullptr, *packed_b_ = nullptr;
 };
@@ -309,9 +258,7 @@ bool takes_product(const Program& program, const GemmLaunch& launch) {
     return view.buffer < 0 ||
            program.buffers[static_cast<std::size_t>(view.buffer)].type.dtype == ir::DType::f32;
   };
-  const auto is_dense = [](const View& view) {
-    return view.strides.back() == 1 || view.strides[view.strides.size() - 2] == 1;
-  };
+  const auto is_dense = [](const View& view) { return view.strides.back() == 1 || row_stride(view) == 1; };
   const bool pays = launch.c.shape[launch.c.shape.size() - 2] >= kLeastRows &&
                     (launch.a.strides.back() == 1 || launch.c.shape.back() >= kLeastColumns);
   return pays && launch.epilogue == codegen::GemmEpilogue::none && is_f32(launch.a) && is_f32(launch.b) &&

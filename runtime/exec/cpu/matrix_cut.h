@@ -1,0 +1,63 @@
+// How the result of a matrix product is cut into tasks: by its shape alone.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "codegen/program.h"
+
+namespace rewire::runtime {
+
+/// `extent` in equal pieces of a multiple of `multiple`; the last may be short.
+struct Cut {
+  std::int64_t extent = 1, size = 1, pieces = 1;
+
+  Cut() = default;
+  Cut(std::int64_t whole, std::int64_t wanted, std::int64_t multiple) : extent(whole) {
+    size = ((whole + wanted - 1) / wanted + multiple - 1) / multiple * multiple;
+    pieces = (whole + size - 1) / size;
+  }
+  std::int64_t begin(std::int64_t piece) const { return piece * size; }
+  std::int64_t size_of(std::int64_t piece) const { return std::min(size, extent - begin(piece)); }
+};
+
+/// Blocks of rows x columns. A task packs its rows of a and its columns of b, so what it does beside its products falls with
+/// 1 / rows + 1 / columns.
+struct MatrixCut {
+  Cut rows, columns;
+
+  /// As square as about `most` blocks allow, a power of two of them; columns are cut only into pieces of `least_columns`
+  /// or more.
+  static MatrixCut squarest(std::int64_t m, std::int64_t n, std::int64_t most, std::int64_t row_multiple,
+                            std::int64_t column_multiple, std::int64_t least_columns) {
+    const auto pieces = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(most)));
+    const auto split = [&](std::int64_t across) {
+      return MatrixCut{Cut(m, pieces / across, row_multiple), Cut(n, across, column_multiple)};
+    };
+    MatrixCut best = split(1);
+    for (std::int64_t across = 2; across <= pieces; across *= 2) {
+      const MatrixCut other = split(across);
+      if (n >= across * least_columns && other.edge() < best.edge()) best = other;
+    }
+    return best;
+  }
+  std::int64_t blocks() const { return rows.pieces * columns.pieces; }
+  double edge() const {
+    return 1.0 / static_cast<double>(rows.size_of(0)) + 1.0 / static_cast<double>(columns.size_of(0));
+  }
+};
+
+/// Elements from the buffer's begin to matrix `index` of a batch. `shape` begins with the batch's extents, and ends with the
+/// matrix's two, as that of the product's result does.
+inline std::int64_t matrix_offset(const codegen::View& view, const ir::Shape& shape, std::int64_t index) {
+  std::int64_t offset = view.offset;
+  for (std::size_t d = shape.size() - 2; d-- > 0;) {
+    offset += index % shape[d] * view.strides[d];
+    index /= shape[d];
+  }
+  return offset;
+}
+
+}  // namespace rewire::runtime
