@@ -63,21 +63,25 @@ void copy_steps(const float* from, std::int64_t k_stride, std::int64_t k, std::i
   }
 }
 
-using Four = float __attribute__((vector_size(4 * sizeof(float)), aligned(4), may_alias));
+using Four = float __attribute__((vector_size(4 * sizeof(float))));
 
 /// Four lines of four elements, `stride` apart, turned: to[j * width + line].
 void turn_block(const float* from, std::int64_t stride, std::int64_t width, float* to) {
-  const auto line = [&](std::int64_t i) { return *reinterpret_cast<const Four*>(from + i * stride); };
+  const auto line = [&](std::int64_t i) {
+    Four elements;
+    std::memcpy(&elements, from + i * stride, sizeof elements);
+    return elements;
+  };
   const Four a = line(0), b = line(1), c = line(2), d = line(3);
   const Four ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5),
              ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
   const Four cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5),
              cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-  const auto row = [&](std::int64_t j) -> Four& { return *reinterpret_cast<Four*>(to + j * width); };
-  row(0) = __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5);
-  row(1) = __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7);
-  row(2) = __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5);
-  row(3) = __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
+  const Four rows[] = {__builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5),
+                       __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7),
+                       __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5),
+                       __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7)};
+  for (std::int64_t j = 0; j < 4; ++j) std::memcpy(to + j * width, &rows[j], sizeof rows[j]);
 }
 
 /// One panel of lines whose elements lie side by side.
