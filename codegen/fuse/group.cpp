@@ -226,10 +226,12 @@ std::optional<AxisPlan> plan_axes(const Group& group, const Function& function, 
   if (!kept.empty() && group.size_of(kept) <= kMaxColumns) {
     if (auto plan = plan_with_lanes(group, function, kept, rows_first)) return plan;
   }
-  // The innermost axis is the vector; failing that, any axis that fits the reductions.
+  // The innermost axis is the vector; failing that, any axis that fits the reductions. Of a large space no other: each
+  // element of a vector would be a cache line of its own. Sums that agree on no vector stay kernels of their own.
   for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
     if (group.extents[static_cast<std::size_t>(*axis)] > lane_elements) continue;
     if (auto plan = plan_with_lanes(group, function, {*axis}, rows_first)) return plan;
+    if (group.ops.size() > 1 && group.size_of(axes) > kInCache) return std::nullopt;
   }
   return plan_with_lanes(group, function, {}, rows_first);
 }

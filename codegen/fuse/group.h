@@ -30,6 +30,9 @@ struct Source {
   IndexMap map;
 };
 
+/// Elements that lanes may walk across in any order: they stay in a cache.
+inline constexpr std::int64_t kInCache = 65536;
+
 /// How the axes of a finished group are used; see codegen/tile/tile.h.
 struct AxisPlan {
   std::vector<int> outer, rows, lanes;  // ascending
@@ -85,7 +88,8 @@ bool covers(const IndexMap& map, const ir::Shape& shape, const Extents& extents)
 ///  where
 ///    such a reduction sums columns (of a small matrix);
 ///  - what a reduction at the group's end reduces besides are rows, and where it does, it keeps no row axis.
-/// No more than `lane_elements` are lanes together. `rows_first`: where nothing else decides, a sum along
+/// No more than `lane_elements` are lanes together; of a space beyond kInCache the innermost axis is one of them, unless it
+/// is longer than that or something else is forced. `rows_first`: where nothing else decides, a sum along
 /// rows has its rows as lanes, and may stand beside sums over rows.
 std::optional<AxisPlan> plan_axes(const Group& group, const ir::Function& function,
                                   std::int64_t lane_elements, bool rows_first);

@@ -20,7 +20,6 @@ bool is_random(const Op& op) {
 
 // Below this many elements a reduction may run in one instance inside its consumer.
 constexpr std::int64_t kSmallReduction = 4096;
-constexpr std::int64_t kInCache = 65536;  // elements that lanes may walk across in any order
 constexpr std::int64_t kCheap = 2;  // flops an element: rather computed for every lane again than stored
 
 IndexMap identity_map(const Shape& shape, Group& group) {

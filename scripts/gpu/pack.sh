@@ -50,7 +50,8 @@ cp scripts/gpu/call.py scripts/gpu/README.md "$root/"
 git describe --always --dirty >"$root/commit"
 
 mkdir -p "$(dirname "$file")"
-tar --create --directory "$tree" --sort=name --owner=0 --group=0 rewire-gpu | xz -6 --threads="$jobs" >"$file.tmp"
+# A dictionary that spans two programs: each has the same LLVM inside.
+tar --create --directory "$tree" --sort=name --owner=0 --group=0 rewire-gpu | xz --lzma2=preset=2,dict=128MiB >"$file.tmp"
 mv "$file.tmp" "$file"
 bytes=$(stat --format=%s "$file")
 say "$file: $((bytes / 1024 / 1024)) MiB"

@@ -423,3 +423,26 @@ TEST_CASE("column sums read whole rows as long as their accumulators stay near")
     CHECK(side_by_side == (last == 64 ? 64 * 64 : 65));
   }
 }
+
+TEST_CASE(
+    "sums that agree on no vector along the innermost axis share a kernel only where all stays in a cache") {
+  // A gate's gradient, summed over tokens, and a bias's, over images and tokens: both read what one kernel writes.
+  using codegen::tile::AxisUse;
+  for (const std::int64_t tokens : {8, 9}) {
+    CAPTURE(tokens);
+    const Program program = fuse(module(fmt::format(R"(
+    func @main(%x: f32[64,{0},128], %f: f32[64,{0},128]) -> (y: f32[64,{0},128], g: f32[64,1,128], b: f32[1,1,128]) {{
+      %y = exp %x : f32[64,{0},128]
+      %p = mul %y, %f : f32[64,{0},128]
+      %g = sum %p {{axes = [1]}} : f32[64,1,128]
+      %b = sum %y {{axes = [0, 1]}} : f32[1,1,128]
+      return y = %y, g = %g, b = %b
+    }})",
+                                                    tokens)));
+    CHECK((kernels(program) == 1) == (tokens == 8));
+    for (std::size_t launch = 0; tokens == 9 && launch < program.launches.size(); ++launch) {
+      if (!std::holds_alternative<codegen::KernelLaunch>(program.launches[launch])) continue;
+      CHECK(extents(program, launch, AxisUse::lane) == std::vector<std::int64_t>{128});
+    }
+  }
+}
