@@ -2,21 +2,23 @@
 """The peer: training steps of the same network in PyTorch.
 
     pytorch_step.py --model '{"image": 28, …}' --batch 64 [--residual plain|decay|orthogonal|augment|skipless|SPEC]
-                    [--mode eager|compile|max-autotune] [--device cpu|cuda] [--dtype f32|bf16]
+                    [--mode eager|compile|max-autotune] [--device cpu|cuda] [--dtype f32|bf16] [--optimizer FILE:CLASS]
 
 SPEC is one of pytorch_strategies.py, as the plugin's: attnres:block=3. bf16 is autocast; on a GPU `compile` and
 `max-autotune` run in CUDA graphs, and eager matrices of f32 are not rounded to TF32.
 Warms up (and compiles), prints one line of JSON about itself, then reads numbers of steps from stdin, one a line; for
-each it does that many training steps and prints a line of JSON: the median step in ms and the process's peak memory (on a GPU
+each it does that many training steps and prints a line of JSON: the median and the mean step in ms and the process's peak memory (on a GPU
 what PyTorch took of the card; a step is what lies between two events, and it waits for the card once, at the end).
 bench/run.py keeps several of these alive and asks them in turn.
 
 "family": "resnetv2" in the model's JSON asks for bench/pytorch_resnetv2.py's network, "mae" and "dino" for those of
 bench/pytorch_self_supervised.py, whose losses are their own. Else it is timm's ViT written
 plainly: scaled_dot_product_attention, exact GELU, LayerNorm with eps 1e-6. A step is what a `rewire` step is: loss with
-label smoothing, backward, clipping by the global norm, AdamW with decay on matrices.
+label smoothing, backward, clipping by the global norm, AdamW with decay on matrices, or the class in a Python file with its own
+defaults.
 """
 import argparse
+import importlib.util
 import json
 import statistics
 import sys
@@ -168,7 +170,8 @@ class Trainer:
         # compile() wraps the loss as well, so that it is one graph forward and one backward.
         self.loss = self.compiled(options.mode)
         self.smoothing, self.clip_norm = options.label_smoothing, options.clip_norm
-        self.optimizer, self.optimizer_name = self.fastest_optimizer(options.weight_decay)
+        self.optimizer, self.optimizer_name = (self.given_optimizer(options) if options.optimizer else
+                                               self.fastest_optimizer(options.weight_decay))
 
     def compiled(self, mode):
         if mode == "eager":
@@ -187,18 +190,28 @@ class Trainer:
             logits = self.model(images)
         return F.cross_entropy(logits.float(), labels, label_smoothing=self.smoothing)
 
-    def fastest_optimizer(self, weight_decay):
-        """AdamW has three implementations; which is the fastest differs by machine, so it is measured."""
+    def groups(self, weight_decay):
         matrices, others = [], []
         for name, p in self.model.named_parameters():
             if not p.requires_grad:
                 continue
             (matrices if p.ndim > 1 and name.split(".")[-1] not in ("cls_token", "pos_embed", "mask_token") else others).append(p)
-        groups = [{"params": matrices, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
+        return [{"params": matrices, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
+
+    def given_optimizer(self, options):
+        path, _, name = options.optimizer.rpartition(":")
+        spec = importlib.util.spec_from_file_location("given_optimizer", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return getattr(module, name)(self.groups(options.weight_decay)), name
+
+    def fastest_optimizer(self, weight_decay):
+        """AdamW has three implementations; which is the fastest differs by machine, so it is measured."""
+        groups = self.groups(weight_decay)
         best = None
         for name in ("fused", "foreach"):
             optimizer = torch.optim.AdamW([dict(group) for group in groups], lr=0.0, **{name: True})
-            for p in matrices + others:
+            for p in (p for group in groups for p in group["params"]):
                 p.grad = torch.zeros_like(p)
             times = []
             for _ in range(4):
@@ -231,7 +244,7 @@ class Trainer:
         return loss if self.device == "cuda" else loss.item()
 
     def step_seconds(self, steps):
-        """The median. On a card of steps that nobody waits for, from the event behind one to that behind the next."""
+        """Of each step. On a card of steps that nobody waits for, from the event behind one to that behind the next."""
         if self.device == "cuda":
             for _ in range(2):  # the card wakes up
                 self.step()
@@ -241,13 +254,13 @@ class Trainer:
                 self.step()
                 event.record()
             torch.cuda.synchronize()
-            return statistics.median(a.elapsed_time(b) for a, b in zip(events, events[1:])) * 1e-3
+            return [a.elapsed_time(b) * 1e-3 for a, b in zip(events, events[1:])]
         times = []
         for _ in range(steps):
             start = time.perf_counter()
             self.step()
             times.append(time.perf_counter() - start)
-        return statistics.median(times)
+        return times
 
     def forget_peak(self):
         """What compiling and choosing an optimizer took of the card is no step's."""
@@ -273,6 +286,7 @@ def main():
     parser.add_argument("--label-smoothing", type=float, default=0.1)
     parser.add_argument("--clip-norm", type=float, default=1.0)
     parser.add_argument("--weight-decay", type=float, default=0.05)
+    parser.add_argument("--optimizer", metavar="FILE:CLASS", help="in place of AdamW")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
 
@@ -285,7 +299,9 @@ def main():
     print(json.dumps({"torch": torch.__version__, "optimizer": trainer.optimizer_name, "loss": first_loss,
                       "warm_up_s": time.perf_counter() - start, "imported_mb": imported_mb}), flush=True)
     for line in sys.stdin:
-        print(json.dumps({"step_ms": trainer.step_seconds(int(line)) * 1e3, "peak_mb": trainer.peak_mb()}), flush=True)
+        times = trainer.step_seconds(int(line))
+        print(json.dumps({"step_ms": statistics.median(times) * 1e3, "mean_ms": statistics.fmean(times) * 1e3,
+                          "peak_mb": trainer.peak_mb()}), flush=True)
 
 
 if __name__ == "__main__":

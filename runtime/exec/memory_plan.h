@@ -1,6 +1,6 @@
 // One arena for the temporaries of a program: buffers that are never live together share memory. Lifetimes
-// come from the launches alone (first to last that touches the buffer); placement is greedy by size, largest
-// first, at the lowest offset that is free for the whole lifetime.
+// come from the launches alone (first to last that touches the buffer; decompositions that stand one behind the other count as
+// one launch); placement is greedy by size, largest first, at the lowest offset that is free for the whole lifetime.
 #pragma once
 
 #include <cstddef>

@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "runtime/exec/cpu/launches.h"
 #include "tests/support/catch.h"
 
 using namespace rewire;
@@ -76,4 +77,27 @@ TEST_CASE("buffers stand at the lowest offset that is free for their whole lives
       CHECK(plan.live_peak_bytes == *std::ranges::max_element(live));
     }
   }
+}
+
+TEST_CASE("decompositions that stand one behind the other are one wave, unless one reads another's result") {
+  // Each reads a matrix of its own and writes one that nobody reads after it: alone it would stand where the last one was.
+  const bool chained = GENERATE(false, true);
+  const ir::Opcode code = GENERATE(ir::Opcode::qr, ir::Opcode::eigh);
+  CAPTURE(chained);
+  codegen::Program program;
+  const auto buffer = [&] {
+    program.buffers.push_back({"t", codegen::BufferKind::temporary, {ir::DType::f32, {8, 8}}, {}});
+    return codegen::View{static_cast<std::int32_t>(program.buffers.size()) - 1, 0, {8, 8}, {8, 1}};
+  };
+  for (int i = 0; i < 4; ++i) {
+    codegen::OpCall call;
+    call.op.code = code;
+    call.operands = {chained && i == 2 ? std::get<codegen::OpCall>(program.launches.back()).results[0]
+                                       : buffer()};
+    call.results = {buffer()};
+    program.launches.emplace_back(call);
+  }
+  const runtime::MemoryPlan plan = runtime::plan_memory(program);
+  const std::vector<std::vector<int>> one = {{0, 1, 2, 3}}, two = {{0, 1}, {2, 3}};
+  CHECK(runtime::make_waves(program, plan) == (chained ? two : one));
 }
