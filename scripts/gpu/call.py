@@ -33,7 +33,7 @@ LEAST_S = 5            # with less time left no step begins
 STRATEGIES = ("decay", "orthogonal", "augment", "skipless", "layerscale", "denseformer", "value_residual", "postnorm", "attnres", "hyper")
 SMALL = ["vit_tiny_28", "--set", "model.dim=48", "--set", "model.depth=2"]
 SMALL_CONVOLUTIONS = ["resnetv2_18", "--set", "model.width=8", "--set", "model.depths=[1,1]", "--set", "model.image=12"]
-OBJECTIVES = ("mae_vit_tiny_28", "sit_tiny_28")
+OBJECTIVES = [[name, "--set", "model.dim=48", "--set", "model.depth=1"] for name in ("mae_vit_tiny_28", "sit_tiny_28")]
 MODELS = {1: "vit_s16_224:256", 3: "vit_s16_224:256", 4: "vit_b16_224:256"}
 TITLES = {1: "is it right, and where does a step's time go: attention, convolutions, profiled steps, small networks",
           2: "is it right everywhere: parity, every op, the same bits twice, compute-sanitizer",
@@ -140,9 +140,9 @@ class Plan:
         kinds = {"": ("--plugin", "orthogonal"), "_bf16": ("--plugin", "augment", "--set", "train.dtype=bf16")}
         return [Step("determinism", 90, [(name, self.steps_on(name))
                                          for name in ("none", *self.strategies)]),
-                Step("verify_objectives", 60, [(f"{model}_{dtype}", [self.rewire, "verify", model, "--plugin", "none", *self.settings,
-                                                                     "--device", "cuda", "--set", f"train.dtype={dtype}"])
-                                               for model in OBJECTIVES for dtype in ("f32", "bf16")]),
+                Step("verify_objectives", 60, [
+                    (f"{words[0]}_{dtype}", [self.rewire, "verify", *words, "--plugin", "none", "--device", "cuda", "--set", f"train.dtype={dtype}"])
+                    for words in OBJECTIVES for dtype in ("f32", "bf16")]),
                 self.parity("parity", 150, ("vit_s_cifar:3",), ("plain", *self.strategies)),
                 self.parity("parity_large", 90, ("vit_s16_224:2", "vit_b16_224:1"), ("plain",), "--dtype", "bf16"),
                 self.seeds("programs", 90, options.programs), self.seeds("ops", 90, options.seeds),

@@ -19,9 +19,9 @@ namespace rewire::test {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-const Words kRun =
+const Words kThreeEpochs =
     kModel + Words{"--set",  "data.format=synthetic", "--set", "data.count=32", "--set", "train.batch=8",
                    "--set",  "train.epochs=3",        "--set", "eval.batch=16", "--set", "train.keep=3",
                    "--quiet"};
@@ -29,7 +29,7 @@ const Words kRun =
 /// A run of three epochs of four steps, each with its checkpoint.
 class Run {
  public:
-  Run() { REQUIRE(rewire_command(Words{"train"} + kRun + Words{"--out", path()}).code == 0); }
+  Run() { REQUIRE(rewire_command(Words{"train"} + kThreeEpochs + Words{"--out", path()}).code == 0); }
   std::string path() const { return folder_.file("run"); }
   std::string checkpoint(int epoch) const {
     return fmt::format("{}/checkpoints/{:04}-{:08}", path(), epoch, 4 * epoch);
@@ -43,12 +43,6 @@ class Run {
   TemporaryFolder folder_;
 };
 
-void check_refusal(const Outcome& outcome, const std::string& message) {
-  CHECK(outcome.err == "rewire: " + message + "\n");
-  CHECK(outcome.code == 2);
-  CHECK(outcome.out.empty());
-}
-
 void flip(const std::string& file, std::size_t byte, int bit) {
   std::string text = read_text(file);
   text.at(byte) = static_cast<char>(text.at(byte) ^ (1 << bit));
@@ -57,11 +51,11 @@ void flip(const std::string& file, std::size_t byte, int bit) {
 
 /// checkpoint.json as the first format had it, of a run whose steps have `accumulate` batches: no checksums,
 /// and sums under fixed names.
-Json as_first_format(Json json, double accumulate = 1) {
+OrderedJson as_first_format(OrderedJson json, double accumulate = 1) {
   json["format"] = 1;
   json.erase("blake3");
-  for (Json& sums : json.at("sums")) {
-    const Json metrics = sums.at("metrics");
+  for (OrderedJson& sums : json.at("sums")) {
+    const OrderedJson metrics = sums.at("metrics");
     const auto sum = [&](const char* name) {
       return metrics.empty() ? 0 : metrics.at(name).at(0).get<double>();
     };
@@ -128,7 +122,7 @@ TEST_CASE("A checkpoint under another's name, or without its count of steps, is 
 TEST_CASE("A checkpoint of before there were checksums goes on, with a warning") {
   const Run run;
   const std::string file = run.checkpoint(3) + "/checkpoint.json";
-  Json json = as_first_format(Json::parse(read_text(file)));
+  OrderedJson json = as_first_format(OrderedJson::parse(read_text(file)));
   write_text(file, json.dump(2));
   CHECK_THAT(run.resume().err, REWIRE_CATCH_CONTAINS(file + " has an unknown \"files\""));
   json.erase("files");
@@ -140,11 +134,11 @@ TEST_CASE("A checkpoint of before there were checksums goes on, with a warning")
 }
 
 /// The lines of metrics.jsonl without what a clock says.
-std::vector<Json> lines_without_times(const std::string& run) {
+std::vector<OrderedJson> lines_without_times(const std::string& run) {
   std::istringstream text(read_text(run + "/metrics.jsonl"));
-  std::vector<Json> lines;
+  std::vector<OrderedJson> lines;
   for (std::string line; std::getline(text, line);) {
-    Json& json = lines.emplace_back(Json::parse(line));
+    OrderedJson& json = lines.emplace_back(OrderedJson::parse(line));
     for (const char* key : {"images_per_s", "seconds"}) json.erase(key);
   }
   return lines;
@@ -156,14 +150,15 @@ TEST_CASE("A checkpoint of before metrics had names goes on within a line to the
     CAPTURE(accumulate);
     const std::string whole = folder.file(fmt::format("whole{}", accumulate)),
                       run = folder.file(fmt::format("run{}", accumulate));
-    const Words words = Words{"train"} + kRun + Words{"--set", fmt::format("train.accumulate={}", accumulate),
-                                                      "--set", "data.count=64",
-                                                      "--set", "train.log_every=3",
-                                                      "--out"};
+    const Words words =
+        Words{"train"} + kThreeEpochs + Words{"--set", fmt::format("train.accumulate={}", accumulate),
+                                              "--set", "data.count=64",
+                                              "--set", "train.log_every=3",
+                                              "--out"};
     REQUIRE(rewire_command(words + Words{whole}).code == 0);
     REQUIRE(rewire_command(words + Words{run, "--set", "train.max_steps=2"}).code == 0);
     const std::string file = run + "/checkpoints/0000-00000002/checkpoint.json";
-    Json json = as_first_format(Json::parse(read_text(file)), accumulate);
+    OrderedJson json = as_first_format(OrderedJson::parse(read_text(file)), accumulate);
     CHECK(json.at("sums").at("line").at("loss").get<double>() > 0);
     json.erase("files");
     write_text(file, json.dump(2));
@@ -178,15 +173,16 @@ TEST_CASE("A checkpoint of before metrics had names goes on within a line to the
 TEST_CASE("Counters beyond what a run can count are refused") {
   const Run run;
   const std::string file = run.checkpoint(3) + "/checkpoint.json";
-  Json json = as_first_format(Json::parse(read_text(file)));  // so that no checksum speaks first
+  OrderedJson json =
+      as_first_format(OrderedJson::parse(read_text(file)));  // so that no checksum speaks first
   json.erase("files");
   for (const auto& [key, value, shown] :
-       {std::tuple<std::string, Json, std::string>{"epoch", 4294967296,
-                                                   "4294967296, no whole number from 0 to 4294967295"},
+       {std::tuple<std::string, OrderedJson, std::string>{"epoch", 4294967296,
+                                                          "4294967296, no whole number from 0 to 4294967295"},
         {"step", -1, "-1, no whole number from 0 to 9007199254740992"},
         {"images", 18446744073709551615U, "18446744073709551615, no whole number from 0 to 9007199254740992"},
         {"metrics_bytes", 1.5, "1.5, no whole number from 0 to 9223372036854775807"}}) {
-    Json changed = json;
+    OrderedJson changed = json;
     changed[key] = value;
     write_text(file, changed.dump(2));
     CHECK_THAT(run.resume({"--log-level", "error"}).err,
@@ -207,7 +203,7 @@ TEST_CASE("A recipe whose seed was changed is told from the run's") {
 TEST_CASE("choices.json of another shape is refused where it differs") {
   const Run run;
   const std::string file = run.path() + "/choices.json";
-  const Json sound = Json::parse(read_text(file));
+  const OrderedJson sound = OrderedJson::parse(read_text(file));
   const auto refused = [&](const std::string& text, const std::string& message) {
     write_text(file, text);
     CHECK_THAT(run.resume().err, REWIRE_CATCH_CONTAINS("rewire: " + message));
@@ -215,22 +211,22 @@ TEST_CASE("choices.json of another shape is refused where it differs") {
     CHECK(eval.code == 2);
     CHECK_THAT(eval.err, REWIRE_CATCH_CONTAINS("rewire: " + message));
   };
-  const auto with = [&](const char* key, const Json& value) {
-    Json changed = sound;
+  const auto with = [&](const char* key, const OrderedJson& value) {
+    OrderedJson changed = sound;
     changed[key] = value;
     return changed.dump();
   };
-  refused(with("later", Json::array()), file + ": later is empty");
-  refused(with("later", Json::object()), file + ": later is an object, not a list");
-  refused(with("later", Json{1}), file + ": later[0] is a number, not an object");
+  refused(with("later", OrderedJson::array()), file + ": later is empty");
+  refused(with("later", OrderedJson::object()), file + ": later is an object, not a list");
+  refused(with("later", OrderedJson{1}), file + ": later[0] is a number, not an object");
   refused(with("engine", 5), file + ": engine is a number, not text");
   refused(with("built_with", "x"), file + ": built_with is text, not an object");
-  refused(with("kernels", Json::array()), file + ": kernels is a list, not an object");
-  refused(with("choices", Json::object()), file + ": choices is an object, not a list");
+  refused(with("kernels", OrderedJson::array()), file + ": kernels is a list, not an object");
+  refused(with("choices", OrderedJson::object()), file + ": choices is an object, not a list");
   refused(with("egnine", "jit"), file + " has an unknown \"egnine\" (did you mean 'engine'?)");
   refused("[]", file + " is a list, not an object");
   refused("", file + " is no JSON: ");
-  refused(with("later", Json::parse(std::string(15, '[') + std::string(15, ']'))),
+  refused(with("later", OrderedJson::parse(std::string(15, '[') + std::string(15, ']'))),
           file + ": later[0] is a list");
   refused("{\"engine\": " + std::string(40'000, '[') + std::string(40'000, ']') + "}",
           file + " is no JSON: it is more than 16 levels deep");
@@ -242,7 +238,8 @@ TEST_CASE("A run whose folder is removed, or replaced, ends in one line and make
     CAPTURE(replaced);
     const TemporaryFolder folder;
     const std::string run = folder.file("run");
-    RunningCommand command(Words{"train"} + kRun + Words{"--out", run, "--set", "train.epochs=100000"});
+    RunningCommand command(Words{"train"} + kThreeEpochs +
+                           Words{"--out", run, "--set", "train.epochs=100000"});
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (command.running() && !fs::exists(run + "/checkpoints/0001-00000004") &&
            std::chrono::steady_clock::now() < deadline)
@@ -262,7 +259,7 @@ TEST_CASE("A run whose folder is removed, or replaced, ends in one line and make
 TEST_CASE("An evaluation beside a run that prunes its checkpoints takes the newest") {
   const TemporaryFolder folder;
   const std::string run = folder.file("run");
-  RunningCommand command(Words{"train"} + kRun +
+  RunningCommand command(Words{"train"} + kThreeEpochs +
                          Words{"--out", run, "--set", "train.epochs=100000", "--set", "train.keep=1"});
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (command.running() && !fs::exists(run + "/checkpoints/0001-00000004") &&
@@ -295,22 +292,22 @@ TEST_CASE("The best checkpoint and the averages of the weights are evaluated by 
   const TemporaryFolder folder;
   const std::string run = folder.file("run"), plain = folder.file("plain");
   const Words averaged = {"--set", "train.ema=0.5", "--set", "train.best_metric=ema_loss"};
-  REQUIRE(rewire_command(Words{"train"} + kRun + averaged + Words{"--out", run}).code == 0);
-  std::map<int, Json> lines;  // by epochs done
+  REQUIRE(rewire_command(Words{"train"} + kThreeEpochs + averaged + Words{"--out", run}).code == 0);
+  std::map<int, OrderedJson> lines;  // by epochs done
   std::istringstream metrics(read_text(run + "/metrics.jsonl"));
   for (std::string line; std::getline(metrics, line);) {
-    const Json json = Json::parse(line);
+    const OrderedJson json = OrderedJson::parse(line);
     if (json.at("kind") == "eval") lines[json.at("epoch").get<int>() + 1] = json;
   }
   REQUIRE(lines.size() == 3);
   const auto evaluated = [&](const Words& options) {
     const Outcome outcome = rewire_command(Words{"eval", run, "--json", "--quiet"} + options);
     CHECK(outcome.err.empty());
-    return Json::parse(outcome.out);
+    return OrderedJson::parse(outcome.out);
   };
   const std::string best = read_text(run + "/checkpoints/best"), last = read_text(run + "/checkpoints/last");
   CHECK(last == "0003-00000012\n");
-  const Json& of_best = lines.at(std::stoi(best));
+  const OrderedJson& of_best = lines.at(std::stoi(best));
   for (const auto& [epoch, line] : lines) CHECK(of_best.at("ema_loss") <= line.at("ema_loss"));
   CHECK(evaluated({}).at("loss") == lines.at(3).at("loss"));
   CHECK(evaluated({"--ema"}).at("loss") == lines.at(3).at("ema_loss"));
@@ -333,7 +330,7 @@ TEST_CASE("The best checkpoint and the averages of the weights are evaluated by 
   const std::string averages = run + "/checkpoints/0003-00000012/weights_ema.safetensors";
   flip(averages, 100, 0);
   refused({run, "--ema"}, averages + " is not what was written with checkpoint.json");
-  REQUIRE(rewire_command(Words{"train"} + kRun + Words{"--out", plain}).code == 0);
+  REQUIRE(rewire_command(Words{"train"} + kThreeEpochs + Words{"--out", plain}).code == 0);
   refused({plain, "--ema"}, plain +
                                 "/checkpoints/0003-00000012 has no weights_ema.safetensors: the run keeps no "
                                 "averages of its weights (train.ema)");

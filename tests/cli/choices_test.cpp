@@ -10,7 +10,7 @@ namespace rewire::test {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 /// One block-circulant layer, 28 rows of an image as its slices.
 constexpr const char* kModule = R"rir(module @mixer {
@@ -26,9 +26,9 @@ constexpr const char* kModule = R"rir(module @mixer {
 )rir";
 const std::string kKey = "circulant_matmul conv rows=16 blocks=1x28 lags=28 f32 training";
 
-class Place {
+class RecordPlace {
  public:
-  Place() {
+  RecordPlace() {
     write_text(file("mixer.rir"), kModule);
     data_ = {file("mixer.rir"), "--set", "data.format=synthetic", "--set",
              "data.count=48",   "--set", "train.epochs=1",        "--quiet"};
@@ -41,8 +41,8 @@ class Place {
   Outcome train(const std::string& out, const Words& more = {}, const std::string& cache = "cache") const {
     return rewire(Words{"train"} + data_ + Words{"--out", file(out)} + more, cache);
   }
-  Json choices(const std::string& run) const {
-    return Json::parse(read_text(file(run) + "/choices.json")).at("choices");
+  OrderedJson choices(const std::string& run) const {
+    return OrderedJson::parse(read_text(file(run) + "/choices.json")).at("choices");
   }
   std::string weights(const std::string& run) const { return read_text(file(run) + "/weights.safetensors"); }
   Words bench(const Words& more) const {
@@ -57,13 +57,13 @@ class Place {
 }  // namespace
 
 TEST_CASE("A run records its choices, and every later one takes them: cached, resumed, given") {
-  const Place place;
+  const RecordPlace place;
   const Outcome first = place.train("first");
   CHECK(first.err.empty());
-  const Json choices = place.choices("first");
+  const OrderedJson choices = place.choices("first");
   REQUIRE(choices.size() == 2);  // the step's and the evaluation's
   CHECK(choices[0].at("key") == kKey);
-  CHECK(Json::parse(read_text(place.file("first") + "/checkpoints/0001-00000003/checkpoint.json"))
+  CHECK(OrderedJson::parse(read_text(place.file("first") + "/checkpoints/0001-00000003/checkpoint.json"))
             .at("choices") == choices);
 
   CHECK(place.train("again").err.empty());
@@ -87,28 +87,28 @@ TEST_CASE("A run records its choices, and every later one takes them: cached, re
 }
 
 TEST_CASE("What a file of choices says is done, and --no-autotune times nothing") {
-  const Place place;
+  const RecordPlace place;
   for (const std::string lowering : {"dense", "split2", "split4", "fft"}) {
     CAPTURE(lowering);
-    const Json given = {{"choices", {{{"key", kKey}, {"taken", lowering}}}}};
+    const OrderedJson given = {{"choices", {{{"key", kKey}, {"taken", lowering}}}}};
     write_text(place.file("given.json"), given.dump());
     const Outcome bench =
         place.rewire(place.bench({"--json", "--no-autotune", "--choices", place.file("given.json")}));
     CHECK(bench.err.empty());
-    CHECK(Json::parse(bench.out).at("choices")[0].at("taken") == lowering);
+    CHECK(OrderedJson::parse(bench.out).at("choices")[0].at("taken") == lowering);
     const Outcome step = place.rewire(
         {"dump", place.file("mixer.rir"), "--stage", "step", "--choices", place.file("given.json")});
     CHECK((step.out.find("rfft") != std::string::npos) == (lowering == "fft"));
   }
   CHECK(place.train("untimed", {"--no-autotune"}).err.empty());
-  for (const Json& choice : place.choices("untimed")) {
+  for (const OrderedJson& choice : place.choices("untimed")) {
     CHECK(choice.at("by") == "model");
     CHECK_FALSE(choice.contains("ms"));
   }
 }
 
 TEST_CASE("A damaged entry of the cache is passed over, with a line for who asks") {
-  const Place place;
+  const RecordPlace place;
   const Words bench = {"bench", place.file("mixer.rir"), "--steps", "1", "--log-level", "debug"};
   CHECK(place.rewire(bench).code == 0);
   int entries = 0;
@@ -124,7 +124,7 @@ TEST_CASE("A damaged entry of the cache is passed over, with a line for who asks
 }
 
 TEST_CASE("A file of choices that is wrong is refused before anything is made") {
-  const Place place;
+  const RecordPlace place;
   const auto refusal = [&](const std::string& text) {
     write_text(place.file("given.json"), text);
     const Outcome outcome = place.train("never", {"--choices", place.file("given.json")});

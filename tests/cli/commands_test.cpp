@@ -45,17 +45,6 @@ Words words_of(const std::string& command) {
   return {command.substr(0, space), command.substr(space + 1)};
 }
 
-std::vector<float> floats_of(const std::string& npy_path) {
-  const runtime::HostTensor tensor = runtime::read_npy(npy_path);
-  return {tensor.as<float>().begin(), tensor.as<float>().end()};
-}
-
-double norm(const runtime::HostTensor& tensor) {
-  double square = 0;
-  for (const float value : tensor.as<float>()) square += static_cast<double>(value) * value;
-  return std::sqrt(square);
-}
-
 TEST_CASE("Help names every command, and every command explains itself") {
   const Outcome help = rewire_command({"--help"});
   CHECK(help.code == 0);

@@ -24,14 +24,8 @@ namespace rewire::test {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 /// The command with the fake libraries in place of NVIDIA's; `more` stands before them.
-Outcome on_fake(const Words& arguments, Words more = {}) {
-  for (const auto& [name, value] : fake_cuda::environment()) more.push_back(name + "=" + value);
-  return RunningCommand(arguments, more).wait();
-}
-
 double relative_difference(const runtime::HostTensor& a, const runtime::HostTensor& b) {
   const std::vector<double> x = runtime::to_double(a).data, y = runtime::to_double(b).data;
   REQUIRE(x.size() == y.size());
@@ -86,7 +80,7 @@ TEST_CASE("run, grad, step and verify on a GPU give what they give on the CPU") 
   CHECK(verified.code == 0);
 }
 
-const Words kRun =
+const Words kCudaRun =
     kModel + Words{"--set", "data.format=synthetic", "--set",         "data.count=83",
                    "--set", "train.batch=8",         "--set",         "train.epochs=2",
                    "--set", "train.log_every=4",     "--set",         "train.checkpoint_every=0.5",
@@ -96,7 +90,7 @@ const Words kRun =
 TEST_CASE("training on a GPU resumes to the same bits, in whichever order its streams run") {
   const TemporaryFolder folder;
   const std::string whole = folder.file("whole"), cut = folder.file("cut");
-  const Outcome trained = on_fake(Words{"train"} + kRun + kCuda + Words{"--out", whole});
+  const Outcome trained = on_fake(Words{"train"} + kCudaRun + kCuda + Words{"--out", whole});
   CHECK(trained.err.empty());
   REQUIRE(trained.code == 0);
   const Json choices = Json::parse(read_text(whole + "/choices.json"));
@@ -284,7 +278,7 @@ TEST_CASE("train.tf32 is a GPU's: recorded and shown there, refused on a CPU bef
   const TemporaryFolder folder;
   const Words tf32 = {"--set", "train.tf32=true"};
   const Outcome trained =
-      on_fake(Words{"train"} + kRun + kCuda + tf32 +
+      on_fake(Words{"train"} + kCudaRun + kCuda + tf32 +
               Words{"--no-autotune", "--set", "train.epochs=1", "--out", folder.file("run")});
   REQUIRE(trained.code == 0);
   CHECK_THAT(read_text(folder.file("run/recipe.toml")), REWIRE_CATCH_CONTAINS("tf32 = true"));
@@ -296,8 +290,8 @@ TEST_CASE("train.tf32 is a GPU's: recorded and shown there, refused on a CPU bef
   CHECK(verified.err.empty());
   CHECK(verified.code == 0);
   for (const Words& command :
-       {Words{"train"} + kRun + tf32 + Words{"--out", folder.file("other")}, Words{"bench"} + kModel + tf32,
-        Words{"verify"} + kModel + tf32, Words{"eval", folder.file("run")}}) {
+       {Words{"train"} + kCudaRun + tf32 + Words{"--out", folder.file("other")},
+        Words{"bench"} + kModel + tf32, Words{"verify"} + kModel + tf32, Words{"eval", folder.file("run")}}) {
     CAPTURE(command[0]);
     const Outcome refused = rewire_command(command);
     CHECK(refused.code == 2);
@@ -377,7 +371,7 @@ TEST_CASE("what a GPU lacks is one line and exit code 2, before a run folder is 
     if (variable == "REWIRE_CUFFT") continue;  // is missed by long transforms alone
     if (variable == "REWIRE_CUDNN") continue;  // attention is ours without it, a convolution the host's
     CAPTURE(variable);
-    const Outcome refused = on_fake(Words{"train"} + kRun + kCuda + Words{"--out", folder.file("run")},
+    const Outcome refused = on_fake(Words{"train"} + kCudaRun + kCuda + Words{"--out", folder.file("run")},
                                     {variable + "=/nowhere/lib.so"});
     CHECK(refused.code == 2);
     CHECK_THAT(refused.err,
@@ -440,7 +434,7 @@ TEST_CASE("long Fourier transforms are cuFFT's, and the host's with one line whe
 
 TEST_CASE("a call that fails ends training with its name and exit code 1") {
   const TemporaryFolder folder;
-  const Outcome failed = on_fake(Words{"train"} + kRun + kCuda + Words{"--out", folder.file("run")},
+  const Outcome failed = on_fake(Words{"train"} + kCudaRun + kCuda + Words{"--out", folder.file("run")},
                                  {"REWIRE_FAKE_CUDA_FAIL=cuGraphLaunch:9:719"});
   CHECK(failed.code == 1);
   CHECK_THAT(failed.err, REWIRE_CATCH_CONTAINS("cuGraphLaunch of 'step': CUDA_ERROR_LAUNCH_FAILED"));
@@ -451,7 +445,7 @@ TEST_CASE("a device with too little memory is a request to mend, and leaves no r
     CAPTURE(allocation);
     const TemporaryFolder folder;
     const Outcome failed =
-        on_fake(Words{"train"} + kRun + kUntimed + kCuda + Words{"--out", folder.file("run")},
+        on_fake(Words{"train"} + kCudaRun + kUntimed + kCuda + Words{"--out", folder.file("run")},
                 {std::string("REWIRE_FAKE_CUDA_FAIL=cuMemAlloc_v2:") + allocation + ":2"});
     CHECK(failed.code == 2);
     CHECK_THAT(failed.err,

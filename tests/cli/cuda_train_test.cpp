@@ -14,7 +14,6 @@ namespace rewire::test {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 struct Training {
   std::string name;
@@ -42,10 +41,6 @@ const std::vector<Training> kTrainings = {
      1e-4},
 };
 
-bool is_built(const std::string& plugin) {
-  return fs::exists(REWIRE_PLUGIN_FOLDER "/" + plugin.substr(0, plugin.find(':')) + ".so");
-}
-
 Words command(const Training& training, const std::string& out) {
   Words words = Words{"train"} + kModel + Words{"--quiet", "--no-autotune", "--out", out};
   for (const std::string& plugin : training.plugins) words = words + Words{"--plugin", plugin};
@@ -56,16 +51,9 @@ Words command(const Training& training, const std::string& out) {
   return words;
 }
 
-Outcome on_fake(const Words& words, Words more = {}) {
+Outcome on_fake_cuda(const Words& words, Words more = {}) {
   for (const auto& [name, value] : fake_cuda::environment()) more.push_back(name + "=" + value);
   return RunningCommand(words + Words{"--device", "cuda"}, more).wait();
-}
-
-std::vector<Json> metrics(const std::string& run) {
-  std::vector<Json> lines;
-  std::istringstream text(read_text(run + "/metrics.jsonl"));
-  for (std::string line; std::getline(text, line);) lines.push_back(Json::parse(line));
-  return lines;
 }
 
 TEST_CASE("strategies train on a GPU as on the CPU, and to the same bits in any order of its streams") {
@@ -73,11 +61,11 @@ TEST_CASE("strategies train on a GPU as on the CPU, and to the same bits in any 
     if (!std::ranges::all_of(training.plugins, is_built)) continue;
     CAPTURE(training.name);
     const TemporaryFolder folder;
-    const Outcome gpu = on_fake(command(training, folder.file("gpu")));
+    const Outcome gpu = on_fake_cuda(command(training, folder.file("gpu")));
     CHECK(gpu.err.empty());
     REQUIRE(gpu.code == 0);
     CHECK(Json::parse(read_text(folder.file("gpu/choices.json"))).at("engine") == "cuda");
-    const Outcome again = on_fake(command(training, folder.file("again")), {"REWIRE_FAKE_CUDA_ORDER=7"});
+    const Outcome again = on_fake_cuda(command(training, folder.file("again")), {"REWIRE_FAKE_CUDA_ORDER=7"});
     REQUIRE(again.code == 0);
     CHECK(read_text(folder.file("again/weights.safetensors")) ==
           read_text(folder.file("gpu/weights.safetensors")));

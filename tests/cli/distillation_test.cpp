@@ -11,8 +11,6 @@
 namespace rewire::test {
 namespace {
 
-using Json = nlohmann::json;
-
 const char* const kDistilled = R"(
 [model]
 name = "dino"

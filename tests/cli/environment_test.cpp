@@ -8,7 +8,7 @@
 namespace rewire::test {
 namespace {
 
-const Words kRun =
+const Words kEnvironmentRun =
     kModel + Words{"--set", "data.format=synthetic", "--set", "data.count=16", "--set",       "train.batch=8",
                    "--set", "train.epochs=1",        "--set", "eval.batch=16", "--log-level", "warning"};
 
@@ -16,7 +16,7 @@ TEST_CASE("The instructions that oneDNN may use are recorded, and another resume
   const TemporaryFolder folder;
   const std::string run = folder.file("run");
   const std::vector<std::string> limited = {"ONEDNN_MAX_CPU_ISA=AVX2", "OMP_NUM_THREADS=3"};
-  RunningCommand first(Words{"train"} + kRun + Words{"--out", run}, limited);
+  RunningCommand first(Words{"train"} + kEnvironmentRun + Words{"--out", run}, limited);
   CHECK(first.wait().code == 0);
   const auto choices = nlohmann::json::parse(read_text(run + "/choices.json"));
   CHECK(choices.at("environment") == nlohmann::json{{"ONEDNN_MAX_CPU_ISA", "AVX2"}});
@@ -36,10 +36,11 @@ TEST_CASE("The instructions that oneDNN may use are recorded, and another resume
 
 TEST_CASE("A run without such variables records none, and their bytes are made fit for JSON") {
   const TemporaryFolder folder;
-  RunningCommand plain(Words{"train"} + kRun + Words{"--out", folder.file("plain")}, {"ONEDNN_VERBOSE=0"});
+  RunningCommand plain(Words{"train"} + kEnvironmentRun + Words{"--out", folder.file("plain")},
+                       {"ONEDNN_VERBOSE=0"});
   CHECK(plain.wait().code == 0);
   CHECK_FALSE(nlohmann::json::parse(read_text(folder.file("plain/choices.json"))).contains("environment"));
-  RunningCommand odd(Words{"train"} + kRun + Words{"--out", folder.file("odd")},
+  RunningCommand odd(Words{"train"} + kEnvironmentRun + Words{"--out", folder.file("odd")},
                      {"OPENBLAS_CORETYPE=\xff\nx"});
   CHECK(odd.wait().code == 0);
   CHECK(nlohmann::json::parse(read_text(folder.file("odd/choices.json")))

@@ -17,12 +17,6 @@ namespace rewire::test {
 namespace {
 
 /// The outcome is a refusal with this one line.
-void check_refusal(const Outcome& outcome, const std::string& message) {
-  CHECK(outcome.err == "rewire: " + message + "\n");
-  CHECK(outcome.code == 2);
-  CHECK(outcome.out.empty());
-}
-
 TEST_CASE("Unknown commands, options and arguments are refused with the nearest match") {
   check_refusal(rewire_command({"rnu"}),
                 "unknown command 'rnu' (did you mean 'run'?); rewire --help lists the commands");

@@ -12,7 +12,6 @@ namespace rewire::test {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 const Words kImages = {"--set", "data.format=synthetic", "--set", "data.count=96",
                        "--set", "train.batch=16",        "--set", "eval.batch=20"};

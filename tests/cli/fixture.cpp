@@ -1,10 +1,16 @@
 #include "tests/cli/fixture.h"
 
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
 #include <regex>
+#include <sstream>
 #include <stdexcept>
 
 #include "runtime/io/npy.h"
+#include "tests/fake_cuda/use.h"
+#include "tests/support/catch.h"
 
 namespace rewire::test {
 namespace {
@@ -21,6 +27,57 @@ runtime::HostTensor classes(const ir::Shape& shape) {
 std::string without_progress(const std::string& err) {
   static const std::regex progress("rewire: info: \\d+ of \\d+ kernels compiled in [^\n]*\n");
   return std::regex_replace(err, progress, "");
+}
+
+void check_refusal(const Outcome& outcome, const std::string& message) {
+  CHECK(outcome.err == "rewire: " + message + "\n");
+  CHECK(outcome.code == 2);
+  CHECK(outcome.out.empty());
+}
+
+Outcome on_fake(const Words& arguments, Words more) {
+  for (const auto& [name, value] : fake_cuda::environment()) more.push_back(name + "=" + value);
+  return RunningCommand(arguments, more).wait();
+}
+
+bool is_built(const std::string& plugin) {
+  return std::filesystem::exists(REWIRE_PLUGIN_FOLDER "/" + plugin.substr(0, plugin.find(':')) + ".so");
+}
+
+std::vector<Json> metrics(const std::string& run) {
+  std::vector<Json> lines;
+  std::istringstream text(read_text(run + "/metrics.jsonl"));
+  for (std::string line; std::getline(text, line);) lines.push_back(Json::parse(line));
+  return lines;
+}
+
+std::size_t checkpoints(const std::string& run) {
+  const std::string folder = run + "/checkpoints";
+  if (!std::filesystem::exists(folder)) return 0;
+  return static_cast<std::size_t>(
+      std::count_if(std::filesystem::directory_iterator(folder), {},
+                    [](const std::filesystem::directory_entry& entry) { return entry.is_directory(); }));
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+std::vector<float> floats_of(const std::string& npy_path) {
+  const runtime::HostTensor tensor = runtime::read_npy(npy_path);
+  return {tensor.as<float>().begin(), tensor.as<float>().end()};
+}
+
+double norm(const std::vector<double>& values) {
+  double square = 0;
+  for (const double value : values) square += value * value;
+  return std::sqrt(square);
+}
+
+double norm(const runtime::HostTensor& tensor) {
+  return norm(runtime::to_double(tensor).data);
 }
 
 runtime::HostTensor floats(const ir::Shape& shape) {

@@ -1,6 +1,7 @@
 // A folder with a small model's weights, inputs and labels, and the commands on it.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 namespace rewire::test {
 
 using Words = std::vector<std::string>;
+using Json = nlohmann::json;
 
 inline Words operator+(Words words, const Words& more) {
   words.insert(words.end(), more.begin(), more.end());
@@ -48,7 +50,26 @@ class Workplace {
 /// What a command wrote on stderr, but for the lines in which a slow machine says how far compiling has come.
 std::string without_progress(const std::string& err);
 
+/// Exit code 2, one line of this message, and nothing on stdout.
+void check_refusal(const Outcome& outcome, const std::string& message);
+
+/// On the libraries of tests/fake_cuda; `more`: NAME=value.
+Outcome on_fake(const Words& arguments, Words more = {});
+
+/// Whether a strategy, NAME or NAME:key=value, is built here.
+bool is_built(const std::string& plugin);
+
+/// The lines of a run's metrics.jsonl, and how many checkpoints its folder has.
+std::vector<Json> metrics(const std::string& run);
+std::size_t checkpoints(const std::string& run);
+
+/// The text with the first `from`, which it must have, as `to`.
+std::string replaced(std::string text, const std::string& from, const std::string& to);
+
 /// Values without pattern in [-1, 1].
 runtime::HostTensor floats(const ir::Shape& shape);
+std::vector<float> floats_of(const std::string& npy_path);
+double norm(const std::vector<double>& values);
+double norm(const runtime::HostTensor& tensor);
 
 }  // namespace rewire::test

@@ -11,7 +11,7 @@
 namespace rewire::test {
 namespace {
 
-const Words kRun =
+const Words kLimitedRun =
     kModel + Words{"--set", "data.format=synthetic", "--set", "data.count=16", "--set",  "train.batch=8",
                    "--set", "train.epochs=1",        "--set", "eval.batch=16", "--quiet"};
 
@@ -21,7 +21,7 @@ Words settings(const Words& given) {
   return words;
 }
 
-bool is_one_line(const std::string& text) {
+bool is_one_refusal(const std::string& text) {
   return text.starts_with("rewire: ") && std::ranges::count(text, '\n') == 1 && text.ends_with('\n');
 }
 
@@ -96,8 +96,8 @@ TEST_CASE("A setting at its limit is refused in one line, before a folder is mad
   for (const Refused& refused : cases) {
     CAPTURE(refused.set);
     const TemporaryFolder folder;
-    const Outcome outcome =
-        rewire_command(Words{"train"} + kRun + settings(refused.set) + Words{"--out", folder.file("run")});
+    const Outcome outcome = rewire_command(Words{"train"} + kLimitedRun + settings(refused.set) +
+                                           Words{"--out", folder.file("run")});
     CHECK(outcome.err == "rewire: " + refused.message + "\n");
     CHECK(outcome.code == 2);
     CHECK(folder.entries() == 0);
@@ -127,13 +127,13 @@ TEST_CASE("Files without a folder are refused, and settings without effect") {
 TEST_CASE("More synthetic images than the machine's memory holds are refused, before any is made") {
   const TemporaryFolder folder;
   const Outcome outcome = rewire_command(
-      Words{"train"} + kRun +
+      Words{"train"} + kLimitedRun +
       settings({"data.count=1000000000", "model.image=280", "model.patch=140", "model.channels=64"}) +
       Words{"--out", folder.file("run")});
   CHECK_THAT(outcome.err,
              REWIRE_CATCH_CONTAINS("data.count is 1000000000: so many synthetic images of 64 x 280 x 280 "
                                    "bytes do not fit this machine's memory of "));
-  CHECK(is_one_line(outcome.err));
+  CHECK(is_one_refusal(outcome.err));
   CHECK(outcome.code == 2);
 }
 
@@ -157,7 +157,7 @@ TEST_CASE("A setting at its limit that has a meaning trains") {
     CAPTURE(set);
     const TemporaryFolder folder;
     const Outcome outcome =
-        rewire_command(Words{"train"} + kRun + settings(set) + Words{"--out", folder.file("run")});
+        rewire_command(Words{"train"} + kLimitedRun + settings(set) + Words{"--out", folder.file("run")});
     CHECK(outcome.err == "");
     CHECK(outcome.code == 0);
   }
@@ -167,10 +167,10 @@ TEST_CASE("A setting that makes the numbers overflow ends in one line that names
   for (const char* setting : {"optimizer.lr=1e308", "optimizer.lr=1e39", "optimizer.weight_decay=1e308"}) {
     CAPTURE(setting);
     const TemporaryFolder folder;
-    const Outcome outcome =
-        rewire_command(Words{"train"} + kRun + settings({setting}) + Words{"--out", folder.file("run")});
+    const Outcome outcome = rewire_command(Words{"train"} + kLimitedRun + settings({setting}) +
+                                           Words{"--out", folder.file("run")});
     CHECK(outcome.code == 2);
-    CHECK(is_one_line(outcome.err));
+    CHECK(is_one_refusal(outcome.err));
     CHECK_THAT(outcome.err, REWIRE_CATCH_CONTAINS("is not finite: parameter '"));
   }
 }
@@ -178,7 +178,7 @@ TEST_CASE("A setting that makes the numbers overflow ends in one line that names
 TEST_CASE("Evaluation in larger batches than there are images takes them all at once") {
   const TemporaryFolder folder;
   const std::string run = folder.file("run");
-  REQUIRE(rewire_command(Words{"train"} + kRun + Words{"--out", run}).code == 0);
+  REQUIRE(rewire_command(Words{"train"} + kLimitedRun + Words{"--out", run}).code == 0);
   const Outcome all = rewire_command({"eval", run, "--json", "--quiet"});
   const Outcome larger = rewire_command({"eval", run, "--json", "--quiet", "--set", "eval.batch=1000000"});
   CHECK(larger.err == "");
@@ -250,7 +250,7 @@ TEST_CASE("A plugin's filters at their limits are refused in one line") {
     const Outcome outcome =
         rewire_command(Words{"dump"} + kModel + Words{"--plugin", gain + ":" + filter, "--quiet"});
     CHECK_THAT(outcome.err, REWIRE_CATCH_CONTAINS(message));
-    CHECK(is_one_line(outcome.err));
+    CHECK(is_one_refusal(outcome.err));
     CHECK(outcome.code == 2);
   }
 }

@@ -14,12 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Outcome on_fake(const Words& arguments, Words more = {}) {
-  for (const auto& [name, value] : fake_cuda::environment()) more.push_back(name + "=" + value);
-  return RunningCommand(arguments, more).wait();
-}
-
-const Words kCuda = {"--device", "cuda", "--no-autotune"};  // the fake device's times say nothing
+const Words kOnCuda = {"--device", "cuda", "--no-autotune"};  // the fake device's times say nothing
 
 /// The first kernel of the step whose name has `part` in it.
 struct Dumped {
@@ -35,11 +30,6 @@ Dumped dumped(const Words& model, const std::string& part) {
   return kernel;
 }
 
-std::string replaced(std::string text, const std::string& what, const std::string& with) {
-  REQUIRE(text.find(what) != std::string::npos);
-  return text.replace(text.find(what), what.size(), with);
-}
-
 TEST_CASE("a dumped kernel that is fed back changes nothing, and an edited one what it was edited for") {
   const Workplace place;
   const Words model = kModel + Words{"--set", "train.batch=3"};
@@ -51,7 +41,7 @@ TEST_CASE("a dumped kernel that is fed back changes nothing, and an edited one w
         on_fake(Words{"step"} + model +
                 Words{"--weights", place.file("w.safetensors"), "--input", place.file("xs.npy"), "--labels",
                       place.file("ys.npy"), "--steps", "2", "--output", place.file(output)} +
-                kCuda + more);
+                kOnCuda + more);
     CHECK(outcome.code == 0);
     return outcome;
   };
@@ -78,7 +68,7 @@ TEST_CASE("an override that fits nothing, or does not compile, is one line and e
     CHECK_THAT(outcome.err, REWIRE_CATCH_CONTAINS("rewire: --override-kernel " + words));
     CHECK(std::ranges::count(outcome.err, '\n') == 1);
   };
-  const auto given = [](const std::string& option) { return kCuda + Words{"--override-kernel", option}; };
+  const auto given = [](const std::string& option) { return kOnCuda + Words{"--override-kernel", option}; };
   refused(given("nothing"), "nothing: it takes NAME=FILE");
   refused(given(twice) + Words{"--override-kernel", twice}, twice + ": the kernel has a file already");
   refused(given("other=" + file), "other: " + file + " has no kernel of this name");
@@ -117,7 +107,7 @@ TEST_CASE("a member of a table is refused with what the table goes by") {
   // As it is dumped, and with the member's name put in.
   for (const std::string& given : {text, replaced(text, first + "(", second + "(")}) {
     write_text(file, given);
-    const Outcome outcome = on_fake(Words{"bench", "--steps", "1", "--quiet"} + model + kCuda +
+    const Outcome outcome = on_fake(Words{"bench", "--steps", "1", "--quiet"} + model + kOnCuda +
                                     Words{"--override-kernel", second + "=" + file});
     CHECK(outcome.code == 2);
     CHECK(outcome.err ==
@@ -138,10 +128,10 @@ TEST_CASE("a run keeps the kernels it was given, and goes on with them") {
   write_text(file, replaced(kernel.text, "0.5f", "0.75f"));
   const Words given = {"--override-kernel", kernel.name + "=" + file};
   const Outcome wrong =
-      on_fake(Words{"train"} + recipe + kCuda + Words{"--out", run, "--override-kernel", "x=" + file});
+      on_fake(Words{"train"} + recipe + kOnCuda + Words{"--out", run, "--override-kernel", "x=" + file});
   CHECK(wrong.code == 2);
   CHECK_FALSE(fs::exists(run));
-  const Outcome trained = on_fake(Words{"train"} + recipe + kCuda + given + Words{"--out", run});
+  const Outcome trained = on_fake(Words{"train"} + recipe + kOnCuda + given + Words{"--out", run});
   CHECK(trained.err.empty());
   REQUIRE(trained.code == 0);
   CHECK(read_text(run + "/kernels/" + kernel.name + ".cu") == read_text(file));

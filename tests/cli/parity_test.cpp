@@ -21,22 +21,12 @@ using nlohmann::json;
 using runtime::HostTensor;
 using runtime::TensorMap;
 
-double norm(const std::vector<double>& values) {
-  double square = 0;
-  for (const double value : values) square += value * value;
-  return std::sqrt(square);
-}
-
 double distance(const HostTensor& a, const HostTensor& b) {
   std::vector<double> difference = runtime::to_double(a).data;
   const std::vector<double> other = runtime::to_double(b).data;
   REQUIRE(difference.size() == other.size());
   for (std::size_t i = 0; i < other.size(); ++i) difference[i] -= other[i];
   return norm(difference);
-}
-
-double norm(const HostTensor& tensor) {
-  return norm(runtime::to_double(tensor).data);
 }
 
 /// The first of a stack of batches.
@@ -84,9 +74,9 @@ Words names(const json& facts) {
 }
 
 /// One golden file, laid out as the commands want it.
-class Case {
+class ParityCase {
  public:
-  explicit Case(const std::filesystem::path& path)
+  explicit ParityCase(const std::filesystem::path& path)
       : golden(runtime::read_safetensors(path.string())),
         facts(json::parse(golden.metadata.at("case"))),
         plugins(names(facts)) {
@@ -195,14 +185,14 @@ std::string succeed(const Words& words) {
   return outcome.out;
 }
 
-void check_run(const Case& c) {
+void check_run(const ParityCase& c) {
   succeed(Words{"run"} + c.model + c.given_forward() +
           Words{"--weights", c.file("w.safetensors"), "--output", c.file("o.npy")});
   const HostTensor& expected = c.golden.tensors.at(c.facts.value("output", "logits"));
   CHECK(distance(runtime::read_npy(c.file("o.npy")), expected) <= 1e-5 * norm(expected));
 }
 
-void check_grad(const Case& c) {
+void check_grad(const ParityCase& c) {
   const std::string out =
       succeed(Words{"grad"} + c.model + c.given(false) +
               Words{"--weights", c.file("w.safetensors"), "--output", c.file("g.safetensors"), "--json"});
@@ -233,7 +223,7 @@ HostTensor determined(const std::string& name, const HostTensor& weight) {
   return runtime::to_host(tensor);
 }
 
-void check_steps(const Case& c) {
+void check_steps(const ParityCase& c) {
   for (const auto& [run, options] : c.facts.at("runs").items()) {
     CAPTURE(run);
     const std::vector<double> expected = runtime::to_double(c.golden.tensors.at(run + "/losses")).data;
@@ -256,14 +246,10 @@ void check_steps(const Case& c) {
   }
 }
 
-bool is_built(const std::string& plugin) {
-  return std::filesystem::exists(REWIRE_PLUGIN_FOLDER "/" + plugin + ".so");
-}
-
 /// In front of a norm the weights that mix lanes have gradients that cancel but for rounding, and AdamW
 /// divides them by their own size. Their goldens are held in double precision by plugins_hyper_test, and what
 /// is compiled by `plugin test`, whose bound knows of the cancellation.
-bool determines_gradients(const Case& c) {
+bool determines_gradients(const ParityCase& c) {
   return std::ranges::find(c.plugins, "hyper") == c.plugins.end();
 }
 
@@ -299,7 +285,7 @@ TEST_CASE("run, grad and step agree with PyTorch in float64") {
   std::set<std::string> networks, held;
   for (const std::filesystem::path& path : sample()) {
     CAPTURE(path.filename().string());
-    const Case c(path);
+    const ParityCase c(path);
     networks.insert(c.facts.value("family", "vit"));
     held.insert(c.plugins.begin(), c.plugins.end());
     check_run(c);

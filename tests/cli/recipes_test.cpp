@@ -16,7 +16,6 @@ namespace rewire::test {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 std::string recipe(const std::string& name) {
   return REWIRE_EXAMPLES "/recipes/" + name + ".toml";

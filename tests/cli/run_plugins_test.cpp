@@ -16,8 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-const Words kRun = kModel + Words{"--set", "data.format=synthetic", "--set", "data.count=40",
-                                  "--set", "train.batch=8",         "--set", "train.threads=1"};
+const Words kPluginRun = kModel + Words{"--set", "data.format=synthetic", "--set", "data.count=40",
+                                        "--set", "train.batch=8",         "--set", "train.threads=1"};
 
 int mode_of(const std::string& path) {
   struct stat status{};
@@ -33,7 +33,7 @@ class TrainedRun {
     static int count = 0;
     write_text(plugin, read_text(plugin_file("gain")) + "trained" + std::to_string(++count));
     sha256 = runtime::sha256_hex(runtime::read_file(plugin));
-    const Words train = Words{"train"} + kRun + Words{"--plugin", plugin + ":factor=0.5", "--quiet"};
+    const Words train = Words{"train"} + kPluginRun + Words{"--plugin", plugin + ":factor=0.5", "--quiet"};
     REQUIRE(
         (*this)(train + Words{"--set", "train.epochs=2", "--set", "train.max_steps=5", "--out", run}).code ==
         0);

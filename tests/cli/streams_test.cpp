@@ -17,7 +17,6 @@ namespace rewire::test {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 const Words kShort =
     kModel + Words{"--set", "data.format=synthetic", "--set", "data.count=64",     "--set", "train.batch=8",
@@ -33,8 +32,8 @@ bool soon(Condition condition, std::chrono::seconds limit = std::chrono::seconds
   return condition();
 }
 
-std::string metrics(const std::string& run) {
-  return read_text(run + "/metrics.jsonl");
+std::string metrics_text(const std::string& run) {
+  return read_text(run + "/metrics_text.jsonl");
 }
 
 std::size_t files_in(const std::string& folder) {
@@ -64,7 +63,7 @@ TEST_CASE("A standard stream that is closed is never another file") {
       CHECK_THAT(outcome.err,
                  Catch::Matchers::EndsWith("rewire: cannot write to stdout: Bad file descriptor\n"));
     CHECK(read_text(run + "/weights.safetensors") == weights);
-    std::istringstream lines(metrics(run));
+    std::istringstream lines(metrics_text(run));
     std::size_t count = 0;
     for (std::string line; std::getline(lines, line); ++count) CHECK(Json::accept(line));
     CHECK(count == 9);
@@ -78,11 +77,11 @@ TEST_CASE("A signal that is ignored where the program starts does not stop it") 
     const std::string run = folder.file("run");
     StartedCommand command(Words{"train"} + kEndless + Words{"--out", run},
                            [ignored] { ::signal(ignored, SIG_IGN); });
-    REQUIRE(soon([&] { return !metrics(run).empty(); }));
+    REQUIRE(soon([&] { return !metrics_text(run).empty(); }));
     command.signal(ignored);
     command.signal(ignored);
-    const std::size_t before = metrics(run).size();
-    CHECK(soon([&] { return metrics(run).size() > before + 2000; }));
+    const std::size_t before = metrics_text(run).size();
+    CHECK(soon([&] { return metrics_text(run).size() > before + 2000; }));
     CHECK(command.running());
     command.signal(SIGTERM);
     const Outcome outcome = command.wait();
@@ -153,7 +152,7 @@ TEST_CASE("SIGTERM while a run that goes on is compiling leaves it as it was") {
   CHECK(outcome.code == 128 + SIGTERM);
   CHECK(outcome.err == kNothingDone);
   CHECK(files_in(run) == files_in(before));
-  for (const char* name : {"recipe.toml", "metrics.jsonl", "choices.json", "weights.safetensors"})
+  for (const char* name : {"recipe.toml", "metrics_text.jsonl", "choices.json", "weights.safetensors"})
     CHECK(read_text(run + "/" + name) == read_text(before + "/" + name));
 }
 

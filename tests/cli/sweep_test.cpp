@@ -31,24 +31,12 @@ Outcome sweep(const std::string& file, const std::string& out, const Words& more
   return rewire_command(Words{"sweep", file, "--out", out, "--trust", "--quiet"} + more);
 }
 
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  const std::size_t at = text.find(from);
-  REQUIRE(at != std::string::npos);
-  return text.replace(at, from.size(), to);
-}
-
 template <class Condition>
 bool within_a_minute(Condition condition) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (!condition() && std::chrono::steady_clock::now() < deadline)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return condition();
-}
-
-std::size_t checkpoints(const std::string& run) {
-  const std::string folder = run + "/checkpoints";
-  if (!fs::exists(folder)) return 0;
-  return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), {}));
 }
 
 TEST_CASE("A sweep trains every combination, and a second call finds nothing left to do") {

@@ -10,11 +10,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<float> floats_of(const std::string& npy_path) {
-  const runtime::HostTensor tensor = runtime::read_npy(npy_path);
-  return {tensor.as<float>().begin(), tensor.as<float>().end()};
-}
-
 TEST_CASE("run --tap writes what stands behind joins") {
   const Workplace work;
   const Words deeper = kModel + Words{"--set", "model.depth=2"};

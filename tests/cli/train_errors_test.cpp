@@ -18,16 +18,11 @@ namespace fs = std::filesystem;
 const Words kSteps =
     kModel + Words{"--set", "train.batch=8", "--set", "train.epochs=2", "--set", "eval.batch=32"};
 const Words kOnFiles = kSteps + Words{"--quiet"};
-const Words kRun = kSteps + Words{"--set", "data.format=synthetic", "--set", "data.count=64", "--quiet"};
-
-void check_refusal(const Outcome& outcome, const std::string& message) {
-  CHECK(outcome.err == "rewire: " + message + "\n");
-  CHECK(outcome.code == 2);
-  CHECK(outcome.out.empty());
-}
+const Words kRefusedRun =
+    kSteps + Words{"--set", "data.format=synthetic", "--set", "data.count=64", "--quiet"};
 
 /// The refusal, and that no run folder was made.
-void check_refused_run(const Words& more, const std::string& message, const Words& run = kRun) {
+void check_refused_run(const Words& more, const std::string& message, const Words& run = kRefusedRun) {
   const TemporaryFolder folder;
   check_refusal(rewire_command(Words{"train"} + run + Words{"--out", folder.file("run")} + more), message);
   CHECK(folder.entries() == 0);
@@ -89,7 +84,7 @@ TEST_CASE("A plugin whose first epoch is none of the run's is refused before a f
 }
 
 TEST_CASE("An initialisation that comes too late to be applied is told of in one line, where there is one") {
-  const Words loud = Words(kRun.begin(), kRun.end() - 1) + Words{"--log-level", "warning"};
+  const Words loud = Words(kRefusedRun.begin(), kRefusedRun.end() - 1) + Words{"--log-level", "warning"};
   const auto messages = [&](const std::string& plugin) {
     const TemporaryFolder folder;
     const Outcome outcome =
@@ -113,7 +108,7 @@ TEST_CASE("Weights that are corrupt or of the wrong shape are refused before a f
   write_text(work.file("w.safetensors"), "nothing of the kind");
   const TemporaryFolder folder;
   const Outcome outcome = rewire_command(
-      Words{"train"} + kRun +
+      Words{"train"} + kRefusedRun +
       Words{"--out", folder.file("run"), "--set", "train.weights=" + work.file("w.safetensors")});
   CHECK(outcome.code == 2);
   CHECK(folder.entries() == 0);
@@ -123,13 +118,13 @@ TEST_CASE("A folder that is taken or cannot be written is refused") {
   const TemporaryFolder folder;
   write_text(folder.file("notes.txt"), "mine");
   const std::string path = folder.path().string();
-  check_refusal(rewire_command(Words{"train"} + kRun + Words{"--out", path}),
+  check_refusal(rewire_command(Words{"train"} + kRefusedRun + Words{"--out", path}),
                 path + " is not empty: choose another --out");
-  check_refusal(rewire_command(Words{"train"} + kRun + Words{"--out", folder.file("notes.txt")}),
+  check_refusal(rewire_command(Words{"train"} + kRefusedRun + Words{"--out", folder.file("notes.txt")}),
                 folder.file("notes.txt") + " is no folder: choose another --out");
   CHECK(read_text(folder.file("notes.txt")) == "mine");
   // /proc holds no files of ours, not even root's.
-  const Outcome outcome = rewire_command(Words{"train"} + kRun + Words{"--out", "/proc/run"});
+  const Outcome outcome = rewire_command(Words{"train"} + kRefusedRun + Words{"--out", "/proc/run"});
   CHECK(outcome.code == 2);
   CHECK_THAT(outcome.err, REWIRE_CATCH_CONTAINS("rewire: cannot make the folder /proc/run: "));
 }
@@ -138,7 +133,7 @@ TEST_CASE("A loss that is not finite stops the run and keeps the state before it
   const TemporaryFolder folder;
   const std::string run = folder.file("run");
   const Outcome outcome =
-      rewire_command(Words{"train"} + kRun +
+      rewire_command(Words{"train"} + kRefusedRun +
                      Words{"--out", run, "--set", "optimizer.lr=1e30", "--set", "train.checkpoint_every=1"});
   CHECK(outcome.code == 2);
   CHECK(outcome.out.empty());
@@ -159,7 +154,7 @@ TEST_CASE("A loss that is not finite leaves the checkpoint before it, whatever t
   const TemporaryFolder folder;
   const std::string run = folder.file("run");
   const Outcome outcome =
-      rewire_command(Words{"train"} + kRun +
+      rewire_command(Words{"train"} + kRefusedRun +
                      Words{"--out", run, "--set", "train.keep=1", "--set", "schedule.name=multistep", "--set",
                            "schedule.milestones=[1]", "--set", "schedule.gamma=1e33"});
   CHECK(outcome.code == 2);
@@ -171,7 +166,7 @@ TEST_CASE("A loss that is not finite leaves the checkpoint before it, whatever t
 TEST_CASE("Micro-batches before one that is not finite are not part of the state") {
   const TemporaryFolder folder;
   const std::string run = folder.file("run");
-  const Outcome outcome = rewire_command(Words{"train"} + kRun +
+  const Outcome outcome = rewire_command(Words{"train"} + kRefusedRun +
                                          Words{"--out", run, "--set", "optimizer.lr=1e30", "--set",
                                                "train.accumulate=2", "--set", "model.dropout=0.1"});
   CHECK(outcome.code == 2);
@@ -187,7 +182,7 @@ TEST_CASE("An evaluation whose loss is not finite ends the run") {
   const TemporaryFolder folder;
   const std::string run = folder.file("run");
   const Outcome outcome = rewire_command(
-      Words{"train"} + kRun +
+      Words{"train"} + kRefusedRun +
       Words{"--out", run, "--set", "data.count=8", "--set", "train.epochs=1", "--set", "optimizer.lr=1e30"});
   check_refusal(
       outcome,
@@ -215,8 +210,8 @@ class FileLimit {
 TEST_CASE("No room for a checkpoint: the one before survives, and the run goes on when there is") {
   const TemporaryFolder folder;
   const std::string run = folder.file("run"), whole = folder.file("whole");
-  REQUIRE(rewire_command(Words{"train"} + kRun + Words{"--out", whole}).code == 0);
-  REQUIRE(rewire_command(Words{"train"} + kRun +
+  REQUIRE(rewire_command(Words{"train"} + kRefusedRun + Words{"--out", whole}).code == 0);
+  REQUIRE(rewire_command(Words{"train"} + kRefusedRun +
                          Words{"--out", run, "--set", "train.epochs=1", "--set", "schedule.name=constant"})
               .code == 0);
   const std::string survivor = run + "/checkpoints/0001-00000008";
@@ -241,8 +236,9 @@ TEST_CASE("No room for a checkpoint: the one before survives, and the run goes o
 TEST_CASE("No room for a line of metrics: the run ends with whole lines and its checkpoint") {
   const TemporaryFolder folder;
   const std::string run = folder.file("run");
-  REQUIRE(rewire_command(Words{"train"} + kRun + Words{"--out", run, "--set", "train.log_every=1"}).code ==
-          0);
+  REQUIRE(
+      rewire_command(Words{"train"} + kRefusedRun + Words{"--out", run, "--set", "train.log_every=1"}).code ==
+      0);
   const std::string lines = read_text(run + "/metrics.jsonl");
   REQUIRE(lines.size() > read_text(run + "/recipe.toml").size() + 100);  // which a resumed run writes too
   Outcome outcome;
@@ -260,26 +256,27 @@ TEST_CASE("No room for a line of metrics: the run ends with whole lines and its 
 TEST_CASE("A run that fails before it has anything to show leaves no folder; one that has says what to do") {
   const TemporaryFolder folder;
   const std::string run = folder.file("run"), whole = folder.file("whole");
-  REQUIRE(rewire_command(Words{"train"} + kRun + Words{"--out", whole, "--set", "train.log_every=1"}).code ==
-          0);
+  REQUIRE(rewire_command(Words{"train"} + kRefusedRun + Words{"--out", whole, "--set", "train.log_every=1"})
+              .code == 0);
   Outcome outcome;
   {
     const FileLimit limit(300);  // enough for a message
-    outcome = rewire_command(Words{"train"} + kRun + Words{"--out", run});
+    outcome = rewire_command(Words{"train"} + kRefusedRun + Words{"--out", run});
   }
   check_refusal(outcome, "cannot write " + run + "/recipe.toml: File too large");
   CHECK_FALSE(fs::exists(run));
   fs::create_directory(run);  // one that was there stays
   {
     const FileLimit limit(300);  // enough for a message
-    outcome = rewire_command(Words{"train"} + kRun + Words{"--out", run});
+    outcome = rewire_command(Words{"train"} + kRefusedRun + Words{"--out", run});
   }
   CHECK(outcome.code == 2);
   CHECK(fs::is_empty(run));
 
   {
     const FileLimit limit(fs::file_size(whole + "/checkpoints/0001-00000008/weights.safetensors") - 1);
-    outcome = rewire_command(Words{"train"} + kRun + Words{"--out", run, "--set", "train.log_every=1"});
+    outcome =
+        rewire_command(Words{"train"} + kRefusedRun + Words{"--out", run, "--set", "train.log_every=1"});
   }
   CHECK(outcome.code == 2);
   CHECK_THAT(outcome.err,
@@ -293,7 +290,7 @@ TEST_CASE("A run that fails before it has anything to show leaves no folder; one
 TEST_CASE("A resume that cannot be is refused and changes nothing") {
   const TemporaryFolder folder;
   const std::string run = folder.file("run");
-  REQUIRE(rewire_command(Words{"train"} + kRun + Words{"--out", run}).code == 0);
+  REQUIRE(rewire_command(Words{"train"} + kRefusedRun + Words{"--out", run}).code == 0);
   const std::string recipe = read_text(run + "/recipe.toml");
   const std::string last = run + "/checkpoints/0002-00000016";
   const auto resume = [&](const std::string& setting) {
@@ -315,7 +312,9 @@ TEST_CASE("A resume that cannot be is refused and changes nothing") {
 TEST_CASE("A corrupt checkpoint, or one of another network, is refused by name") {
   const TemporaryFolder folder;
   const std::string run = folder.file("run");
-  REQUIRE(rewire_command(Words{"train"} + kRun + Words{"--out", run, "--set", "train.epochs=1"}).code == 0);
+  REQUIRE(
+      rewire_command(Words{"train"} + kRefusedRun + Words{"--out", run, "--set", "train.epochs=1"}).code ==
+      0);
   const std::string last = run + "/checkpoints/0001-00000008";
   check_refusal(rewire_command({"train", "--resume", run, "--quiet", "--set", "model.dim=12"}),
                 last + "/weights.safetensors: 'cls_token' is f32[1,1,8]; the network's is f32[1,1,12]");
@@ -334,7 +333,7 @@ TEST_CASE("A corrupt checkpoint, or one of another network, is refused by name")
 TEST_CASE("Two processes do not train in one folder") {
   const TemporaryFolder folder;
   const std::string run = folder.file("run");
-  RunningCommand first(Words{"train"} + kRun +
+  RunningCommand first(Words{"train"} + kRefusedRun +
                        Words{"--out", run, "--set", "train.epochs=100000", "--set", "eval.every=100000"});
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (first.running() && !fs::exists(run + "/metrics.jsonl") &&

@@ -141,14 +141,12 @@ TEST_CASE("Where stderr is no terminal, each line of metrics is a line of the lo
   for (std::string line; std::getline(text, line);) {
     if (line.find("  step ") != std::string::npos) lines.push_back(line);
   }
-  std::istringstream metrics(read_text(run + "/metrics.jsonl"));
-  for (std::string line; std::getline(metrics, line);) {
-    const nlohmann::json json = nlohmann::json::parse(line);
-    if (json.at("kind") != "train") continue;
-    const int epoch = json.at("epoch"), step = json.at("step");
+  for (const Json& line : metrics(run)) {
+    if (line.at("kind") != "train") continue;
+    const int epoch = line.at("epoch"), step = line.at("step");
     char start[80];
     std::snprintf(start, sizeof start, "epoch %d/2  step %d/15  loss %.4f  top-1 %.1f %%  ", epoch + 1,
-                  step - 15 * epoch, json.at("loss").get<double>(), 100 * json.at("top1").get<double>());
+                  step - 15 * epoch, line.at("loss").get<double>(), 100 * line.at("top1").get<double>());
     wanted.emplace_back(start);
   }
   REQUIRE(lines.size() == wanted.size());

@@ -16,7 +16,6 @@ namespace rewire::test {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 /// Dropout, drop path and augmentation draw numbers in every step. Two epochs of 150 steps: long enough that
 /// a signal meant for the middle of the second comes before its end.
@@ -36,13 +35,6 @@ Words train(const Words& run, const std::string& out, const Words& more = {}) {
   return Words{"train"} + run + Words{"--out", out} + more;
 }
 
-std::vector<Json> metrics(const std::string& run) {
-  std::vector<Json> lines;
-  std::istringstream text(read_text(run + "/metrics.jsonl"));
-  for (std::string line; std::getline(text, line);) lines.push_back(Json::parse(line));
-  return lines;
-}
-
 /// Without what depends on the clock.
 std::vector<Json> timeless(std::vector<Json> lines) {
   for (Json& line : lines) {
@@ -57,11 +49,6 @@ std::size_t entries(const std::string& folder) {
 }
 
 /// Without the files that name some of them.
-std::ptrdiff_t checkpoints(const std::string& run) {
-  return std::count_if(fs::directory_iterator(run + "/checkpoints"), {},
-                       [](const fs::directory_entry& entry) { return entry.is_directory(); });
-}
-
 /// Trained once without a stop: what every other way must come to.
 const std::string& whole_run() {
   static const TemporaryFolder folder;

@@ -24,9 +24,9 @@ bool give_away(const std::string& path) {
 }
 
 /// A cache of its own, filled by one run of a small model.
-class Place {
+class SharedPlace {
  public:
-  Place() { REQUIRE(run().code == 0); }
+  SharedPlace() { REQUIRE(run().code == 0); }
   std::string file(const std::string& name) const { return folder_.file(name); }
   Outcome run() const {
     Words words =
@@ -52,7 +52,7 @@ std::string cached(const Outcome& outcome) {
 }
 
 TEST_CASE("A kernel of another user in the cache is compiled again and replaced") {
-  const Place place;
+  const SharedPlace place;
   const std::vector<fs::path> kernels = place.entries(".kernel");
   REQUIRE(kernels.size() > 2);
   const std::string all = cached(place.run());
@@ -71,7 +71,7 @@ TEST_CASE("A kernel of another user in the cache is compiled again and replaced"
 }
 
 TEST_CASE("A cache folder of another user, or one that others could exchange, is not used") {
-  const Place place;
+  const SharedPlace place;
   const std::string folder = fs::canonical(place.file("cache")).string();
   const auto refused = [&](const std::string& why) {
     const Outcome outcome = place.run();
