@@ -21,7 +21,7 @@ def own_ms(result):
 
 def measure(options, case):
     """ms of each, by name: medians of the rounds."""
-    own = {name: run.Rewire(options, case.model, case.batch, "plain", [*case.settings, *settings])
+    own = {name: run.Rewire(options, case.model.partition("@")[0], case.batch, "plain", [*case.settings, *settings])
            for name, settings in (("rewire adamw", []), (f"rewire {options.optimizer}", [f"optimizer.name={options.optimizer}"]))}
     peers = {"pytorch adamw": run.PyTorch(options, case.shape, case.batch, "plain", "eager"),
              f"pytorch {options.optimizer}": run.PyTorch(options, case.shape, case.batch, "plain", "eager")}
@@ -48,18 +48,20 @@ def main():
     parser.add_argument("--python", required=True)
     parser.add_argument("--optimizer", default="soap")
     parser.add_argument("--reference", required=True, metavar="FILE:CLASS")
-    parser.add_argument("--case", action="append", metavar="MODEL:BATCH", help="default: mae_vit_tiny_28:64")
+    parser.add_argument("--case", action="append", type=run.parse_case, metavar="MODEL:BATCH", help="default: mae_vit_tiny_28:64")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--steps", type=int, default=10, help="a round; a multiple of the refresh's period, 10")
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
+    if options.steps % 10:
+        parser.error(f"--steps {options.steps} is no multiple of 10: the peer's refresh would count for too much or too little")
     options.device, options.dtype, options.set, options.end = "cpu", "f32", [], float("inf")
 
     print(f"{run.cpu_name()}, {options.threads} threads; ms a step, of {options.rounds} rounds of {options.steps}\n")
     print(f"| model, batch | rewire adamw | {options.optimizer} | cost | pytorch adamw | {options.optimizer} | cost |")
     print("|---|---|---|---|---|---|---|", flush=True)
-    for text in options.case or ["mae_vit_tiny_28:64"]:
-        case = run.Case(options, *run.parse_case(text))
+    for model, batch in options.case or [("mae_vit_tiny_28", 64)]:
+        case = run.Case(options, model, batch)
         own, own_other, peer, peer_other = measure(options, case).values()
         print(f"| {case.model}, {case.batch} | {own:.1f} | {own_other:.1f} | {own_other / own:.2f} | "
               f"{peer:.1f} | {peer_other:.1f} | {peer_other / peer:.2f} |", flush=True)

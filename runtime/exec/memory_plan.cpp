@@ -99,30 +99,6 @@ class Occupation {
 
 }  // namespace
 
-namespace {
-
-bool is_decomposition(const codegen::Launch& launch) {
-  const auto* call = std::get_if<codegen::OpCall>(&launch);
-  return call != nullptr && (call->op.code == ir::Opcode::qr || call->op.code == ir::Opcode::eigh);
-}
-
-/// Behind the launches from `begin` on whose buffers all live while any of them runs: of decompositions, each a task alone, as
-/// many as stand one behind the other and do not read each other's results. So that threads share them.
-int end_of_run(const codegen::Program& program, int begin) {
-  std::set<std::int32_t> written;
-  int end = begin;
-  for (; end < static_cast<int>(program.launches.size()); ++end) {
-    const codegen::Launch& launch = program.launches[static_cast<std::size_t>(end)];
-    if (!is_decomposition(launch)) break;
-    const BufferUse use = buffers_of(launch);
-    if (std::ranges::any_of(use.reads, [&](std::int32_t buffer) { return written.contains(buffer); })) break;
-    written.insert(use.writes.begin(), use.writes.end());
-  }
-  return std::max(end, begin + 1);
-}
-
-}  // namespace
-
 BufferUse buffers_of(const codegen::Launch& launch) {
   BufferUse use;
   if (const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch)) {
@@ -145,11 +121,34 @@ BufferUse buffers_of(const codegen::Launch& launch) {
   return use;
 }
 
-MemoryPlan plan_memory(const codegen::Program& program, std::int64_t gap) {
+namespace {
+
+bool is_decomposition(const codegen::Launch& launch) {
+  const auto* call = std::get_if<codegen::OpCall>(&launch);
+  return call != nullptr && (call->op.code == ir::Opcode::qr || call->op.code == ir::Opcode::eigh);
+}
+
+/// Behind the launches from `begin` on that count as one: decompositions that do not read each other's results.
+int end_of_run(const codegen::Program& program, int begin) {
+  std::set<std::int32_t> written;
+  int end = begin;
+  for (; end < static_cast<int>(program.launches.size()); ++end) {
+    const codegen::Launch& launch = program.launches[static_cast<std::size_t>(end)];
+    if (!is_decomposition(launch)) break;
+    const BufferUse use = buffers_of(launch);
+    if (std::ranges::any_of(use.reads, [&](std::int32_t buffer) { return written.contains(buffer); })) break;
+    written.insert(use.writes.begin(), use.writes.end());
+  }
+  return std::max(end, begin + 1);
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(const codegen::Program& program, std::int64_t gap, Decompositions decompositions) {
   MemoryPlan plan;
   plan.buffers.resize(program.buffers.size());
   for (int begin = 0, end = 0; begin < static_cast<int>(program.launches.size()); begin = end) {
-    end = end_of_run(program, begin);
+    end = decompositions == Decompositions::together ? end_of_run(program, begin) : begin + 1;
     for (int launch = begin; launch < end; ++launch) {
       const BufferUse use = buffers_of(program.launches[static_cast<std::size_t>(launch)]);
       for (const auto* list : {&use.reads, &use.writes}) {

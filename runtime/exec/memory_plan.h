@@ -1,6 +1,6 @@
 // One arena for the temporaries of a program: buffers that are never live together share memory. Lifetimes
-// come from the launches alone (first to last that touches the buffer; decompositions that stand one behind the other count as
-// one launch); placement is greedy by size, largest first, at the lowest offset that is free for the whole lifetime.
+// come from the launches alone (first to last that touches the buffer); placement is greedy by size, largest
+// first, at the lowest offset that is free for the whole lifetime.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +29,13 @@ struct MemoryPlan {
 inline constexpr unsigned char kPoison = 0xFF, kGapByte = 0xA5;
 inline constexpr std::int64_t kGap = 256;
 
+enum class Decompositions : std::uint8_t { in_turn, together };
+
 /// `gap` bytes are left unused behind every buffer, for the poisoning run that catches a write past the end.
-MemoryPlan plan_memory(const codegen::Program& program, std::int64_t gap = 0);
+/// Decompositions `together`: those that stand one behind the other, and do not read each other's results, count as one launch.
+/// So threads can share them: else one may write where the last one read, and must wait for it. It takes the memory of all.
+MemoryPlan plan_memory(const codegen::Program& program, std::int64_t gap = 0,
+                       Decompositions decompositions = Decompositions::in_turn);
 
 /// Of the gaps of such a plan those that are no buffer's memory at any time: what is written there, a
 /// buffer's end was no end to.

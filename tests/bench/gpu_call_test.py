@@ -118,7 +118,7 @@ class Calls(unittest.TestCase):
 
         said = self.call(2, "--limit", "200", expected=3)  # parity and ops are left out
         told = self.statuses(self.results())
-        for name in ("determinism", "programs", "transforms", "memcheck", "synccheck_bf16", "racecheck", "initcheck_bf16"):
+        for name in ("determinism", "verify_objectives", "programs", "transforms", "memcheck", "synccheck_bf16", "racecheck", "initcheck_bf16"):
             self.assertEqual(told[name], "ok", said)
 
         other = self.root.parent / "elsewhere"  # as on a fresh machine, with the first calls' results beside the bundle

@@ -25,7 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The command with the fake libraries in place of NVIDIA's; `more` stands before them.
 double relative_difference(const runtime::HostTensor& a, const runtime::HostTensor& b) {
   const std::vector<double> x = runtime::to_double(a).data, y = runtime::to_double(b).data;
   REQUIRE(x.size() == y.size());

@@ -51,21 +51,17 @@ Words command(const Training& training, const std::string& out) {
   return words;
 }
 
-Outcome on_fake_cuda(const Words& words, Words more = {}) {
-  for (const auto& [name, value] : fake_cuda::environment()) more.push_back(name + "=" + value);
-  return RunningCommand(words + Words{"--device", "cuda"}, more).wait();
-}
-
 TEST_CASE("strategies train on a GPU as on the CPU, and to the same bits in any order of its streams") {
   for (const Training& training : kTrainings) {
     if (!std::ranges::all_of(training.plugins, is_built)) continue;
     CAPTURE(training.name);
     const TemporaryFolder folder;
-    const Outcome gpu = on_fake_cuda(command(training, folder.file("gpu")));
+    const Outcome gpu = on_fake(command(training, folder.file("gpu")) + Words{"--device", "cuda"});
     CHECK(gpu.err.empty());
     REQUIRE(gpu.code == 0);
     CHECK(Json::parse(read_text(folder.file("gpu/choices.json"))).at("engine") == "cuda");
-    const Outcome again = on_fake_cuda(command(training, folder.file("again")), {"REWIRE_FAKE_CUDA_ORDER=7"});
+    const Outcome again = on_fake(command(training, folder.file("again")) + Words{"--device", "cuda"},
+                                  {"REWIRE_FAKE_CUDA_ORDER=7"});
     REQUIRE(again.code == 0);
     CHECK(read_text(folder.file("again/weights.safetensors")) ==
           read_text(folder.file("gpu/weights.safetensors")));

@@ -16,7 +16,6 @@
 namespace rewire::test {
 namespace {
 
-/// The outcome is a refusal with this one line.
 TEST_CASE("Unknown commands, options and arguments are refused with the nearest match") {
   check_refusal(rewire_command({"rnu"}),
                 "unknown command 'rnu' (did you mean 'run'?); rewire --help lists the commands");

@@ -1,4 +1,4 @@
-// A folder with a small model's weights, inputs and labels, and the commands on it.
+// A folder with a small model's weights, inputs and labels, and the commands on it; what the tests of commands share.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -59,7 +59,7 @@ Outcome on_fake(const Words& arguments, Words more = {});
 /// Whether a strategy, NAME or NAME:key=value, is built here.
 bool is_built(const std::string& plugin);
 
-/// The lines of a run's metrics.jsonl, and how many checkpoints its folder has.
+/// The lines of a run's metrics.jsonl, and how many checkpoints its folder has: without the files that name some of them.
 std::vector<Json> metrics(const std::string& run);
 std::size_t checkpoints(const std::string& run);
 

@@ -33,7 +33,7 @@ bool soon(Condition condition, std::chrono::seconds limit = std::chrono::seconds
 }
 
 std::string metrics_text(const std::string& run) {
-  return read_text(run + "/metrics_text.jsonl");
+  return read_text(run + "/metrics.jsonl");
 }
 
 std::size_t files_in(const std::string& folder) {
@@ -152,7 +152,7 @@ TEST_CASE("SIGTERM while a run that goes on is compiling leaves it as it was") {
   CHECK(outcome.code == 128 + SIGTERM);
   CHECK(outcome.err == kNothingDone);
   CHECK(files_in(run) == files_in(before));
-  for (const char* name : {"recipe.toml", "metrics_text.jsonl", "choices.json", "weights.safetensors"})
+  for (const char* name : {"recipe.toml", "metrics.jsonl", "choices.json", "weights.safetensors"})
     CHECK(read_text(run + "/" + name) == read_text(before + "/" + name));
 }
 

@@ -48,7 +48,6 @@ std::size_t entries(const std::string& folder) {
   return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), {}));
 }
 
-/// Without the files that name some of them.
 /// Trained once without a stop: what every other way must come to.
 const std::string& whole_run() {
   static const TemporaryFolder folder;

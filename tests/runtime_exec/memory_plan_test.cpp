@@ -97,7 +97,7 @@ TEST_CASE("decompositions that stand one behind the other are one wave, unless o
     call.results = {buffer()};
     program.launches.emplace_back(call);
   }
-  const runtime::MemoryPlan plan = runtime::plan_memory(program);
+  const runtime::MemoryPlan plan = runtime::plan_memory(program, 0, runtime::Decompositions::together);
   const std::vector<std::vector<int>> one = {{0, 1, 2, 3}}, two = {{0, 1}, {2, 3}};
   CHECK(runtime::make_waves(program, plan) == (chained ? two : one));
 }

@@ -153,7 +153,7 @@ class CpuEngine final : public JitEngine {
         has_product = has_product || (jit_.prefers_product() && takes_product(result.program, *product));
     }
     const auto functions = jit_.compile(kernels, has_product);
-    result.plan = plan_memory(result.program, options_.check_memory ? kGap : 0);
+    result.plan = plan_memory(result.program, options_.check_memory ? kGap : 0, Decompositions::together);
     result.launches = make_cpu_launches(result.program, functions, has_product ? &jit_.product() : nullptr);
     for (const auto& wave : make_waves(result.program, result.plan)) add_wave(result, wave);
     for (const auto& launch : result.launches)
