@@ -7,8 +7,9 @@
 SPEC is one of pytorch_strategies.py, as the plugin's: attnres:block=3. bf16 is autocast; on a GPU `compile` and
 `max-autotune` run in CUDA graphs, and eager matrices of f32 are not rounded to TF32.
 Warms up (and compiles), prints one line of JSON about itself, then reads numbers of steps from stdin, one a line; for
-each it does that many training steps and prints a line of JSON: the median and the mean step in ms and the process's peak memory (on a GPU
-what PyTorch took of the card; a step is what lies between two events, and it waits for the card once, at the end).
+each it does that many training steps and prints a line of JSON: the median and the mean step in ms, and the process's peak
+memory (on a GPU what PyTorch took of the card; a step is what lies between two events, and it waits for the card once, at the
+end).
 bench/run.py keeps several of these alive and asks them in turn.
 
 "family": "resnetv2" in the model's JSON asks for bench/pytorch_resnetv2.py's network, "mae" and "dino" for those of

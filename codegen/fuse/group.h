@@ -88,9 +88,10 @@ bool covers(const IndexMap& map, const ir::Shape& shape, const Extents& extents)
 ///  where
 ///    such a reduction sums columns (of a small matrix);
 ///  - what a reduction at the group's end reduces besides are rows, and where it does, it keeps no row axis.
-/// No more than `lane_elements` are lanes together. Where nothing forces them, and the columns that sums keep are too many, the
-/// innermost axis is the lanes; of several ops in a space beyond kInCache no other axis may be. `rows_first`: where nothing else decides, a sum along
-/// rows has its rows as lanes, and may stand beside sums over rows.
+/// No more than `lane_elements` are lanes together. Where nothing forces them, and the columns that sums keep are
+/// too many, the innermost axis is the lanes; of several ops in a space beyond kInCache no other axis may be.
+/// `rows_first`: where nothing else decides, a sum along rows has its rows as lanes, and may stand beside sums
+/// over rows.
 std::optional<AxisPlan> plan_axes(const Group& group, const ir::Function& function,
                                   std::int64_t lane_elements, bool rows_first);
 
