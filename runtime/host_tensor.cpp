@@ -25,6 +25,9 @@ constexpr std::size_t kCacheLine = 64;
 /// From this size on memory comes from the kernel, which zeroes each page when it is first touched: by the
 /// thread that needs it, and never if none does.
 constexpr std::size_t kLargeTensor = std::size_t{1} << 20;
+/// From this size on in pages of 2 MiB where the kernel has them: what reads along columns touches more pages of 4 KiB than a
+/// core keeps addresses of.
+constexpr std::size_t kHugeTensor = std::size_t{8} << 20;
 /// Every integer up to here is a double.
 constexpr std::int64_t kMaxExactInteger = std::int64_t{1} << 53;
 
@@ -154,6 +157,7 @@ HostTensor::HostTensor(ir::TensorType type)
   if (size_ >= kLargeTensor) {
     void* pages = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) throw std::bad_alloc();
+    if (size_ >= kHugeTensor) ::madvise(pages, size_, MADV_HUGEPAGE);
     data_ = std::unique_ptr<std::byte[], Free>(static_cast<std::byte*>(pages), Free(size_));
     return;
   }

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/Support/raw_ostream.h>
@@ -20,6 +21,7 @@ using llvm::Value;
 
 constexpr int kVectors = 2;  // of a row of a block
 constexpr int kUnroll = 4;   // steps of k in a trip of the loop
+constexpr int kLine = 16;    // elements of a line of a cache
 
 class ProductEmitter {
  public:
@@ -76,6 +78,19 @@ class ProductEmitter {
     columns_ = function_->getArg(6), bias_ = function_->getArg(7);
     builder_.SetInsertPoint(make("entry"));
     add_ = builder_.CreateICmpNE(function_->getArg(8), builder_.getInt8(0));
+    fetch_block();
+  }
+
+  /// Asks for c's lines, which arrive while k runs.
+  void fetch_block() {
+    constexpr unsigned kWrite = 1, kNearest = 3, kData = 1;  // of llvm.prefetch
+    for (int r = 0; r < rows_; ++r) {
+      Value* row = element(c_, builder_.CreateMul(c_row_, number(r)));
+      for (std::int64_t column = 0; column < block_.columns; column += kLine)
+        builder_.CreateIntrinsic(llvm::Intrinsic::prefetch, {row->getType()},
+                                 {element(row, column), builder_.getInt32(kWrite),
+                                  builder_.getInt32(kNearest), builder_.getInt32(kData)});
+    }
   }
 
   /// sums_ = a b: whole trips of kUnroll steps, then the steps that are left.

@@ -1,6 +1,6 @@
 // See product_launch.h. A task's loops, from the outside: blocks of k, panels of columns, panels of rows. A panel of b
 // (a block of k x the code's columns) stays in the first cache while all rows of the task pass by it; the task's rows of a stay
-// in the second.
+// in the second. What the next block of k packs and reads is asked of memory meanwhile.
 #include "runtime/exec/cpu/product_launch.h"
 
 #include <algorithm>
@@ -125,6 +125,31 @@ void pack_panels(const float* from, std::int64_t line_stride, std::int64_t k_str
   }
 }
 
+/// Lines as pack_panels reads them, brought near bit by bit before it does.
+class Ahead {
+ public:
+  Ahead() = default;
+  /// All of them within `steps` calls of step().
+  Ahead(const float* from, std::int64_t line_stride, std::int64_t k_stride, std::int64_t lines,
+        std::int64_t k, std::int64_t steps)
+      : from_(from),
+        stride_(line_stride == 1 ? k_stride : line_stride),
+        length_(line_stride == 1 ? lines : k),
+        left_(line_stride == 1 ? k : lines),
+        each_((left_ + steps - 1) / steps) {}
+  void step() {
+    constexpr std::int64_t kCacheLine = 16;  // floats
+    for (const std::int64_t end = std::max<std::int64_t>(left_ - each_, 0); left_ > end; --left_) {
+      for (std::int64_t j = 0; j < length_; j += kCacheLine) __builtin_prefetch(from_ + j, 0, 2);
+      from_ += stride_;
+    }
+  }
+
+ private:
+  const float* from_ = nullptr;
+  std::int64_t stride_ = 0, length_ = 0, left_ = 0, each_ = 0;
+};
+
 class ProductLaunch final : public CpuLaunch {
  public:
   ProductLaunch(const GemmLaunch& launch, const ProductCode& code)
@@ -214,28 +239,42 @@ class ProductLaunch final : public CpuLaunch {
     const float* const b = b_at_ + matrix(launch_.b);
     float* const c = c_at_ + matrix(launch_.c) + row * row_stride(launch_.c) + column;
     float* const own_a = scratch + own_b_elements();
+    const std::int64_t a_row = row_stride(launch_.a), a_step = launch_.a.strides.back();
     for (std::int64_t d = 0; d < depth_.pieces; ++d) {
       const std::int64_t depth = depth_.begin(d), deep = depth_.size_of(d);
       const float* panels = shared_ ? shared_panels(depth, deep, column) : scratch;
       if (!shared_) pack_b(b, depth, deep, column, columns, scratch);
-      const float* const part = a + depth * launch_.a.strides.back();
-      if (!direct_)
-        pack_panels(part, row_stride(launch_.a), launch_.a.strides.back(), rows, deep, code_.block.rows,
-                    own_a);
+      const float* const part = a + depth * a_step;
+      if (!direct_) pack_panels(part, a_row, a_step, rows, deep, code_.block.rows, own_a);
       const bool add = d > 0 || launch_.accumulate;
       const float* bias = d + 1 == depth_.pieces && bias_at_ != nullptr ? bias_at_ + column : nullptr;
-      multiply(direct_ ? part : own_a, rows, panels, columns, deep, c, bias, add);
+      Ahead next_a, next_b;
+      if (d + 1 < depth_.pieces) {
+        const std::int64_t next = depth + deep, then = depth_.size_of(d + 1), steps = products(rows, columns);
+        const std::int64_t b_row = row_stride(launch_.b), b_step = launch_.b.strides.back();
+        next_a = Ahead(a + next * a_step, a_row, a_step, rows, then, steps);
+        if (!shared_) next_b = Ahead(b + next * b_row + column * b_step, b_step, b_row, columns, then, steps);
+      }
+      multiply(direct_ ? part : own_a, rows, panels, columns, deep, c, bias, add, next_a, next_b);
     }
   }
 
+  /// Calls of the code for a block of c.
+  std::int64_t products(std::int64_t rows, std::int64_t columns) const {
+    const auto& [height, width] = code_.block;
+    return round_up(rows, height) / height * (round_up(columns, width) / width);
+  }
+
   void multiply(const float* a, std::int64_t rows, const float* panels, std::int64_t columns,
-                std::int64_t deep, float* c, const float* bias, bool add) const {
+                std::int64_t deep, float* c, const float* bias, bool add, Ahead next_a, Ahead next_b) const {
     const auto& [height, width] = code_.block;
     const std::vector<codegen::ProductFunction>& functions = direct_ ? code_.direct : code_.packed;
     const std::int64_t a_row = row_stride(launch_.a), c_row = row_stride(launch_.c);
     for (std::int64_t j = 0; j < columns; j += width) {
       for (std::int64_t i = 0; i < rows; i += height) {
         const std::int64_t high = std::min(height, rows - i);
+        next_a.step();
+        next_b.step();
         functions[static_cast<std::size_t>(high - 1)](
             direct_ ? a + i * a_row : a + i * deep, a_row, panels + j * deep, c + i * c_row + j, c_row, deep,
             std::min(width, columns - j), bias == nullptr ? nullptr : bias + j, add);
