@@ -1,12 +1,11 @@
 // Dot: result(i…, j) = sum over k of left(i…, k) right(k, j), j the vector axis.
 //
-// The result is cut into blocks of rows x vectors whose sums stay in registers while k runs: each step loads
-// the vectors of right's row k and multiplies them by one element of left per row. Rows and vectors are cut
-// evenly (50 rows by at most 6: 5 x 6 + 4 x 5). Where j is not contiguous in the right operand, it is first
+// The result is cut into blocks of rows x vectors (register_block.h), evenly: 50 rows by at most 6 are 5 x 6 + 4 x 5. Where j is not contiguous in the right operand, it is first
 // copied to scratch as (k, j).
 #include <algorithm>
 
 #include "codegen/llvm/emitter.h"
+#include "codegen/llvm/register_block.h"
 #include "codegen/tile/walk.h"
 #include "ir/error.h"
 
@@ -16,14 +15,13 @@ using llvm::Value;
 
 namespace {
 
-/// `count` items in the fewest pieces of at most `most`, as even as possible: first `many` pieces of `size`,
-/// then pieces of size - 1.
+/// `count` items in pieces as even as possible: first `many` of `size`, then of size - 1.
 struct EvenCut {
   std::int64_t pieces, size, many;
-  EvenCut(std::int64_t count, std::int64_t most)
-      : pieces((count + most - 1) / most),
-        size((count + pieces - 1) / pieces),
-        many(count - pieces * (size - 1)) {}
+  EvenCut(std::int64_t count, std::int64_t of)
+      : pieces(of), size((count + pieces - 1) / pieces), many(count - pieces * (size - 1)) {}
+  /// In the fewest pieces of at most `most`.
+  static EvenCut of_most(std::int64_t count, std::int64_t most) { return {count, (count + most - 1) / most}; }
 };
 
 }  // namespace
@@ -61,6 +59,45 @@ Value* Emitter::dot_element(const DotView& view, const LaneIndices& indices) {
   return pointer;
 }
 
+/// An instance with dots spends most of its time in registers, and begins with what no cache holds. So each dot, while it
+/// computes, asks for its share of the matrices that instance `next` loads.
+void Emitter::look_ahead(Value* next) {
+  const auto is_dot = [](const tile::Node& node) { return std::holds_alternative<tile::Dot>(node); };
+  const auto& prologue = program_.kernel.prologue;
+  ahead_.assign(static_cast<std::size_t>(std::ranges::count_if(prologue, is_dot)), {});
+  dots_ = 0;
+  if (ahead_.empty()) return;
+  const std::vector<Value*> here = indices_;
+  decompose(next, tile::AxisUse::outer);
+  std::vector<RowsAhead> matrices;
+  for (const tile::Node& node : prologue) {
+    const auto* load = std::get_if<tile::Load>(&node);
+    if (load == nullptr || load->index.id >= 0) continue;
+    const std::vector<std::int32_t>& lanes = program_.info(load->result).lanes;
+    const auto stride = [&](std::int32_t axis) {
+      return load->access.strides[static_cast<std::size_t>(axis)];
+    };
+    if (lanes.size() != 2 || stride(lanes[1]) != 1) continue;
+    const auto bytes = static_cast<std::int64_t>(ir::dtype_bytes(argument(load->access.argument).dtype));
+    Value* base = arguments_[static_cast<std::size_t>(load->access.argument)];
+    if (Value* offset = own_offset(load->access, *environment_)) base = advance(base, offset, load->access);
+    matrices.push_back(
+        {base, program_.extent(lanes[0]), stride(lanes[0]) * bytes, program_.extent(lanes[1]) * bytes});
+  }
+  for (std::size_t i = 0; i < matrices.size(); ++i)
+    ahead_[i * ahead_.size() / matrices.size()].push_back(matrices[i]);
+  indices_ = here;
+}
+
+/// `rows` rows from `row` on.
+void Emitter::fetch_ahead(const RowsAhead& ahead, Value* row, std::int64_t rows) {
+  for (std::int64_t r = 0; r < std::min(rows, ahead.rows); ++r) {
+    Value* at = builder_.CreateMul(builder_.CreateAdd(row, number(r)), number(ahead.stride));
+    fetch(builder_, builder_.CreateGEP(builder_.getInt8Ty(), ahead.base, at), ahead.length,
+          Fetch::to_read_later);
+  }
+}
+
 void Emitter::emit_dot(std::int32_t node) {
   const auto& dot = std::get<tile::Dot>(at(node));
   const DotPlan& plan = program_.dots[static_cast<std::size_t>(node)];
@@ -95,16 +132,23 @@ void Emitter::dot_over(DotTask& task, const std::vector<std::int32_t>& rows, std
 void Emitter::dot_blocks(const DotTask& task) {
   const std::int64_t row_count = task.row < 0 ? 1 : program_.extent(task.row);
   const std::int64_t vector_count = (program_.extent(task.column) + width_ - 1) / width_;
-  const EvenCut columns(vector_count, target_.avx512 ? 4 : 2);
-  const EvenCut rows(row_count, most_rows(columns.size));
+  // Of 16 registers a single vector would use ten: 7 vectors are 3 + 2 + 2.
+  const EvenCut columns = target_.avx512 ? EvenCut::of_most(vector_count, 4)
+                                         : EvenCut(vector_count, std::max<std::int64_t>(vector_count / 2, 1));
   LaneIndices index = task.outer;
+  const std::vector<RowsAhead> fetched = dots_ < ahead_.size() ? ahead_[dots_] : std::vector<RowsAhead>{};
+  ++dots_;
   std::int64_t vector = 0;
   for (std::int64_t piece = 0; piece < columns.pieces; ++piece) {
     const std::int64_t vectors = piece < columns.many ? columns.size : columns.size - 1;
+    const EvenCut rows = EvenCut::of_most(row_count, most_rows(vectors));
     const auto run = [&](std::int64_t begin, std::int64_t end, std::int64_t size) {
       if (begin == end) return;
       loop(number(begin), number(end), size, [&](Value* row) {
         if (task.row >= 0) index.emplace_back(task.row, row);
+        for (const RowsAhead& ahead : fetched) {
+          if (piece == 0) fetch_ahead(ahead, row, size);
+        }
         dot_block(task, index, static_cast<int>(size), vector, static_cast<int>(vectors));
         index.resize(task.outer.size());
       });
@@ -129,78 +173,60 @@ void Emitter::dot_block(const DotTask& task, const LaneIndices& index, int rows,
   Value* column = number(first_vector * width_);
   LaneIndices result_index = index;
   result_index.emplace_back(task.column, column);
-  const auto row_stride = [&](const DotView& view) {
-    return number(task.row < 0 ? 0 : view.strides.at(task.row));
-  };
-  builder_.CreateCall(
-      dot_function(rows, vectors, task.right.padded ? 0 : tail, task.result.padded ? 0 : tail),
-      {dot_element(task.left, index), row_stride(task.left), number(task.left.strides.at(task.contract)),
-       dot_element(task.right, {{task.column, column}}), number(task.right.strides.at(task.contract)),
-       dot_element(task.result, result_index), row_stride(task.result),
-       number(program_.extent(task.contract))});
+  const auto row_stride = [&](const DotView& view) { return task.row < 0 ? 0 : view.strides.at(task.row); };
+  const DotBlock block{rows,
+                       vectors,
+                       program_.extent(task.contract),
+                       row_stride(task.left),
+                       task.left.strides.at(task.contract),
+                       task.right.strides.at(task.contract),
+                       row_stride(task.result),
+                       task.right.padded ? 0 : tail,
+                       task.result.padded ? 0 : tail};
+  builder_.CreateCall(dot_function(block),
+                      {dot_element(task.left, index), dot_element(task.right, {{task.column, column}}),
+                       dot_element(task.result, result_index)});
 }
 
-/// result(r, v) = sum over k < count of left(r, k) x right(k, v) for a block of rows x vectors; shared by all
-/// dots of the module. Of the last vector of right only `read` elements are read, and of the result's only
-/// `written` written, where these are not 0.
-llvm::Function* Emitter::dot_function(int rows, int vectors, int read, int written) {
-  const std::string name = fmt::format("dot_{}x{}_read_{}_write_{}", rows, vectors, read, written);
+/// (left, right, result): result(r, v) = sum over k of left(r, k) x right(k, v); shared by all such blocks of the module.
+/// Strides are in the code: with strides as arguments LLVM reaches one row from the one before, each address from the last.
+llvm::Function* Emitter::dot_function(const DotBlock& block) {
+  const std::string name =
+      fmt::format("dot_{}x{}_of_{}_left_{}_{}_right_{}_result_{}_read_{}_write_{}", block.rows, block.vectors,
+                  block.count, block.left_row, block.left_step, block.right_step, block.result_row,
+                  block.read, block.written);
   if (llvm::Function* known = module_.getFunction(name)) return known;
   llvm::Type* pointer = builder_.getPtrTy();
-  llvm::Type* i64 = builder_.getInt64Ty();
-  llvm::Function* function = helper(name, {pointer, i64, i64, pointer, i64, pointer, i64, i64});
+  llvm::Function* function = helper(name, {pointer, pointer, pointer});
   const llvm::IRBuilderBase::InsertPointGuard guard(builder_);
-  llvm::BasicBlock* entry = &function->getEntryBlock();
-  llvm::BasicBlock* body = llvm::BasicBlock::Create(context_, "loop", function);
-  llvm::BasicBlock* after = llvm::BasicBlock::Create(context_, "after", function);
-  builder_.SetInsertPoint(entry);
-  llvm::Type* scalar = builder_.getFloatTy();
-  llvm::Type* type = type_of(ir::DType::f32, true);
-  std::vector<Value*> row_pointers;
-  for (int r = 0; r < rows; ++r) {
-    row_pointers.push_back(builder_.CreateInBoundsGEP(scalar, function->getArg(0),
-                                                      builder_.CreateMul(function->getArg(1), number(r))));
-  }
-  builder_.CreateBr(body);
-  builder_.SetInsertPoint(body);
-  const auto phi = [&](llvm::Type* of, Value* first) {
-    llvm::PHINode* node = builder_.CreatePHI(of, 2);
-    node->addIncoming(first, entry);
-    return node;
+  builder_.SetInsertPoint(&function->getEntryBlock());
+  const auto element = [&](Value* base, std::int64_t index) {
+    return builder_.CreateConstInBoundsGEP1_64(builder_.getFloatTy(), base,
+                                               static_cast<std::uint64_t>(index));
   };
-  llvm::PHINode* k = phi(i64, number(0));
-  llvm::PHINode* left_offset = phi(i64, number(0));
-  llvm::PHINode* right = phi(pointer, function->getArg(3));
-  std::vector<llvm::PHINode*> sums;
-  for (int i = 0; i < rows * vectors; ++i) sums.push_back(phi(type, llvm::Constant::getNullValue(type)));
-  std::vector<Value*> loaded;
-  for (int v = 0; v < vectors; ++v) {
-    Value* from = builder_.CreateConstInBoundsGEP1_64(scalar, right, static_cast<std::uint64_t>(v * width_));
-    loaded.push_back(load_lanes(from, read > 0 && v == vectors - 1 ? read : width_));
-  }
-  for (int r = 0; r < rows; ++r) {
-    Value* from = builder_.CreateInBoundsGEP(scalar, row_pointers[static_cast<std::size_t>(r)], left_offset);
-    Value* factor = builder_.CreateVectorSplat(static_cast<unsigned>(width_),
-                                               builder_.CreateAlignedLoad(scalar, from, llvm::Align(4)));
-    for (int v = 0; v < vectors; ++v) {
-      llvm::PHINode* sum = sums[static_cast<std::size_t>(r * vectors + v)];
-      sum->addIncoming(math_.fma(factor, loaded[static_cast<std::size_t>(v)], sum), body);
-    }
-  }
-  Value* next = builder_.CreateNUWAdd(k, number(1));
-  k->addIncoming(next, body);
-  left_offset->addIncoming(builder_.CreateAdd(left_offset, function->getArg(2)), body);
-  right->addIncoming(builder_.CreateInBoundsGEP(scalar, right, function->getArg(4)), body);
-  builder_.CreateCondBr(builder_.CreateICmpULT(next, function->getArg(7)), body, after);
-  builder_.SetInsertPoint(after);
-  for (int r = 0; r < rows; ++r) {
-    Value* row = builder_.CreateInBoundsGEP(scalar, function->getArg(5),
-                                            builder_.CreateMul(function->getArg(6), number(r)));
-    for (int v = 0; v < vectors; ++v) {
-      Value* to = builder_.CreateConstInBoundsGEP1_64(scalar, row, static_cast<std::uint64_t>(v * width_));
-      Value* sum = sums[static_cast<std::size_t>(r * vectors + v)]->getIncomingValueForBlock(body);
-      store_lanes(sum, to, written > 0 && v == vectors - 1 ? written : width_);
-    }
+  const auto vector = [&](Value* row, int v) { return element(row, std::int64_t{v} * width_); };
+  const auto live = [&](int of_last, int v) {
+    return of_last > 0 && v == block.vectors - 1 ? of_last : width_;
+  };
+  RegisterBlock registers{block.rows,
+                          block.vectors,
+                          llvm::cast<llvm::FixedVectorType>(type_of(ir::DType::f32, true)),
+                          {},
+                          number(block.left_step),
+                          function->getArg(1),
+                          number(block.right_step),
+                          number(block.count),
+                          [&](Value* row, int v) { return load_lanes(vector(row, v), live(block.read, v)); }};
+  for (int r = 0; r < block.rows; ++r)
+    registers.left.push_back(element(function->getArg(0), r * block.left_row));
+  const auto result = [&](int row) { return element(function->getArg(2), row * block.result_row); };
+  for (int r = 0; r < block.rows; ++r)
+    fetch(builder_, result(r), std::int64_t{block.vectors} * width_ * 4, Fetch::to_write);
+  const std::vector<Value*> sums = multiply(builder_, math_, registers);
+  for (int r = 0; r < block.rows; ++r) {
+    for (int v = 0; v < block.vectors; ++v)
+      store_lanes(sums[static_cast<std::size_t>(r * block.vectors + v)], vector(result(r), v),
+                  live(block.written, v));
   }
   builder_.CreateRetVoid();
   return function;

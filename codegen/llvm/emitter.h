@@ -160,6 +160,20 @@ class Emitter {
     LaneIndices outer;      // the other row axes, while their loops are open
     DotView left, right, result;
   };
+  /// rows x vectors of a result in registers, over `count` steps of k; strides in elements. Of the last vector of right only
+  /// `read` elements are read, and of the result's only `written` written, where these are not 0.
+  struct DotBlock {
+    int rows = 0, vectors = 0;
+    std::int64_t count = 0, left_row = 0, left_step = 0, right_step = 0, result_row = 0;
+    int read = 0, written = 0;
+  };
+  /// Rows of a tensor that the next instance reads, in bytes.
+  struct RowsAhead {
+    llvm::Value* base = nullptr;
+    std::int64_t rows = 0, stride = 0, length = 0;
+  };
+  void look_ahead(llvm::Value* next);
+  void fetch_ahead(const RowsAhead& ahead, llvm::Value* row, std::int64_t rows);
   void emit_dot(std::int32_t node);
   DotView dot_view(const DotOperand& operand, const std::vector<std::int32_t>& lanes);
   DotView access_view(const tile::Access& access, const std::vector<std::int32_t>& lanes);
@@ -170,7 +184,7 @@ class Emitter {
   std::int64_t most_rows(std::int64_t vectors) const;
   void dot_block(const DotTask& task, const LaneIndices& index, int rows, std::int64_t first_vector,
                  int vectors);
-  llvm::Function* dot_function(int rows, int vectors, int read, int written);
+  llvm::Function* dot_function(const DotBlock& block);
   DotView pack(const DotTask& task, const DotView& right, std::int32_t slot);
   llvm::Function* pack_function(bool contiguous);
   llvm::Function* helper(const std::string& name, const std::vector<llvm::Type*>& parameters);
@@ -205,7 +219,9 @@ class Emitter {
   llvm::Value* partition_ = nullptr;
   std::vector<llvm::Value*> indices_;  // outer and row axes, by axis
   Environment* environment_ = nullptr;
-  std::vector<llvm::Value*> slots_;                                           // by slot: its memory
+  std::vector<std::vector<RowsAhead>> ahead_;  // by dot, in the order of emission: what is fetched meanwhile
+  std::size_t dots_ = 0;                       // emitted so far
+  std::vector<llvm::Value*> slots_;            // by slot: its memory
   std::unordered_map<std::int32_t, std::vector<llvm::Value*>> accumulators_;  // by Reduce node: allocas
 };
 

@@ -1,14 +1,14 @@
-// See product.h. A function is a loop over k with the sums as phis, and one way out for whole blocks and one for the last
+// See product.h. A function is the loops over k of register_block.h, and one way out for whole blocks and one for the last
 // columns of c, which are masked.
 #include "codegen/llvm/product.h"
 
 #include <fmt/format.h>
 #include <llvm/IR/IRBuilder.h>
-#include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/Support/raw_ostream.h>
 
+#include "codegen/llvm/register_block.h"
 #include "codegen/llvm/vector_math.h"
 #include "ir/error.h"
 
@@ -20,8 +20,6 @@ using llvm::PHINode;
 using llvm::Value;
 
 constexpr int kVectors = 2;  // of a row of a block
-constexpr int kUnroll = 4;   // steps of k in a trip of the loop
-constexpr int kLine = 16;    // elements of a line of a cache
 
 class ProductEmitter {
  public:
@@ -42,7 +40,7 @@ class ProductEmitter {
     packed_ = packed;
     rows_ = rows;
     declare();
-    multiply();
+    multiply_rows();
     Value* whole = builder_.CreateICmpEQ(columns_, number(block_.columns));
     BasicBlock *in_whole = make("whole"), *in_part = make("part");
     builder_.CreateCondBr(whole, in_whole, in_part);
@@ -78,82 +76,33 @@ class ProductEmitter {
     columns_ = function_->getArg(6), bias_ = function_->getArg(7);
     builder_.SetInsertPoint(make("entry"));
     add_ = builder_.CreateICmpNE(function_->getArg(8), builder_.getInt8(0));
-    fetch_block();
-  }
-
-  /// Asks for c's lines, which arrive while k runs.
-  void fetch_block() {
-    constexpr unsigned kWrite = 1, kNearest = 3, kData = 1;  // of llvm.prefetch
     for (int r = 0; r < rows_; ++r) {
       Value* row = element(c_, builder_.CreateMul(c_row_, number(r)));
-      for (std::int64_t column = 0; column < block_.columns; column += kLine)
-        builder_.CreateIntrinsic(llvm::Intrinsic::prefetch, {row->getType()},
-                                 {element(row, column), builder_.getInt32(kWrite),
-                                  builder_.getInt32(kNearest), builder_.getInt32(kData)});
+      fetch(builder_, row, block_.columns * static_cast<std::int64_t>(sizeof(float)), Fetch::to_write);
     }
   }
 
-  /// sums_ = a b: whole trips of kUnroll steps, then the steps that are left.
-  void multiply() {
-    std::vector<Value*> rows;  // of a
+  /// sums_ = a b
+  void multiply_rows() {
+    RegisterBlock block{rows_,
+                        kVectors,
+                        vector_,
+                        {},
+                        number(packed_ ? block_.rows : 1),
+                        function_->getArg(2),
+                        number(block_.columns),
+                        function_->getArg(5),
+                        {}};
     for (int r = 0; r < rows_; ++r) {
-      rows.push_back(
+      block.left.push_back(
           packed_ ? element(function_->getArg(0), r)
                   : element(function_->getArg(0), builder_.CreateMul(function_->getArg(1), number(r))));
     }
-    sums_.assign(static_cast<std::size_t>(rows_ * kVectors), llvm::Constant::getNullValue(vector_));
-    Value* k = function_->getArg(5);
-    Value* trips_end = builder_.CreateAnd(k, number(-kUnroll));
-    Value* done = steps(rows, number(0), function_->getArg(2), trips_end, kUnroll);
-    steps(rows, done, element(function_->getArg(2), builder_.CreateMul(done, number(block_.columns))), k, 1);
-  }
-
-  /// Adds steps [begin, end) of k, `unroll` a trip; `b` points at row `begin`. The end.
-  Value* steps(const std::vector<Value*>& rows, Value* begin, Value* b, Value* end, int unroll) {
-    BasicBlock *before = builder_.GetInsertBlock(), *body = make("steps"), *after = make("after");
-    builder_.CreateCondBr(builder_.CreateICmpULT(begin, end), body, after);
-    builder_.SetInsertPoint(body);
-    const auto phi = [&](Value* first) {
-      PHINode* node = builder_.CreatePHI(first->getType(), 2);
-      node->addIncoming(first, before);
-      return node;
-    };
-    PHINode *k = phi(begin), *b_row = phi(b);
-    std::vector<PHINode*> entry;
-    for (Value* sum : sums_) entry.push_back(phi(sum));
-    Sums sums(entry.begin(), entry.end());
-    for (int u = 0; u < unroll; ++u)
-      step(rows, builder_.CreateAdd(k, number(u)), element(b_row, u * block_.columns), sums);
-    Value* next = builder_.CreateAdd(k, number(unroll));
-    k->addIncoming(next, body);
-    b_row->addIncoming(element(b_row, unroll * block_.columns), body);
-    for (std::size_t i = 0; i < sums.size(); ++i) entry[i]->addIncoming(sums[i], body);
-    builder_.CreateCondBr(builder_.CreateICmpULT(next, end), body, after);
-    builder_.SetInsertPoint(after);
-    for (std::size_t i = 0; i < sums.size(); ++i) {
-      PHINode* node = builder_.CreatePHI(vector_, 2);
-      node->addIncoming(sums_[i], before);
-      node->addIncoming(sums[i], body);
-      sums_[i] = node;
-    }
-    return end;
-  }
-
-  void step(const std::vector<Value*>& rows, Value* k, Value* b_row, Sums& sums) {
     const auto alignment = llvm::Align(static_cast<std::uint64_t>(target_.vector_width) * sizeof(float));
-    std::vector<Value*> b;
-    for (int v = 0; v < kVectors; ++v)
-      b.push_back(builder_.CreateAlignedLoad(vector_, element(b_row, v * target_.vector_width), alignment));
-    Value* at = packed_ ? builder_.CreateMul(k, number(block_.rows)) : k;
-    for (int r = 0; r < rows_; ++r) {
-      Value* a =
-          builder_.CreateAlignedLoad(scalar_, element(rows[static_cast<std::size_t>(r)], at), llvm::Align(4));
-      Value* factor = builder_.CreateVectorSplat(static_cast<unsigned>(target_.vector_width), a);
-      for (int v = 0; v < kVectors; ++v) {
-        Value*& sum = sums[static_cast<std::size_t>(r * kVectors + v)];
-        sum = math_.fma(factor, b[static_cast<std::size_t>(v)], sum);
-      }
-    }
+    block.load = [&](Value* row, int v) {
+      return builder_.CreateAlignedLoad(vector_, element(row, v * target_.vector_width), alignment);
+    };
+    sums_ = multiply(builder_, math_, block);
   }
 
   /// Which lanes of each vector are columns of c.
@@ -227,7 +176,8 @@ class ProductEmitter {
   const ProductBlock block_;
   llvm::IRBuilder<> builder_;
   VectorMath math_;
-  llvm::Type *scalar_, *vector_;
+  llvm::Type* scalar_;
+  llvm::FixedVectorType* vector_;
   // Of the function at hand.
   llvm::Function* function_ = nullptr;
   bool packed_ = false;
