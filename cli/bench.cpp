@@ -249,6 +249,8 @@ void print_text(const Request& request, const Result& result) {
   print("{:<9} {:.1f} MB at the peak of the process; tensors {:.1f} MB, state {:.1f} MB\n", "memory",
         megabytes(result.peak_bytes), megabytes(result.engine.arena_bytes),
         megabytes(result.engine.state_bytes));
+  if (result.engine.packed_bytes > 0)
+    print("{:<9} {:.1f} MB of weights as products read them\n", "", megabytes(result.engine.packed_bytes));
   if (result.engine.device_bytes > 0)
     print("{:<9} {:.1f} MB of the device's memory\n", "", megabytes(result.engine.device_bytes));
   print("{:<9} {:.2f} s: {} kernels, {} of them different, {} from the cache\n", "compile",
@@ -287,6 +289,7 @@ nlohmann::ordered_json to_json(const Request& request, const Result& result) {
                                  {"peak_mb", megabytes(result.peak_bytes)},
                                  {"arena_mb", megabytes(result.engine.arena_bytes)},
                                  {"state_mb", megabytes(result.engine.state_bytes)},
+                                 {"packed_mb", megabytes(result.engine.packed_bytes)},
                                  {"device_mb", megabytes(result.engine.device_bytes)},
                                  {"compile_s", result.engine.compile_seconds},
                                  {"kernels", result.engine.kernels},

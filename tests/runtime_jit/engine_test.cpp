@@ -1,7 +1,9 @@
 // What the compiling engine promises beside right numbers: the same bits on any number of threads, memory
 // kept apart, plain errors.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <random>
 
 #include "codegen/program.h"
 #include "ir/builder.h"
@@ -161,6 +163,68 @@ TEST_CASE("the compiling engine refuses what the evaluator refuses, in the same 
     CHECK_THROWS_WITH(engine->write_state("head.bias", HostTensor({ir::DType::f32, {3}})),
                       "parameter 'head.bias' is f32[10], not f32[3]");
   }
+}
+
+TEST_CASE("weights that no program writes are packed once, and again after somebody wrote them") {
+  const bool updates = GENERATE(false, true);
+  ir::Module module;
+  for (const auto& [name, shape] : {std::pair{"matrix", ir::Shape{33, 70}}, {"kernel", {5, 3, 3, 3}}}) {
+    ir::Parameter weight;
+    weight.name = name;
+    weight.type = {ir::DType::f32, shape};
+    module.add_parameter(weight);
+  }
+  ir::Function forward, grow;
+  forward.name = "forward", grow.name = "grow";
+  {
+    ir::Builder b(module, forward);
+    const ir::Value x = b.argument("x", {ir::DType::f32, {2, 70}}),
+                    maps = b.argument("maps", {ir::DType::f32, {2, 3, 9, 8}});
+    b.result("product", b.matmul(x, b.param("matrix"), false, true));
+    b.result("convolved", b.emit(ir::Opcode::conv2d, {maps, b.param("kernel")},
+                                 {{"strides", ir::Ints{1, 1}}, {"padding", ir::Ints{1, 1}}}));
+  }
+  module.functions.push_back(forward);
+  if (updates) {
+    for (const char* name : {"matrix", "kernel"}) {
+      ir::Builder b(module, grow);
+      b.emit(ir::Opcode::update, {b.mul(b.param(name), 1.5)}, {{"name", std::string(name)}});
+    }
+    module.functions.push_back(grow);
+  }
+  const auto drawn = [](const ir::Shape& shape, unsigned seed) {
+    HostTensor tensor({ir::DType::f32, shape});
+    std::mt19937 random(seed);
+    for (float& x : tensor.as<float>()) x = std::uniform_real_distribution<float>(-1, 1)(random);
+    return tensor;
+  };
+  TensorMap inputs;
+  inputs.emplace("x", drawn({2, 70}, 1));
+  inputs.emplace("maps", drawn({2, 3, 9, 8}, 2));
+  runtime::JitEngineOptions options;
+  options.threads = 2;
+  options.check_memory = true;
+  const auto engine = runtime::make_jit_engine(module, options);
+  const auto evaluator = runtime::make_evaluator_engine(module);
+  for (unsigned round = 0; round < 4; ++round) {
+    CAPTURE(round);
+    if (updates && round % 2 == 1) {
+      for (runtime::Engine* each : {static_cast<runtime::Engine*>(engine.get()), evaluator.get()})
+        each->run("grow", {});
+    } else if (round != 1) {
+      for (const ir::Parameter& weight : module.parameters) {
+        const HostTensor value = drawn(weight.type.shape, 10 + round);
+        engine->write_state(weight.name, value);
+        evaluator->write_state(weight.name, value);
+      }
+    }
+    const TensorMap got = engine->run("forward", inputs), expected = evaluator->run("forward", inputs);
+    for (const auto& [name, tensor] : expected) {
+      for (std::size_t i = 0; i < tensor.as<float>().size(); ++i)
+        REQUIRE(std::abs(got.at(name).as<float>()[i] - tensor.as<float>()[i]) < 1e-5F);
+    }
+  }
+  CHECK((engine->report().packed_bytes > 0) == !updates);
 }
 
 TEST_CASE("a result that is state is what the state was before its update") {

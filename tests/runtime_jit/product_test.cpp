@@ -28,6 +28,7 @@ struct Case {
   std::int64_t batch = 1;
   bool one_b = true;     // for all of the batch
   std::int64_t gap = 0;  // between lines
+  bool fixed_b = false;  // b is the same in every run
 };
 
 /// [batch, rows, columns] in a buffer of its own.
@@ -80,8 +81,9 @@ struct Setting {
 };
 
 /// c of the launch; the tasks of each phase in order, or from the last to the first.
-std::vector<float> run(const Setting& setting, const codegen::ProductCode& code, bool backwards) {
-  const auto product = make_product_launch(setting.launch, code);
+std::vector<float> run(const Setting& setting, const codegen::ProductCode& code, bool fixed_b,
+                       bool backwards) {
+  const auto product = make_product_launch(setting.launch, code, fixed_b);
   std::vector<HostTensor> buffers;
   for (const HostTensor& buffer : setting.buffers) buffers.push_back(buffer.clone());
   if (!setting.launch.accumulate) {
@@ -114,10 +116,10 @@ std::vector<float> run(const Setting& setting, const codegen::ProductCode& code,
 
 void check(const Case& of, const codegen::ProductCode& code, unsigned seed) {
   const Setting setting(of, seed);
-  CAPTURE(seed, of.m, of.n, of.k, of.a, of.b, of.bias, of.accumulate, of.batch, of.one_b, of.gap,
+  CAPTURE(seed, of.m, of.n, of.k, of.a, of.b, of.bias, of.accumulate, of.batch, of.one_b, of.gap, of.fixed_b,
           code.block.columns);
-  REQUIRE(takes_product(setting.program, setting.launch));
-  const std::vector<float> c = run(setting, code, false);
+  REQUIRE(takes_product(setting.program, setting.launch, of.fixed_b));
+  const std::vector<float> c = run(setting, code, of.fixed_b, false);
   const std::span<const float> before = setting.buffers[2].as<float>();
   std::vector<bool> written(c.size());
   double worst = 0;
@@ -143,7 +145,7 @@ void check(const Case& of, const codegen::ProductCode& code, unsigned seed) {
     if (!written[i] && std::memcmp(&c[i], &before[i], sizeof(float)) != 0)
       FAIL("element " << i << " of c is not its own");
   }
-  const std::vector<float> again = run(setting, code, true);
+  const std::vector<float> again = run(setting, code, of.fixed_b, true);
   CHECK(std::memcmp(c.data(), again.data(), c.size() * sizeof(float)) == 0);
 }
 
@@ -166,6 +168,10 @@ std::vector<Case> cases() {
       {49, 20, 16, rows, columns, true, false, 9},
       {49, 70, 20, columns, rows, false, false, 5, false, 1},
       {40, 65, 390, rows, rows, true, true, 3, false},
+      {1, 10, 390, rows, columns, true, false, 1, true, 0, true},
+      {65, 300, 70, rows, columns, true, false, 1, true, 0, true},
+      {3, 130, 800, rows, rows, false, true, 5, true, 2, true},
+      {20, 64, 30, rows, rows, false, false, 4, false, 0, true},
   };
   return all;
 }
@@ -195,7 +201,9 @@ TEST_CASE("products of random extents and layouts") {
     return std::uniform_int_distribution<std::int64_t>(0, bound - 1)(random);
   };
   for (unsigned i = 0; i < 60; ++i) {
+    const bool fixed_b = below(2) == 0;
     Case of{16 + below(300), 1 + below(200), 1 + below(900)};
+    of.fixed_b = fixed_b;
     of.a = below(2) == 0 ? Side::rows : Side::columns;
     of.b = below(2) == 0 ? Side::rows : Side::columns;
     if (of.a == Side::columns) of.n += 64;

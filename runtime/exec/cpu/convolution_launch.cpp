@@ -131,6 +131,7 @@ class MapConvolution final : public ConvolutionLaunch {
   std::int64_t tasks() const override { return full_->pieces() + parts_; }
   std::vector<std::int64_t> barriers() const override { return {full_->pieces()}; }
   std::int64_t shared_bytes() const override { return in_lines(full_->packed_bytes()); }
+  std::vector<std::int32_t> packs() const override { return {second_.buffer}; }
   void run(std::int64_t task, void* scratch) const override {
     const std::int64_t part = task - full_->pieces();
     if (part < 0) return full_->pack(task, second_at_, packed_, scratch);

@@ -43,10 +43,10 @@ struct Task {
 /// Between phases everybody waits.
 using Phases = std::vector<std::vector<Task>>;
 
-void add_phases(const CpuLaunch& launch, Phases& phases) {
+/// The tasks from `task` on.
+void add_phases(const CpuLaunch& launch, std::int64_t task, Phases& phases) {
   std::vector<std::int64_t> ends = launch.barriers();
   ends.push_back(launch.tasks());
-  std::int64_t task = 0;
   for (std::size_t i = 0, phase = 0; i < ends.size(); ++i) {
     if (task == ends[i]) continue;
     if (phase == phases.size()) phases.emplace_back();
@@ -55,15 +55,30 @@ void add_phases(const CpuLaunch& launch, Phases& phases) {
   }
 }
 
+/// Where the shared memory of a launch is: in `kept` its tasks before `first_task` ran once for all runs.
+struct Lent {
+  std::int64_t offset = 0, first_task = 0;
+  bool kept = false;
+};
+
 struct CompiledProgram {
   Program program;
   MemoryPlan plan;
   std::vector<std::unique_ptr<CpuLaunch>> launches;
-  std::vector<std::int64_t> shared_offsets;  // by launch
-  Phases phases;                             // of all waves
-  std::vector<HostTensor> constants;         // by position among the constant buffers
-  std::int64_t scratch_bytes = 0, shared_bytes = 0;
+  std::vector<Lent> lent;             // by launch
+  std::vector<Task> packing;          // the tasks that run once, and again when the state was written
+  Phases phases;                      // of all waves
+  std::vector<HostTensor> constants;  // by position among the constant buffers
+  HostTensor kept;
+  bool packed = false;
+  std::int64_t scratch_bytes = 0, shared_bytes = 0, kept_bytes = 0;
 };
+
+bool writes_state(const ir::Module& module) {
+  return std::ranges::any_of(module.functions, [](const ir::Function& function) {
+    return std::ranges::any_of(function.body, [](const ir::Op& op) { return op.code == ir::Opcode::update; });
+  });
+}
 
 class CpuEngine final : public JitEngine {
  public:
@@ -71,6 +86,7 @@ class CpuEngine final : public JitEngine {
       : module_(module),
         options_(options),
         training_(training_functions(module)),
+        fixed_state_(!writes_state(module)),
         threads_(options.threads > 0 ? options.threads : usable_cores()),
         jit_({options.cache_directory, threads_, "", options.optimise}),
         pool_(threads_) {
@@ -82,6 +98,7 @@ class CpuEngine final : public JitEngine {
     const ir::Parameter& parameter = checked_parameter(module_, name);
     check_state_type(parameter, value);
     std::ranges::copy(value.bytes(), state_.at(parameter.name).bytes().begin());
+    for (auto& [function, program] : programs_) program.packed = false;
   }
 
   HostTensor read_state(std::string_view name) const override {
@@ -130,6 +147,7 @@ class CpuEngine final : public JitEngine {
     EngineReport report = report_;
     report.arena_bytes = static_cast<std::int64_t>(arena_.bytes().size());
     for (const auto& [name, tensor] : state_) report.state_bytes += tensor.type().bytes();
+    for (const auto& [function, program] : programs_) report.packed_bytes += program.kept_bytes;
     return report;
   }
 
@@ -150,11 +168,16 @@ class CpuEngine final : public JitEngine {
     for (const codegen::Launch& launch : result.program.launches) {
       if (const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch)) kernels.push_back(kernel->kernel);
       if (const auto* product = std::get_if<codegen::GemmLaunch>(&launch))
-        has_product = has_product || (jit_.prefers_product() && takes_product(result.program, *product));
+        has_product =
+            has_product || (jit_.prefers_product() &&
+                            takes_product(result.program, *product,
+                                          is_fixed(result.program, product->b.buffer, fixed_state_)));
     }
     const auto functions = jit_.compile(kernels, has_product);
     result.plan = plan_memory(result.program, options_.check_memory ? kGap : 0, Decompositions::together);
-    result.launches = make_cpu_launches(result.program, functions, has_product ? &jit_.product() : nullptr);
+    result.launches =
+        make_cpu_launches(result.program, functions, has_product ? &jit_.product() : nullptr, fixed_state_);
+    keep_packed(result);
     for (const auto& wave : make_waves(result.program, result.plan)) add_wave(result, wave);
     for (const auto& launch : result.launches)
       result.scratch_bytes = std::max(result.scratch_bytes, launch->scratch_bytes());
@@ -169,6 +192,23 @@ class CpuEngine final : public JitEngine {
     return result;
   }
 
+  /// What launches pack of buffers that stay as they are is packed once, in memory of its own.
+  void keep_packed(CompiledProgram& compiled) const {
+    compiled.lent.resize(compiled.launches.size());
+    for (std::size_t i = 0; i < compiled.launches.size(); ++i) {
+      const CpuLaunch& launch = *compiled.launches[i];
+      const std::vector<std::int32_t> buffers = launch.packs();
+      if (buffers.empty() || !std::ranges::all_of(buffers, [&](std::int32_t buffer) {
+            return is_fixed(compiled.program, buffer, fixed_state_);
+          }))
+        continue;
+      compiled.lent[i] = {compiled.kept_bytes, launch.barriers().front(), true};
+      compiled.kept_bytes += (launch.shared_bytes() + 63) / 64 * 64;
+      for (std::int64_t task = 0; task < compiled.lent[i].first_task; ++task)
+        compiled.packing.push_back({&launch, task});
+    }
+  }
+
   /// A wave's tasks, the longest first, so that no long one is left for the end.
   static void add_wave(CompiledProgram& compiled, const std::vector<int>& wave) {
     Phases phases;
@@ -177,10 +217,12 @@ class CpuEngine final : public JitEngine {
     for (int index : wave) {
       const auto at = static_cast<std::size_t>(index);
       const CpuLaunch& launch = *compiled.launches[at];
-      add_phases(launch, phases);
-      compiled.shared_offsets.resize(compiled.launches.size());
-      compiled.shared_offsets[at] = shared;
-      shared += launch.shared_bytes();
+      Lent& lent = compiled.lent[at];
+      add_phases(launch, lent.first_task, phases);
+      if (!lent.kept) {
+        lent.offset = shared;
+        shared += launch.shared_bytes();
+      }
       const codegen::LaunchCost cost = codegen::cost_of(compiled.program, compiled.program.launches[at]);
       seconds[&launch] = std::max(static_cast<double>(cost.flops) / kFlopsPerSecond,
                                   static_cast<double>(cost.bytes) / kBytesPerSecond) /
@@ -211,7 +253,8 @@ class CpuEngine final : public JitEngine {
     }
   }
 
-  void reserve(const CompiledProgram& compiled) {
+  void reserve(CompiledProgram& compiled) {
+    if (compiled.kept_bytes > 0) compiled.kept = make_bytes(compiled.kept_bytes);
     if (compiled.plan.arena_bytes > static_cast<std::int64_t>(arena_.bytes().size()))
       arena_ = make_bytes(compiled.plan.arena_bytes);
     if (compiled.shared_bytes > static_cast<std::int64_t>(shared_.bytes().size()))
@@ -256,6 +299,7 @@ class CpuEngine final : public JitEngine {
   void execute(CompiledProgram& compiled, const BufferPointers& pointers) {
     if (options_.check_memory) poison(compiled);
     bind(compiled, pointers);
+    pack(compiled);
     for (const std::vector<Task>& tasks : compiled.phases) run_tasks(tasks);
     if (options_.check_memory) check_gaps(compiled.program, compiled.plan, arena_.bytes());
   }
@@ -263,8 +307,14 @@ class CpuEngine final : public JitEngine {
   void bind(CompiledProgram& compiled, const BufferPointers& pointers) {
     for (std::size_t i = 0; i < compiled.launches.size(); ++i) {
       compiled.launches[i]->bind(pointers);
-      compiled.launches[i]->lend(shared_.bytes().data() + compiled.shared_offsets[i]);
+      const Lent& lent = compiled.lent[i];
+      compiled.launches[i]->lend((lent.kept ? compiled.kept : shared_).bytes().data() + lent.offset);
     }
+  }
+
+  void pack(CompiledProgram& compiled) {
+    if (!compiled.packed) run_tasks(compiled.packing);
+    compiled.packed = true;
   }
 
   void run_tasks(std::span<const Task> tasks) {
@@ -281,9 +331,10 @@ class CpuEngine final : public JitEngine {
   /// One run, launch by launch; `best` keeps the shortest time of each.
   void time_launches(CompiledProgram& compiled, const BufferPointers& pointers, std::vector<double>& best) {
     bind(compiled, pointers);
+    pack(compiled);
     for (std::size_t i = 0; i < compiled.launches.size(); ++i) {
       Phases phases;
-      add_phases(*compiled.launches[i], phases);
+      add_phases(*compiled.launches[i], compiled.lent[i].first_task, phases);
       const auto start = std::chrono::steady_clock::now();
       for (const std::vector<Task>& tasks : phases) run_tasks(tasks);
       const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
@@ -306,6 +357,7 @@ class CpuEngine final : public JitEngine {
   const ir::Module module_;
   const JitEngineOptions options_;
   const FunctionNames training_;
+  const bool fixed_state_;  // no program writes it
   const int threads_;
   codegen::CpuJit jit_;
   ThreadPool pool_;

@@ -197,9 +197,15 @@ bool any_overlap(const std::vector<Range>& a, const std::vector<Range>& b) {
 
 }  // namespace
 
+bool is_fixed(const Program& program, std::int32_t buffer, bool fixed_state) {
+  const codegen::BufferKind kind = program.buffers[static_cast<std::size_t>(buffer)].kind;
+  return kind == codegen::BufferKind::constant || (fixed_state && kind == codegen::BufferKind::state);
+}
+
 std::vector<std::unique_ptr<CpuLaunch>> make_cpu_launches(const Program& program,
                                                           const std::vector<codegen::CompiledKernel>& kernels,
-                                                          const codegen::ProductCode* product) {
+                                                          const codegen::ProductCode* product,
+                                                          bool fixed_state) {
   std::vector<std::unique_ptr<CpuLaunch>> launches;
   const auto gemms = std::make_shared<GemmLibrary>();
   std::size_t kernel = 0;
@@ -207,8 +213,9 @@ std::vector<std::unique_ptr<CpuLaunch>> make_cpu_launches(const Program& program
     if (const auto* k = std::get_if<KernelLaunch>(&launch)) {
       launches.push_back(std::make_unique<CpuKernel>(*k, kernels.at(kernel++)));
     } else if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
-      launches.push_back(product != nullptr && takes_product(program, *gemm)
-                             ? make_product_launch(*gemm, *product)
+      const bool fixed_b = is_fixed(program, gemm->b.buffer, fixed_state);
+      launches.push_back(product != nullptr && takes_product(program, *gemm, fixed_b)
+                             ? make_product_launch(*gemm, *product, fixed_b)
                              : std::make_unique<CpuGemm>(program, *gemm, gemms));
     } else {
       launches.push_back(make_op_launch(program, std::get<codegen::OpCall>(launch)));

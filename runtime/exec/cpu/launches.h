@@ -26,16 +26,23 @@ class CpuLaunch {
   /// What its tasks have in common while it runs, 64-byte aligned; lent before any of them.
   virtual std::int64_t shared_bytes() const { return 0; }
   virtual void lend(std::byte* /*shared*/) {}
+  /// The buffers that alone decide what the tasks before the first barrier leave in the shared memory, and all that these
+  /// tasks read. While both stay as they are, the tasks need not run again.
+  virtual std::vector<std::int32_t> packs() const { return {}; }
   /// Called once before the tasks of each run.
   virtual void bind(const BufferPointers& buffers) = 0;
   virtual void run(std::int64_t task, void* scratch) const = 0;
 };
 
+/// Whether a buffer holds the same in every run. `fixed_state`: no program writes the state.
+bool is_fixed(const codegen::Program& program, std::int32_t buffer, bool fixed_state);
+
 /// In the program's order. `kernels` holds one entry per KernelLaunch, in order. `product` computes what it takes
 /// (product_launch.h), the library all other products; without it the library computes all.
 std::vector<std::unique_ptr<CpuLaunch>> make_cpu_launches(const codegen::Program& program,
                                                           const std::vector<codegen::CompiledKernel>& kernels,
-                                                          const codegen::ProductCode* product = nullptr);
+                                                          const codegen::ProductCode* product = nullptr,
+                                                          bool fixed_state = false);
 
 /// Launch indices, in order, cut where a launch touches memory that an earlier one of the same wave writes,
 /// or writes what it reads.

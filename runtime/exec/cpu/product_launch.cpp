@@ -25,6 +25,8 @@ constexpr std::int64_t kMostTasks = 16;            // then
 // Of fewer rows b is packed for too few of them, and of fewer columns a is: the library is faster.
 constexpr std::int64_t kLeastRows = 16, kLeastColumns = 64;
 
+constexpr std::int64_t kCacheLine = 16;  // floats
+
 std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
@@ -35,8 +37,10 @@ std::int64_t row_stride(const View& view) {
 
 /// Whether all matrices of the batch are one.
 bool repeats(const View& view) {
-  return std::all_of(view.strides.begin(), view.strides.end() - 2,
-                     [](std::int64_t stride) { return stride == 0; });
+  for (std::size_t d = 0; d + 2 < view.shape.size(); ++d) {
+    if (view.strides[d] != 0 && view.shape[d] != 1) return false;
+  }
+  return true;
 }
 
 /// Steps of k of one panel of `width` lines that lie side by side.
@@ -138,7 +142,6 @@ class Ahead {
         left_(line_stride == 1 ? k : lines),
         each_((left_ + steps - 1) / steps) {}
   void step() {
-    constexpr std::int64_t kCacheLine = 16;  // floats
     for (const std::int64_t end = std::max<std::int64_t>(left_ - each_, 0); left_ > end; --left_) {
       for (std::int64_t j = 0; j < length_; j += kCacheLine) __builtin_prefetch(from_ + j, 0, 2);
       from_ += stride_;
@@ -152,7 +155,7 @@ class Ahead {
 
 class ProductLaunch final : public CpuLaunch {
  public:
-  ProductLaunch(const GemmLaunch& launch, const ProductCode& code)
+  ProductLaunch(const GemmLaunch& launch, const ProductCode& code, bool fixed_b)
       : launch_(launch),
         code_(code),
         batch_(ir::element_count({launch.c.shape.begin(), launch.c.shape.end() - 2})),
@@ -164,10 +167,13 @@ class ProductLaunch final : public CpuLaunch {
         depth_(k_, (k_ + kDeepest - 1) / kDeepest, 4) {
     const auto& [height, width] = code.block;
     const Cut rows(m_, std::max<std::int64_t>((m_ + kTaskRows / 2) / kTaskRows, 1), height);
-    shared_ =
-        repeats(launch.b) && padded_n_ * k_ <= kSharedElements && rows.pieces * batch_ >= kLeastSharedTasks;
+    const std::int64_t row_tasks = rows.pieces * batch_;
+    shared_ = repeats(launch.b) &&
+              (fixed_b || (padded_n_ * k_ <= kSharedElements && row_tasks >= kLeastSharedTasks));
     if (shared_) {
-      blocks_ = {rows, Cut(n_, 1, width)};
+      const std::int64_t across =
+          std::clamp<std::int64_t>(kMostTasks / row_tasks, 1, std::max<std::int64_t>(n_ / kLeastColumns, 1));
+      blocks_ = {rows, Cut(n_, fixed_b ? across : 1, width)};
       packing_ = Cut(n_, std::min<std::int64_t>(kMostTasks, padded_n_ / width), width);
     } else {
       const std::int64_t most = std::clamp<std::int64_t>(m_ * n_ / kTaskElements, 2, kMostTasks);
@@ -184,6 +190,10 @@ class ProductLaunch final : public CpuLaunch {
     return shared_ ? padded_n_ * k_ * static_cast<std::int64_t>(sizeof(float)) : 0;
   }
   void lend(std::byte* shared) override { packed_b_ = reinterpret_cast<float*>(shared); }
+  std::vector<std::int32_t> packs() const override {
+    if (!shared_) return {};
+    return {launch_.b.buffer};
+  }
   std::int64_t scratch_bytes() const override {
     return (own_b_elements() + own_a_elements()) * static_cast<std::int64_t>(sizeof(float));
   }
@@ -296,21 +306,23 @@ class ProductLaunch final : public CpuLaunch {
 
 }  // namespace
 
-bool takes_product(const Program& program, const GemmLaunch& launch) {
+bool takes_product(const Program& program, const GemmLaunch& launch, bool fixed_b) {
   const auto is_f32 = [&](const View& view) {
     return view.buffer < 0 ||
            program.buffers[static_cast<std::size_t>(view.buffer)].type.dtype == ir::DType::f32;
   };
   const auto is_dense = [](const View& view) { return view.strides.back() == 1 || row_stride(view) == 1; };
-  const bool pays = launch.c.shape[launch.c.shape.size() - 2] >= kLeastRows &&
-                    (launch.a.strides.back() == 1 || launch.c.shape.back() >= kLeastColumns);
+  const bool pays =
+      ((fixed_b && repeats(launch.b)) || launch.c.shape[launch.c.shape.size() - 2] >= kLeastRows) &&
+      (launch.a.strides.back() == 1 || launch.c.shape.back() >= kLeastColumns);
   return pays && launch.epilogue == codegen::GemmEpilogue::none && is_f32(launch.a) && is_f32(launch.b) &&
          is_f32(launch.c) && is_f32(launch.bias) && is_dense(launch.a) && is_dense(launch.b) &&
          launch.c.strides.back() == 1 && (launch.bias.buffer < 0 || launch.bias.strides.back() == 1);
 }
 
-std::unique_ptr<CpuLaunch> make_product_launch(const GemmLaunch& launch, const ProductCode& code) {
-  return std::make_unique<ProductLaunch>(launch, code);
+std::unique_ptr<CpuLaunch> make_product_launch(const GemmLaunch& launch, const ProductCode& code,
+                                               bool fixed_b) {
+  return std::make_unique<ProductLaunch>(launch, code, fixed_b);
 }
 
 }  // namespace rewire::runtime

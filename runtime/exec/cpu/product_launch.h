@@ -1,6 +1,6 @@
 // A matrix product by code of our own (codegen/llvm/product.h): cut into blocks of c by shape alone, each a task that runs
 // through k in order, so that no sum depends on who computes what. Operands are packed as the code reads them: b once for all
-// tasks where many of them read it (weights), else by each task for itself; a only where its rows do not lie along k.
+// tasks where many of them read it (weights) or it is the same in every run, else by each task for itself; a only where its rows do not lie along k.
 #pragma once
 
 #include <memory>
@@ -12,9 +12,10 @@
 namespace rewire::runtime {
 
 /// Whether our code computes it: f32 throughout, no matrix strided both ways, and large enough to pay for packing.
-bool takes_product(const codegen::Program& program, const codegen::GemmLaunch& launch);
+/// `fixed_b`: b is packed in the first run alone.
+bool takes_product(const codegen::Program& program, const codegen::GemmLaunch& launch, bool fixed_b = false);
 /// Of a launch that it takes. `code` must outlive it.
 std::unique_ptr<CpuLaunch> make_product_launch(const codegen::GemmLaunch& launch,
-                                               const codegen::ProductCode& code);
+                                               const codegen::ProductCode& code, bool fixed_b = false);
 
 }  // namespace rewire::runtime
