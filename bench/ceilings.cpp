@@ -1,8 +1,8 @@
 // What a program cannot be faster than on this machine: the floor of a step.
 //   rewire dump MODEL … --stage step | rewire_bench_ceilings [threads]
 // Reads a simplified program, lowers it, and times (a) the GEMMs at exactly its shapes and counts, as the
-// engine cuts them and as oneDNN threads them itself, (b) copies of rising size. bench/README.md says how the
-// floor is made of these. One JSON object on stdout.
+// engine cuts them and as oneDNN threads them itself, (b) multiply-adds in registers, (c) copies of rising
+// size. bench/README.md says how the floors are made of these. One JSON object on stdout.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,6 +21,7 @@
 #include "ir/error.h"
 #include "ir/text.h"
 #include "ir/verify.h"
+#include "runtime/exec/cpu/peak.h"
 
 namespace rewire::bench {
 namespace {
@@ -28,6 +29,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double kMilli = 1e3, kGiga = 1e-9;
+constexpr double kOfPeak = 0.95;  // what a product can be expected to reach of the multiply-adds' peak
 
 struct Gemms {
   Json shapes = Json::array();
@@ -108,6 +110,7 @@ void run(std::istream& input, int threads) {
   codegen::CpuJit jit({});
   const Gemms gemms = measure_gemms(program, pool, jit);
   const Kernels kernels = price_kernels(program, times);
+  const double peak = runtime::multiply_add_peak(jit.product(), pool);
   const double dots = kernels.dot_flops / gemms.best_rate;
 
   Json copies = Json::array();
@@ -115,27 +118,31 @@ void run(std::istream& input, int threads) {
     copies.push_back({{"mb", time.bytes * 1e-6}, {"gb_per_s", kGiga / time.seconds.best}});
   Seconds floor = gemms.seconds;
   floor += kernels.seconds;
-  const Json result = {{"program", program.name},
-                       {"cpu", codegen::host_cpu_description()},
-                       {"threads", threads},
-                       {"floor_ms", floor.best * kMilli},
-                       {"floor_median_ms", floor.median * kMilli},
-                       {"floor_with_dots_ms", (floor.best + dots) * kMilli},
-                       {"floor_from_memory_ms", (gemms.seconds.best + kernels.memory_seconds.best) * kMilli},
-                       {"gemm",
-                        {{"launches", gemms.launches},
-                         {"gflop", gemms.flops * kGiga},
-                         {"ms", gemms.seconds.best * kMilli},
-                         {"engine_ms", gemms.engine_seconds.best * kMilli},
-                         {"shapes", gemms.shapes}}},
-                       {"kernels",
-                        {{"launches", kernels.launches},
-                         {"mb", kernels.bytes * 1e-6},
-                         {"ms", kernels.seconds.best * kMilli},
-                         {"from_memory_ms", kernels.memory_seconds.best * kMilli},
-                         {"dot_gflop", kernels.dot_flops * kGiga},
-                         {"dot_ms", dots * kMilli}}},
-                       {"copies", copies}};
+  const Json result = {
+      {"program", program.name},
+      {"cpu", codegen::host_cpu_description()},
+      {"threads", threads},
+      {"floor_ms", floor.best * kMilli},
+      {"floor_median_ms", floor.median * kMilli},
+      {"floor_with_dots_ms", (floor.best + dots) * kMilli},
+      {"peak_gflops", peak * kGiga},
+      {"floor_from_peak_ms",
+       ((gemms.flops + kernels.dot_flops) / (kOfPeak * peak) + kernels.seconds.best) * kMilli},
+      {"floor_from_memory_ms", (gemms.seconds.best + kernels.memory_seconds.best) * kMilli},
+      {"gemm",
+       {{"launches", gemms.launches},
+        {"gflop", gemms.flops * kGiga},
+        {"ms", gemms.seconds.best * kMilli},
+        {"engine_ms", gemms.engine_seconds.best * kMilli},
+        {"shapes", gemms.shapes}}},
+      {"kernels",
+       {{"launches", kernels.launches},
+        {"mb", kernels.bytes * 1e-6},
+        {"ms", kernels.seconds.best * kMilli},
+        {"from_memory_ms", kernels.memory_seconds.best * kMilli},
+        {"dot_gflop", kernels.dot_flops * kGiga},
+        {"dot_ms", dots * kMilli}}},
+      {"copies", copies}};
   fmt::print("{}\n", result.dump(2));
 }
 

@@ -486,6 +486,9 @@ class Case:
             ratios[f"rewire / floor, {residual}"] = step / best["floor_ms"]
             ratios[f"rewire / floor, medians of one round, {residual}"] = statistics.median(
                 r["step_ms"] / r["floor_median_ms"] for r in own.rounds if "floor_median_ms" in r)
+            if "floor_from_peak_ms" in best:
+                peak = min(floor["floor_from_peak_ms"] for floor in own.floors)
+                ratios[f"rewire / floor from the multiply-adds' peak, {residual}"] = step / peak
             if own.launches:
                 ratios[f"every launch alone, its best / floor, {residual}"] = alone / best["floor_ms"]
         if not own.launches:
@@ -638,6 +641,9 @@ def markdown(result):
             lines.append(f"| floor | {residual} | {floor['floor_ms']:.1f} | GEMM {floor['gemm']['ms']:.1f}, "
                          f"{floor['kernels']['mb']:.0f} MB {floor['kernels']['ms']:.1f} | "
                          f"{case['batch'] / floor['floor_ms'] * 1e3:.0f} | |")
+            if "peak_gflops" in floor:
+                lines.append(f"| floor from the peak | {residual} | {floor['floor_from_peak_ms']:.1f} | products at 95 % of "
+                             f"{floor['peak_gflops']:.1f} GFLOP/s | {case['batch'] / floor['floor_from_peak_ms'] * 1e3:.0f} | |")
         for residual, each in case["launches"].items():
             step = next(c for c in case["contenders"] if c["name"] == "rewire" and c["residual"] == residual)
             alone = case["launches_ms"][residual]

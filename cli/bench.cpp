@@ -56,10 +56,10 @@ void declare(Request& request, Options& options) {
       "--profile", request.profile,
       "also each kernel and call: the best time of --steps runs in which every launch runs alone, and "
       "what it moves and computes in it");
-  options.flag(
-      "--kernels", request.kernels,
-      "the same, and what share each reaches of a large copy and of a large product, both timed here; "
-      "with --device cuda also registers, spills and shared memory");
+  options.flag("--kernels", request.kernels,
+               "the same, and what share each reaches of a large copy and of the processor's multiply-adds, "
+               "both timed here; "
+               "with --device cuda of a large product, and also registers, spills and shared memory");
   options.flag(
       "--resident", request.resident,
       "also steps whose inputs stay in the device's memory; the others copy a batch from the host each");
@@ -215,7 +215,7 @@ void print_kernels(const std::vector<runtime::LaunchTime>& profile, const runtim
   const bool on_gpu = std::ranges::any_of(profile, [](const auto& time) { return time.use.has_value(); });
   const std::string use_head = on_gpu ? fmt::format(" {:>5} {:>6} {:>7}", "regs", "spills", "shared") : "";
   print("\n{:>6} {:>9} {:>6} {:>9} {:>9} {:>8} {:>7} {:>9} {:>8}{}  {}\n", "count", "ms", "share", "MB",
-        "Mflop", "GB/s", "% copy", "GFLOP/s", "% GEMM", use_head, "kernel or call");
+        "Mflop", "GB/s", "% copy", "GFLOP/s", on_gpu ? "% GEMM" : "% peak", use_head, "kernel or call");
   for (const runtime::LaunchTime& time : profile) {
     const double bytes = static_cast<double>(time.bytes), flops = static_cast<double>(time.flops);
     std::string use = on_gpu ? std::string(21, ' ') : "";
@@ -229,10 +229,9 @@ void print_kernels(const std::vector<runtime::LaunchTime>& profile, const runtim
           time.name);
   }
   print("{:>6} {:>9.3f}  one after the other\n", "", total * 1e3);
-  print(
-      "100 is {:.1f} GB/s, a kernel y = x + 1 beyond the caches, and {:.1f} GFLOP/s, a square product, both "
-      "timed here\n",
-      ceilings.bytes_per_second * 1e-9, ceilings.flops_per_second * 1e-9);
+  print("100 is {:.1f} GB/s, a kernel y = x + 1 beyond the caches, and {:.1f} GFLOP/s, {}, both timed here\n",
+        ceilings.bytes_per_second * 1e-9, ceilings.flops_per_second * 1e-9,
+        on_gpu ? "a square product" : "multiply-adds in registers");
 }
 
 void print_text(const Request& request, const Result& result) {

@@ -89,13 +89,25 @@ void Emitter::look_ahead(Value* next) {
   indices_ = here;
 }
 
-/// `rows` rows from `row` on.
+/// `rows` rows from `row` on; by a function, which LLVM has quickly compiled.
 void Emitter::fetch_ahead(const RowsAhead& ahead, Value* row, std::int64_t rows) {
-  for (std::int64_t r = 0; r < std::min(rows, ahead.rows); ++r) {
-    Value* at = builder_.CreateMul(builder_.CreateAdd(row, number(r)), number(ahead.stride));
-    fetch(builder_, builder_.CreateGEP(builder_.getInt8Ty(), ahead.base, at), ahead.length,
-          Fetch::to_read_later);
+  rows = std::min(rows, ahead.rows);
+  const std::string name = fmt::format("fetch_{}x{}_{}", rows, ahead.length, ahead.stride);
+  llvm::Function* function = module_.getFunction(name);
+  if (function == nullptr) {
+    function = helper(name, {builder_.getPtrTy()});
+    const llvm::IRBuilderBase::InsertPointGuard guard(builder_);
+    builder_.SetInsertPoint(&function->getEntryBlock());
+    for (std::int64_t r = 0; r < rows; ++r) {
+      Value* begin = builder_.CreateConstGEP1_64(builder_.getInt8Ty(), function->getArg(0),
+                                                 static_cast<std::uint64_t>(r * ahead.stride));
+      fetch(builder_, begin, ahead.length, Fetch::to_read_later);
+    }
+    builder_.CreateRetVoid();
   }
+  Value* begin =
+      builder_.CreateGEP(builder_.getInt8Ty(), ahead.base, builder_.CreateMul(row, number(ahead.stride)));
+  builder_.CreateCall(function, {begin})->setIsNoInline();
 }
 
 void Emitter::emit_dot(std::int32_t node) {

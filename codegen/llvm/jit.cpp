@@ -162,12 +162,13 @@ struct CpuJit::Impl {
         product.packed.push_back(address(cpu::product_symbol(true, rows)).toPtr<ProductFunction>());
         product.direct.push_back(address(cpu::product_symbol(false, rows)).toPtr<ProductFunction>());
       }
+      product.peak = address(cpu::kPeakSymbol).toPtr<PeakFunction>();
     }
   }
 
   std::vector<std::string> symbols_of(const Job& job) const {
     if (job.kernel != nullptr) return {job.symbol};
-    std::vector<std::string> symbols;
+    std::vector<std::string> symbols = {cpu::kPeakSymbol};
     for (const bool packed : {true, false}) {
       for (std::int64_t rows = 1; rows <= cpu::product_block(target).rows; ++rows)
         symbols.push_back(cpu::product_symbol(packed, rows));

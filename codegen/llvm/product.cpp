@@ -50,6 +50,36 @@ class ProductEmitter {
     finish(live_lanes());
   }
 
+  void emit_peak() {
+    function_ = llvm::Function::Create(
+        llvm::FunctionType::get(builder_.getVoidTy(), {builder_.getInt64Ty(), builder_.getPtrTy()}, false),
+        llvm::Function::ExternalLinkage, kPeakSymbol, module_);
+    set_attributes();
+    BasicBlock *entry = make("entry"), *body = make("steps"), *after = make("after");
+    builder_.SetInsertPoint(entry);
+    Value* sums = function_->getArg(1);
+    Value* factor = builder_.CreateAlignedLoad(vector_, sums, llvm::Align(4));
+    builder_.CreateBr(body);
+    builder_.SetInsertPoint(body);
+    PHINode* step = builder_.CreatePHI(builder_.getInt64Ty(), 2);
+    step->addIncoming(number(0), entry);
+    std::vector<PHINode*> each;
+    for (std::int64_t i = 0; i < block_.rows * kVectors; ++i) {
+      each.push_back(builder_.CreatePHI(vector_, 2));
+      each.back()->addIncoming(llvm::Constant::getNullValue(vector_), entry);
+    }
+    std::vector<Value*> next;
+    for (PHINode* sum : each) next.push_back(math_.fma(factor, factor, sum));
+    for (std::size_t i = 0; i < each.size(); ++i) each[i]->addIncoming(next[i], body);
+    Value* following = builder_.CreateAdd(step, number(1));
+    step->addIncoming(following, body);
+    builder_.CreateCondBr(builder_.CreateICmpSLT(following, function_->getArg(0)), body, after);
+    builder_.SetInsertPoint(after);
+    for (Value* sum : next) factor = builder_.CreateFAdd(factor, sum);
+    builder_.CreateAlignedStore(factor, sums, llvm::Align(4));
+    builder_.CreateRetVoid();
+  }
+
  private:
   using Sums = std::vector<Value*>;  // row by row
 
@@ -60,6 +90,11 @@ class ProductEmitter {
   Value* element(Value* base, Value* index) { return builder_.CreateInBoundsGEP(scalar_, base, index); }
   Value* element(Value* base, std::int64_t index) { return element(base, number(index)); }
 
+  void set_attributes() {
+    function_->addFnAttr(llvm::Attribute::NoUnwind);
+    function_->addFnAttr("prefer-vector-width", target_.avx512 ? "512" : "256");
+  }
+
   void declare() {
     llvm::Type *pointer = builder_.getPtrTy(), *i64 = builder_.getInt64Ty();
     function_ = llvm::Function::Create(
@@ -67,8 +102,7 @@ class ProductEmitter {
             builder_.getVoidTy(),
             {pointer, i64, pointer, pointer, i64, i64, i64, pointer, builder_.getInt8Ty()}, false),
         llvm::Function::ExternalLinkage, product_symbol(packed_, rows_), module_);
-    function_->addFnAttr(llvm::Attribute::NoUnwind);
-    function_->addFnAttr("prefer-vector-width", target_.avx512 ? "512" : "256");
+    set_attributes();
     const char* const names[] = {"a", "a_row", "b", "c", "c_row", "k", "columns", "bias", "add"};
     for (unsigned i = 0; i < std::size(names); ++i) function_->getArg(i)->setName(names[i]);
     for (const unsigned i : {0U, 2U, 3U, 7U}) function_->addParamAttr(i, llvm::Attribute::NoAlias);
@@ -201,6 +235,7 @@ void emit_product(llvm::Module& module, const CpuTarget& target) {
   for (const bool packed : {true, false}) {
     for (int rows = 1; rows <= product_block(target).rows; ++rows) emitter.emit(packed, rows);
   }
+  emitter.emit_peak();
   std::string problem;
   llvm::raw_string_ostream stream(problem);
   if (llvm::verifyModule(module, &stream)) internal_error("products: invalid LLVM IR: {}", problem);

@@ -31,16 +31,25 @@ using ProductFunction = void (*)(const float* a, std::int64_t a_row, const float
                                  std::int64_t c_row, std::int64_t k, std::int64_t columns, const float* bias,
                                  bool add);
 
+/// `steps` times the multiply-adds of a whole block, in registers alone: what a thread cannot be faster than. sums [a vector]
+/// keeps what the compiler may not leave out.
+using PeakFunction = void (*)(std::int64_t steps, float* sums);
+
 struct ProductCode {
   ProductBlock block;
   std::vector<ProductFunction> packed, direct;  // of 1, 2 … block.rows rows
+  PeakFunction peak = nullptr;
+
+  /// Operations of a step of `peak`.
+  double peak_flops() const { return 2.0 * static_cast<double>(block.rows * block.columns); }
 };
 
 namespace cpu {
 
 ProductBlock product_block(const CpuTarget& target);
-/// The symbol of a function of ProductCode.
+/// The symbols of the functions of ProductCode.
 std::string product_symbol(bool packed, std::int64_t rows);
+inline constexpr const char* kPeakSymbol = "multiply_add_peak";
 /// Adds all of them to a module.
 void emit_product(llvm::Module& module, const CpuTarget& target);
 

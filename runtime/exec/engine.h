@@ -132,6 +132,8 @@ class JitEngine : public Engine {
   /// Runs a function `runs` times, each launch alone on all threads or on the device, and reports them by
   /// descending time. The state moves on as it does in run().
   virtual std::vector<LaunchTime> profile(std::string_view function, const TensorMap& inputs, int runs) = 0;
+  /// Operations a second that no product in f32 exceeds, timed now; 0: not known.
+  virtual double peak_flops_per_second() { return 0; }
 };
 
 /// The module must be verified; the pass pipeline runs here, once a function. Programs share the state and

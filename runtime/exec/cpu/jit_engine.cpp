@@ -15,6 +15,7 @@
 #include "runtime/device/process.h"
 #include "runtime/exec/checks.h"
 #include "runtime/exec/cpu/launches.h"
+#include "runtime/exec/cpu/peak.h"
 #include "runtime/exec/cpu/product_launch.h"
 #include "runtime/exec/cpu/thread_pool.h"
 #include "runtime/exec/engine.h"
@@ -142,6 +143,8 @@ class CpuEngine final : public JitEngine {
   KernelText kernel_text(const codegen::KernelLaunch& launch) override {
     return {codegen::tile::structure(launch.kernel), codegen::emit_llvm(launch.kernel)};
   }
+
+  double peak_flops_per_second() override { return multiply_add_peak(jit_.product(), pool_); }
 
   EngineReport report() const override {
     EngineReport report = report_;

@@ -1,0 +1,33 @@
+#include "runtime/exec/cpu/peak.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+namespace rewire::runtime {
+namespace {
+
+constexpr int kRuns = 20;
+constexpr std::int64_t kPieces = 16;  // a thread's, so that none waits long for another
+constexpr double kPieceFlops = 5e7;   // about half a millisecond
+constexpr std::size_t kVector = 16;   // the most floats of one
+
+}  // namespace
+
+double multiply_add_peak(const codegen::ProductCode& code, ThreadPool& pool) {
+  const auto steps = static_cast<std::int64_t>(kPieceFlops / code.peak_flops());
+  const std::int64_t pieces = kPieces * pool.threads();
+  double fastest = 0;
+  for (int run = 0; run < kRuns; ++run) {
+    const auto start = std::chrono::steady_clock::now();
+    pool.run(pieces, 1, [&](std::int64_t begin, std::int64_t end, int) {
+      std::array<float, kVector> sums{};
+      for (std::int64_t piece = begin; piece < end; ++piece) code.peak(steps, sums.data());
+    });
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+    fastest = std::max(fastest, static_cast<double>(steps * pieces) * code.peak_flops() / taken.count());
+  }
+  return fastest;
+}
+
+}  // namespace rewire::runtime
