@@ -134,8 +134,8 @@ class CpuGemm final : public CpuLaunch {
   void run(std::int64_t task, void* scratch) const override {
     const auto parts = static_cast<std::int64_t>(calls_.size());
     const std::int64_t batch = task / parts, part = task % parts;
-    const std::int64_t i = part / parts_.columns.pieces * parts_.rows.size;
-    const std::int64_t j = part % parts_.columns.pieces * parts_.columns.size;
+    const std::int64_t i = parts_.rows.begin(part / parts_.columns.pieces);
+    const std::int64_t j = parts_.columns.begin(part % parts_.columns.pieces);
     const std::byte* bias = bias_ == nullptr
                                 ? nullptr
                                 : bias_ + (launch_.bias.offset + j * launch_.bias.strides[0]) * bias_bytes_;

@@ -10,17 +10,21 @@
 
 namespace rewire::runtime {
 
-/// `extent` in equal pieces of a multiple of `multiple`; the last may be short.
+/// `extent` in pieces that are multiples of `multiple`, no two of them further apart than that; the last may be short.
 struct Cut {
-  std::int64_t extent = 1, size = 1, pieces = 1;
+  std::int64_t extent = 1, multiple = 1, pieces = 1;
+  std::int64_t size = 1;  // of the largest
 
   Cut() = default;
-  Cut(std::int64_t whole, std::int64_t wanted, std::int64_t multiple) : extent(whole) {
-    size = ((whole + wanted - 1) / wanted + multiple - 1) / multiple * multiple;
-    pieces = (whole + size - 1) / size;
+  Cut(std::int64_t whole, std::int64_t wanted, std::int64_t of) : extent(whole), multiple(of) {
+    pieces = std::clamp<std::int64_t>(wanted, 1, units());
+    size = (units() + pieces - 1) / pieces * multiple;
   }
-  std::int64_t begin(std::int64_t piece) const { return piece * size; }
-  std::int64_t size_of(std::int64_t piece) const { return std::min(size, extent - begin(piece)); }
+  std::int64_t begin(std::int64_t piece) const { return piece * units() / pieces * multiple; }
+  std::int64_t size_of(std::int64_t piece) const { return std::min(begin(piece + 1), extent) - begin(piece); }
+
+ private:
+  std::int64_t units() const { return (extent + multiple - 1) / multiple; }
 };
 
 /// Blocks of rows x columns. A task packs its rows of a and its columns of b, so what it does beside its products falls with

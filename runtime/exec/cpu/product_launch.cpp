@@ -16,8 +16,9 @@ using codegen::ProductCode;
 using codegen::Program;
 using codegen::View;
 
-constexpr std::int64_t kDeepest = 384;             // of a block of k: its panel of b fits the first cache
-constexpr std::int64_t kTaskRows = 96;             // about; of a task that reads a shared b
+constexpr std::int64_t kDeepest = 384;  // of a block of k: its panel of b fits the first cache
+constexpr std::int64_t kTaskRows = 96;  // about; of a task that reads a shared b
+constexpr std::int64_t kEvenTasks = 4;  // more are a multiple of it: two threads and four have as many
 constexpr std::int64_t kSharedElements = 1 << 21;  // of a b that is packed for all tasks
 constexpr std::int64_t kLeastSharedTasks = 4;      // that read it
 constexpr std::int64_t kTaskElements = 192 * 192;  // of c, at least, where tasks pack their own b
@@ -166,7 +167,9 @@ class ProductLaunch final : public CpuLaunch {
         direct_(launch.a.strides.back() == 1),
         depth_(k_, (k_ + kDeepest - 1) / kDeepest, 4) {
     const auto& [height, width] = code.block;
-    const Cut rows(m_, std::max<std::int64_t>((m_ + kTaskRows / 2) / kTaskRows, 1), height);
+    std::int64_t wanted = std::max<std::int64_t>((m_ + kTaskRows / 2) / kTaskRows, 1);
+    if (wanted > kEvenTasks) wanted = (wanted + kEvenTasks / 2) / kEvenTasks * kEvenTasks;
+    const Cut rows(m_, wanted, height);
     const std::int64_t row_tasks = rows.pieces * batch_;
     shared_ = repeats(launch.b) &&
               (fixed_b || (padded_n_ * k_ <= kSharedElements && row_tasks >= kLeastSharedTasks));
