@@ -4,8 +4,8 @@
     inference_peer.py --engine eager|compile|onnxruntime|openvino --model '{"image": 32, …}' --batch 1 [--threads 2]
 
 The network is bench/pytorch_step.py's, random images, f32. Both runtimes read what torch.onnx.export makes of it. Prints one line
-of JSON about itself, then reads numbers of passes from stdin, one a line; for each it does that many and prints their median in
-ms and the process's peak memory.
+of JSON about itself, then reads numbers of passes from stdin, one a line; for each it does that many, behind two that are not
+timed, and prints their median in ms.
 """
 import argparse
 import json
@@ -18,6 +18,8 @@ import torch
 
 import pytorch_resnetv2
 import pytorch_step
+
+WARM_UP = 2  # passes before each round, as many as `rewire bench` does
 
 
 def by_pytorch(network, images, mode):
@@ -72,16 +74,17 @@ def main():
             run, version = by_openvino(network, images, folder, options.threads)
         else:
             run, version = by_pytorch(network, images, options.engine)
-    for _ in range(5):
-        run()
+    run()
     print(json.dumps({"version": version}), flush=True)
     for line in sys.stdin:
+        for _ in range(WARM_UP):
+            run()
         times = []
         for _ in range(int(line)):
             start = time.perf_counter()
             run()
             times.append(time.perf_counter() - start)
-        print(json.dumps({"step_ms": statistics.median(times) * 1e3, "peak_mb": pytorch_step.memory_mb("VmHWM")}), flush=True)
+        print(json.dumps({"step_ms": statistics.median(times) * 1e3}), flush=True)
 
 
 if __name__ == "__main__":

@@ -486,9 +486,8 @@ class Case:
             ratios[f"rewire / floor, {residual}"] = step / best["floor_ms"]
             ratios[f"rewire / floor, medians of one round, {residual}"] = statistics.median(
                 r["step_ms"] / r["floor_median_ms"] for r in own.rounds if "floor_median_ms" in r)
-            if "floor_from_peak_ms" in best:
-                peak = min(floor["floor_from_peak_ms"] for floor in own.floors)
-                ratios[f"rewire / floor from the multiply-adds' peak, {residual}"] = step / peak
+            if "floor_from_peak_ms" in best and self.options.dtype == "f32":
+                ratios[f"rewire / floor from the multiply-adds' peak, {residual}"] = step / best["floor_from_peak_ms"]
             if own.launches:
                 ratios[f"every launch alone, its best / floor, {residual}"] = alone / best["floor_ms"]
         if not own.launches:
@@ -641,7 +640,7 @@ def markdown(result):
             lines.append(f"| floor | {residual} | {floor['floor_ms']:.1f} | GEMM {floor['gemm']['ms']:.1f}, "
                          f"{floor['kernels']['mb']:.0f} MB {floor['kernels']['ms']:.1f} | "
                          f"{case['batch'] / floor['floor_ms'] * 1e3:.0f} | |")
-            if "peak_gflops" in floor:
+            if "peak_gflops" in floor and result["dtype"] == "f32":
                 lines.append(f"| floor from the peak | {residual} | {floor['floor_from_peak_ms']:.1f} | products at 95 % of "
                              f"{floor['peak_gflops']:.1f} GFLOP/s | {case['batch'] / floor['floor_from_peak_ms'] * 1e3:.0f} | |")
         for residual, each in case["launches"].items():

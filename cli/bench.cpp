@@ -215,7 +215,8 @@ void print_kernels(const std::vector<runtime::LaunchTime>& profile, const runtim
   const bool on_gpu = std::ranges::any_of(profile, [](const auto& time) { return time.use.has_value(); });
   const std::string use_head = on_gpu ? fmt::format(" {:>5} {:>6} {:>7}", "regs", "spills", "shared") : "";
   print("\n{:>6} {:>9} {:>6} {:>9} {:>9} {:>8} {:>7} {:>9} {:>8}{}  {}\n", "count", "ms", "share", "MB",
-        "Mflop", "GB/s", "% copy", "GFLOP/s", on_gpu ? "% GEMM" : "% peak", use_head, "kernel or call");
+        "Mflop", "GB/s", "% copy", "GFLOP/s", ceilings.in_registers ? "% peak" : "% GEMM", use_head,
+        "kernel or call");
   for (const runtime::LaunchTime& time : profile) {
     const double bytes = static_cast<double>(time.bytes), flops = static_cast<double>(time.flops);
     std::string use = on_gpu ? std::string(21, ' ') : "";
@@ -231,7 +232,7 @@ void print_kernels(const std::vector<runtime::LaunchTime>& profile, const runtim
   print("{:>6} {:>9.3f}  one after the other\n", "", total * 1e3);
   print("100 is {:.1f} GB/s, a kernel y = x + 1 beyond the caches, and {:.1f} GFLOP/s, {}, both timed here\n",
         ceilings.bytes_per_second * 1e-9, ceilings.flops_per_second * 1e-9,
-        on_gpu ? "a square product" : "multiply-adds in registers");
+        ceilings.in_registers ? "multiply-adds in registers" : "a square product");
 }
 
 void print_text(const Request& request, const Result& result) {

@@ -1,7 +1,7 @@
 // Dot: result(i…, j) = sum over k of left(i…, k) right(k, j), j the vector axis.
 //
-// The result is cut into blocks of rows x vectors (register_block.h), evenly: 50 rows by at most 6 are 5 x 6 + 4 x 5. Where j is not contiguous in the right operand, it is first
-// copied to scratch as (k, j).
+// The result is cut into blocks of rows x vectors (register_block.h), evenly: 50 rows by at most 6 are 5 x 6 + 4 x 5. Where j
+// is not contiguous in the right operand, it is first copied to scratch as (k, j).
 #include <algorithm>
 
 #include "codegen/llvm/emitter.h"
@@ -60,15 +60,20 @@ Value* Emitter::dot_element(const DotView& view, const LaneIndices& indices) {
 }
 
 /// An instance with dots spends most of its time in registers, and begins with what no cache holds. So each dot, while it
-/// computes, asks for its share of the matrices that instance `next` loads.
-void Emitter::look_ahead(Value* next) {
+/// computes, asks for its share of the matrices that the task's next instance loads: of each as many rows as the dot itself
+/// has. The last instance asks for its own once more.
+void Emitter::look_ahead(Value* instance) {
   const auto is_dot = [](const tile::Node& node) { return std::holds_alternative<tile::Dot>(node); };
   const auto& prologue = program_.kernel.prologue;
   ahead_.assign(static_cast<std::size_t>(std::ranges::count_if(prologue, is_dot)), {});
   dots_ = 0;
   if (ahead_.empty()) return;
   const std::vector<Value*> here = indices_;
-  decompose(next, tile::AxisUse::outer);
+  Value* last =
+      builder_.CreateSub(function_->getArg(static_cast<unsigned>(arguments_.size()) + 1), number(1));
+  Value* next = builder_.CreateSelect(builder_.CreateICmpSLT(instance, last),
+                                      builder_.CreateAdd(instance, number(1)), last);
+  decompose(builder_.CreateUDiv(next, number(program_.kernel.partitions)), tile::AxisUse::outer);
   std::vector<RowsAhead> matrices;
   for (const tile::Node& node : prologue) {
     const auto* load = std::get_if<tile::Load>(&node);
@@ -144,9 +149,10 @@ void Emitter::dot_over(DotTask& task, const std::vector<std::int32_t>& rows, std
 void Emitter::dot_blocks(const DotTask& task) {
   const std::int64_t row_count = task.row < 0 ? 1 : program_.extent(task.row);
   const std::int64_t vector_count = (program_.extent(task.column) + width_ - 1) / width_;
-  // Of 16 registers a single vector would use ten: 7 vectors are 3 + 2 + 2.
-  const EvenCut columns = target_.avx512 ? EvenCut::of_most(vector_count, 4)
-                                         : EvenCut(vector_count, std::max<std::int64_t>(vector_count / 2, 1));
+  // Of AVX2's 16 registers a single vector would use ten: 7 vectors are 3 + 2 + 2.
+  const bool threes = width_ == 8 && vector_count > 1;
+  const EvenCut columns = threes ? EvenCut(vector_count, vector_count / 2)
+                                 : EvenCut::of_most(vector_count, target_.avx512 ? 4 : 2);
   LaneIndices index = task.outer;
   const std::vector<RowsAhead> fetched = dots_ < ahead_.size() ? ahead_[dots_] : std::vector<RowsAhead>{};
   ++dots_;
@@ -171,8 +177,7 @@ void Emitter::dot_blocks(const DotTask& task) {
   }
 }
 
-/// Sums, vectors of right and one element of left fit the 32 (16) vector registers, pointers to the rows the
-/// general ones.
+/// Sums, vectors of right and one element of left fit the 32 (16) vector registers.
 std::int64_t Emitter::most_rows(std::int64_t vectors) const {
   return std::min<std::int64_t>(target_.avx512 ? 28 / vectors - 1 : 12 / vectors, 8);
 }

@@ -117,7 +117,7 @@ void Emitter::emit_instance(Value* instance) {
   Environment environment;
   environment.before = environment.inside = mark();
   environment_ = &environment;
-  look_ahead(builder_.CreateUDiv(builder_.CreateAdd(instance, builder_.getInt64(1)), partitions));
+  look_ahead(instance);
   emit_block(program_.prologue);
   if (!program_.kernel.body.empty() || !program_.kernel.carried.empty()) emit_rows();
   emit_block(program_.epilogue);

@@ -172,7 +172,7 @@ class Emitter {
     llvm::Value* base = nullptr;
     std::int64_t rows = 0, stride = 0, length = 0;
   };
-  void look_ahead(llvm::Value* next);
+  void look_ahead(llvm::Value* instance);
   void fetch_ahead(const RowsAhead& ahead, llvm::Value* row, std::int64_t rows);
   void emit_dot(std::int32_t node);
   DotView dot_view(const DotOperand& operand, const std::vector<std::int32_t>& lanes);

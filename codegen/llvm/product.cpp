@@ -57,8 +57,10 @@ class ProductEmitter {
     set_attributes();
     BasicBlock *entry = make("entry"), *body = make("steps"), *after = make("after");
     builder_.SetInsertPoint(entry);
-    Value* sums = function_->getArg(1);
-    Value* factor = builder_.CreateAlignedLoad(vector_, sums, llvm::Align(4));
+    // sum = sum f + g, each from another number on: the numbers stay near g / (1 - f), and no two sums are one.
+    Value* factor = builder_.CreateAlignedLoad(vector_, function_->getArg(1), llvm::Align(4));
+    Value* term = builder_.CreateAlignedLoad(vector_, element(function_->getArg(1), target_.vector_width),
+                                             llvm::Align(4));
     builder_.CreateBr(body);
     builder_.SetInsertPoint(body);
     PHINode* step = builder_.CreatePHI(builder_.getInt64Ty(), 2);
@@ -66,17 +68,18 @@ class ProductEmitter {
     std::vector<PHINode*> each;
     for (std::int64_t i = 0; i < block_.rows * kVectors; ++i) {
       each.push_back(builder_.CreatePHI(vector_, 2));
-      each.back()->addIncoming(llvm::Constant::getNullValue(vector_), entry);
+      each.back()->addIncoming(llvm::ConstantFP::get(vector_, static_cast<double>(i + 1)), entry);
     }
     std::vector<Value*> next;
-    for (PHINode* sum : each) next.push_back(math_.fma(factor, factor, sum));
+    for (PHINode* sum : each) next.push_back(math_.fma(sum, factor, term));
     for (std::size_t i = 0; i < each.size(); ++i) each[i]->addIncoming(next[i], body);
     Value* following = builder_.CreateAdd(step, number(1));
     step->addIncoming(following, body);
     builder_.CreateCondBr(builder_.CreateICmpSLT(following, function_->getArg(0)), body, after);
     builder_.SetInsertPoint(after);
-    for (Value* sum : next) factor = builder_.CreateFAdd(factor, sum);
-    builder_.CreateAlignedStore(factor, sums, llvm::Align(4));
+    Value* total = next.front();
+    for (std::size_t i = 1; i < next.size(); ++i) total = builder_.CreateFAdd(total, next[i]);
+    builder_.CreateAlignedStore(total, function_->getArg(1), llvm::Align(4));
     builder_.CreateRetVoid();
   }
 

@@ -31,9 +31,9 @@ using ProductFunction = void (*)(const float* a, std::int64_t a_row, const float
                                  std::int64_t c_row, std::int64_t k, std::int64_t columns, const float* bias,
                                  bool add);
 
-/// `steps` times the multiply-adds of a whole block, in registers alone: what a thread cannot be faster than. sums [a vector]
-/// keeps what the compiler may not leave out.
-using PeakFunction = void (*)(std::int64_t steps, float* sums);
+/// `steps` times the multiply-adds of a whole block, in registers alone: what a thread cannot be faster than. Each sum, from
+/// 1, 2 … on, becomes sum f + g; numbers [2 x a vector] are f and g, and their first vector then the total of the sums.
+using PeakFunction = void (*)(std::int64_t steps, float* numbers);
 
 struct ProductCode {
   ProductBlock block;

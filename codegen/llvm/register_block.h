@@ -29,7 +29,7 @@ std::vector<llvm::Value*> multiply(llvm::IRBuilder<>& builder, VectorMath& math,
 
 /// What memory lines are asked for: to be written soon, in the first cache, or to be read, in the second.
 enum class Fetch : std::uint8_t { to_write, to_read_later };
-/// Asks for the lines of `bytes` bytes from `begin` on. It need not be memory of the program's.
+/// Asks for the line of `begin`, and of each 64 bytes on, of `bytes` bytes. It need not be memory of the program's.
 void fetch(llvm::IRBuilder<>& builder, llvm::Value* begin, std::int64_t bytes, Fetch what);
 
 }  // namespace rewire::codegen::cpu

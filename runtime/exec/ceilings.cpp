@@ -105,8 +105,10 @@ Ceilings measure_ceilings(std::string_view engine, DType products, bool tf32, in
     const double growth = i + 1 < kSquares.size() ? static_cast<double>(kSquares[i + 1] / kSquares[i]) : 1;
     expected = time.seconds * growth * growth * growth;
   }
+  if (engine == kCudaEngine) return ceilings;
   const double peak = make_compiling_engine(engine, product_of(kSquares[0], products, tf32), threads)
                           ->peak_flops_per_second();
+  ceilings.in_registers = peak > ceilings.flops_per_second;
   ceilings.flops_per_second = std::max(ceilings.flops_per_second, peak);
   return ceilings;
 }

@@ -9,9 +9,10 @@ namespace rewire::runtime {
 
 struct Ceilings {
   double bytes_per_second = 0;  // read and written, by a kernel y = x + 1 over the largest tensors tried
-  /// On a CPU what its multiply-adds reach in registers; on a GPU, and where bf16 is faster than that, the most of those
-  /// products of two square matrices that were tried.
+  /// On a CPU what its multiply-adds of f32 reach in registers; on a GPU, and where bf16 is faster than that, the most of
+  /// those products of two square matrices that were tried.
   double flops_per_second = 0;
+  bool in_registers = false;  // the former
 };
 
 /// Compiles and times them now, on an engine that compiles, each the best of a few runs; operands of products

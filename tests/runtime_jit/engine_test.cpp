@@ -224,7 +224,9 @@ TEST_CASE("weights that no program writes are packed once, and again after someb
         REQUIRE(std::abs(got.at(name).as<float>()[i] - tensor.as<float>()[i]) < 1e-5F);
     }
   }
+  engine->profile("forward", inputs, 2);
   CHECK((engine->report().packed_bytes > 0) == !updates);
+  CHECK(engine->report().packings == (updates ? 0 : 3));  // of rounds 0, 2 and 3
 }
 
 TEST_CASE("a result that is state is what the state was before its update") {

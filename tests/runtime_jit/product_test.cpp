@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "codegen/llvm/jit.h"
+#include "runtime/exec/cpu/matrix_cut.h"
 #include "runtime/host_tensor.h"
 #include "tests/support/catch.h"
 
@@ -190,6 +191,47 @@ TEST_CASE("products equal sums in double precision, whoever computes their tasks
       unsigned seed = 1;
       for (const Case& of : cases()) check(of, optimise ? jit.product() : quick.product(), seed++);
     }
+  }
+}
+
+TEST_CASE("a cut covers its extent in as many pieces as wanted, no two further apart than a unit") {
+  for (const std::int64_t multiple : {1, 4, 6, 16}) {
+    for (const std::int64_t extent : {1, 5, 6, 17, 96, 788, 832, 1000}) {
+      for (const std::int64_t wanted : {1, 2, 3, 8, 9, 1000}) {
+        CAPTURE(multiple, extent, wanted);
+        const Cut cut(extent, wanted, multiple);
+        REQUIRE(cut.pieces == std::min(wanted, (extent + multiple - 1) / multiple));
+        std::int64_t end = 0, least = cut.size;
+        for (std::int64_t piece = 0; piece < cut.pieces; ++piece) {
+          REQUIRE(cut.begin(piece) == end);
+          REQUIRE(cut.begin(piece) % multiple == 0);
+          REQUIRE(cut.size_of(piece) > 0);
+          REQUIRE(cut.size_of(piece) <= cut.size);
+          if (piece + 1 < cut.pieces) least = std::min(least, cut.size_of(piece));
+          end += cut.size_of(piece);
+        }
+        CHECK(end == extent);
+        CHECK(cut.size - least <= multiple);
+      }
+    }
+  }
+}
+
+TEST_CASE("the peak's multiply-adds are as many as it says") {
+  std::vector<std::string> targets = {"", "x86-64"};
+  for (const std::string& target : targets) {
+    codegen::CpuJit jit({"", 1, target});
+    const codegen::ProductCode& code = jit.product();
+    const auto lanes = static_cast<std::size_t>(code.block.columns / 2),
+               sums = static_cast<std::size_t>(2 * code.block.rows);
+    std::vector<float> numbers(2 * lanes, 0.5F);
+    code.peak(3, numbers.data());
+    double total = 0;
+    for (std::size_t i = 1; i <= sums; ++i) total += static_cast<double>(i) / 8 + 0.875;  // exact
+    CHECK(double{numbers.front()} == total);
+    CHECK(numbers[lanes - 1] == numbers.front());
+    CHECK(numbers[lanes] == 0.5F);
+    CHECK(code.peak_flops() == static_cast<double>(2 * sums * lanes));
   }
 }
 

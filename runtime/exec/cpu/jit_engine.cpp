@@ -316,8 +316,11 @@ class CpuEngine final : public JitEngine {
   }
 
   void pack(CompiledProgram& compiled) {
-    if (!compiled.packed) run_tasks(compiled.packing);
+    if (compiled.packed || compiled.packing.empty()) return;
+    if (options_.check_memory) std::ranges::fill(compiled.kept.bytes(), std::byte{kPoison});
+    run_tasks(compiled.packing);
     compiled.packed = true;
+    ++report_.packings;
   }
 
   void run_tasks(std::span<const Task> tasks) {

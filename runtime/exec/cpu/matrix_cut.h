@@ -49,7 +49,7 @@ struct MatrixCut {
   }
   std::int64_t blocks() const { return rows.pieces * columns.pieces; }
   double edge() const {
-    return 1.0 / static_cast<double>(rows.size_of(0)) + 1.0 / static_cast<double>(columns.size_of(0));
+    return 1.0 / static_cast<double>(rows.size) + 1.0 / static_cast<double>(columns.size);
   }
 };
 

@@ -16,9 +16,10 @@ using codegen::ProductCode;
 using codegen::Program;
 using codegen::View;
 
-constexpr std::int64_t kDeepest = 384;  // of a block of k: its panel of b fits the first cache
-constexpr std::int64_t kTaskRows = 96;  // about; of a task that reads a shared b
-constexpr std::int64_t kEvenTasks = 4;  // more are a multiple of it: two threads and four have as many
+constexpr std::int64_t kDeepest = 384;     // of a block of k: its panel of b fits the first cache
+constexpr std::int64_t kTaskRows = 96;     // about; of a task that reads a shared b
+constexpr std::int64_t kFewestPanels = 3;  // of columns, in a task of few rows
+constexpr std::int64_t kEvenTasks = 4;     // more are a multiple of it: two threads and four have as many
 constexpr std::int64_t kSharedElements = 1 << 21;  // of a b that is packed for all tasks
 constexpr std::int64_t kLeastSharedTasks = 4;      // that read it
 constexpr std::int64_t kTaskElements = 192 * 192;  // of c, at least, where tasks pack their own b
@@ -174,9 +175,7 @@ class ProductLaunch final : public CpuLaunch {
     shared_ = repeats(launch.b) &&
               (fixed_b || (padded_n_ * k_ <= kSharedElements && row_tasks >= kLeastSharedTasks));
     if (shared_) {
-      const std::int64_t across =
-          std::clamp<std::int64_t>(kMostTasks / row_tasks, 1, std::max<std::int64_t>(n_ / kLeastColumns, 1));
-      blocks_ = {rows, Cut(n_, fixed_b ? across : 1, width)};
+      blocks_ = {rows, Cut(n_, fixed_b ? columns_of_few_rows(row_tasks) : 1, width)};
       packing_ = Cut(n_, std::min<std::int64_t>(kMostTasks, padded_n_ / width), width);
     } else {
       const std::int64_t most = std::clamp<std::int64_t>(m_ * n_ / kTaskElements, 2, kMostTasks);
@@ -219,6 +218,20 @@ class ProductLaunch final : public CpuLaunch {
   }
 
  private:
+  /// How many pieces the columns are cut into where nothing is packed for it: up to kMostTasks tasks in all, their number a
+  /// multiple of four or two if it can be.
+  std::int64_t columns_of_few_rows(std::int64_t row_tasks) const {
+    const std::int64_t most = std::clamp<std::int64_t>(
+        kMostTasks / row_tasks, 1,
+        std::max<std::int64_t>(padded_n_ / (kFewestPanels * code_.block.columns), 1));
+    for (const std::int64_t even : {kEvenTasks, std::int64_t{2}}) {
+      for (std::int64_t pieces = most; pieces > 0; --pieces) {
+        if (row_tasks * pieces % even == 0) return pieces;
+      }
+    }
+    return most;
+  }
+
   std::int64_t packers() const { return shared_ ? packing_.pieces : 0; }
   std::int64_t own_b_elements() const { return shared_ ? 0 : blocks_.columns.size * depth_.size; }
   std::int64_t own_a_elements() const { return direct_ ? 0 : blocks_.rows.size * depth_.size; }

@@ -1,6 +1,7 @@
 // A matrix product by code of our own (codegen/llvm/product.h): cut into blocks of c by shape alone, each a task that runs
 // through k in order, so that no sum depends on who computes what. Operands are packed as the code reads them: b once for all
-// tasks where many of them read it (weights) or it is the same in every run, else by each task for itself; a only where its rows do not lie along k.
+// tasks where many of them read it (weights) or it is the same in every run, else by each task for itself; a only where its
+// rows do not lie along k.
 #pragma once
 
 #include <memory>
