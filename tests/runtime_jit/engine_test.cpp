@@ -178,7 +178,7 @@ TEST_CASE("weights that no program writes are packed once, and again after someb
   forward.name = "forward", grow.name = "grow";
   {
     ir::Builder b(module, forward);
-    const ir::Value x = b.argument("x", {ir::DType::f32, {2, 70}}),
+    const ir::Value x = b.argument("x", {ir::DType::f32, {20, 70}}),
                     maps = b.argument("maps", {ir::DType::f32, {2, 3, 9, 8}});
     b.result("product", b.matmul(x, b.param("matrix"), false, true));
     b.result("convolved", b.emit(ir::Opcode::conv2d, {maps, b.param("kernel")},
@@ -199,7 +199,7 @@ TEST_CASE("weights that no program writes are packed once, and again after someb
     return tensor;
   };
   TensorMap inputs;
-  inputs.emplace("x", drawn({2, 70}, 1));
+  inputs.emplace("x", drawn({20, 70}, 1));
   inputs.emplace("maps", drawn({2, 3, 9, 8}, 2));
   runtime::JitEngineOptions options;
   options.threads = 2;

@@ -119,7 +119,7 @@ void check(const Case& of, const codegen::ProductCode& code, unsigned seed) {
   const Setting setting(of, seed);
   CAPTURE(seed, of.m, of.n, of.k, of.a, of.b, of.bias, of.accumulate, of.batch, of.one_b, of.gap, of.fixed_b,
           code.block.columns);
-  REQUIRE(takes_product(setting.program, setting.launch, of.fixed_b));
+  REQUIRE(takes_product(setting.program, setting.launch));
   const std::vector<float> c = run(setting, code, of.fixed_b, false);
   const std::span<const float> before = setting.buffers[2].as<float>();
   std::vector<bool> written(c.size());
@@ -169,9 +169,9 @@ std::vector<Case> cases() {
       {49, 20, 16, rows, columns, true, false, 9},
       {49, 70, 20, columns, rows, false, false, 5, false, 1},
       {40, 65, 390, rows, rows, true, true, 3, false},
-      {1, 10, 390, rows, columns, true, false, 1, true, 0, true},
+      {16, 10, 390, rows, columns, true, false, 1, true, 0, true},
       {65, 300, 70, rows, columns, true, false, 1, true, 0, true},
-      {3, 130, 800, rows, rows, false, true, 5, true, 2, true},
+      {17, 130, 800, rows, rows, false, true, 5, true, 2, true},
       {20, 64, 30, rows, rows, false, false, 4, false, 0, true},
   };
   return all;

@@ -171,10 +171,7 @@ class CpuEngine final : public JitEngine {
     for (const codegen::Launch& launch : result.program.launches) {
       if (const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch)) kernels.push_back(kernel->kernel);
       if (const auto* product = std::get_if<codegen::GemmLaunch>(&launch))
-        has_product =
-            has_product || (jit_.prefers_product() &&
-                            takes_product(result.program, *product,
-                                          is_fixed(result.program, product->b.buffer, fixed_state_)));
+        has_product = has_product || (jit_.prefers_product() && takes_product(result.program, *product));
     }
     const auto functions = jit_.compile(kernels, has_product);
     result.plan = plan_memory(result.program, options_.check_memory ? kGap : 0, Decompositions::together);

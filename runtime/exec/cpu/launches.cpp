@@ -214,7 +214,7 @@ std::vector<std::unique_ptr<CpuLaunch>> make_cpu_launches(const Program& program
       launches.push_back(std::make_unique<CpuKernel>(*k, kernels.at(kernel++)));
     } else if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
       const bool fixed_b = is_fixed(program, gemm->b.buffer, fixed_state);
-      launches.push_back(product != nullptr && takes_product(program, *gemm, fixed_b)
+      launches.push_back(product != nullptr && takes_product(program, *gemm)
                              ? make_product_launch(*gemm, *product, fixed_b)
                              : std::make_unique<CpuGemm>(program, *gemm, gemms));
     } else {

@@ -322,15 +322,14 @@ class ProductLaunch final : public CpuLaunch {
 
 }  // namespace
 
-bool takes_product(const Program& program, const GemmLaunch& launch, bool fixed_b) {
+bool takes_product(const Program& program, const GemmLaunch& launch) {
   const auto is_f32 = [&](const View& view) {
     return view.buffer < 0 ||
            program.buffers[static_cast<std::size_t>(view.buffer)].type.dtype == ir::DType::f32;
   };
   const auto is_dense = [](const View& view) { return view.strides.back() == 1 || row_stride(view) == 1; };
-  const bool pays =
-      ((fixed_b && repeats(launch.b)) || launch.c.shape[launch.c.shape.size() - 2] >= kLeastRows) &&
-      (launch.a.strides.back() == 1 || launch.c.shape.back() >= kLeastColumns);
+  const bool pays = launch.c.shape[launch.c.shape.size() - 2] >= kLeastRows &&
+                    (launch.a.strides.back() == 1 || launch.c.shape.back() >= kLeastColumns);
   return pays && launch.epilogue == codegen::GemmEpilogue::none && is_f32(launch.a) && is_f32(launch.b) &&
          is_f32(launch.c) && is_f32(launch.bias) && is_dense(launch.a) && is_dense(launch.b) &&
          launch.c.strides.back() == 1 && (launch.bias.buffer < 0 || launch.bias.strides.back() == 1);

@@ -13,9 +13,9 @@
 namespace rewire::runtime {
 
 /// Whether our code computes it: f32 throughout, no matrix strided both ways, and large enough to pay for packing.
-/// `fixed_b`: b is packed in the first run alone.
-bool takes_product(const codegen::Program& program, const codegen::GemmLaunch& launch, bool fixed_b = false);
-/// Of a launch that it takes. `code` must outlive it.
+bool takes_product(const codegen::Program& program, const codegen::GemmLaunch& launch);
+/// Of a launch that it takes. `code` must outlive it. `fixed_b`: b is the same in every run. That changes who packs it and how
+/// c is cut, and no bit: what a run of training evaluates, evaluation alone computes to the same bits.
 std::unique_ptr<CpuLaunch> make_product_launch(const codegen::GemmLaunch& launch,
                                                const codegen::ProductCode& code, bool fixed_b = false);
 
