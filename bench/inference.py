@@ -6,7 +6,7 @@
 VENV has torch, and for the other engines onnx, onnxscript, onnxruntime and openvino. Prints a table: ms a pass, the median of the
 rounds, each the median of its passes behind two that are not timed, and the fastest peer over `rewire`, the median of the rounds'
 ratios. Each round begins with another contender, and before each the machine is left alone for a second, in which the threads of
-the one before fall asleep. A peer that fails has no figure.
+the one before fall asleep. A peer that cannot start has no figure.
 """
 import argparse
 import json

@@ -125,8 +125,8 @@ def main():
         print(f"| {name.removeprefix('gemm ')} | {own:.0f} | {100 * own / peak:.0f} | {figures} | {own / max(others):.2f} |")
     shares = sorted(row[0] / peak for row in rates.values())
     behind = [name.removeprefix("gemm ") for name, (own, *others) in rates.items() if own < 0.95 * max(others)]
-    print(f"\nOf {len(rates)} products the median reaches {100 * statistics.median(shares):.0f} % of the peak, the least {100 * shares[0]:.0f}; "
-          f"more than 5 % behind the best of the others: {', '.join(behind) or 'none'}.")
+    print(f"\nOf {len(rates)} products the median reaches {100 * statistics.median(shares):.0f} % of the peak, the least {100 * shares[0]:.0f}.\n"
+          f"More than 5 % behind the best of the others: {', '.join(behind) or 'none'}.")
 
 
 if __name__ == "__main__":

@@ -56,10 +56,11 @@ void declare(Request& request, Options& options) {
       "--profile", request.profile,
       "also each kernel and call: the best time of --steps runs in which every launch runs alone, and "
       "what it moves and computes in it");
-  options.flag("--kernels", request.kernels,
-               "the same, and what share each reaches of a large copy and of the processor's multiply-adds, "
-               "both timed here; "
-               "with --device cuda of a large product, and also registers, spills and shared memory");
+  options.flag(
+      "--kernels", request.kernels,
+      "the same, and what share each reaches of a large copy and of the processor's multiply-adds, "
+      "both timed here; with --device cuda of a large product, and also registers, spills and shared "
+      "memory");
   options.flag(
       "--resident", request.resident,
       "also steps whose inputs stay in the device's memory; the others copy a batch from the host each");

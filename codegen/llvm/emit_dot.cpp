@@ -164,8 +164,8 @@ void Emitter::dot_blocks(const DotTask& task) {
       if (begin == end) return;
       loop(number(begin), number(end), size, [&](Value* row) {
         if (task.row >= 0) index.emplace_back(task.row, row);
-        for (const RowsAhead& ahead : fetched) {
-          if (piece == 0) fetch_ahead(ahead, row, size);
+        if (piece == 0) {
+          for (const RowsAhead& ahead : fetched) fetch_ahead(ahead, row, size);
         }
         dot_block(task, index, static_cast<int>(size), vector, static_cast<int>(vectors));
         index.resize(task.outer.size());

@@ -84,9 +84,9 @@ struct EngineReport {
   double compile_seconds = 0;
   int kernels = 0, unique_kernels = 0, cache_hits = 0;
   std::int64_t arena_bytes = 0, state_bytes = 0;
-  std::int64_t packed_bytes =
-      0;             // weights that no program writes, as products read them: each launch its own
-  int packings = 0;  // how often a program's were packed
+  /// Of weights that no program writes, as products read them: each launch its own; and how often a program packed them.
+  std::int64_t packed_bytes = 0;
+  int packings = 0;
   std::int64_t device_bytes = 0;  // the most that the process held of a device's own memory
 };
 

@@ -35,10 +35,6 @@ constexpr std::int64_t kLeastWeightParts = 4;  // for threads, however few the p
 constexpr std::int64_t kMostProductPositions = 49;
 constexpr std::int64_t kSliceChannels = 16;
 
-std::int64_t in_lines(std::int64_t bytes) {
-  return (bytes + 63) / 64 * 64;
-}
-
 std::int64_t positions(const ConvShape& shape) {
   return shape.batch * shape.out.height * shape.out.width;
 }

@@ -203,7 +203,7 @@ class CpuEngine final : public JitEngine {
           }))
         continue;
       compiled.lent[i] = {compiled.kept_bytes, launch.barriers().front(), true};
-      compiled.kept_bytes += (launch.shared_bytes() + 63) / 64 * 64;
+      compiled.kept_bytes += in_lines(launch.shared_bytes());
       for (std::int64_t task = 0; task < compiled.lent[i].first_task; ++task)
         compiled.packing.push_back({&launch, task});
     }
@@ -259,7 +259,7 @@ class CpuEngine final : public JitEngine {
       arena_ = make_bytes(compiled.plan.arena_bytes);
     if (compiled.shared_bytes > static_cast<std::int64_t>(shared_.bytes().size()))
       shared_ = make_bytes(compiled.shared_bytes);
-    const std::int64_t scratch = (compiled.scratch_bytes + 63) / 64 * 64;
+    const std::int64_t scratch = in_lines(compiled.scratch_bytes);
     if (scratch > scratch_stride_ || scratch_.bytes().empty()) {
       scratch_stride_ = std::max<std::int64_t>(scratch, 64);
       scratch_ = make_bytes(scratch_stride_ * threads_);

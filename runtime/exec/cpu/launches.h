@@ -15,6 +15,11 @@
 
 namespace rewire::runtime {
 
+/// Bytes as whole cache lines: what shared memory and scratch are counted in.
+constexpr std::int64_t in_lines(std::int64_t bytes) {
+  return (bytes + 63) / 64 * 64;
+}
+
 /// Runs task `index` of a launch. Tasks are independent but where the launch has barriers: all before such an index are
 /// done when those from it on begin.
 class CpuLaunch {

@@ -175,7 +175,7 @@ class ProductLaunch final : public CpuLaunch {
     shared_ = repeats(launch.b) &&
               (fixed_b || (padded_n_ * k_ <= kSharedElements && row_tasks >= kLeastSharedTasks));
     if (shared_) {
-      blocks_ = {rows, Cut(n_, fixed_b ? columns_of_few_rows(row_tasks) : 1, width)};
+      blocks_ = {rows, Cut(n_, fixed_b ? column_pieces(row_tasks) : 1, width)};
       packing_ = Cut(n_, std::min<std::int64_t>(kMostTasks, padded_n_ / width), width);
     } else {
       const std::int64_t most = std::clamp<std::int64_t>(m_ * n_ / kTaskElements, 2, kMostTasks);
@@ -220,7 +220,7 @@ class ProductLaunch final : public CpuLaunch {
  private:
   /// How many pieces the columns are cut into where nothing is packed for it: up to kMostTasks tasks in all, their number a
   /// multiple of four or two if it can be.
-  std::int64_t columns_of_few_rows(std::int64_t row_tasks) const {
+  std::int64_t column_pieces(std::int64_t row_tasks) const {
     const std::int64_t most = std::clamp<std::int64_t>(
         kMostTasks / row_tasks, 1,
         std::max<std::int64_t>(padded_n_ / (kFewestPanels * code_.block.columns), 1));
