@@ -293,8 +293,8 @@ class BlockWriter {
     values_.change_scope();
     for (const Node* node : step.nodes) {
       const auto& reduce = std::get<tile::Reduce>(*node);
-      lines_.line("{0} = over_block<{1}, {2}>({0}, shared);", text_.name(reduce.result),
-                  reduction_functor(reduce.kind), plan_.threads);
+      lines_.line("over_block<{}, {}>(shared, {});", reduction_functor(reduce.kind), plan_.threads,
+                  text_.name(reduce.result));
     }
     order_.before_all();  // its scratch is read until then
   }

@@ -311,18 +311,27 @@ REWIRE_DEVICE T over_threads(T x) {
   for (int mask = kThreads / 2; mask > 0; mask /= 2) x = Op::of(x, shuffle_xor(x, mask));
   return x;
 }
-// Over a block of kThreads; `scratch` holds a T for each of its warps.
-template <class Op, int kThreads, class T>
-REWIRE_DEVICE T over_block(T x, unsigned char* scratch) {
+// Each x over a block of kThreads; `scratch` holds a T for each of them and each warp.
+template <class Op, int kThreads, class T, class... More>
+REWIRE_DEVICE void over_block(unsigned char* scratch, T& x, More&... more) {
+  constexpr int kValues = 1 + int(sizeof...(more));
   T* warps = reinterpret_cast<T*>(scratch);
-  x = over_threads<Op, 32>(x);
+  T values[kValues] = {over_threads<Op, 32>(x), over_threads<Op, 32>(more)...};
   __syncthreads();  // the scratch may still be read
-  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = x;
-  __syncthreads();
-  x = warps[0];
+  if (threadIdx.x % 32 == 0) {
 #pragma unroll
-  for (int warp = 1; warp < kThreads / 32; ++warp) x = Op::of(x, warps[warp]);
-  return x;
+    for (int i = 0; i < kValues; ++i) warps[threadIdx.x / 32 * kValues + i] = values[i];
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < kValues; ++i) {
+    values[i] = warps[i];
+#pragma unroll
+    for (int warp = 1; warp < kThreads / 32; ++warp) values[i] = Op::of(values[i], warps[warp * kValues + i]);
+  }
+  int place = 0;
+  x = values[place];
+  ((more = values[++place]), ...);
 }
 
 // Over the kGroups groups of a block, each of kThreads neighbouring threads: x of the same place in every

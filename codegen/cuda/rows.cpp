@@ -49,17 +49,23 @@ class RowsWriter {
  private:
   bool has_lanes() const { return !plan_.lane_axes.empty(); }
 
-  static bool reduces(const Section& section) {
-    return std::any_of(section.nodes.begin(), section.nodes.end(), [](const LeveledNode& node) {
-      return std::holds_alternative<tile::Reduce>(*node.node);
-    });
+  /// Of a level, as many as there are at most.
+  static std::size_t reductions_of(const Section& section) {
+    std::vector<std::size_t> counts(static_cast<std::size_t>(section.levels) + 1);
+    for (const LeveledNode& node : section.nodes) {
+      if (std::holds_alternative<tile::Reduce>(*node.node)) ++counts[static_cast<std::size_t>(node.level)];
+    }
+    return *std::max_element(counts.begin(), counts.end());
   }
+  static bool reduces(const Section& section) { return reductions_of(section) > 0; }
 
   bool merges() const { return plan_.by_partition && plan_.groups > 1 && plan_.adds_up(); }
 
   std::int64_t shared_bytes() const {
-    const bool reduced = reduces(plan_.prologue) || reduces(plan_.body) || reduces(plan_.epilogue);
-    std::int64_t bytes = plan_.is_block_row() && reduced ? 8 * (plan_.threads / 32) : 0;
+    const std::size_t most =
+        std::max({reductions_of(plan_.prologue), reductions_of(plan_.body), reductions_of(plan_.epilogue)});
+    const auto of_a_warp = static_cast<std::int64_t>(8 * std::min(most, kMostTogether));
+    std::int64_t bytes = plan_.is_block_row() ? of_a_warp * (plan_.threads / 32) : 0;
     if (!merges()) return bytes;
     for (const tile::Carried& carried : kernel_.carried) {
       const tile::ValueInfo& info = text_.info(carried.entry);

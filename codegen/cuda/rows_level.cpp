@@ -160,9 +160,11 @@ class LevelWriter {
     if (needs_lanes(nodes)) values_.declare_lanes();
     for (const Node* node : nodes) write_element(*node);
     values_.close_elements();
+    std::vector<const tile::Reduce*> reductions;
     for (const Node* node : nodes) {
-      if (const auto* reduce = std::get_if<tile::Reduce>(node)) finish_reduction(*reduce);
+      if (const auto* reduce = std::get_if<tile::Reduce>(node)) reductions.push_back(reduce);
     }
+    finish_reductions(reductions);
   }
 
   void declare_results(const std::vector<const Node*>& nodes) {
@@ -213,15 +215,30 @@ class LevelWriter {
     lines_.line("{}{};", plan_.is_full() ? "" : "if (L::holds(e, thread)) ", sum);
   }
 
-  void finish_reduction(const tile::Reduce& reduce) {
-    const std::string& name = text_.name(reduce.result);
-    const std::string_view op = reduction_functor(reduce.kind);
-    if (plan_.is_block_row()) {
-      lines_.line("{0} = over_block<{1}, {2}>({0}, shared);", name, op, plan_.threads);
-    } else if (plan_.threads > 1) {
-      lines_.line("{0} = over_threads<{1}, {2}>({0});", name, op, plan_.threads);
+  /// Those of a block that go together wait for each other once.
+  void finish_reductions(const std::vector<const tile::Reduce*>& reductions) {
+    for (std::size_t i = 0; i < reductions.size();) {
+      const tile::Reduce& reduce = *reductions[i];
+      const std::string_view op = reduction_functor(reduce.kind);
+      std::string names = text_.name(reduce.result);
+      values_.know(reduce.result, names);
+      std::size_t end = i + 1;
+      if (plan_.is_block_row()) {
+        for (; end < reductions.size() && end - i < kMostTogether && goes_with(reduce, *reductions[end]);
+             ++end) {
+          const std::string& name = text_.name(reductions[end]->result);
+          values_.know(reductions[end]->result, name);
+          names += ", " + name;
+        }
+        lines_.line("over_block<{}, {}>(shared, {});", op, plan_.threads, names);
+      } else if (plan_.threads > 1) {
+        lines_.line("{0} = over_threads<{1}, {2}>({0});", names, op, plan_.threads);
+      }
+      i = end;
     }
-    values_.know(reduce.result, name);
+  }
+  bool goes_with(const tile::Reduce& first, const tile::Reduce& next) const {
+    return first.kind == next.kind && text_.info(first.result).dtype == text_.info(next.result).dtype;
   }
 
   void write_element_load(const tile::Load& load) {

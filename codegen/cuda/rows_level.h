@@ -2,6 +2,7 @@
 // elements, the rows it stores.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,9 @@ struct RowGuard {
   std::string added;                             // to carried values
   std::vector<tile::TileValue> conditions = {};  // a row that meets none is done: tile/row_condition.h
 };
+
+/// Reductions of a block row that share two barriers: `shared` holds this many values of each warp.
+inline constexpr std::size_t kMostTogether = 8;
 
 /// The nodes of one level, in their order.
 void write_level(const std::vector<const tile::Node*>& nodes, const RowGuard& guard, const RowsPlan& plan,

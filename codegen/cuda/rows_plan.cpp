@@ -28,8 +28,10 @@ constexpr int kMostChunks = 4;                          // of lanes that are cut
 constexpr int kMostElements = 256;                      // of a thread, in any schedule but the model's
 constexpr int kMostRepeats = 64;
 constexpr int kRegistersPerBlock = 65536;
+constexpr int kMostRegisters = 255;  // of a thread
 constexpr int kMostPartBlocks = 4;   // of a multiprocessor, that walk parts and wait for memory in turn
 constexpr int kBesideArrays = 48;    // registers of such a thread that hold no array
+constexpr int kBesideRow = 40;       // of a thread of a block row that hold neither an array nor a scalar
 constexpr int kWantedElements = 12;  // of a thread: enough loads in flight, few registers
 constexpr std::int64_t kMergeBytes = 49152;  // shared memory for the groups' carried values
 
@@ -74,6 +76,10 @@ class RowPlanner {
     };
     if (walks_alone()) {
       for (const int resident : {2, kMostPartBlocks}) add_with(&RowsSchedule::resident_blocks, resident);
+    }
+    if (is_block_of_many(model)) {
+      for (const int more : {1, -1, 2})
+        add_with(&RowsSchedule::resident_blocks, model.resident_blocks + more);
     }
     add_cuts(1);
     if (shares_prologue() && std::int64_t{model.repeats} * model.groups < plan_.rows)
@@ -185,6 +191,28 @@ class RowPlanner {
     return section;
   }
 
+  /// A scalar is loaded where it is read first: until then it would take a register of every thread.
+  void sink_scalar_loads(Section& section, SectionId id) {
+    std::map<std::int32_t, int> first;
+    for (const LeveledNode& leveled : section.nodes) {
+      for (TileValue operand : tile::operands_of(*leveled.node)) {
+        const auto [read, fresh] = first.try_emplace(operand.id, leveled.level);
+        read->second = std::min(read->second, leveled.level);
+      }
+    }
+    for (LeveledNode& leveled : section.nodes) {
+      const auto* load = std::get_if<tile::Load>(leveled.node);
+      if (load == nullptr || load->index || !tile::iteration_lanes(kernel_, *load).empty()) continue;
+      if (kernel_.arguments[static_cast<std::size_t>(load->access.argument)].use ==
+          tile::ArgumentUse::read_write)
+        continue;
+      const auto read = first.find(load->result.id);
+      if (read == first.end() || read->second <= leveled.level) continue;
+      leveled.level = read->second;
+      known(load->result, id, leveled.level);
+    }
+  }
+
   /// Loads and stores of one argument keep their order: a level runs scalars, loads of rows, its loop, stores
   /// of rows.
   int ordered(const Node& node, int level) {
@@ -225,6 +253,7 @@ class RowPlanner {
     }
     for (const auto& [id, section] : sections()) {
       for (const LeveledNode& leveled : section->nodes) choose_home(*leveled.node, id, leveled.level);
+      for (const LeveledNode& leveled : section->nodes) note_widening(*leveled.node);
     }
     for (std::size_t i = 0; i < kernel_.carried.size(); ++i) {
       const tile::Carried& carried = kernel_.carried[i];
@@ -281,6 +310,13 @@ class RowPlanner {
                   !std::holds_alternative<tile::Load>(*readers[0].node);
   }
 
+  void note_widening(const Node& node) {
+    const auto* op = std::get_if<tile::Pointwise>(&node);
+    if (op == nullptr || op->code != ir::Opcode::cast || info(op->result).dtype != ir::DType::f32) return;
+    const ir::DType from = info(op->operands[0]).dtype;
+    if (from == ir::DType::bf16 || from == ir::DType::f16) widened_[op->result.id] = op->operands[0].id;
+  }
+
   bool reads_scalar(const Reader& reader, SectionId section, int level) const {
     const auto* op = std::get_if<tile::Pointwise>(reader.node);
     return op != nullptr && reader.section == section && reader.level == level &&
@@ -305,6 +341,12 @@ class RowPlanner {
     if (!rows) std::swap(plan_.outer, plan_.rows);  // each outer point is a row
     widest_ = widest_vector();
     live_ = live_arrays();
+    scalars_ = live_scalars();
+    if (!has_many_arrays()) return;
+    sink_scalar_loads(plan_.prologue, SectionId::prologue);
+    sink_scalar_loads(plan_.body, SectionId::body);
+    sink_scalar_loads(plan_.epilogue, SectionId::epilogue);
+    scalars_ = live_scalars();
   }
 
   bool has_reduction() const {
@@ -332,6 +374,8 @@ class RowPlanner {
   }
 
   bool cuts_lanes() const { return !has_reduction() && !must_be_one_block(); }
+  /// Whether rows that stay whole have so many that a thread could not hold two elements of each.
+  bool has_many_arrays() const { return !cuts_lanes() && 2 * live_ > kLiveRegisters; }
 
   /// 16 bytes of the narrowest dtype that is read or written row by row.
   int widest_vector() const {
@@ -349,28 +393,54 @@ class RowPlanner {
 
   /// Arrays alive at once, in registers an element.
   int live_arrays() {
-    int carried = 0, most = 0;
+    int carried = 0;
     for (const tile::Carried& value : kernel_.carried) carried += info(value.entry).lanes.empty() ? 0 : 1;
-    for (const auto& [id, section] : sections()) {
-      for (int level = 0; level < section->levels; ++level) most = std::max(most, live_at(id, level));
-    }
-    return carried + most;
+    return carried + most_live(0, [](const ValueHome& own) { return own.array; });
   }
 
-  int live_at(SectionId section, int level) {
-    int live = 0;
-    for (std::size_t id = 0; id < plan_.homes.size(); ++id) {
-      const ValueHome& own = plan_.homes[id];
-      if (!own.array || own.section > section || (own.section == section && own.level > level)) continue;
-      const std::vector<Reader>& readers = readers_[static_cast<std::int32_t>(id)];
+  /// From level to level: those of one level alone come one after the other.
+  int live_scalars() {
+    int carried = 0;
+    for (const tile::Carried& value : kernel_.carried) carried += info(value.entry).lanes.empty() ? 1 : 0;
+    return carried + most_live(1, [](const ValueHome& own) { return !own.lane && !own.inlined; });
+  }
+
+  /// Registers of the values that count and are read `later` levels on, at the level that needs most.
+  template <class Counts>
+  int most_live(int later, Counts counts) {
+    int most = 0;
+    for (const auto& [id, section] : sections()) {
+      for (int level = 0; level < section->levels; ++level)
+        most = std::max(most, live_at(id, level, later, counts));
+    }
+    return most;
+  }
+
+  template <class Counts>
+  int live_at(SectionId section, int level, int later, Counts counts) {
+    std::map<std::int32_t, int> live;
+    for (std::size_t i = 0; i < plan_.homes.size(); ++i) {
+      const auto id = static_cast<std::int32_t>(i);
+      const ValueHome& own = plan_.homes[i];
+      if (!counts(own) || is_immediate({id}) || own.section > section ||
+          (own.section == section && own.level > level))
+        continue;
+      const std::vector<Reader>& readers = readers_[id];
       const bool read_later = std::any_of(readers.begin(), readers.end(), [&](const Reader& reader) {
-        return reader.section > section || (reader.section == section && reader.level >= level) ||
+        return reader.section > section || (reader.section == section && reader.level >= level + later) ||
                (own.section == SectionId::prologue && reader.section == SectionId::body);
       });
-      const auto dtype = kernel_.values[id].dtype;
-      if (read_later) live += dtype == ir::DType::f64 || dtype == ir::DType::i64 ? 2 : 1;
+      const auto dtype = kernel_.values[i].dtype;
+      if (read_later) live[held_as(id)] = dtype == ir::DType::f64 || dtype == ir::DType::i64 ? 2 : 1;
     }
-    return live;
+    return std::accumulate(live.begin(), live.end(), 0,
+                           [](int sum, const auto& entry) { return sum + entry.second; });
+  }
+
+  /// A value in bf16 or f16 is held in f32: its cast to f32 takes no register of its own.
+  std::int32_t held_as(std::int32_t id) const {
+    const auto found = widened_.find(id);
+    return found == widened_.end() ? id : found->second;
   }
 
   /// Percent of the elements of `threads` threads with `chunks` vectors each that are no lanes.
@@ -396,16 +466,16 @@ class RowPlanner {
   /// For rows that stay whole: part of a warp, or where that takes too many registers, a block.
   std::vector<Cut> cuts_of_rows() const {
     const int live = std::max(live_, 1);
-    const int wanted = std::min(kWantedElements, std::max(kLiveRegisters / live, 1));
     std::vector<Cut> list;
     const auto consider = [&](int threads, int vector) {
       const auto chunks = static_cast<int>((plan_.lanes / vector + threads - 1) / threads);
       const int elements = chunks * vector;
-      const int allowed = std::min(255, kRegistersPerBlock / std::max(threads, kBlockThreads)) * 3 / 4 - 32;
+      const int allowed = allowed_of_rows(threads);
+      const int wanted = std::clamp(allowed / live, 1, kWantedElements);
       int cost = 4 * waste(threads, chunks, vector) + 3 * std::abs(elements - wanted) +
                  8 * std::countr_zero(static_cast<unsigned>(widest_ / vector));
       if (threads > 32) cost += 60;
-      if (elements * live > std::min(kLiveRegisters, allowed)) cost = kCrowded + elements * live - allowed;
+      if (elements * live > allowed) cost = kCrowded + elements * live - allowed;
       list.push_back({vector, threads, chunks, cost});
     };
     for (int vector = widest_; vector >= 1; vector /= 2) {
@@ -413,6 +483,19 @@ class RowPlanner {
       for (int threads = 64; threads <= kMostThreads; threads += 32) consider(threads, vector);
     }
     return list;
+  }
+  /// Registers that a thread's arrays may take, all of them alive. Of many arrays in a block's row all that there
+  /// are: the fewer threads share a row, the fewer hold its scalars, and the more rows are under way.
+  int allowed_of_rows(int threads) const {
+    if (threads <= 32 || !has_many_arrays()) {
+      const int of_a_thread = std::min(kMostRegisters, kRegistersPerBlock / std::max(threads, kBlockThreads));
+      return std::min(kLiveRegisters, of_a_thread * 3 / 4 - 32);
+    }
+    return (std::min(kMostRegisters, kRegistersPerBlock / threads) - kBesideRow - scalars_) * 8 / 7;
+  }
+  /// Of a thread of a block row. Of what a level reads and writes about seven eighths are alive at once.
+  int registers_of_row(int elements) const {
+    return (live_ * elements * 7 / 8 + scalars_ + kBesideRow + 7) / 8 * 8;  // as they are handed out
   }
 
   /// For lanes that need nothing of each other.
@@ -452,7 +535,9 @@ class RowPlanner {
     schedule.repeats = repeats_of(schedule);
     const int arrays = live_ * schedule.elements();
     const int threads = arrays <= kFewRegisters ? 1024 : arrays <= kSomeRegisters ? 512 : 1;
-    const int resident = std::max(threads / schedule.block_threads(), walks_alone() ? 2 : 1);
+    const int resident = is_block_of_many(schedule)
+                             ? resident_rows(schedule)
+                             : std::max(threads / schedule.block_threads(), walks_alone() ? 2 : 1);
     // No more than there are to run: a few blocks may have all registers.
     const std::int64_t blocks = plan_.outer * row_blocks_of(schedule) * lane_blocks_of(schedule);
     const std::int64_t share = (blocks + target_.multiprocessors - 1) / target_.multiprocessors;
@@ -461,9 +546,19 @@ class RowPlanner {
     return schedule;
   }
 
+  bool is_block_row(const RowsSchedule& schedule) const { return schedule.threads > 32 && !cuts_lanes(); }
+  bool is_block_of_many(const RowsSchedule& schedule) const {
+    return is_block_row(schedule) && has_many_arrays();
+  }
+  /// Of many arrays, of a block each, that registers suffice for. A multiprocessor's warps lie in four parts.
+  int resident_rows(const RowsSchedule& schedule) const {
+    const int warps_of_part = kRegistersPerBlock / 4 / 32 / registers_of_row(schedule.elements());
+    return std::min(warps_of_part * 4 * 32, kMostResident) / schedule.block_threads();
+  }
+
   /// Rows that are walked by groups: all, or a part's.
   int groups_of(const RowsSchedule& schedule, int block_threads) const {
-    if (schedule.threads > 32 && !cuts_lanes()) return 1;
+    if (is_block_row(schedule)) return 1;
     if (plan_.by_partition && !plan_.adds_up()) return std::max(1, 32 / schedule.threads);
     const std::int64_t walked = plan_.by_partition ? kernel_.rows_per_partition() : plan_.rows;
     RowsSchedule next = schedule;
@@ -518,6 +613,7 @@ class RowPlanner {
     if (walks_alone() && schedule.resident_blocks <= kMostPartBlocks &&
         (arrays + kBesideArrays) * schedule.resident_blocks * schedule.block_threads() <= kRegistersPerBlock)
       return true;
+    if (is_block_of_many(schedule) && schedule.resident_blocks <= resident_rows(schedule) + 2) return true;
     const int most = arrays <= kLeastRegisters  ? kMostResident
                      : arrays <= kFewRegisters  ? 1024
                      : arrays <= kSomeRegisters ? 512
@@ -548,7 +644,7 @@ class RowPlanner {
     const std::int64_t threads = std::int64_t{schedule.threads} * schedule.groups;
     if (threads % 32 != 0 || threads > kMostThreads) return false;
     if (schedule.resident_blocks > 1 && schedule.resident_blocks * threads > kMostResident) return false;
-    if (schedule.threads > 32 && !cuts_lanes()) return schedule.groups == 1;
+    if (is_block_row(schedule)) return schedule.groups == 1;
     if (!plan_.by_partition) return true;
     if (!plan_.adds_up()) return schedule.groups == std::max(1, 32 / schedule.threads);
     return merges_in_room(schedule);
@@ -570,9 +666,11 @@ class RowPlanner {
   RowsPlan plan_;
   int widest_ = 1;                               // the most neighbours of a thread
   int live_ = 0;                                 // arrays alive at once
+  int scalars_ = 0;                              // scalars alive at once
   std::map<std::int32_t, int> loaded_, stored_;  // by argument: the levels of what must stay in order
   std::map<std::int32_t, std::vector<Reader>> readers_;
   std::map<std::int32_t, bool> immediates_;
+  std::map<std::int32_t, std::int32_t> widened_;  // to f32, and of what
 };
 
 }  // namespace

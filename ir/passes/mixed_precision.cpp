@@ -77,7 +77,8 @@ class Narrowing {
 
   /// Whether the op is a product in f32, so far.
   bool is_contraction(const Op& op) const {
-    return (op.code == Opcode::matmul || op.code == Opcode::attention) &&
+    return (op.code == Opcode::matmul || op.code == Opcode::circulant_matmul ||
+            op.code == Opcode::attention) &&
            std::ranges::all_of(op.operands,
                                [&](Value x) { return is_narrow(x) || type(x).dtype == DType::f32; });
   }

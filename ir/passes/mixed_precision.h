@@ -2,11 +2,12 @@
 // alone, behind the plugins and before autodiff, so that a plugin sees f32 throughout and the gradients
 // follow from the casts: the gradient of a cast is the cast back.
 //
-//   matmul(a, b)                   -> matmul(bf16 a, bf16 b) : bf16     f32 accumulation; attention likewise
+//   matmul(a, b)                   -> matmul(bf16 a, bf16 b) : bf16     f32 accumulation; attention and
+//                                     block-circulant products likewise
 //   matmul(a, b) + broadcast(bias) -> bf16(f32(matmul) + broadcast(bias))
 //   shape op of a bf16 result      -> the same op in bf16
 //   any other op                   -> as it is, on f32 x of what has become bf16: norms, softmax, losses,
-//                                     activations, joins, Fourier and block-circulant products
+//                                     activations, joins, Fourier transforms
 //   stream (options.stream = bf16) -> bf16(stream), where a join reads or writes it
 //
 // Parameters, arguments and results keep their types: weights, moments and the optimizer are f32. Each f32

@@ -8,6 +8,7 @@
 #include "codegen/tile/attention.h"
 #include "ir/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/many_streams.h"
 #include "tests/support/random_tile.h"
 #include "tests/support/tile_builder.h"
 
@@ -120,6 +121,26 @@ int count_of(std::string_view part, std::string_view text) {
   int count = 0;
   for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++count;
   return count;
+}
+
+TEST_CASE(
+    "a row of many streams is a block's, of few threads and several at once, and its sums go together") {
+  const codegen::tile::Kernel kernel = many_streams(50432, 384, 30);
+  const std::vector<Schedule> list = schedules(kernel, device_target(90), kMost);
+  const auto& model = std::get<RowsSchedule>(list[0]);
+  CHECK(model.threads > 32);
+  CHECK(model.groups == 1);
+  CHECK(model.elements() >= 2);
+  CHECK(model.resident_blocks >= 2);
+  std::set<int> residents;
+  for (const Schedule& schedule : list) {
+    const auto& rows = std::get<RowsSchedule>(schedule);
+    if (rows.threads == model.threads && rows.vector == model.vector) residents.insert(rows.resident_blocks);
+  }
+  CHECK(residents.size() >= 3);  // for a clock to choose from
+  const std::string text = text_of(kernel, nullptr);
+  CHECK(count_of("  over_block<Sum, ", text) == 4);              // 8 + 8 + 8 + 6
+  CHECK(text.find(" = a0[") > text.find("  over_block<Sum, "));  // no register until it is read
 }
 
 TEST_CASE("what is multiplied next by the warp that computed it stays in its registers") {

@@ -11,6 +11,7 @@
 #include "codegen/tile/attention.h"
 #include "tests/cuda_shim/device_engine.h"
 #include "tests/support/catch.h"
+#include "tests/support/many_streams.h"
 #include "tests/support/random_tile.h"
 #include "tests/support/tile_builder.h"
 #include "tests/support/tile_check.h"
@@ -121,6 +122,8 @@ std::vector<ScheduledKernel> all_kernels() {
     kernels.push_back(
         {test::random_kernel(seed), "random " + std::to_string(seed), 1e-5, seed, seed % 2 == 0 ? 80 : 90});
   kernels.push_back({odd_rows(), "odd rows", 2e-2, 1, 90});
+  kernels.push_back({test::many_streams(37, 390, 27), "many streams", 2e-2, 1, 90});
+  kernels.push_back({test::many_streams(101, 387, 26, 3), "many streams with sums of columns", 2e-2, 3, 90});
   for (const codegen::tile::Kernel& kernel : attention_kernels())
     kernels.push_back({kernel, kernel.name, 2e-2, 2, 90});
   return kernels;
