@@ -31,7 +31,7 @@ constexpr int kRegistersPerBlock = 65536;
 constexpr int kMostRegisters = 255;  // of a thread
 constexpr int kMostPartBlocks = 4;   // of a multiprocessor, that walk parts and wait for memory in turn
 constexpr int kBesideArrays = 48;    // registers of such a thread that hold no array
-constexpr int kBesideRow = 40;       // of a thread of a block row that hold neither an array nor a scalar
+constexpr int kBesideRow = 24;       // of a thread of a block row that hold neither an array nor a scalar
 constexpr int kWantedElements = 12;  // of a thread: enough loads in flight, few registers
 constexpr std::int64_t kMergeBytes = 49152;  // shared memory for the groups' carried values
 
@@ -374,8 +374,8 @@ class RowPlanner {
   }
 
   bool cuts_lanes() const { return !has_reduction() && !must_be_one_block(); }
-  /// Whether rows that stay whole have so many that a thread could not hold two elements of each.
-  bool has_many_arrays() const { return !cuts_lanes() && 2 * live_ > kLiveRegisters; }
+  /// Whether rows that stay whole have so many that a thread could not hold four elements of each.
+  bool has_many_arrays() const { return !cuts_lanes() && 4 * live_ > kLiveRegisters; }
 
   /// 16 bytes of the narrowest dtype that is read or written row by row.
   int widest_vector() const {
@@ -491,12 +491,11 @@ class RowPlanner {
       const int of_a_thread = std::min(kMostRegisters, kRegistersPerBlock / std::max(threads, kBlockThreads));
       return std::min(kLiveRegisters, of_a_thread * 3 / 4 - 32);
     }
-    return (std::min(kMostRegisters, kRegistersPerBlock / threads) - kBesideRow - scalars_) * 8 / 7;
+    return (std::min(kMostRegisters, kRegistersPerBlock / threads) - kBesideRow - scalars_) * 3 / 2;
   }
-  /// Of a thread of a block row. Of what a level reads and writes about seven eighths are alive at once.
-  int registers_of_row(int elements) const {
-    return (live_ * elements * 7 / 8 + scalars_ + kBesideRow + 7) / 8 * 8;  // as they are handed out
-  }
+  /// Of a thread of a block row of many arrays. Of what a level reads and writes about two thirds are alive at once. Where that
+  /// is too few by a register or ten, they are spilled, and another row under way makes up for it.
+  int registers_of_row(int elements) const { return live_ * elements * 2 / 3 + scalars_ + kBesideRow; }
 
   /// For lanes that need nothing of each other.
   std::vector<Cut> cuts_of_lanes() const {
@@ -535,9 +534,8 @@ class RowPlanner {
     schedule.repeats = repeats_of(schedule);
     const int arrays = live_ * schedule.elements();
     const int threads = arrays <= kFewRegisters ? 1024 : arrays <= kSomeRegisters ? 512 : 1;
-    const int resident = is_block_of_many(schedule)
-                             ? resident_rows(schedule)
-                             : std::max(threads / schedule.block_threads(), walks_alone() ? 2 : 1);
+    int resident = std::max(threads / schedule.block_threads(), walks_alone() ? 2 : 1);
+    if (is_block_of_many(schedule)) resident = std::max(resident, resident_rows(schedule));
     // No more than there are to run: a few blocks may have all registers.
     const std::int64_t blocks = plan_.outer * row_blocks_of(schedule) * lane_blocks_of(schedule);
     const std::int64_t share = (blocks + target_.multiprocessors - 1) / target_.multiprocessors;
@@ -550,7 +548,7 @@ class RowPlanner {
   bool is_block_of_many(const RowsSchedule& schedule) const {
     return is_block_row(schedule) && has_many_arrays();
   }
-  /// Of many arrays, of a block each, that registers suffice for. A multiprocessor's warps lie in four parts.
+  /// Of a block each, that registers suffice for. A multiprocessor's warps lie in four parts.
   int resident_rows(const RowsSchedule& schedule) const {
     const int warps_of_part = kRegistersPerBlock / 4 / 32 / registers_of_row(schedule.elements());
     return std::min(warps_of_part * 4 * 32, kMostResident) / schedule.block_threads();

@@ -13,6 +13,7 @@
 #include "codegen/llvm/jit.h"
 #include "runtime/exec/cpu/matrix_cut.h"
 #include "runtime/host_tensor.h"
+#include "tests/runtime_jit/poisoned_run.h"
 #include "tests/support/catch.h"
 
 namespace rewire::runtime {
@@ -52,7 +53,7 @@ HostTensor floats(std::int64_t count) {
   return HostTensor({ir::DType::f32, {std::max<std::int64_t>(count, 1)}});
 }
 
-constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
+using test::kNone;
 
 struct Setting {
   explicit Setting(const Case& of, unsigned seed) {
@@ -97,20 +98,7 @@ std::vector<float> run(const Setting& setting, const codegen::ProductCode& code,
   }
   BufferPointers pointers;
   for (HostTensor& buffer : buffers) pointers.push_back(buffer.bytes().data());
-  HostTensor shared = floats(product->shared_bytes() / 4), scratch = floats(product->scratch_bytes() / 4);
-  std::ranges::fill(shared.as<float>(), kNone);
-  product->bind(pointers);
-  product->lend(shared.bytes().data());
-  std::vector<std::int64_t> ends = product->barriers();
-  ends.push_back(product->tasks());
-  std::int64_t first = 0;
-  for (const std::int64_t end : ends) {
-    for (std::int64_t task = first; task < end; ++task) {
-      std::ranges::fill(scratch.as<float>(), kNone);
-      product->run(backwards ? end - 1 - (task - first) : task, scratch.bytes().data());
-    }
-    first = end;
-  }
+  test::run_poisoned(*product, pointers, backwards);
   const std::span<const float> c = buffers[2].as<float>();
   return {c.begin(), c.end()};
 }

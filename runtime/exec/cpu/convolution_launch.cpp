@@ -10,6 +10,7 @@
 #include "codegen/library/gemm.h"
 #include "ir/ops/convolution.h"
 #include "runtime/exec/cpu/op_calls.h"
+#include "runtime/exec/cpu/over_maps.h"
 
 namespace rewire::runtime {
 
@@ -53,41 +54,11 @@ std::int64_t part_size(const ConvShape& shape, ConvProduct product) {
   return (shape.batch + parts - 1) / parts;
 }
 
-const std::byte* address(const BufferPointers& pointers, const codegen::View& view) {
-  return pointers[static_cast<std::size_t>(view.buffer)] +
-         view.offset * static_cast<std::int64_t>(sizeof(float));
-}
-
-ConvShape shape_of(const codegen::OpCall& call) {
-  return ir::conv_shape(call.op.code, call.op.attributes, call.operands[0].shape, call.operands[1].shape);
-}
-
 /// Of these and few channels, maps channels last, oneDNN 2.6 writes a gradient of weights beyond its scratch memory on a CPU
 /// with AVX-512.
 bool is_of_strided_pixels(const ConvShape& shape) {
   return shape.kernel == ConvShape::Plane{} && shape.stride != ConvShape::Plane{};
 }
-
-class OverMaps : public CpuLaunch {
- public:
-  explicit OverMaps(const codegen::OpCall& call)
-      : shape_(shape_of(call)),
-        first_(call.operands[0]),
-        second_(call.operands[1]),
-        result_(call.results[0]) {}
-
-  void bind(const BufferPointers& pointers) override {
-    first_at_ = reinterpret_cast<const float*>(address(pointers, first_));
-    second_at_ = reinterpret_cast<const float*>(address(pointers, second_));
-    result_at_ = reinterpret_cast<float*>(const_cast<std::byte*>(address(pointers, result_)));
-  }
-
- protected:
-  const ConvShape shape_;
-  const codegen::View first_, second_, result_;
-  const float *first_at_ = nullptr, *second_at_ = nullptr;
-  float* result_at_ = nullptr;
-};
 
 class ConvolutionLaunch : public OverMaps {
  public:
@@ -175,7 +146,7 @@ class WeightConvolution final : public ConvolutionLaunch {
 class WeightProduct final : public OverMaps {
  public:
   static bool takes(const codegen::OpCall& call) {
-    const ConvShape shape = shape_of(call);
+    const ConvShape shape = conv_shape_of(call);
     return ir::is_channels_last(call.op.attributes) && shape.groups == 1 &&
            (is_of_strided_pixels(shape) || shape.out.height * shape.out.width <= kMostProductPositions);
   }
@@ -241,16 +212,9 @@ class WeightProduct final : public OverMaps {
   const codegen::Gemm full_, last_;
 };
 
-bool takes_maps(const codegen::Program& program, const codegen::OpCall& call) {
-  const auto fits = [&](const codegen::View& view) {
-    return program.buffers[static_cast<std::size_t>(view.buffer)].type.dtype == ir::DType::f32 &&
-           ir::element_count(view.shape) > 0;
-  };
-  return std::ranges::all_of(call.operands, fits) && std::ranges::all_of(call.results, fits);
-}
-
 bool takes_weights(const codegen::Program& program, const codegen::OpCall& call) {
-  return takes_maps(program, call) && (WeightProduct::takes(call) || !is_of_strided_pixels(shape_of(call)));
+  return is_of_f32_maps(program, call) &&
+         (WeightProduct::takes(call) || !is_of_strided_pixels(conv_shape_of(call)));
 }
 
 template <ConvProduct product>
@@ -265,8 +229,8 @@ std::unique_ptr<CpuLaunch> make_weights(const codegen::OpCall& call) {
 
 }  // namespace
 
-const CpuOp kCpuConv2d{ir::Opcode::conv2d, takes_maps, make_maps<ConvProduct::output>};
-const CpuOp kCpuConv2dInputGrad{ir::Opcode::conv2d_input_grad, takes_maps, make_maps<ConvProduct::input>};
+const CpuOp kCpuConv2d{ir::Opcode::conv2d, is_of_f32_maps, make_maps<ConvProduct::output>};
+const CpuOp kCpuConv2dInputGrad{ir::Opcode::conv2d_input_grad, is_of_f32_maps, make_maps<ConvProduct::input>};
 const CpuOp kCpuConv2dWeightGrad{ir::Opcode::conv2d_weight_grad, takes_weights, make_weights};
 
 }  // namespace rewire::runtime

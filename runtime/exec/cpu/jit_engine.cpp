@@ -14,6 +14,7 @@
 #include "ir/passes/pass.h"
 #include "runtime/device/process.h"
 #include "runtime/exec/checks.h"
+#include "runtime/exec/cpu/convolution_product.h"
 #include "runtime/exec/cpu/launches.h"
 #include "runtime/exec/cpu/peak.h"
 #include "runtime/exec/cpu/product_launch.h"
@@ -172,6 +173,8 @@ class CpuEngine final : public JitEngine {
       if (const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch)) kernels.push_back(kernel->kernel);
       if (const auto* product = std::get_if<codegen::GemmLaunch>(&launch))
         has_product = has_product || (jit_.prefers_product() && takes_product(result.program, *product));
+      if (const auto* call = std::get_if<codegen::OpCall>(&launch))
+        has_product = has_product || (jit_.prefers_product() && takes_convolution(result.program, *call));
     }
     const auto functions = jit_.compile(kernels, has_product);
     result.plan = plan_memory(result.program, options_.check_memory ? kGap : 0, Decompositions::together);

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "ir/error.h"
+#include "runtime/exec/cpu/convolution_product.h"
 #include "runtime/exec/cpu/matrix_cut.h"
 #include "runtime/exec/cpu/op_calls.h"
 #include "runtime/exec/cpu/product_launch.h"
@@ -218,7 +219,10 @@ std::vector<std::unique_ptr<CpuLaunch>> make_cpu_launches(const Program& program
                              ? make_product_launch(*gemm, *product, fixed_b)
                              : std::make_unique<CpuGemm>(program, *gemm, gemms));
     } else {
-      launches.push_back(make_op_launch(program, std::get<codegen::OpCall>(launch)));
+      const auto& call = std::get<codegen::OpCall>(launch);
+      launches.push_back(product != nullptr && takes_convolution(program, call)
+                             ? make_convolution_launch(call, *product)
+                             : make_op_launch(program, call));
     }
   }
   return launches;

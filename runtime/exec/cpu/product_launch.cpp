@@ -4,9 +4,9 @@
 #include "runtime/exec/cpu/product_launch.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "runtime/exec/cpu/matrix_cut.h"
+#include "runtime/exec/cpu/packing.h"
 
 namespace rewire::runtime {
 namespace {
@@ -43,92 +43,6 @@ bool repeats(const View& view) {
     if (view.strides[d] != 0 && view.shape[d] != 1) return false;
   }
   return true;
-}
-
-/// Steps of k of one panel of `width` lines that lie side by side.
-template <std::int64_t width>
-void copy_steps(const float* from, std::int64_t k_stride, std::int64_t k, float* to) {
-  for (std::int64_t j = 0; j < k; ++j)
-    std::memcpy(to + j * width, from + j * k_stride, width * sizeof(float));
-}
-
-void copy_steps(const float* from, std::int64_t k_stride, std::int64_t k, std::int64_t width, float* to) {
-  switch (width) {  // those of ProductBlock, each by vectors
-    case 6:
-      return copy_steps<6>(from, k_stride, k, to);
-    case 8:
-      return copy_steps<8>(from, k_stride, k, to);
-    case 14:
-      return copy_steps<14>(from, k_stride, k, to);
-    case 16:
-      return copy_steps<16>(from, k_stride, k, to);
-    case 32:
-      return copy_steps<32>(from, k_stride, k, to);
-    default:
-      for (std::int64_t j = 0; j < k; ++j) std::copy_n(from + j * k_stride, width, to + j * width);
-  }
-}
-
-using Four = float __attribute__((vector_size(4 * sizeof(float))));
-
-/// Four lines of four elements, `stride` apart, turned: to[j * width + line].
-void turn_block(const float* from, std::int64_t stride, std::int64_t width, float* to) {
-  const auto line = [&](std::int64_t i) {
-    Four elements;
-    std::memcpy(&elements, from + i * stride, sizeof elements);
-    return elements;
-  };
-  const Four a = line(0), b = line(1), c = line(2), d = line(3);
-  const Four ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5),
-             ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-  const Four cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5),
-             cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-  const Four rows[] = {__builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5),
-                       __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7),
-                       __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5),
-                       __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7)};
-  for (std::int64_t j = 0; j < 4; ++j) std::memcpy(to + j * width, &rows[j], sizeof rows[j]);
-}
-
-/// One panel of lines whose elements lie side by side.
-void turn_panel(const float* from, std::int64_t stride, std::int64_t lines, std::int64_t k,
-                std::int64_t width, float* to) {
-  const std::int64_t whole_lines = lines / 4 * 4, whole_k = k / 4 * 4;
-  for (std::int64_t j = 0; j < whole_k; j += 4) {
-    for (std::int64_t line = 0; line < whole_lines; line += 4)
-      turn_block(from + line * stride + j, stride, width, to + j * width + line);
-  }
-  for (std::int64_t line = 0; line < lines; ++line) {
-    for (std::int64_t j = line < whole_lines ? whole_k : 0; j < k; ++j)
-      to[j * width + line] = from[line * stride + j];
-  }
-}
-
-/// Panels of `width` lines of `k` elements, line by line: to[(line / width) * width * k + j * width + line % width]. What the
-/// last panel has beyond the lines is 0.
-void pack_panels(const float* from, std::int64_t line_stride, std::int64_t k_stride, std::int64_t lines,
-                 std::int64_t k, std::int64_t width, float* to) {
-  const std::int64_t panels = lines / width, rest = lines % width, apart = width * k;
-  float* const last = to + panels * apart;
-  if (rest > 0) std::fill_n(last, apart, 0.0F);
-  if (line_stride == 1) {
-    // A few steps of all panels at a time: the lines of a step share cache lines, and panels stand at distances that a cache
-    // maps to the same places.
-    constexpr std::int64_t kSteps = 16;
-    for (std::int64_t j = 0; j < k; j += kSteps) {
-      const std::int64_t steps = std::min(kSteps, k - j);
-      const float* const row = from + j * k_stride;
-      for (std::int64_t panel = 0; panel < panels; ++panel)
-        copy_steps(row + panel * width, k_stride, steps, width, to + panel * apart + j * width);
-      for (std::int64_t step = 0; rest > 0 && step < steps; ++step)
-        std::copy_n(row + step * k_stride + panels * width, rest, last + (j + step) * width);
-    }
-    return;
-  }
-  for (std::int64_t first = 0; first < lines; first += width) {
-    turn_panel(from + first * line_stride, line_stride, std::min(width, lines - first), k, width,
-               to + first * k);
-  }
 }
 
 /// Lines as pack_panels reads them, brought near bit by bit before it does.
@@ -244,7 +158,8 @@ class ProductLaunch final : public CpuLaunch {
   void pack_b(const float* b, std::int64_t depth, std::int64_t deep, std::int64_t column,
               std::int64_t columns, float* to) const {
     const std::int64_t row = row_stride(launch_.b), step = launch_.b.strides.back();
-    pack_panels(b + depth * row + column * step, step, row, columns, deep, code_.block.columns, to);
+    pack_panels(b + depth * row + column * step, step, row, columns, deep, code_.block.columns, to,
+                code_.block.columns * deep);
   }
 
   void pack_shared(std::int64_t piece) const {
@@ -271,7 +186,8 @@ class ProductLaunch final : public CpuLaunch {
       const float* panels = shared_ ? shared_panels(depth, deep, column) : scratch;
       if (!shared_) pack_b(b, depth, deep, column, columns, scratch);
       const float* const part = a + depth * a_step;
-      if (!direct_) pack_panels(part, a_row, a_step, rows, deep, code_.block.rows, own_a);
+      if (!direct_)
+        pack_panels(part, a_row, a_step, rows, deep, code_.block.rows, own_a, code_.block.rows * deep);
       const bool add = d > 0 || launch_.accumulate;
       const float* bias = d + 1 == depth_.pieces && bias_at_ != nullptr ? bias_at_ + column : nullptr;
       Ahead next_a, next_b;

@@ -1,0 +1,346 @@
+// See convolution_product.h.
+#include "runtime/exec/cpu/convolution_product.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ir/ops/convolution.h"
+#include "runtime/exec/cpu/matrix_cut.h"
+#include "runtime/exec/cpu/over_maps.h"
+#include "runtime/exec/cpu/packing.h"
+
+namespace rewire::runtime {
+namespace {
+
+using codegen::OpCall;
+using codegen::ProductCode;
+using ir::ConvShape;
+
+constexpr std::int64_t kDeepest = 384;  // of a block of k: its panel of b fits the first cache
+constexpr std::int64_t kBandElements =
+    49152;  // of the maps that a task holds, in the second cache beside the weights
+constexpr std::int64_t kMostBandImages = 16;
+constexpr std::int64_t kLeastTasks = 8;      // where columns can make them
+constexpr std::int64_t kLeastChannels = 16;  // fewer do not fill a block's columns, nor a row of the kernel k
+constexpr std::int64_t kGradientColumns = 64;  // of a task: each packs the maps for itself
+constexpr std::int64_t kGradientTasks = 16;    // about
+constexpr std::int64_t kMostParts = 8;         // of the batch, each with a gradient of its own
+constexpr std::int64_t kTurnedChannels = 8;    // of a task that adds the parts up
+
+std::int64_t area(const ConvShape::Plane& plane) {
+  return plane.height * plane.width;
+}
+
+/// result [batch, out, columns] of maps [batch, in, channels] and weights in panels: for each block of k, which is part of a row
+/// of the kernel, the panels of all columns.
+class MapsByProducts final : public OverMaps {
+ public:
+  MapsByProducts(const OpCall& call, const ProductCode& code)
+      : OverMaps(call), code_(code), turned_(call.op.code == ir::Opcode::conv2d_input_grad), conv_(shape_) {
+    if (turned_) {
+      std::swap(conv_.inputs, conv_.outputs);
+      std::swap(conv_.in, conv_.out);
+      conv_.padding = {conv_.kernel.height - 1 - conv_.padding.height,
+                       conv_.kernel.width - 1 - conv_.padding.width};
+    }
+    padded_width_ = (conv_.out.width - 1) * conv_.stride.width + conv_.kernel.width;
+    depth_ = Cut(row_elements(), (row_elements() + kDeepest - 1) / kDeepest, 4);
+    pixels_ = Cut(conv_.out.width, (conv_.out.width + code.block.rows - 1) / code.block.rows, 1);
+    cut_bands();
+    packing_ = Cut(conv_.outputs, padded_columns() / code.block.columns, code.block.columns);
+    const std::int64_t bands = groups_.pieces * rows_.pieces;
+    columns_ = Cut(conv_.outputs, (kLeastTasks + bands - 1) / bands, code.block.columns);
+  }
+
+  std::int64_t tasks() const override {
+    return packing_.pieces + groups_.pieces * rows_.pieces * columns_.pieces;
+  }
+  std::vector<std::int64_t> barriers() const override { return {packing_.pieces}; }
+  std::int64_t shared_bytes() const override {
+    return conv_.kernel.height * row_elements() * padded_columns() * static_cast<std::int64_t>(sizeof(float));
+  }
+  void lend(std::byte* shared) override { packed_ = reinterpret_cast<float*>(shared); }
+  std::vector<std::int32_t> packs() const override { return {second_.buffer}; }
+  std::int64_t scratch_bytes() const override {
+    return groups_.size * padded_rows(rows_.size) * padded_width_ * conv_.inputs *
+           static_cast<std::int64_t>(sizeof(float));
+  }
+
+  void run(std::int64_t task, void* scratch) const override {
+    if (task < packing_.pieces) return pack(packing_.begin(task), packing_.size_of(task));
+    task -= packing_.pieces;
+    const std::int64_t column = task % columns_.pieces, band = task / columns_.pieces;
+    Band of;
+    of.image = groups_.begin(band / rows_.pieces), of.images = groups_.size_of(band / rows_.pieces);
+    of.row = rows_.begin(band % rows_.pieces), of.rows = rows_.size_of(band % rows_.pieces);
+    of.maps = static_cast<float*>(scratch);
+    copy(of);
+    multiply(of, columns_.begin(column), columns_.size_of(column));
+  }
+
+ private:
+  /// Rows of the result, of a few images.
+  struct Band {
+    std::int64_t image = 0, images = 0, row = 0, rows = 0;
+    float* maps = nullptr;  // [images, padded rows, padded width, channels]
+  };
+
+  std::int64_t row_elements() const { return conv_.kernel.width * conv_.inputs; }
+  std::int64_t padded_columns() const {
+    return (conv_.outputs + code_.block.columns - 1) / code_.block.columns * code_.block.columns;
+  }
+  std::int64_t padded_rows(std::int64_t rows) const {
+    return (rows - 1) * conv_.stride.height + conv_.kernel.height;
+  }
+
+  /// As many rows of an image as a band holds, and if those are all, as many images.
+  void cut_bands() {
+    const std::int64_t a_row = padded_width_ * conv_.inputs;
+    const std::int64_t fit = (kBandElements / a_row - conv_.kernel.height) / conv_.stride.height + 1;
+    const std::int64_t rows = std::clamp<std::int64_t>(fit, 1, conv_.out.height);
+    rows_ = Cut(conv_.out.height, (conv_.out.height + rows - 1) / rows, 1);
+    const std::int64_t images =
+        rows_.pieces > 1 ? 1
+                         : std::clamp<std::int64_t>(kBandElements / (padded_rows(conv_.out.height) * a_row),
+                                                    1, kMostBandImages);
+    std::int64_t groups = (conv_.batch + images - 1) / images;
+    groups = std::max(groups, std::min(conv_.batch, kLeastTasks));
+    groups_ = Cut(conv_.batch, groups, 1);
+  }
+
+  /// Where row `y` of the kernel, from element `depth` on, has its panel of `column`.
+  float* panel(std::int64_t y, std::int64_t depth, std::int64_t deep, std::int64_t column) const {
+    return packed_ + (y * row_elements() + depth) * padded_columns() + column * deep;
+  }
+
+  /// Columns of the weights. Of an input a few outputs' kernels lie side by side, or of an output a few inputs'.
+  void pack(std::int64_t first, std::int64_t count) const {
+    const std::int64_t width = code_.block.columns, taps = area(conv_.kernel);
+    for (std::int64_t d = 0; d < depth_.pieces; ++d) {
+      const std::int64_t depth = depth_.begin(d), deep = depth_.size_of(d);
+      for (std::int64_t y = 0; y < conv_.kernel.height; ++y) {
+        float* to = panel(y, depth, deep, first);
+        for (std::int64_t k = depth; k < depth + deep; ++k, to += width) {
+          const std::int64_t x = k / conv_.inputs, channel = k % conv_.inputs;
+          const std::int64_t tap = y * conv_.kernel.width + x;
+          const float* from =
+              second_at_ + (turned_ ? (channel * conv_.outputs + first) * taps + taps - 1 - tap
+                                    : (first * conv_.inputs + channel) * taps + tap);
+          const std::int64_t apart = turned_ ? taps : conv_.inputs * taps;
+          for (std::int64_t j = 0; j < count; ++j) to[j] = from[j * apart];
+          std::fill(to + count, to + width, 0.0F);
+        }
+      }
+    }
+  }
+
+  void copy(const Band& band) const {
+    const std::int64_t channels = conv_.inputs;
+    const std::int64_t top = band.row * conv_.stride.height - conv_.padding.height;
+    const std::int64_t left = std::min(conv_.padding.width, padded_width_);
+    const std::int64_t inside = std::clamp<std::int64_t>(padded_width_ - left, 0, conv_.in.width);
+    float* to = band.maps;
+    for (std::int64_t image = band.image; image < band.image + band.images; ++image) {
+      for (std::int64_t y = top; y < top + padded_rows(band.rows); ++y, to += padded_width_ * channels) {
+        if (y < 0 || y >= conv_.in.height) {
+          std::fill_n(to, padded_width_ * channels, 0.0F);
+          continue;
+        }
+        const float* const from = first_at_ + (image * conv_.in.height + y) * conv_.in.width * channels;
+        std::fill_n(to, left * channels, 0.0F);
+        std::copy_n(from, inside * channels, to + left * channels);
+        std::fill(to + (left + inside) * channels, to + padded_width_ * channels, 0.0F);
+      }
+    }
+  }
+
+  void multiply(const Band& band, std::int64_t column, std::int64_t columns) const {
+    for (std::int64_t y = 0; y < conv_.kernel.height; ++y) {
+      for (std::int64_t d = 0; d < depth_.pieces; ++d) {
+        const std::int64_t depth = depth_.begin(d), deep = depth_.size_of(d);
+        for (std::int64_t j = column; j < column + columns; j += code_.block.columns)
+          multiply_panel(band, y, depth, deep, j, y + d > 0);
+      }
+    }
+  }
+
+  /// All pixels of the band by one panel, which stays in the first cache.
+  void multiply_panel(const Band& band, std::int64_t y, std::int64_t depth, std::int64_t deep,
+                      std::int64_t column, bool add) const {
+    const float* const weights = panel(y, depth, deep, column);
+    const std::int64_t width = std::min(code_.block.columns, conv_.outputs - column);
+    const std::int64_t step = conv_.stride.width * conv_.inputs;
+    for (std::int64_t image = 0; image < band.images; ++image) {
+      for (std::int64_t row = 0; row < band.rows; ++row) {
+        const float* const maps =
+            band.maps +
+            (image * padded_rows(band.rows) + row * conv_.stride.height + y) * padded_width_ * conv_.inputs +
+            depth;
+        float* const results =
+            result_at_ +
+            ((band.image + image) * conv_.out.height + band.row + row) * conv_.out.width * conv_.outputs +
+            column;
+        for (std::int64_t p = 0; p < pixels_.pieces; ++p) {
+          const std::int64_t pixel = pixels_.begin(p);
+          code_.direct[static_cast<std::size_t>(pixels_.size_of(p) - 1)](
+              maps + pixel * step, step, weights, results + pixel * conv_.outputs, conv_.outputs, deep, width,
+              nullptr, add);
+        }
+      }
+    }
+  }
+
+  const ProductCode& code_;
+  const bool turned_;
+  ConvShape conv_;  // of first_ by the packed weights, whichever product this is
+  std::int64_t padded_width_ = 1;
+  Cut depth_, pixels_;  // of a row of the kernel, of a row of the result
+  Cut groups_, rows_, columns_,
+      packing_;  // of the images, of their rows, of the columns, of those that are packed
+  float* packed_ = nullptr;
+};
+
+/// The gradient of the weights. A task has a part of the batch's rows and a few outputs.
+class WeightsByProducts final : public OverMaps {
+ public:
+  WeightsByProducts(const OpCall& call, const ProductCode& code)
+      : OverMaps(call),
+        code_(code),
+        columns_(shape_.outputs, (shape_.outputs + kGradientColumns - 1) / kGradientColumns,
+                 code.block.columns),
+        sums_(shape_.inputs, (shape_.inputs + kTurnedChannels - 1) / kTurnedChannels, 1),
+        rows_of_block_(std::max<std::int64_t>(1, kDeepest / shape_.out.width)) {
+    const std::int64_t rows = shape_.batch * shape_.out.height;
+    const std::int64_t wanted =
+        std::min({kGradientTasks / columns_.pieces, kMostParts, rows / rows_of_block_});
+    parts_ = Cut(rows, std::max<std::int64_t>(1, wanted), 1);
+  }
+
+  std::int64_t tasks() const override { return products() + sums_.pieces; }
+  std::vector<std::int64_t> barriers() const override { return {products()}; }
+  std::int64_t shared_bytes() const override { return parts_.pieces * in_lines(4 * elements()); }
+  void lend(std::byte* shared) override { gradients_ = reinterpret_cast<float*>(shared); }
+  std::int64_t scratch_bytes() const override { return 4 * (b_elements() + a_elements()); }
+
+  void run(std::int64_t task, void* scratch) const override {
+    if (task >= products()) return add_up(task - products());
+    const std::int64_t part = task / columns_.pieces, column = task % columns_.pieces;
+    auto* const b = static_cast<float*>(scratch);
+    const std::int64_t end = parts_.begin(part) + parts_.size_of(part);
+    for (std::int64_t row = parts_.begin(part); row < end; row += rows_of_block_) {
+      Block block;
+      block.row = row, block.rows = std::min(rows_of_block_, end - row);
+      block.column = columns_.begin(column), block.columns = columns_.size_of(column);
+      block.b = b, block.a = b + b_elements();
+      block.gradient = of_part(part);
+      block.add = row > parts_.begin(part);
+      multiply(block);
+    }
+  }
+
+ private:
+  /// Rows of the result's maps, counted through all images, and outputs.
+  struct Block {
+    std::int64_t row = 0, rows = 0, column = 0, columns = 0;
+    float *a = nullptr, *b = nullptr, *gradient = nullptr;
+    bool add = false;
+  };
+
+  std::int64_t products() const { return parts_.pieces * columns_.pieces; }
+  std::int64_t elements() const { return area(shape_.kernel) * shape_.inputs * shape_.outputs; }
+  std::int64_t pixels_of_block() const { return rows_of_block_ * shape_.out.width; }
+  std::int64_t b_elements() const {
+    return in_lines(4 * pixels_of_block() * (columns_.size + code_.block.columns)) / 4;
+  }
+  std::int64_t a_elements() const { return pixels_of_block() * (shape_.inputs + code_.block.rows); }
+  float* of_part(std::int64_t part) const { return gradients_ + part * in_lines(4 * elements()) / 4; }
+
+  void multiply(const Block& block) const {
+    const auto& [height, width] = code_.block;
+    const std::int64_t pixels = block.rows * shape_.out.width;
+    pack_panels(second_at_ + block.row * shape_.out.width * shape_.outputs + block.column, 1, shape_.outputs,
+                block.columns, pixels, width, block.b, width * pixels);
+    for (std::int64_t tap = 0; tap < area(shape_.kernel); ++tap) {
+      pack_moved(block, tap / shape_.kernel.width, tap % shape_.kernel.width);
+      float* const c = block.gradient + tap * shape_.inputs * shape_.outputs + block.column;
+      for (std::int64_t j = 0; j < block.columns; j += width) {
+        for (std::int64_t i = 0; i < shape_.inputs; i += height) {
+          const std::int64_t high = std::min(height, shape_.inputs - i);
+          code_.packed[static_cast<std::size_t>(high - 1)](
+              block.a + i * pixels, 0, block.b + j * pixels, c + i * shape_.outputs + j, shape_.outputs,
+              pixels, std::min(width, block.columns - j), nullptr, block.add);
+        }
+      }
+    }
+  }
+
+  /// Panels of the pixels that element (y, x) of the kernel meets, zeros where it meets none.
+  void pack_moved(const Block& block, std::int64_t y, std::int64_t x) const {
+    const std::int64_t height = code_.block.rows, pixels = block.rows * shape_.out.width,
+                       channels = shape_.inputs;
+    const std::int64_t stride = shape_.stride.width, left = x - shape_.padding.width;
+    // Of a row of the result, those pixels that lie within the maps: left + p stride in [0, in width).
+    const std::int64_t begin = std::clamp<std::int64_t>((-left + stride - 1) / stride, 0, shape_.out.width);
+    const std::int64_t end =
+        std::clamp<std::int64_t>((shape_.in.width - left + stride - 1) / stride, begin, shape_.out.width);
+    const auto clear = [&](std::int64_t from, std::int64_t to) {
+      for (std::int64_t i = 0; from < to && i < channels; i += height)
+        std::fill(block.a + i * pixels + from * height, block.a + i * pixels + to * height, 0.0F);
+    };
+    for (std::int64_t r = 0; r < block.rows; ++r) {
+      const std::int64_t image = (block.row + r) / shape_.out.height, first = r * shape_.out.width;
+      const std::int64_t in_row =
+          (block.row + r) % shape_.out.height * shape_.stride.height + y - shape_.padding.height;
+      if (in_row < 0 || in_row >= shape_.in.height || begin == end) {
+        clear(first, first + shape_.out.width);
+        continue;
+      }
+      clear(first, first + begin);
+      clear(first + end, first + shape_.out.width);
+      const float* const from =
+          first_at_ +
+          ((image * shape_.in.height + in_row) * shape_.in.width + left + begin * stride) * channels;
+      pack_panels(from, 1, stride * channels, channels, end - begin, height,
+                  block.a + (first + begin) * height, height * pixels);
+    }
+  }
+
+  /// The parts' gradients of a few inputs, in their order, as the weights lie: [outputs, inputs, taps].
+  void add_up(std::int64_t piece) const {
+    const std::int64_t taps = area(shape_.kernel), outputs = shape_.outputs;
+    for (std::int64_t i = sums_.begin(piece); i < sums_.begin(piece) + sums_.size_of(piece); ++i) {
+      for (std::int64_t tap = 0; tap < taps; ++tap) {
+        const std::int64_t row = (tap * shape_.inputs + i) * outputs;
+        for (std::int64_t part = 1; part < parts_.pieces; ++part)
+          codegen::add_parts(of_part(part) + row, outputs, of_part(0) + row);
+        float* const to = result_at_ + i * taps + tap;
+        for (std::int64_t j = 0; j < outputs; ++j) to[j * shape_.inputs * taps] = of_part(0)[row + j];
+      }
+    }
+  }
+
+  const ProductCode& code_;
+  const Cut columns_, sums_;          // of the outputs, of the inputs
+  const std::int64_t rows_of_block_;  // of the result's maps
+  Cut parts_;                         // of them all
+  float* gradients_ = nullptr;        // [parts][taps x inputs, outputs]
+};
+
+}  // namespace
+
+bool takes_convolution(const codegen::Program& program, const OpCall& call) {
+  if (!ir::is_convolution(call.op.code) || !ir::is_channels_last(call.op.attributes)) return false;
+  if (!is_of_f32_maps(program, call)) return false;
+  const ConvShape shape = conv_shape_of(call);
+  const bool fills = shape.groups == 1 && shape.inputs >= kLeastChannels && shape.outputs >= kLeastChannels;
+  if (call.op.code != ir::Opcode::conv2d_input_grad) return fills;
+  return fills && shape.stride == ConvShape::Plane{} && shape.padding.height < shape.kernel.height &&
+         shape.padding.width < shape.kernel.width;
+}
+
+std::unique_ptr<CpuLaunch> make_convolution_launch(const OpCall& call, const ProductCode& code) {
+  if (call.op.code == ir::Opcode::conv2d_weight_grad) return std::make_unique<WeightsByProducts>(call, code);
+  return std::make_unique<MapsByProducts>(call, code);
+}
+
+}  // namespace rewire::runtime
