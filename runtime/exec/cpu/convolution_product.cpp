@@ -17,15 +17,16 @@ using codegen::ProductCode;
 using ir::ConvShape;
 
 constexpr std::int64_t kDeepest = 384;  // of a block of k: its panel of b fits the first cache
+constexpr std::int64_t kChunk = 16;     // of channels that are packed at a time
 constexpr std::int64_t kBandElements =
     49152;  // of the maps that a task holds, in the second cache beside the weights
 constexpr std::int64_t kMostBandImages = 16;
 constexpr std::int64_t kLeastTasks = 8;      // where columns can make them
 constexpr std::int64_t kLeastChannels = 16;  // fewer do not fill a block's columns, nor a row of the kernel k
-constexpr std::int64_t kGradientColumns = 64;  // of a task: each packs the maps for itself
-constexpr std::int64_t kGradientTasks = 16;    // about
-constexpr std::int64_t kMostParts = 8;         // of the batch, each with a gradient of its own
-constexpr std::int64_t kTurnedChannels = 8;    // of a task that adds the parts up
+constexpr std::int64_t kDeepestPixels = 256;
+constexpr std::int64_t kGradientOutputs = 64;  // of a task, which packs the maps for them
+constexpr std::int64_t kGradientTasks = 8;     // about
+constexpr std::int64_t kSumOutputs = 8;        // of a task that adds the parts up
 
 std::int64_t area(const ConvShape::Plane& plane) {
   return plane.height * plane.width;
@@ -44,7 +45,9 @@ class MapsByProducts final : public OverMaps {
                        conv_.kernel.width - 1 - conv_.padding.width};
     }
     padded_width_ = (conv_.out.width - 1) * conv_.stride.width + conv_.kernel.width;
-    depth_ = Cut(row_elements(), (row_elements() + kDeepest - 1) / kDeepest, 4);
+    chunk_ = conv_.inputs % kChunk == 0 ? kChunk : 1;
+    depth_ =
+        Cut(row_elements(), (row_elements() + kDeepest - 1) / kDeepest, std::max<std::int64_t>(chunk_, 4));
     pixels_ = Cut(conv_.out.width, (conv_.out.width + code.block.rows - 1) / code.block.rows, 1);
     cut_bands();
     packing_ = Cut(conv_.outputs, padded_columns() / code.block.columns, code.block.columns);
@@ -113,25 +116,28 @@ class MapsByProducts final : public OverMaps {
     return packed_ + (y * row_elements() + depth) * padded_columns() + column * deep;
   }
 
-  /// Columns of the weights. Of an input a few outputs' kernels lie side by side, or of an output a few inputs'.
+  /// Columns of the weights, a few channels of all taps at a time: they lie side by side.
   void pack(std::int64_t first, std::int64_t count) const {
-    const std::int64_t width = code_.block.columns, taps = area(conv_.kernel);
-    for (std::int64_t d = 0; d < depth_.pieces; ++d) {
-      const std::int64_t depth = depth_.begin(d), deep = depth_.size_of(d);
-      for (std::int64_t y = 0; y < conv_.kernel.height; ++y) {
-        float* to = panel(y, depth, deep, first);
-        for (std::int64_t k = depth; k < depth + deep; ++k, to += width) {
-          const std::int64_t x = k / conv_.inputs, channel = k % conv_.inputs;
-          const std::int64_t tap = y * conv_.kernel.width + x;
-          const float* from =
-              second_at_ + (turned_ ? (channel * conv_.outputs + first) * taps + taps - 1 - tap
-                                    : (first * conv_.inputs + channel) * taps + tap);
-          const std::int64_t apart = turned_ ? taps : conv_.inputs * taps;
-          for (std::int64_t j = 0; j < count; ++j) to[j] = from[j * apart];
-          std::fill(to + count, to + width, 0.0F);
+    const std::int64_t width = code_.block.columns, taps = area(conv_.kernel), channels = conv_.inputs;
+    const std::int64_t apart = turned_ ? taps : channels * taps, step = turned_ ? conv_.outputs * taps : taps;
+    for (std::int64_t channel = 0; channel < channels; channel += chunk_) {
+      for (std::int64_t tap = 0; tap < taps; ++tap) {
+        const float* const from =
+            second_at_ + first * apart + channel * step + (turned_ ? taps - 1 - tap : tap);
+        float* const to =
+            place(tap / conv_.kernel.width, tap % conv_.kernel.width * channels + channel, first);
+        for (std::int64_t c = 0; c < chunk_; ++c) {
+          for (std::int64_t j = 0; j < count; ++j) to[c * width + j] = from[c * step + j * apart];
+          std::fill(to + c * width + count, to + (c + 1) * width, 0.0F);
         }
       }
     }
+  }
+  /// Where row `y` of the kernel has element k of a panel.
+  float* place(std::int64_t y, std::int64_t k, std::int64_t column) const {
+    std::int64_t d = 0;
+    while (k >= depth_.begin(d) + depth_.size_of(d)) ++d;
+    return panel(y, depth_.begin(d), depth_.size_of(d), column) + (k - depth_.begin(d)) * code_.block.columns;
   }
 
   void copy(const Band& band) const {
@@ -194,26 +200,25 @@ class MapsByProducts final : public OverMaps {
   const bool turned_;
   ConvShape conv_;  // of first_ by the packed weights, whichever product this is
   std::int64_t padded_width_ = 1;
-  Cut depth_, pixels_;  // of a row of the kernel, of a row of the result
+  std::int64_t chunk_ = 1;  // of channels, in one block of k
+  Cut depth_, pixels_;      // of a row of the kernel, of a row of the result
   Cut groups_, rows_, columns_,
       packing_;  // of the images, of their rows, of the columns, of those that are packed
   float* packed_ = nullptr;
 };
 
-/// The gradient of the weights. A task has a part of the batch's rows and a few outputs.
+/// The gradient of the weights as dw [outputs, taps x inputs] = g' X over the pixels of the result. A task has a part of the
+/// batch's rows and a few outputs, whose g it packs; X it packs panel by panel, moved by the tap.
 class WeightsByProducts final : public OverMaps {
  public:
   WeightsByProducts(const OpCall& call, const ProductCode& code)
       : OverMaps(call),
         code_(code),
-        columns_(shape_.outputs, (shape_.outputs + kGradientColumns - 1) / kGradientColumns,
-                 code.block.columns),
-        sums_(shape_.inputs, (shape_.inputs + kTurnedChannels - 1) / kTurnedChannels, 1),
-        rows_of_block_(std::max<std::int64_t>(1, kDeepest / shape_.out.width)) {
+        outputs_(shape_.outputs, (shape_.outputs + kGradientOutputs - 1) / kGradientOutputs, code.block.rows),
+        sums_(shape_.outputs, (shape_.outputs + kSumOutputs - 1) / kSumOutputs, 1),
+        most_rows_(std::max<std::int64_t>(1, kDeepestPixels / shape_.out.width)) {
     const std::int64_t rows = shape_.batch * shape_.out.height;
-    const std::int64_t wanted =
-        std::min({kGradientTasks / columns_.pieces, kMostParts, rows / rows_of_block_});
-    parts_ = Cut(rows, std::max<std::int64_t>(1, wanted), 1);
+    parts_ = Cut(rows, std::min(kGradientTasks / outputs_.pieces, rows / most_rows_), 1);
   }
 
   std::int64_t tasks() const override { return products() + sums_.pieces; }
@@ -224,16 +229,15 @@ class WeightsByProducts final : public OverMaps {
 
   void run(std::int64_t task, void* scratch) const override {
     if (task >= products()) return add_up(task - products());
-    const std::int64_t part = task / columns_.pieces, column = task % columns_.pieces;
-    auto* const b = static_cast<float*>(scratch);
-    const std::int64_t end = parts_.begin(part) + parts_.size_of(part);
-    for (std::int64_t row = parts_.begin(part); row < end; row += rows_of_block_) {
+    const std::int64_t part = task / outputs_.pieces, outputs = task % outputs_.pieces;
+    const Cut blocks(parts_.size_of(part), (parts_.size_of(part) + most_rows_ - 1) / most_rows_, 1);
+    for (std::int64_t i = 0; i < blocks.pieces; ++i) {
       Block block;
-      block.row = row, block.rows = std::min(rows_of_block_, end - row);
-      block.column = columns_.begin(column), block.columns = columns_.size_of(column);
-      block.b = b, block.a = b + b_elements();
-      block.gradient = of_part(part);
-      block.add = row > parts_.begin(part);
+      block.row = parts_.begin(part) + blocks.begin(i), block.rows = blocks.size_of(i);
+      block.output = outputs_.begin(outputs), block.outputs = outputs_.size_of(outputs);
+      block.b = static_cast<float*>(scratch), block.a = block.b + b_elements();
+      block.gradient = of_part(part) + block.output * row_elements();
+      block.add = i > 0;
       multiply(block);
     }
   }
@@ -241,89 +245,88 @@ class WeightsByProducts final : public OverMaps {
  private:
   /// Rows of the result's maps, counted through all images, and outputs.
   struct Block {
-    std::int64_t row = 0, rows = 0, column = 0, columns = 0;
+    std::int64_t row = 0, rows = 0, output = 0, outputs = 0;
     float *a = nullptr, *b = nullptr, *gradient = nullptr;
     bool add = false;
   };
 
-  std::int64_t products() const { return parts_.pieces * columns_.pieces; }
-  std::int64_t elements() const { return area(shape_.kernel) * shape_.inputs * shape_.outputs; }
-  std::int64_t pixels_of_block() const { return rows_of_block_ * shape_.out.width; }
-  std::int64_t b_elements() const {
-    return in_lines(4 * pixels_of_block() * (columns_.size + code_.block.columns)) / 4;
-  }
-  std::int64_t a_elements() const { return pixels_of_block() * (shape_.inputs + code_.block.rows); }
+  std::int64_t products() const { return parts_.pieces * outputs_.pieces; }
+  std::int64_t row_elements() const { return area(shape_.kernel) * shape_.inputs; }
+  std::int64_t elements() const { return row_elements() * shape_.outputs; }
+  std::int64_t most_pixels() const { return most_rows_ * shape_.out.width; }
+  std::int64_t b_elements() const { return most_pixels() * code_.block.columns; }
+  std::int64_t a_elements() const { return most_pixels() * (outputs_.size + code_.block.rows); }
   float* of_part(std::int64_t part) const { return gradients_ + part * in_lines(4 * elements()) / 4; }
 
   void multiply(const Block& block) const {
     const auto& [height, width] = code_.block;
     const std::int64_t pixels = block.rows * shape_.out.width;
-    pack_panels(second_at_ + block.row * shape_.out.width * shape_.outputs + block.column, 1, shape_.outputs,
-                block.columns, pixels, width, block.b, width * pixels);
-    for (std::int64_t tap = 0; tap < area(shape_.kernel); ++tap) {
-      pack_moved(block, tap / shape_.kernel.width, tap % shape_.kernel.width);
-      float* const c = block.gradient + tap * shape_.inputs * shape_.outputs + block.column;
-      for (std::int64_t j = 0; j < block.columns; j += width) {
-        for (std::int64_t i = 0; i < shape_.inputs; i += height) {
-          const std::int64_t high = std::min(height, shape_.inputs - i);
+    pack_panels(second_at_ + block.row * shape_.out.width * shape_.outputs + block.output, 1, shape_.outputs,
+                block.outputs, pixels, height, block.a, height * pixels);
+    for (std::int64_t j = 0; j < shape_.inputs; j += width) {
+      for (std::int64_t tap = 0; tap < area(shape_.kernel); ++tap) {
+        pack_moved(block, tap / shape_.kernel.width, tap % shape_.kernel.width, j);
+        float* const c = block.gradient + tap * shape_.inputs + j;
+        for (std::int64_t i = 0; i < block.outputs; i += height) {
+          const std::int64_t high = std::min(height, block.outputs - i);
           code_.packed[static_cast<std::size_t>(high - 1)](
-              block.a + i * pixels, 0, block.b + j * pixels, c + i * shape_.outputs + j, shape_.outputs,
-              pixels, std::min(width, block.columns - j), nullptr, block.add);
+              block.a + i * pixels, 0, block.b, c + i * row_elements(), row_elements(), pixels,
+              std::min(width, shape_.inputs - j), nullptr, block.add);
         }
       }
     }
   }
 
-  /// Panels of the pixels that element (y, x) of the kernel meets, zeros where it meets none.
-  void pack_moved(const Block& block, std::int64_t y, std::int64_t x) const {
-    const std::int64_t height = code_.block.rows, pixels = block.rows * shape_.out.width,
-                       channels = shape_.inputs;
+  /// A panel of a few inputs at the pixels that element (y, x) of the kernel meets, zeros where it meets none.
+  void pack_moved(const Block& block, std::int64_t y, std::int64_t x, std::int64_t input) const {
+    const std::int64_t width = code_.block.columns, channels = shape_.inputs;
     const std::int64_t stride = shape_.stride.width, left = x - shape_.padding.width;
     // Of a row of the result, those pixels that lie within the maps: left + p stride in [0, in width).
-    const std::int64_t begin = std::clamp<std::int64_t>((-left + stride - 1) / stride, 0, shape_.out.width);
+    const std::int64_t begin = std::clamp<std::int64_t>((stride - 1 - left) / stride, 0, shape_.out.width);
     const std::int64_t end =
         std::clamp<std::int64_t>((shape_.in.width - left + stride - 1) / stride, begin, shape_.out.width);
-    const auto clear = [&](std::int64_t from, std::int64_t to) {
-      for (std::int64_t i = 0; from < to && i < channels; i += height)
-        std::fill(block.a + i * pixels + from * height, block.a + i * pixels + to * height, 0.0F);
-    };
-    for (std::int64_t r = 0; r < block.rows; ++r) {
-      const std::int64_t image = (block.row + r) / shape_.out.height, first = r * shape_.out.width;
-      const std::int64_t in_row =
-          (block.row + r) % shape_.out.height * shape_.stride.height + y - shape_.padding.height;
+    const std::int64_t count = std::min(width, channels - input);
+    std::int64_t out_row = block.row % shape_.out.height;
+    const float* image = first_at_ + block.row / shape_.out.height * area(shape_.in) * channels + input;
+    float* to = block.b;
+    for (std::int64_t r = 0; r < block.rows; ++r, to += shape_.out.width * width) {
+      const std::int64_t in_row = out_row * shape_.stride.height + y - shape_.padding.height;
       if (in_row < 0 || in_row >= shape_.in.height || begin == end) {
-        clear(first, first + shape_.out.width);
-        continue;
+        std::fill_n(to, shape_.out.width * width, 0.0F);
+      } else {
+        if (begin > 0) std::fill_n(to, begin * width, 0.0F);
+        if (end < shape_.out.width) std::fill_n(to + end * width, (shape_.out.width - end) * width, 0.0F);
+        const float* const from = image + (in_row * shape_.in.width + left + begin * stride) * channels;
+        if (count == width)
+          copy_steps(from, stride * channels, end - begin, width, to + begin * width);
+        else
+          pack_panels(from, 1, stride * channels, count, end - begin, width, to + begin * width, 0);
       }
-      clear(first, first + begin);
-      clear(first + end, first + shape_.out.width);
-      const float* const from =
-          first_at_ +
-          ((image * shape_.in.height + in_row) * shape_.in.width + left + begin * stride) * channels;
-      pack_panels(from, 1, stride * channels, channels, end - begin, height,
-                  block.a + (first + begin) * height, height * pixels);
+      if (++out_row == shape_.out.height) out_row = 0, image += area(shape_.in) * channels;
     }
   }
 
-  /// The parts' gradients of a few inputs, in their order, as the weights lie: [outputs, inputs, taps].
+  /// The parts' gradients of a few outputs, in the order of the parts, as the weights lie: [inputs, taps] of each.
   void add_up(std::int64_t piece) const {
-    const std::int64_t taps = area(shape_.kernel), outputs = shape_.outputs;
-    for (std::int64_t i = sums_.begin(piece); i < sums_.begin(piece) + sums_.size_of(piece); ++i) {
+    const std::int64_t taps = area(shape_.kernel), inputs = shape_.inputs;
+    const std::int64_t begin = sums_.begin(piece), end = begin + sums_.size_of(piece);
+    for (std::int64_t output = begin; output < end; ++output) {
+      const std::int64_t row = output * row_elements();
+      for (std::int64_t part = 1; part < parts_.pieces; ++part)
+        codegen::add_parts(of_part(part) + row, row_elements(), of_part(0) + row);
+      const float* const from = of_part(0) + row;
+      float* const to = result_at_ + row;
       for (std::int64_t tap = 0; tap < taps; ++tap) {
-        const std::int64_t row = (tap * shape_.inputs + i) * outputs;
-        for (std::int64_t part = 1; part < parts_.pieces; ++part)
-          codegen::add_parts(of_part(part) + row, outputs, of_part(0) + row);
-        float* const to = result_at_ + i * taps + tap;
-        for (std::int64_t j = 0; j < outputs; ++j) to[j * shape_.inputs * taps] = of_part(0)[row + j];
+        for (std::int64_t i = 0; i < inputs; ++i) to[i * taps + tap] = from[tap * inputs + i];
       }
     }
   }
 
   const ProductCode& code_;
-  const Cut columns_, sums_;          // of the outputs, of the inputs
-  const std::int64_t rows_of_block_;  // of the result's maps
-  Cut parts_;                         // of them all
-  float* gradients_ = nullptr;        // [parts][taps x inputs, outputs]
+  const Cut outputs_, sums_;      // of those of a product, and of a sum
+  const std::int64_t most_rows_;  // of the result's maps, in a block
+  Cut parts_;                     // of them all
+  float* gradients_ = nullptr;    // [parts][outputs, taps x inputs]
 };
 
 }  // namespace

@@ -13,23 +13,6 @@ void copy_steps(const float* from, std::int64_t k_stride, std::int64_t k, float*
     std::memcpy(to + j * width, from + j * k_stride, width * sizeof(float));
 }
 
-void copy_steps(const float* from, std::int64_t k_stride, std::int64_t k, std::int64_t width, float* to) {
-  switch (width) {  // those of ProductBlock, each by vectors
-    case 6:
-      return copy_steps<6>(from, k_stride, k, to);
-    case 8:
-      return copy_steps<8>(from, k_stride, k, to);
-    case 14:
-      return copy_steps<14>(from, k_stride, k, to);
-    case 16:
-      return copy_steps<16>(from, k_stride, k, to);
-    case 32:
-      return copy_steps<32>(from, k_stride, k, to);
-    default:
-      for (std::int64_t j = 0; j < k; ++j) std::copy_n(from + j * k_stride, width, to + j * width);
-  }
-}
-
 using Four = float __attribute__((vector_size(4 * sizeof(float))));
 
 /// Four lines of four elements, `stride` apart, turned: to[j * width + line].
@@ -66,6 +49,23 @@ void turn_panel(const float* from, std::int64_t stride, std::int64_t lines, std:
 }
 
 }  // namespace
+
+void copy_steps(const float* from, std::int64_t k_stride, std::int64_t k, std::int64_t width, float* to) {
+  switch (width) {  // those of ProductBlock, each by vectors
+    case 6:
+      return copy_steps<6>(from, k_stride, k, to);
+    case 8:
+      return copy_steps<8>(from, k_stride, k, to);
+    case 14:
+      return copy_steps<14>(from, k_stride, k, to);
+    case 16:
+      return copy_steps<16>(from, k_stride, k, to);
+    case 32:
+      return copy_steps<32>(from, k_stride, k, to);
+    default:
+      for (std::int64_t j = 0; j < k; ++j) std::copy_n(from + j * k_stride, width, to + j * width);
+  }
+}
 
 void pack_panels(const float* from, std::int64_t line_stride, std::int64_t k_stride, std::int64_t lines,
                  std::int64_t k, std::int64_t width, float* to, std::int64_t apart) {

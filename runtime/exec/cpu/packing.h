@@ -5,6 +5,9 @@
 
 namespace rewire::runtime {
 
+/// Of `width` lines that lie side by side, one panel: to[j * width + line] = from[j * k_stride + line] for j in [0, k).
+void copy_steps(const float* from, std::int64_t k_stride, std::int64_t k, std::int64_t width, float* to);
+
 /// Panels of `width` lines of `k` elements, `apart` elements from each other: element j of a line goes to
 /// to[(line / width) * apart + j * width + line % width]. What the last panel has beyond the lines is 0. One of the strides is 1.
 void pack_panels(const float* from, std::int64_t line_stride, std::int64_t k_stride, std::int64_t lines,
