@@ -19,6 +19,7 @@
 #include "codegen/program.h"
 #include "codegen/tile/walk.h"
 #include "ir/error.h"
+#include "ir/ops/convolution.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "runtime/exec/cpu/peak.h"
@@ -59,7 +60,7 @@ Gemms measure_gemms(const codegen::Program& program, runtime::ThreadPool& pool, 
 }
 
 struct Kernels {
-  double bytes = 0, dot_flops = 0;
+  double bytes = 0, dot_flops = 0, convolution_flops = 0;
   Seconds seconds, memory_seconds;
   int launches = 0;
 };
@@ -86,7 +87,11 @@ Kernels price_kernels(const codegen::Program& program, const std::vector<CopyTim
   Kernels all;
   for (const codegen::Launch& launch : program.launches) {
     if (std::holds_alternative<codegen::GemmLaunch>(launch)) continue;
-    const auto bytes = static_cast<double>(codegen::cost_of(program, launch).bytes);
+    const codegen::LaunchCost cost = codegen::cost_of(program, launch);
+    const auto bytes = static_cast<double>(cost.bytes);
+    const auto* call = std::get_if<codegen::OpCall>(&launch);
+    if (call != nullptr && ir::is_convolution(call->op.code))
+      all.convolution_flops += static_cast<double>(cost.flops);
     ++all.launches;
     all.bytes += bytes;
     all.seconds += copy_seconds(copies, bytes);
@@ -127,7 +132,9 @@ void run(std::istream& input, int threads) {
       {"floor_with_dots_ms", (floor.best + dots) * kMilli},
       {"peak_gflops", peak * kGiga},
       {"floor_from_peak_ms",
-       ((gemms.flops + kernels.dot_flops) / (kOfPeak * peak) + kernels.seconds.best) * kMilli},
+       ((gemms.flops + kernels.dot_flops + kernels.convolution_flops) / (kOfPeak * peak) +
+        kernels.seconds.best) *
+           kMilli},
       {"floor_from_memory_ms", (gemms.seconds.best + kernels.memory_seconds.best) * kMilli},
       {"gemm",
        {{"launches", gemms.launches},
@@ -141,7 +148,8 @@ void run(std::istream& input, int threads) {
         {"ms", kernels.seconds.best * kMilli},
         {"from_memory_ms", kernels.memory_seconds.best * kMilli},
         {"dot_gflop", kernels.dot_flops * kGiga},
-        {"dot_ms", dots * kMilli}}},
+        {"dot_ms", dots * kMilli},
+        {"convolution_gflop", kernels.convolution_flops * kGiga}}},
       {"copies", copies}};
   fmt::print("{}\n", result.dump(2));
 }
