@@ -139,8 +139,9 @@ TEST_CASE(
   }
   CHECK(residents.size() >= 3);  // for a clock to choose from
   const std::string text = text_of(kernel, nullptr);
-  CHECK(count_of("  over_block<Sum, ", text) == 4);              // 8 + 8 + 8 + 6
-  CHECK(text.find(" = a0[") > text.find("  over_block<Sum, "));  // no register until it is read
+  CHECK(count_of("  over_block<Sum, ", text) == 4);  // 8 + 8 + 8 + 6
+  REQUIRE(text.find(" = a0[") != text.npos);
+  CHECK(text.find(" = a0[") > text.rfind("  over_block<Sum, "));  // no register until it is read
 }
 
 TEST_CASE("what is multiplied next by the warp that computed it stays in its registers") {

@@ -25,7 +25,7 @@ using ConvArguments = std::vector<std::pair<const char*, ir::Shape>>;
 /// of 19 x 17 they are computed in parts of the batch, of which the last is smaller.
 ConvArguments conv_arguments(std::int64_t height, std::int64_t width) {
   return {
-      {"x", {7, 100, height, width}}, {"w", {160, 100, 3, 3}}, {"v", {80, 2, 1, 3}}, {"u", {3, 80, 2, 2}}};
+      {"x", {7, 100, height, width}}, {"w", {180, 100, 3, 3}}, {"v", {90, 2, 1, 3}}, {"u", {3, 90, 2, 2}}};
 }
 
 /// main(x, w, v, u) -> y = conv(conv(conv(x, w)^2, v in groups of two), u), and the gradients of sum y^2.
@@ -43,7 +43,7 @@ ir::Module three_convolutions(const ConvArguments& shapes) {
   std::vector<Value> arguments;
   for (const auto& [name, shape] : shapes) arguments.push_back(b.argument(name, {DType::f32, shape}));
   const Value first = convolve(arguments[0], arguments[1], {2, 2}, {1, 1}, 1);
-  const Value second = convolve(b.mul(first, first), arguments[2], {1, 1}, {0, 1}, 80);
+  const Value second = convolve(b.mul(first, first), arguments[2], {1, 1}, {0, 1}, 90);
   const Value y = convolve(second, arguments[3], {1, 2}, {1, 0}, 1);
   const Value loss = b.reshape(b.sum(b.mul(y, y), {0, 1, 2, 3}), {});
   const std::vector<Value> gradients = ir::differentiate(b, loss, arguments);

@@ -2,6 +2,7 @@
 #include "runtime/exec/cpu/convolution_product.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "ir/ops/convolution.h"
@@ -16,8 +17,9 @@ using codegen::OpCall;
 using codegen::ProductCode;
 using ir::ConvShape;
 
-constexpr std::int64_t kDeepest = 384;  // of a block of k: its panel of b fits the first cache
-constexpr std::int64_t kChunk = 16;     // of channels that are packed at a time
+constexpr std::int64_t kDeepest = 384;   // of a block of k: its panel of b fits the first cache
+constexpr std::int64_t kLeastWidth = 4;  // of a map: a block of the result is pixels of one row
+constexpr std::int64_t kChunk = 16;      // of channels that are packed at a time
 constexpr std::int64_t kBandElements =
     49152;  // of the maps that a task holds, in the second cache beside the weights
 constexpr std::int64_t kMostBandImages = 16;
@@ -25,8 +27,9 @@ constexpr std::int64_t kLeastTasks = 8;      // where columns can make them
 constexpr std::int64_t kLeastChannels = 16;  // fewer do not fill a block's columns, nor a row of the kernel k
 constexpr std::int64_t kDeepestPixels = 256;
 constexpr std::int64_t kGradientOutputs = 64;  // of a task, which packs the maps for them
-constexpr std::int64_t kGradientTasks = 8;     // about
-constexpr std::int64_t kSumOutputs = 8;        // of a task that adds the parts up
+constexpr std::int64_t kEvenTasks = 8;         // a multiple of it: as many for each of 2, 4 or 8 threads
+constexpr std::int64_t kPartsBytes = std::int64_t{48} << 20;  // of the parts' gradients, about
+constexpr std::int64_t kSumOutputs = 8;                       // of a task that adds the parts up
 
 std::int64_t area(const ConvShape::Plane& plane) {
   return plane.height * plane.width;
@@ -218,7 +221,8 @@ class WeightsByProducts final : public OverMaps {
         sums_(shape_.outputs, (shape_.outputs + kSumOutputs - 1) / kSumOutputs, 1),
         most_rows_(std::max<std::int64_t>(1, kDeepestPixels / shape_.out.width)) {
     const std::int64_t rows = shape_.batch * shape_.out.height;
-    parts_ = Cut(rows, std::min(kGradientTasks / outputs_.pieces, rows / most_rows_), 1);
+    const std::int64_t wanted = kEvenTasks / std::gcd(kEvenTasks, outputs_.pieces);
+    parts_ = Cut(rows, std::min({wanted, rows / most_rows_, kPartsBytes / (4 * elements())}), 1);
   }
 
   std::int64_t tasks() const override { return products() + sums_.pieces; }
@@ -336,9 +340,10 @@ bool takes_convolution(const codegen::Program& program, const OpCall& call) {
   if (!is_of_f32_maps(program, call)) return false;
   const ConvShape shape = conv_shape_of(call);
   const bool fills = shape.groups == 1 && shape.inputs >= kLeastChannels && shape.outputs >= kLeastChannels;
-  if (call.op.code != ir::Opcode::conv2d_input_grad) return fills;
-  return fills && shape.stride == ConvShape::Plane{} && shape.padding.height < shape.kernel.height &&
-         shape.padding.width < shape.kernel.width;
+  if (call.op.code == ir::Opcode::conv2d_weight_grad) return fills;
+  if (call.op.code == ir::Opcode::conv2d) return fills && shape.out.width >= kLeastWidth;
+  return fills && shape.in.width >= kLeastWidth && shape.stride == ConvShape::Plane{} &&
+         shape.padding.height < shape.kernel.height && shape.padding.width < shape.kernel.width;
 }
 
 std::unique_ptr<CpuLaunch> make_convolution_launch(const OpCall& call, const ProductCode& code) {

@@ -5,7 +5,8 @@
 //             by side in the maps, and of packed weights. A task copies a band of the maps between margins of zeros into a
 //             cache, and reads it where it stands. The gradient of the maps, at a stride of 1, is the convolution of the
 //             result's gradient with the weights turned by half a turn.
-//   weights   dw [taps x inputs, outputs] = x' g, over pixels. A task packs x once more for each tap, moved by it.
+//   weights   dw [outputs, taps x inputs] = g' X, over the pixels of the result. A task packs X, the maps moved by a tap, panel by
+//             panel.
 //
 // How they are cut into tasks depends on shapes alone, and each sum is added up in one order.
 #pragma once
