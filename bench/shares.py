@@ -23,7 +23,9 @@ def bars_of(result):
             step = steps.pop("rewire")
             shares = [(name, ms / step) for name, _, ms, *_ in classes]
             shares.append((WAITING, max(0.0, 1 - sum(share for _, share in shares))))
-            floor = case["floors"].get(residual, {}).get("floor_from_peak_ms")
+            floors = case["floors"].get(residual, {})
+            partial = "convolutions" in [name for name, *_ in classes] and "convolution_gflop" not in floors.get("kernels", {})
+            floor = None if partial else floors.get("floor_from_peak_ms")  # older results leave convolutions out of it
             bars.append((f"{case['model']}, {case['batch']}" + ("" if residual == "plain" else f", {residual}"), shares,
                          floor and floor / step, min(steps.values()) / step if steps else None))
     return bars

@@ -30,6 +30,12 @@ class Shares(unittest.TestCase):
         self.assertEqual(name, "one, 4, decay")
         self.assertEqual((parts[-1][1], floor, peer), (0.0, None, None))  # launches alone may take longer than a step
 
+    def test_floors_without_their_convolutions_are_none(self):
+        case = dict(CASE, classes={"plain": [["convolutions", 2, 6.0, 1, 1]]}, floors={"plain": {"floor_from_peak_ms": 7.0}})
+        self.assertIsNone(shares.bars_of({"cases": [case]})[0][2])
+        case["floors"] = {"plain": {"floor_from_peak_ms": 7.0, "kernels": {"convolution_gflop": 1.0}}}
+        self.assertAlmostEqual(shares.bars_of({"cases": [case]})[0][2], 0.7)
+
 
 if __name__ == "__main__":
     unittest.main()
