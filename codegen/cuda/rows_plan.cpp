@@ -494,7 +494,7 @@ class RowPlanner {
     return (std::min(kMostRegisters, kRegistersPerBlock / threads) - kBesideRow - scalars_) * 3 / 2;
   }
   /// Of a thread of a block row of many arrays. Of what a level reads and writes about two thirds are alive at once. Where that
-  /// is too few, the rest is spilled (up to 56 registers of a row of attnres), and another row under way makes up
+  /// is too few, the rest is spilled (up to 56 registers, of a row of 22 streams), and another row under way makes up
   /// for it.
   int registers_of_row(int elements) const { return live_ * elements * 2 / 3 + scalars_ + kBesideRow; }
 
