@@ -118,6 +118,7 @@ void run(std::istream& input, int threads) {
   const Kernels kernels = price_kernels(program, times);
   const double peak = runtime::multiply_add_peak(jit.product(), pool);
   const double dots = kernels.dot_flops / gemms.best_rate;
+  const double products = gemms.flops + kernels.dot_flops + kernels.convolution_flops;
 
   Json copies = Json::array();
   for (const CopyTime& time : times)
@@ -131,10 +132,7 @@ void run(std::istream& input, int threads) {
                        {"floor_median_ms", floor.median * kMilli},
                        {"floor_with_dots_ms", (floor.best + dots) * kMilli},
                        {"peak_gflops", peak * kGiga},
-                       {"floor_from_peak_ms",
-                        ((gemms.flops + kernels.dot_flops + kernels.convolution_flops) / (kOfPeak * peak) +
-                         kernels.seconds.best) *
-                            kMilli},
+                       {"floor_from_peak_ms", (products / (kOfPeak * peak) + kernels.seconds.best) * kMilli},
                        {"floor_from_memory_ms", (gemms.seconds.best + kernels.memory_seconds.best) * kMilli},
                        {"gemm",
                         {{"launches", gemms.launches},

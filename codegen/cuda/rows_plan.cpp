@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "codegen/cuda/kernel_text.h"
+#include "codegen/cuda/rows_registers.h"
 #include "codegen/tile/walk.h"
 
 namespace rewire::codegen::cuda {
@@ -253,7 +254,6 @@ class RowPlanner {
     }
     for (const auto& [id, section] : sections()) {
       for (const LeveledNode& leveled : section->nodes) choose_home(*leveled.node, id, leveled.level);
-      for (const LeveledNode& leveled : section->nodes) note_widening(*leveled.node);
     }
     for (std::size_t i = 0; i < kernel_.carried.size(); ++i) {
       const tile::Carried& carried = kernel_.carried[i];
@@ -310,13 +310,6 @@ class RowPlanner {
                   !std::holds_alternative<tile::Load>(*readers[0].node);
   }
 
-  void note_widening(const Node& node) {
-    const auto* op = std::get_if<tile::Pointwise>(&node);
-    if (op == nullptr || op->code != ir::Opcode::cast || info(op->result).dtype != ir::DType::f32) return;
-    const ir::DType from = info(op->operands[0]).dtype;
-    if (from == ir::DType::bf16 || from == ir::DType::f16) widened_[op->result.id] = op->operands[0].id;
-  }
-
   bool reads_scalar(const Reader& reader, SectionId section, int level) const {
     const auto* op = std::get_if<tile::Pointwise>(reader.node);
     return op != nullptr && reader.section == section && reader.level == level &&
@@ -340,13 +333,17 @@ class RowPlanner {
     plan_.by_partition = walks_parts(kernel_);
     if (!rows) std::swap(plan_.outer, plan_.rows);  // each outer point is a row
     widest_ = widest_vector();
-    live_ = live_arrays();
-    scalars_ = live_scalars();
+    count_registers();
     if (!has_many_arrays()) return;
     sink_scalar_loads(plan_.prologue, SectionId::prologue);
     sink_scalar_loads(plan_.body, SectionId::body);
     sink_scalar_loads(plan_.epilogue, SectionId::epilogue);
-    scalars_ = live_scalars();
+    count_registers();
+  }
+  void count_registers() {
+    const LiveRegisters live = live_registers(kernel_, plan_);
+    live_ = live.arrays;
+    scalars_ = live.scalars;
   }
 
   bool has_reduction() const {
@@ -389,58 +386,6 @@ class RowPlanner {
     });
     const std::int64_t most = bytes == 16 ? 1 : std::min<std::int64_t>(16 / bytes, 8);
     return static_cast<int>(std::gcd(plan_.lanes, most));
-  }
-
-  /// Arrays alive at once, in registers an element.
-  int live_arrays() {
-    int carried = 0;
-    for (const tile::Carried& value : kernel_.carried) carried += info(value.entry).lanes.empty() ? 0 : 1;
-    return carried + most_live(0, [](const ValueHome& own) { return own.array; });
-  }
-
-  /// From level to level: those of one level alone come one after the other.
-  int live_scalars() {
-    int carried = 0;
-    for (const tile::Carried& value : kernel_.carried) carried += info(value.entry).lanes.empty() ? 1 : 0;
-    return carried + most_live(1, [](const ValueHome& own) { return !own.lane && !own.inlined; });
-  }
-
-  /// Registers of the values that count and are read `later` levels on, at the level that needs most.
-  template <class Counts>
-  int most_live(int later, Counts counts) {
-    int most = 0;
-    for (const auto& [id, section] : sections()) {
-      for (int level = 0; level < section->levels; ++level)
-        most = std::max(most, live_at(id, level, later, counts));
-    }
-    return most;
-  }
-
-  template <class Counts>
-  int live_at(SectionId section, int level, int later, Counts counts) {
-    std::map<std::int32_t, int> live;
-    for (std::size_t i = 0; i < plan_.homes.size(); ++i) {
-      const auto id = static_cast<std::int32_t>(i);
-      const ValueHome& own = plan_.homes[i];
-      if (!counts(own) || is_immediate({id}) || own.section > section ||
-          (own.section == section && own.level > level))
-        continue;
-      const std::vector<Reader>& readers = readers_[id];
-      const bool read_later = std::any_of(readers.begin(), readers.end(), [&](const Reader& reader) {
-        return reader.section > section || (reader.section == section && reader.level >= level + later) ||
-               (own.section == SectionId::prologue && reader.section == SectionId::body);
-      });
-      const auto dtype = kernel_.values[i].dtype;
-      if (read_later) live[held_as(id)] = dtype == ir::DType::f64 || dtype == ir::DType::i64 ? 2 : 1;
-    }
-    return std::accumulate(live.begin(), live.end(), 0,
-                           [](int sum, const auto& entry) { return sum + entry.second; });
-  }
-
-  /// A value in bf16 or f16 is held in f32: its cast to f32 takes no register of its own.
-  std::int32_t held_as(std::int32_t id) const {
-    const auto found = widened_.find(id);
-    return found == widened_.end() ? id : found->second;
   }
 
   /// Percent of the elements of `threads` threads with `chunks` vectors each that are no lanes.
@@ -669,7 +614,6 @@ class RowPlanner {
   std::map<std::int32_t, int> loaded_, stored_;  // by argument: the levels of what must stay in order
   std::map<std::int32_t, std::vector<Reader>> readers_;
   std::map<std::int32_t, bool> immediates_;
-  std::map<std::int32_t, std::int32_t> widened_;  // to f32, and of what
 };
 
 }  // namespace

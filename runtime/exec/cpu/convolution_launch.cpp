@@ -23,9 +23,7 @@ using codegen::ConvProduct;
 using ir::ConvShape;
 
 constexpr std::int64_t kMostConvParts = 16;
-constexpr double kConvPartMultiplyAdds = 5e6;  // smaller parts lose more by their start than they balance
-// What the parts' gradients of weights may take in all, where they are large: two parts are made all the same.
-constexpr std::int64_t kPartGradientBytes = std::int64_t{48} << 20;
+constexpr double kConvPartMultiplyAdds = 5e6;   // smaller parts lose more by their start than they balance
 constexpr std::int64_t kAddedElements = 65536;  // of a task that adds them up
 // A part of fewer positions is computed in little more time than its gradient of the weights is added in.
 constexpr std::int64_t kPartPositions = 512;

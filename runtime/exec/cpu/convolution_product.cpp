@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <numeric>
 #include <utility>
+#include <vector>
 
+#include "codegen/library/convolution.h"
 #include "ir/ops/convolution.h"
 #include "runtime/exec/cpu/matrix_cut.h"
 #include "runtime/exec/cpu/over_maps.h"
@@ -17,19 +19,19 @@ using codegen::OpCall;
 using codegen::ProductCode;
 using ir::ConvShape;
 
+constexpr std::int64_t kFloatBytes = sizeof(float);
 constexpr std::int64_t kDeepest = 384;   // of a block of k: its panel of b fits the first cache
 constexpr std::int64_t kLeastWidth = 4;  // of a map: a block of the result is pixels of one row
 constexpr std::int64_t kChunk = 16;      // of channels that are packed at a time
-constexpr std::int64_t kBandElements =
-    49152;  // of the maps that a task holds, in the second cache beside the weights
+// Of the maps that a task holds, in the second cache beside the weights.
+constexpr std::int64_t kBandElements = 49152;
 constexpr std::int64_t kMostBandImages = 16;
 constexpr std::int64_t kLeastTasks = 8;      // where columns can make them
 constexpr std::int64_t kLeastChannels = 16;  // fewer do not fill a block's columns, nor a row of the kernel k
-constexpr std::int64_t kDeepestPixels = 256;
+constexpr std::int64_t kDeepestPixels = 256;   // of a block of k of a gradient
 constexpr std::int64_t kGradientOutputs = 64;  // of a task, which packs the maps for them
 constexpr std::int64_t kEvenTasks = 8;         // a multiple of it: as many for each of 2, 4 or 8 threads
-constexpr std::int64_t kPartsBytes = std::int64_t{48} << 20;  // of the parts' gradients, about
-constexpr std::int64_t kSumOutputs = 8;                       // of a task that adds the parts up
+constexpr std::int64_t kSumOutputs = 8;        // of a task that adds the parts up
 
 std::int64_t area(const ConvShape::Plane& plane) {
   return plane.height * plane.width;
@@ -51,7 +53,9 @@ class MapsByProducts final : public OverMaps {
     chunk_ = conv_.inputs % kChunk == 0 ? kChunk : 1;
     depth_ =
         Cut(row_elements(), (row_elements() + kDeepest - 1) / kDeepest, std::max<std::int64_t>(chunk_, 4));
-    pixels_ = Cut(conv_.out.width, (conv_.out.width + code.block.rows - 1) / code.block.rows, 1);
+    const Cut pixels(conv_.out.width, (conv_.out.width + code.block.rows - 1) / code.block.rows, 1);
+    for (std::int64_t piece = 0; piece < pixels.pieces; ++piece)
+      pixels_.push_back({pixels.begin(piece), pixels.size_of(piece)});
     cut_bands();
     packing_ = Cut(conv_.outputs, padded_columns() / code.block.columns, code.block.columns);
     const std::int64_t bands = groups_.pieces * rows_.pieces;
@@ -63,13 +67,12 @@ class MapsByProducts final : public OverMaps {
   }
   std::vector<std::int64_t> barriers() const override { return {packing_.pieces}; }
   std::int64_t shared_bytes() const override {
-    return conv_.kernel.height * row_elements() * padded_columns() * static_cast<std::int64_t>(sizeof(float));
+    return conv_.kernel.height * row_elements() * padded_columns() * kFloatBytes;
   }
   void lend(std::byte* shared) override { packed_ = reinterpret_cast<float*>(shared); }
   std::vector<std::int32_t> packs() const override { return {second_.buffer}; }
   std::int64_t scratch_bytes() const override {
-    return groups_.size * padded_rows(rows_.size) * padded_width_ * conv_.inputs *
-           static_cast<std::int64_t>(sizeof(float));
+    return groups_.size * padded_rows(rows_.size) * padded_width_ * conv_.inputs * kFloatBytes;
   }
 
   void run(std::int64_t task, void* scratch) const override {
@@ -189,11 +192,10 @@ class MapsByProducts final : public OverMaps {
             result_at_ +
             ((band.image + image) * conv_.out.height + band.row + row) * conv_.out.width * conv_.outputs +
             column;
-        for (std::int64_t p = 0; p < pixels_.pieces; ++p) {
-          const std::int64_t pixel = pixels_.begin(p);
-          code_.direct[static_cast<std::size_t>(pixels_.size_of(p) - 1)](
-              maps + pixel * step, step, weights, results + pixel * conv_.outputs, conv_.outputs, deep, width,
-              nullptr, add);
+        for (const auto& [pixel, pixels] : pixels_) {
+          code_.direct[static_cast<std::size_t>(pixels - 1)](maps + pixel * step, step, weights,
+                                                             results + pixel * conv_.outputs, conv_.outputs,
+                                                             deep, width, nullptr, add);
         }
       }
     }
@@ -204,9 +206,11 @@ class MapsByProducts final : public OverMaps {
   ConvShape conv_;  // of first_ by the packed weights, whichever product this is
   std::int64_t padded_width_ = 1;
   std::int64_t chunk_ = 1;  // of channels, in one block of k
-  Cut depth_, pixels_;      // of a row of the kernel, of a row of the result
-  Cut groups_, rows_, columns_,
-      packing_;  // of the images, of their rows, of the columns, of those that are packed
+  Cut depth_;               // of a row of the kernel
+  Cut groups_, rows_;       // of the images, of their rows
+  Cut columns_, packing_;   // of a band's tasks, of those that are packed
+  std::vector<std::pair<std::int64_t, std::int64_t>>
+      pixels_;  // of a row of the result: begin and size of blocks
   float* packed_ = nullptr;
 };
 
@@ -222,14 +226,14 @@ class WeightsByProducts final : public OverMaps {
         most_rows_(std::max<std::int64_t>(1, kDeepestPixels / shape_.out.width)) {
     const std::int64_t rows = shape_.batch * shape_.out.height;
     const std::int64_t wanted = kEvenTasks / std::gcd(kEvenTasks, outputs_.pieces);
-    parts_ = Cut(rows, std::min({wanted, rows / most_rows_, kPartsBytes / (4 * elements())}), 1);
+    parts_ = Cut(rows, std::min({wanted, rows / most_rows_, kPartGradientBytes / gradient_bytes()}), 1);
   }
 
   std::int64_t tasks() const override { return products() + sums_.pieces; }
   std::vector<std::int64_t> barriers() const override { return {products()}; }
-  std::int64_t shared_bytes() const override { return parts_.pieces * in_lines(4 * elements()); }
+  std::int64_t shared_bytes() const override { return parts_.pieces * gradient_bytes(); }
   void lend(std::byte* shared) override { gradients_ = reinterpret_cast<float*>(shared); }
-  std::int64_t scratch_bytes() const override { return 4 * (b_elements() + a_elements()); }
+  std::int64_t scratch_bytes() const override { return kFloatBytes * (b_elements() + a_elements()); }
 
   void run(std::int64_t task, void* scratch) const override {
     if (task >= products()) return add_up(task - products());
@@ -256,11 +260,11 @@ class WeightsByProducts final : public OverMaps {
 
   std::int64_t products() const { return parts_.pieces * outputs_.pieces; }
   std::int64_t row_elements() const { return area(shape_.kernel) * shape_.inputs; }
-  std::int64_t elements() const { return row_elements() * shape_.outputs; }
+  std::int64_t gradient_bytes() const { return in_lines(row_elements() * shape_.outputs * kFloatBytes); }
   std::int64_t most_pixels() const { return most_rows_ * shape_.out.width; }
   std::int64_t b_elements() const { return most_pixels() * code_.block.columns; }
   std::int64_t a_elements() const { return most_pixels() * (outputs_.size + code_.block.rows); }
-  float* of_part(std::int64_t part) const { return gradients_ + part * in_lines(4 * elements()) / 4; }
+  float* of_part(std::int64_t part) const { return gradients_ + part * gradient_bytes() / kFloatBytes; }
 
   void multiply(const Block& block) const {
     const auto& [height, width] = code_.block;

@@ -13,7 +13,6 @@
 
 #include <memory>
 
-#include "codegen/library/convolution.h"
 #include "codegen/llvm/product.h"
 #include "codegen/program.h"
 #include "runtime/exec/cpu/launches.h"

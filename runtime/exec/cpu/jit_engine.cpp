@@ -14,10 +14,8 @@
 #include "ir/passes/pass.h"
 #include "runtime/device/process.h"
 #include "runtime/exec/checks.h"
-#include "runtime/exec/cpu/convolution_product.h"
 #include "runtime/exec/cpu/launches.h"
 #include "runtime/exec/cpu/peak.h"
-#include "runtime/exec/cpu/product_launch.h"
 #include "runtime/exec/cpu/thread_pool.h"
 #include "runtime/exec/engine.h"
 #include "runtime/exec/launch_times.h"
@@ -171,10 +169,7 @@ class CpuEngine final : public JitEngine {
     bool has_product = false;
     for (const codegen::Launch& launch : result.program.launches) {
       if (const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch)) kernels.push_back(kernel->kernel);
-      if (const auto* product = std::get_if<codegen::GemmLaunch>(&launch))
-        has_product = has_product || (jit_.prefers_product() && takes_product(result.program, *product));
-      if (const auto* call = std::get_if<codegen::OpCall>(&launch))
-        has_product = has_product || (jit_.prefers_product() && takes_convolution(result.program, *call));
+      has_product = has_product || (jit_.prefers_product() && runs_product(result.program, launch));
     }
     const auto functions = jit_.compile(kernels, has_product);
     result.plan = plan_memory(result.program, options_.check_memory ? kGap : 0, Decompositions::together);

@@ -203,6 +203,12 @@ bool is_fixed(const Program& program, std::int32_t buffer, bool fixed_state) {
   return kind == codegen::BufferKind::constant || (fixed_state && kind == codegen::BufferKind::state);
 }
 
+bool runs_product(const Program& program, const codegen::Launch& launch) {
+  if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) return takes_product(program, *gemm);
+  const auto* call = std::get_if<codegen::OpCall>(&launch);
+  return call != nullptr && takes_convolution(program, *call);
+}
+
 std::vector<std::unique_ptr<CpuLaunch>> make_cpu_launches(const Program& program,
                                                           const std::vector<codegen::CompiledKernel>& kernels,
                                                           const codegen::ProductCode* product,
@@ -211,18 +217,16 @@ std::vector<std::unique_ptr<CpuLaunch>> make_cpu_launches(const Program& program
   const auto gemms = std::make_shared<GemmLibrary>();
   std::size_t kernel = 0;
   for (const codegen::Launch& launch : program.launches) {
+    const bool ours = product != nullptr && runs_product(program, launch);
     if (const auto* k = std::get_if<KernelLaunch>(&launch)) {
       launches.push_back(std::make_unique<CpuKernel>(*k, kernels.at(kernel++)));
     } else if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
       const bool fixed_b = is_fixed(program, gemm->b.buffer, fixed_state);
-      launches.push_back(product != nullptr && takes_product(program, *gemm)
-                             ? make_product_launch(*gemm, *product, fixed_b)
-                             : std::make_unique<CpuGemm>(program, *gemm, gemms));
+      launches.push_back(ours ? make_product_launch(*gemm, *product, fixed_b)
+                              : std::make_unique<CpuGemm>(program, *gemm, gemms));
     } else {
       const auto& call = std::get<codegen::OpCall>(launch);
-      launches.push_back(product != nullptr && takes_convolution(program, call)
-                             ? make_convolution_launch(call, *product)
-                             : make_op_launch(program, call));
+      launches.push_back(ours ? make_convolution_launch(call, *product) : make_op_launch(program, call));
     }
   }
   return launches;

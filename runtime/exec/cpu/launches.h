@@ -42,8 +42,11 @@ class CpuLaunch {
 /// Whether a buffer holds the same in every run. `fixed_state`: no program writes the state.
 bool is_fixed(const codegen::Program& program, std::int32_t buffer, bool fixed_state);
 
-/// In the program's order. `kernels` holds one entry per KernelLaunch, in order. `product` computes what it takes
-/// (product_launch.h), the library all other products; without it the library computes all.
+/// Whether the product's code computes it, where there is that code: product_launch.h and convolution_product.h say what.
+bool runs_product(const codegen::Program& program, const codegen::Launch& launch);
+
+/// In the program's order. `kernels` holds one entry per KernelLaunch, in order. `product` computes what runs_product()
+/// says, libraries all other products; without it they compute all.
 std::vector<std::unique_ptr<CpuLaunch>> make_cpu_launches(const codegen::Program& program,
                                                           const std::vector<codegen::CompiledKernel>& kernels,
                                                           const codegen::ProductCode* product = nullptr,

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 
 #include "codegen/program.h"
 #include "ir/ops/convolution.h"
 #include "runtime/exec/cpu/launches.h"
 
 namespace rewire::runtime {
+
+/// What the gradients of weights of a batch's parts may take in all.
+inline constexpr std::int64_t kPartGradientBytes = std::int64_t{48} << 20;
 
 inline ir::ConvShape conv_shape_of(const codegen::OpCall& call) {
   return ir::conv_shape(call.op.code, call.op.attributes, call.operands[0].shape, call.operands[1].shape);
