@@ -9,6 +9,7 @@
 
 #include "bench/timing.h"
 #include "ir/error.h"
+#include "runtime/exec/cpu/launch_bench.h"
 #include "runtime/exec/cpu/launches.h"
 #include "runtime/exec/cpu/product_launch.h"
 
@@ -49,41 +50,6 @@ codegen::Program alone(const GemmCount& gemm) {
   return program;
 }
 
-/// Small floats of both signs: zeros would multiply at another speed on some machines, and so would NaN.
-void fill(const Memory& memory, const ir::TensorType& type) {
-  if (type.dtype == ir::DType::f32) {
-    auto* x = reinterpret_cast<float*>(memory.data());
-    for (std::int64_t i = 0; i < type.elements(); ++i) x[i] = static_cast<float>(i % 97) / 64 - 0.75F;
-  } else {
-    auto* x = reinterpret_cast<std::uint16_t*>(memory.data());
-    for (std::int64_t i = 0; i < type.elements(); ++i) x[i] = i % 2 == 0 ? 0x3F80 : 0xBF00;  // bf16 1, -0.5
-  }
-}
-
-Seconds launch_seconds(runtime::CpuLaunch& launch, const std::vector<Memory>& buffers,
-                       runtime::ThreadPool& pool) {
-  runtime::BufferPointers pointers;
-  for (const Memory& memory : buffers) pointers.push_back(memory.data());
-  const Memory shared(static_cast<std::size_t>(std::max<std::int64_t>(launch.shared_bytes(), 64)));
-  launch.bind(pointers);
-  launch.lend(shared.data());
-  std::vector<Memory> scratch;
-  for (int worker = 0; worker < pool.threads(); ++worker)
-    scratch.emplace_back(static_cast<std::size_t>(std::max<std::int64_t>(launch.scratch_bytes(), 64)));
-  std::vector<std::int64_t> ends = launch.barriers();
-  ends.push_back(launch.tasks());
-  return measure_seconds([&] {
-    std::int64_t first = 0;
-    for (const std::int64_t until : ends) {
-      pool.run(until - first, 1, [&](std::int64_t begin, std::int64_t end, int worker) {
-        for (std::int64_t task = begin; task < end; ++task)
-          launch.run(first + task, scratch[static_cast<std::size_t>(worker)].data());
-      });
-      first = until;
-    }
-  });
-}
-
 memory::desc describe_view(const View& view, std::size_t rank, memory::data_type type) {
   memory::dims shape(view.shape.begin(), view.shape.end()), strides(view.strides.begin(), view.strides.end());
   // oneDNN wants a stride that fits even where an extent of 1 makes it meaningless.
@@ -115,7 +81,7 @@ dnnl::matmul make_matmul(const GemmLaunch& launch, const dnnl::engine& engine, c
 #endif
 }
 
-Seconds library_seconds(const GemmCount& gemm, const std::vector<Memory>& buffers) {
+Seconds library_seconds(const GemmCount& gemm, const runtime::BufferPointers& buffers) {
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   dnnl::stream stream(engine);
   const memory::data_type type =
@@ -125,12 +91,12 @@ Seconds library_seconds(const GemmCount& gemm, const std::vector<Memory>& buffer
                      b = describe_view(gemm.launch.b, rank, type),
                      c = describe_view(gemm.launch.c, rank, type);
   memory::desc bias;
-  std::unordered_map<int, memory> arguments = {{DNNL_ARG_SRC, memory(a, engine, buffers[0].data())},
-                                               {DNNL_ARG_WEIGHTS, memory(b, engine, buffers[1].data())},
-                                               {DNNL_ARG_DST, memory(c, engine, buffers[2].data())}};
+  std::unordered_map<int, memory> arguments = {{DNNL_ARG_SRC, memory(a, engine, buffers[0])},
+                                               {DNNL_ARG_WEIGHTS, memory(b, engine, buffers[1])},
+                                               {DNNL_ARG_DST, memory(c, engine, buffers[2])}};
   if (gemm.launch.bias.buffer >= 0) {
     bias = describe_view(gemm.launch.bias, rank, type);
-    arguments.emplace(DNNL_ARG_BIAS, memory(bias, engine, buffers[3].data()));
+    arguments.emplace(DNNL_ARG_BIAS, memory(bias, engine, buffers[3]));
   }
   const dnnl::matmul matmul = make_matmul(gemm.launch, engine, a, b, bias, c);
   return measure_seconds([&] {
@@ -167,22 +133,20 @@ std::vector<GemmCount> gemms_of(const codegen::Program& program) {
 
 GemmTime measure_gemm(const GemmCount& gemm, runtime::ThreadPool& pool, const codegen::ProductCode& product) {
   const codegen::Program program = alone(gemm);
-  std::vector<Memory> buffers;
-  for (const codegen::Buffer& buffer : program.buffers) {
-    buffers.emplace_back(static_cast<std::size_t>(buffer.type.bytes()));
-    fill(buffers.back(), buffer.type);
-  }
+  runtime::LaunchBench bench(program, pool);
+  const auto seconds = [&](const runtime::ProductsBy& products) {
+    const auto launch = std::move(runtime::make_cpu_launches(program, {}, products).front());
+    return measure_seconds([&] { bench.run(*launch); });
+  };
   GemmTime time;
-  time.cut = launch_seconds(*runtime::make_cpu_launches(program, {}).front(), buffers, pool);
-  time.own = runtime::takes_product(program, gemm.launch)
-                 ? launch_seconds(*runtime::make_product_launch(gemm.launch, product), buffers, pool)
-                 : time.cut;
+  time.cut = seconds({});
+  time.own = runtime::takes_product(program, gemm.launch) ? seconds({&product, {true}}) : time.cut;
   // On a thread of its own: the engine's GEMMs set their calling thread to one OpenMP thread, for good.
   std::exception_ptr failure;
   std::thread library([&] {
     try {
       omp_set_num_threads(pool.threads());
-      time.library = library_seconds(gemm, buffers);
+      time.library = library_seconds(gemm, bench.pointers());
     } catch (...) {
       failure = std::current_exception();
     }

@@ -14,6 +14,7 @@
 #include "codegen/compile.h"
 #include "ir/module.h"
 #include "ir/passes/left_out.h"
+#include "runtime/exec/tune/choice_record.h"
 #include "runtime/host_tensor.h"
 
 namespace rewire::runtime {
@@ -70,6 +71,7 @@ std::unique_ptr<Engine> make_evaluator_engine(const ir::Module& module, Rounding
 struct JitEngineOptions {
   int threads = 0;              // 0: usable_cores() (device/process.h)
   std::string cache_directory;  // kernels on disk; "": none
+  ChoiceRecord choices = {};    // of those that are not in it the model's
   bool fuse = true;             // false: one kernel an op, for the differential tests
   bool optimise = true;         // false: LLVM compiles quickly, to slower code, for the same
   bool check_memory =

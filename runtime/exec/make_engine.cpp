@@ -23,6 +23,7 @@
 #include "runtime/exec/tune/epilogue_choices.h"
 #include "runtime/exec/tune/fourier_choices.h"
 #include "runtime/exec/tune/gemm_choices.h"
+#include "runtime/exec/tune/product_choices.h"
 #include "runtime/exec/tune/tile_choices.h"
 #include "runtime/log.h"
 
@@ -52,12 +53,13 @@ std::string usable_cache() {
   }
 }
 
-std::unique_ptr<JitEngine> make_jit(const ir::Module& module, int threads, const ChoiceRecord& /*choices*/,
+std::unique_ptr<JitEngine> make_jit(const ir::Module& module, int threads, const ChoiceRecord& choices,
                                     const std::vector<KernelOverride>& /*overrides*/) {
   JitEngineOptions options;
   options.threads = threads;
   options.check_memory = kCheckMemory;
   options.cache_directory = usable_cache();
+  options.choices = choices;
   return make_jit_engine(module, options);
 }
 
@@ -136,6 +138,12 @@ void choose_on_device(const ir::Module& module, const std::vector<std::string>& 
   choose_schedules(*programs, compiling(), tuner);
 }
 
+void choose_on_cpu(const ir::Module& module, const std::vector<std::string>& functions, Tuner& tuner) {
+  // Where our products were measured, the model's answer is the clock's (docs/codegen.md, Matrix products on a CPU).
+  if (codegen::CpuJit({}).prefers_product() && !tuner.is_any_given(kProductChoice)) return;
+  choose_products(module, functions, usable_cache(), tuner);
+}
+
 struct EngineRow {
   std::string_view name;
   bool on_cpu;
@@ -146,7 +154,7 @@ struct EngineRow {
   void (*choose_late)(const ir::Module&, const std::vector<std::string>& functions, Tuner&);
 };
 constexpr std::array<EngineRow, 3> kEngines = {
-    {{"jit", true, make_jit, cpu_facts, make_jit_trial, nullptr},
+    {{"jit", true, make_jit, cpu_facts, make_jit_trial, choose_on_cpu},
      {"evaluator", true, nullptr, cpu_facts, nullptr, nullptr},
      {kCudaEngine, false, make_cuda, cuda_facts, make_cuda_trial, choose_on_device}}};
 

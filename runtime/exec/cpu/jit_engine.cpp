@@ -20,6 +20,7 @@
 #include "runtime/exec/engine.h"
 #include "runtime/exec/launch_times.h"
 #include "runtime/exec/memory_plan.h"
+#include "runtime/exec/tune/product_choices.h"
 
 namespace rewire::runtime {
 namespace {
@@ -166,15 +167,16 @@ class CpuEngine final : public JitEngine {
     ir::PassContext context;
     result.program = lower(function.name, context).program;
     std::vector<codegen::tile::Kernel> kernels;
-    bool has_product = false;
     for (const codegen::Launch& launch : result.program.launches) {
       if (const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch)) kernels.push_back(kernel->kernel);
-      has_product = has_product || (jit_.prefers_product() && runs_product(result.program, launch));
     }
+    ProductsBy products;
+    products.ours = own_products(result.program, options_.choices, jit_.prefers_product());
+    const bool has_product = std::ranges::find(products.ours, true) != products.ours.end();
     const auto functions = jit_.compile(kernels, has_product);
     result.plan = plan_memory(result.program, options_.check_memory ? kGap : 0, Decompositions::together);
-    result.launches =
-        make_cpu_launches(result.program, functions, has_product ? &jit_.product() : nullptr, fixed_state_);
+    if (has_product) products.code = &jit_.product();
+    result.launches = make_cpu_launches(result.program, functions, products, fixed_state_);
     keep_packed(result);
     for (const auto& wave : make_waves(result.program, result.plan)) add_wave(result, wave);
     for (const auto& launch : result.launches)

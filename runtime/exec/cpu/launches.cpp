@@ -211,22 +211,23 @@ bool runs_product(const Program& program, const codegen::Launch& launch) {
 
 std::vector<std::unique_ptr<CpuLaunch>> make_cpu_launches(const Program& program,
                                                           const std::vector<codegen::CompiledKernel>& kernels,
-                                                          const codegen::ProductCode* product,
-                                                          bool fixed_state) {
+                                                          const ProductsBy& products, bool fixed_state) {
   std::vector<std::unique_ptr<CpuLaunch>> launches;
   const auto gemms = std::make_shared<GemmLibrary>();
   std::size_t kernel = 0;
-  for (const codegen::Launch& launch : program.launches) {
-    const bool ours = product != nullptr && runs_product(program, launch);
+  for (std::size_t i = 0; i < program.launches.size(); ++i) {
+    const codegen::Launch& launch = program.launches[i];
+    const bool ours = products.code != nullptr && products.ours.at(i);
     if (const auto* k = std::get_if<KernelLaunch>(&launch)) {
       launches.push_back(std::make_unique<CpuKernel>(*k, kernels.at(kernel++)));
     } else if (const auto* gemm = std::get_if<GemmLaunch>(&launch)) {
       const bool fixed_b = is_fixed(program, gemm->b.buffer, fixed_state);
-      launches.push_back(ours ? make_product_launch(*gemm, *product, fixed_b)
+      launches.push_back(ours ? make_product_launch(*gemm, *products.code, fixed_b)
                               : std::make_unique<CpuGemm>(program, *gemm, gemms));
     } else {
       const auto& call = std::get<codegen::OpCall>(launch);
-      launches.push_back(ours ? make_convolution_launch(call, *product) : make_op_launch(program, call));
+      launches.push_back(ours ? make_convolution_launch(call, *products.code)
+                              : make_op_launch(program, call));
     }
   }
   return launches;

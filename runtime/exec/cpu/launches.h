@@ -45,11 +45,16 @@ bool is_fixed(const codegen::Program& program, std::int32_t buffer, bool fixed_s
 /// Whether the product's code computes it, where there is that code: product_launch.h and convolution_product.h say what.
 bool runs_product(const codegen::Program& program, const codegen::Launch& launch);
 
-/// In the program's order. `kernels` holds one entry per KernelLaunch, in order. `product` computes what runs_product()
-/// says, libraries all other products; without it they compute all.
+/// Who computes the products and convolutions of a program.
+struct ProductsBy {
+  const codegen::ProductCode* code = nullptr;  // null: libraries compute all
+  std::vector<bool> ours = {};                 // by launch: the code does, which then must (runs_product())
+};
+
+/// In the program's order. `kernels` holds one entry per KernelLaunch, in order.
 std::vector<std::unique_ptr<CpuLaunch>> make_cpu_launches(const codegen::Program& program,
                                                           const std::vector<codegen::CompiledKernel>& kernels,
-                                                          const codegen::ProductCode* product = nullptr,
+                                                          const ProductsBy& products = {},
                                                           bool fixed_state = false);
 
 /// Launch indices, in order, cut where a launch touches memory that an earlier one of the same wave writes,

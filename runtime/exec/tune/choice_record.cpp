@@ -50,10 +50,11 @@ void check(const MadeChoice& choice, const std::string& where) {
                  printable(choice.key));
     return;
   }
-  if (kind == kEpilogueChoice) {
-    if (choice.taken != kOwnKernels && choice.taken != kCublasLtAnswer)
-      user_error("{}: '{}' is neither '{}' nor '{}', which '{}' has", where, printable(choice.taken),
-                 kCublasLtAnswer, kOwnKernels, printable(choice.key));
+  if (kind == kEpilogueChoice || kind == kProductChoice) {
+    const std::string_view library = kind == kEpilogueChoice ? kCublasLtAnswer : kOneDnnAnswer;
+    if (choice.taken != kOwnKernels && choice.taken != library)
+      user_error("{}: '{}' is neither '{}' nor '{}', which '{}' has", where, printable(choice.taken), library,
+                 kOwnKernels, printable(choice.key));
     return;
   }
   const std::vector<std::string> candidates = ir::choice_candidates(kind);
@@ -65,6 +66,7 @@ void check(const MadeChoice& choice, const std::string& where) {
     kinds.emplace_back(kAttentionChoice);
     kinds.emplace_back(kConvolutionChoice);
     kinds.emplace_back(kEpilogueChoice);
+    kinds.emplace_back(kProductChoice);
     user_error("{}: '{}' is no choice of this Rewire{}", where, printable(choice.key),
                did_you_mean(kind, kinds));
   }

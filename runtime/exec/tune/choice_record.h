@@ -24,7 +24,8 @@ inline constexpr std::string_view kFourierChoice = "fourier";
 inline constexpr std::string_view kAttentionChoice = "attention", kOwnKernels = "ours";
 /// Of the engine of cuDNN's that computes a convolution.
 inline constexpr std::string_view kConvolutionChoice = "convolution";
-
+/// Of who computes a product or a convolution on a CPU; product_choices.h tells. The other answer is kOwnKernels.
+inline constexpr std::string_view kProductChoice = "product", kOneDnnAnswer = "oneDNN";
 /// Of who computes the epilogue of a product; epilogue_choices.h tells. The other answer is kOwnKernels.
 inline constexpr std::string_view kEpilogueChoice = "epilogue", kCublasLtAnswer = "cuBLASLt";
 

@@ -101,6 +101,12 @@ std::optional<MadeChoice> Tuner::kept(const TimedChoice& choice) const {
   return found && choice.accepts(found->taken) ? found : std::nullopt;
 }
 
+bool Tuner::is_any_given(std::string_view kind) const {
+  return std::ranges::any_of(options_.given.made(), [&](const MadeChoice& choice) {
+    return choice.key.starts_with(fmt::format("{} ", kind));
+  });
+}
+
 bool Tuner::must_time(const TimedChoice& choice) const {
   if (!options_.time || options_.cache_directory.empty()) return false;
   if (choice.candidates.size() == 1 || record_.find(choice.key) != nullptr) return false;

@@ -75,6 +75,8 @@ class Tuner final : public ir::Chooser {
   bool must_time(const TimedChoice& choice) const;
   /// Whether an answer of an earlier run was given.
   bool is_given(std::string_view key) const { return options_.given.find(key) != nullptr; }
+  /// To any question of a kind, the first word of its key.
+  bool is_any_given(std::string_view kind) const;
 
   /// What was asked, in order.
   const ChoiceRecord& record() const { return record_; }
