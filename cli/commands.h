@@ -20,6 +20,7 @@ Command features_command();
 Command probe_command();
 Command tokencut_command();
 Command dump_command();
+Command explore_command();
 Command bench_command();
 Command models_command();
 Command models_info_command();

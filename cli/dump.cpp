@@ -9,6 +9,8 @@
 #include "cli/choices.h"
 #include "cli/commands.h"
 #include "cli/engine.h"
+#include "cli/json.h"
+#include "cli/lowered.h"
 #include "cli/network.h"
 #include "cli/streams.h"
 #include "cli/summary.h"
@@ -26,7 +28,7 @@
 #include "runtime/exec/cuda/kernel_override.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/exec/memory_plan.h"
-#include "runtime/exec/tune/fourier_choices.h"
+#include "runtime/explore/stages.h"
 
 namespace rewire::cli {
 namespace {
@@ -76,16 +78,9 @@ void declare(Request& request, Options& options) {
       "--summary", request.summary,
       "instead of a stage: how many kernels and calls the step has, what they move and hold, what each "
       "plugin and each join added, and how long compiling takes");
-  options.flag("--json", request.json, "with --summary or --stage times: print an object");
+  options.flag("--json", request.json, "the stage, or the --summary, as an object (docs/explore.md)");
   options.flag("--time-passes", request.time_passes,
                "from --stage step on: the time of each pass, on stderr");
-}
-
-/// The module with this program alone.
-ir::Module alone(ir::Module module, std::string_view program) {
-  std::erase_if(module.functions, [&](const ir::Function& function) { return function.name != program; });
-  module.drop_unused_parameters();
-  return module;
 }
 
 bool is_gpu_text(const Request& request) {
@@ -102,20 +97,10 @@ bool is_for_gpu(const Request& request) {
          (!request.arch.empty() && !host_text);
 }
 
-const char* program_of(const runtime::Network& network) {
-  return network.recipe.train.accumulate == 1 ? "step" : "accumulate";
-}
-
 runtime::ChoiceOptions choices_of(const Request& request) {
   runtime::ChoiceOptions choices{{}, false};
   if (!request.choices.empty()) choices.given = runtime::read_choice_file(request.choices);
   return choices;
-}
-
-/// Of a `forward` as it is computed, before any pass.
-ir::Module program_module(const runtime::Network& network, ir::Module module) {
-  programs::add_step_program(module, runtime::train_options(network.recipe, 1));
-  return alone(std::move(module), program_of(network));
 }
 
 codegen::cuda::DeviceTarget gpu(const Request& request) {
@@ -138,15 +123,8 @@ struct Step {
 codegen::Compiled compile_by_model(const Request& request, const ir::Module& module,
                                    ir::PassContext& context) {
   const runtime::ChoiceOptions choices = choices_of(request);
-  runtime::Tuner tuner = runtime::make_tuner(runtime::engine_names().front(), choices);
-  context.training = true;
-  context.chooser = &tuner;
-  codegen::Target target;
-  if (is_for_gpu(request)) {
-    target = codegen::cuda::machine(gpu(request));
-    target.fourier = [&](const ir::FourierRows& rows) { return runtime::fourier_way(choices.given, rows); };
-  }
-  return codegen::compile(module, module.functions.front(), target, context);
+  const codegen::Target target = is_for_gpu(request) ? gpu_target(gpu(request), choices) : codegen::Target();
+  return lower_step(module, target, choices, context);
 }
 
 /// As the device's engine compiles it, with its libraries.
@@ -161,7 +139,7 @@ Step compile_on_device(const Request& request, ir::Module module, ir::PassContex
 
 /// Of a `forward` as it is computed.
 Step make_step(const Request& request, const runtime::Network& network, ir::Module forward) {
-  ir::Module module = program_module(network, std::move(forward));
+  ir::Module module = step_module(network, std::move(forward));
   ir::PassContext context;
   if (request.print_after_all) {
     context.on_change = [](std::string_view pass, const std::string& text) {
@@ -232,7 +210,13 @@ void require_kernel(const std::vector<const codegen::KernelLaunch*>& launches, c
                did_you_mean(request.kernel, names));
 }
 
+void print_module(const ir::Module& module, const Request& request) {
+  if (request.json) return print_json(runtime::module_json(module));
+  write_stdout(ir::print(module));
+}
+
 void print_groups(const codegen::Program& program, const Request& request) {
+  if (request.json) return print_json(runtime::program_json(program));
   if (request.kernel.empty()) return write_stdout(codegen::print(program));
   const std::vector<const codegen::KernelLaunch*> launches = kernel_launches(program);
   require_kernel(launches, request);
@@ -245,30 +229,49 @@ void print_groups(const codegen::Program& program, const Request& request) {
 /// What a CPU multiplies matrices with is no kernel of a program: one code for all products.
 constexpr std::string_view kProduct = "product";
 
+struct KernelCode {
+  std::string name, text;
+};
+
+void print_codes(const std::vector<KernelCode>& codes, const Request& request) {
+  if (!request.json) {
+    for (const KernelCode& code : codes) write_stdout(code.text);
+    return;
+  }
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const KernelCode& code : codes) list.push_back({{"name", code.name}, {"text", code.text}});
+  print_json({{"stage", request.stage}, {"kernels", std::move(list)}});
+}
+
 // Kernels of one text are one piece of code: each is printed once, at its first launch.
 void print_kernels(const Step& step, const Request& request) {
   if (request.kernel == kProduct && request.stage == "llvm")
-    return write_stdout(codegen::emit_product_llvm());
+    return print_codes({{request.kernel, codegen::emit_product_llvm()}}, request);
   if (request.kernel == kProduct && request.stage == "asm")
-    return write_stdout(codegen::emit_product_assembly());
+    return print_codes({{request.kernel, codegen::emit_product_assembly()}}, request);
   const std::vector<const codegen::KernelLaunch*> launches = kernel_launches(step.compiled.program);
   const std::vector<runtime::KernelOverride> overrides = runtime::read_kernel_overrides(request.overrides);
   require_kernel(launches, request);
   for (const runtime::KernelOverride& given : overrides) runtime::overridden_launch(given, launches);
   std::set<std::string> seen;
+  std::vector<KernelCode> codes;
   for (const codegen::KernelLaunch* launch : launches) {
     const std::string key = step.engine != nullptr ? step.engine->kernel_text(*launch).key
                             : is_gpu_text(request) ? codegen::cuda::text_key(*launch)
                                                    : codegen::tile::structure(launch->kernel);
     if (request.kernel.empty() ? !seen.insert(key).second : !named_member(*launch, request)) continue;
-    write_stdout(kernel_text(*launch, request, step, overrides) + "\n");
+    codes.push_back({launch->kernel.name, kernel_text(*launch, request, step, overrides) + "\n"});
+    if (request.json) continue;
+    print_codes(codes, request);  // as soon as it is there
+    codes.clear();
   }
+  if (request.json) print_codes(codes, request);
 }
 
 /// How long this machine's compiler takes, as it does for `rewire bench`.
 runtime::EngineReport compile(const Request& request, const runtime::Network& network, std::int64_t batch) {
-  ir::Module module = program_module(network, runtime::training_module(network, batch));
-  const std::string engine = runtime::engine_names().front(), program = program_of(network);
+  ir::Module module = step_module(network, runtime::training_module(network, batch));
+  const std::string engine = runtime::engine_names().front(), program = step_program(network);
   runtime::Tuner tuner = runtime::make_tuner(engine, choices_of(request));
   runtime::make_choices(module, {program}, tuner);
   const std::unique_ptr<runtime::JitEngine> compiler = runtime::make_compiling_engine(
@@ -288,7 +291,7 @@ void print_summary(const Request& request, const runtime::Network& network, std:
   for (const programs::Form& form : forms) plain.push_back(source.of(form, batch));
   Summary summary;
   summary.model = request.network.model;
-  summary.program = program_of(network);
+  summary.program = step_program(network);
   summary.batch = batch;
   summary.counts = runtime::summarise_step(plain, source.plugins, source.seed, lower_step);
   if (!is_for_gpu(request)) summary.compiled = compile(request, network, batch);
@@ -298,14 +301,16 @@ void print_summary(const Request& request, const runtime::Network& network, std:
 void print_step(const Step& step, const Request& request, const runtime::Network& network) {
   const codegen::Program& program = step.compiled.program;
   if (request.stage == "step") {
-    write_stdout(ir::print(step.compiled.module));
+    print_module(step.compiled.module, request);
   } else if (request.stage == "fused") {
     print_groups(program, request);
   } else if (request.stage == "plan") {
-    write_stdout(runtime::print(program, runtime::plan_memory(program)));
+    const runtime::MemoryPlan plan = runtime::plan_memory(program);
+    if (request.json) return print_json(runtime::memory_json(plan));
+    write_stdout(runtime::print(program, plan));
   } else if (request.stage == "times") {
     print_times(program, gpu(request), codegen::cuda::card(request.card),
-                {request.network.model, program_of(network), network.recipe.train.batch,
+                {request.network.model, step_program(network), network.recipe.train.batch,
                  network.recipe.train.tf32, request.json});
   } else {
     print_kernels(step, request);
@@ -322,8 +327,8 @@ void run(const Request& request) {
                           request.print_after_all || request.time_passes;
   if (request.summary && of_a_stage)
     user_error("dump: --summary is of the whole step: drop --stage and what belongs to one");
-  if (request.json && !request.summary && request.stage != "times")
-    user_error("dump: --json is of --summary and --stage times; another stage is text");
+  if (request.json && request.stage == "fused" && !request.kernel.empty())
+    user_error("dump: --json of --stage fused has all kernels: drop --kernel");
   if (is_of_device(request) && (!request.arch.empty() || request.multiprocessors > 0))
     user_error("dump: --device cuda is the GPU that is there: drop --arch and --multiprocessors");
   const std::vector<std::string> elsewhere = {"ir", "rewritten", "llvm", "asm", "times"};
@@ -341,8 +346,8 @@ void run(const Request& request) {
   if (request.summary) return print_summary(request, network, batch);
   if (request.stage == "ir" || request.stage == "rewritten") {
     const ir::Module rewritten = runtime::rewritten_module(network, batch);  // which judges the plugins
-    write_stdout(ir::print(request.stage == "ir" ? runtime::original_module(network, batch) : rewritten));
-    return;
+    return print_module(request.stage == "ir" ? runtime::original_module(network, batch) : rewritten,
+                        request);
   }
   print_step(make_step(request, network, runtime::training_module(network, batch)), request, network);
 }

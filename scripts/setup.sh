@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
 # Installs what Rewire is built and tested with, on Debian 12 or 13. Says what it does; does nothing when all
 # of it is there. Uses sudo unless it runs as root.
+#
+#   scripts/setup.sh             what the build needs
+#   scripts/setup.sh tests       and the browser that the explorer's pages are tested in
 set -euo pipefail
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -29,6 +32,12 @@ packages=(
   # the tests: unit tests, libFuzzer targets, layout, real data
   catch2 clang clang-format-19 libclang-rt-dev dataset-fashion-mnist
 )
+
+case "${1:-}" in
+  '') ;;
+  tests) packages+=(chromium chromium-driver python3-selenium) ;;
+  *) fail "'$1' is nothing that it installs; it takes tests, or no argument" ;;
+esac
 
 missing=()
 for package in "${packages[@]}"; do

@@ -50,7 +50,7 @@ for set in "$@"; do
   esac
 done
 
-./scripts/setup.sh
+./scripts/setup.sh tests
 mkdir -p build
 for set in "$@"; do
   case "$set" in

@@ -4,10 +4,12 @@
 #include "codegen/llvm/compile.h"
 
 #include <llvm/Analysis/TargetTransformInfo.h>
+#include <llvm/IR/AssemblyAnnotationWriter.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/FormattedStream.h>
 #include <llvm/Support/SmallVectorMemoryBuffer.h>
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/TargetParser/Host.h>
@@ -18,12 +20,85 @@
 #include <llvm/Transforms/Scalar/SROA.h>
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
 
+#include <algorithm>
+#include <sstream>
+#include <string_view>
+
 #include "codegen/library_call.h"
 #include "codegen/llvm/emitter.h"
 #include "codegen/llvm/product.h"
 #include "ir/error.h"
 
 namespace rewire::codegen::cpu {
+
+namespace {
+
+/// Behind each instruction that has a debug location: its line.
+constexpr std::string_view kMark = " ; line ";
+class LineMarks final : public llvm::AssemblyAnnotationWriter {
+ public:
+  void printInfoComment(const llvm::Value& value, llvm::formatted_raw_ostream& out) override {
+    const auto* instruction = llvm::dyn_cast<llvm::Instruction>(&value);
+    if (instruction != nullptr && instruction->getDebugLoc())
+      out << kMark << instruction->getDebugLoc().getLine();
+  }
+};
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  std::string line;
+  while (std::getline(stream, line)) lines.push_back(std::move(line));
+  return lines;
+}
+
+/// Of lines of `text`, which stand in the same order in a text that was made with debug locations, among others:
+/// `line_of(line)` takes what these added off a line, and says its location, 0: none.
+template <class LineOf>
+std::vector<std::int32_t> values_of(const std::string& text, const std::string& marked,
+                                    const LineOf& line_of) {
+  const std::vector<std::string> lines = lines_of(text);
+  std::vector<std::int32_t> values;
+  for (std::string& line : lines_of(marked)) {
+    const std::int32_t location = line_of(line);
+    if (values.size() < lines.size() && line == lines[values.size()]) values.push_back(location - 1);
+  }
+  values.resize(lines.size(), -1);
+  return values;
+}
+
+std::vector<std::int32_t> values_of_ir(const std::string& text, const std::string& marked) {
+  return values_of(text, marked, [](std::string& line) {
+    std::int32_t location = 0;
+    if (const std::size_t mark = line.rfind(kMark); mark != std::string::npos) {
+      location = std::stoi(line.substr(mark + kMark.size()));
+      line.resize(mark);
+    }
+    for (const std::string_view attachment : {", !dbg !", " !dbg !"}) {
+      const std::size_t at = line.find(attachment);
+      if (at == std::string::npos) continue;
+      const std::size_t end = line.find_first_not_of("0123456789", at + attachment.size());
+      line.erase(at, end == std::string::npos ? end : end - at);
+    }
+    return location;
+  });
+}
+
+std::vector<std::int32_t> values_of_assembly(const std::string& text, const std::string& marked) {
+  std::int32_t now = 0;
+  return values_of(text, marked, [&now](std::string& line) {
+    constexpr std::string_view kLocation = "\t.loc\t";  // file, line, column
+    if (line.starts_with(kLocation)) {
+      const std::size_t space = line.find(' ', kLocation.size());
+      now = space == std::string::npos ? 0 : std::stoi(line.substr(space + 1));
+    } else if (!line.starts_with('\t')) {
+      now = 0;  // a label: its block begins with what belongs to no value, until a location says more
+    }
+    return line.starts_with("\t.") ? 0 : now;
+  });
+}
+
+}  // namespace
 
 struct KernelCompiler::Impl {
   Impl(const CpuTarget& cpu, bool optimise) : target(cpu) {
@@ -50,9 +125,9 @@ struct KernelCompiler::Impl {
   }
 
   std::unique_ptr<llvm::Module> module(llvm::LLVMContext& context, const LoopProgram& program,
-                                       const std::string& symbol) const {
+                                       const std::string& symbol, bool trace = false) const {
     return optimised(context, symbol,
-                     [&](llvm::Module& module) { Emitter(module, program, target).emit(symbol); });
+                     [&](llvm::Module& module) { Emitter(module, program, target, trace).emit(symbol); });
   }
 
   std::unique_ptr<llvm::Module> product(llvm::LLVMContext& context) const {
@@ -131,6 +206,30 @@ std::string KernelCompiler::assembly(const tile::Kernel& kernel, const std::stri
   const LibraryCall call(kCompilerHeadroom, kFewerCompilers);
   llvm::LLVMContext context;
   return impl_->emit(*impl_->module(context, program, symbol), llvm::CodeGenFileType::AssemblyFile);
+}
+
+TracedText KernelCompiler::traced(const tile::Kernel& kernel, const std::string& symbol, bool assembly) {
+  const LoopProgram program = impl_->program(kernel);
+  std::string marked;
+  {
+    const LibraryCall call(kCompilerHeadroom, kFewerCompilers);
+    llvm::LLVMContext context;
+    const std::unique_ptr<llvm::Module> module = impl_->module(context, program, symbol, /*trace=*/true);
+    if (assembly) {
+      marked = impl_->emit(*module, llvm::CodeGenFileType::AssemblyFile);
+    } else {
+      llvm::raw_string_ostream stream(marked);
+      LineMarks marks;
+      module->print(stream, &marks);
+    }
+  }
+  TracedText traced;
+  traced.text = assembly ? this->assembly(kernel, symbol) : optimised_ir(kernel, symbol);
+  traced.values = assembly ? values_of_assembly(traced.text, marked) : values_of_ir(traced.text, marked);
+  // What the loops added for themselves is no value of the kernel's.
+  const auto last = static_cast<std::int32_t>(kernel.values.size()) - 1;
+  std::ranges::replace_if(traced.values, [&](std::int32_t value) { return value > last; }, -1);
+  return traced;
 }
 
 std::string KernelCompiler::compile_product() {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "codegen/llvm/target.h"
+#include "codegen/llvm/traced_text.h"
 #include "codegen/tile/tile.h"
 
 namespace rewire::codegen::cpu {
@@ -29,6 +30,9 @@ class KernelCompiler {
   KernelObject compile(const tile::Kernel& kernel, const std::string& symbol);
   std::string optimised_ir(const tile::Kernel& kernel, const std::string& symbol);
   std::string assembly(const tile::Kernel& kernel, const std::string& symbol);
+
+  /// The same text, with what its lines are of. `assembly`: the assembly, else the optimised IR.
+  TracedText traced(const tile::Kernel& kernel, const std::string& symbol, bool assembly);
 
   /// An object with the functions of ProductCode (product.h), or their text: optimised LLVM IR, or assembly.
   std::string compile_product();

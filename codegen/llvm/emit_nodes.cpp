@@ -1,4 +1,5 @@
 // One node at the current point: addresses, loads, stores, pointwise ops, reductions.
+#include <llvm/IR/DebugInfoMetadata.h>
 #include <llvm/IR/Intrinsics.h>
 
 #include <limits>
@@ -14,6 +15,16 @@ using ir::Opcode;
 using llvm::Value;
 
 void Emitter::emit_node(std::int32_t node) {
+  if (traced_ == nullptr) return emit_untraced(node);
+  const auto* store = std::get_if<tile::Store>(&at(node));
+  const std::int32_t value = (store == nullptr ? tile::result_of(at(node)) : store->value).id;
+  builder_.SetCurrentDebugLocation(
+      llvm::DILocation::get(context_, static_cast<unsigned>(value) + 1, 0, traced_));
+  emit_untraced(node);
+  builder_.SetCurrentDebugLocation({});
+}
+
+void Emitter::emit_untraced(std::int32_t node) {
   const tile::Node& n = at(node);
   if (const auto* store = std::get_if<tile::Store>(&n)) return emit_store(*store);
   if (std::holds_alternative<tile::Reduce>(n)) return accumulate(node);

@@ -1,6 +1,8 @@
 // Functions, the loops over instances and rows, and carried values.
 #include "codegen/llvm/emitter.h"
 
+#include <llvm/BinaryFormat/Dwarf.h>
+#include <llvm/IR/DIBuilder.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/Support/raw_ostream.h>
 
@@ -12,12 +14,13 @@ namespace rewire::codegen::cpu {
 using llvm::Value;
 using tile::TileValue;
 
-Emitter::Emitter(llvm::Module& module, const LoopProgram& program, const CpuTarget& target)
+Emitter::Emitter(llvm::Module& module, const LoopProgram& program, const CpuTarget& target, bool trace)
     : module_(module),
       context_(module.getContext()),
       program_(program),
       target_(target),
       width_(program.vector_width),
+      trace_(trace),
       builder_(context_),
       math_(builder_, target_),
       convert_(builder_),
@@ -29,6 +32,7 @@ Emitter::Emitter(llvm::Module& module, const LoopProgram& program, const CpuTarg
 
 void Emitter::emit(const std::string& symbol) {
   function_ = declare_body(symbol);
+  if (trace_) begin_trace(symbol);
   locals_ = llvm::BasicBlock::Create(context_, "locals", function_);
   llvm::BasicBlock* start = llvm::BasicBlock::Create(context_, "start", function_);
   builder_.SetInsertPoint(start);
@@ -37,10 +41,34 @@ void Emitter::emit(const std::string& symbol) {
   builder_.SetInsertPoint(locals_);
   builder_.CreateBr(start);
   emit_entry(symbol, function_);
+  if (trace_) end_trace();
   std::string problem;
   llvm::raw_string_ostream stream(problem);
   if (llvm::verifyModule(module_, &stream)) {
     internal_error("tile kernel {}: invalid LLVM IR: {}", program_.kernel.name, problem);
+  }
+}
+
+/// A debug location needs a function, a file and a unit; none of them is written anywhere.
+void Emitter::begin_trace(const std::string& symbol) {
+  module_.addModuleFlag(llvm::Module::Warning, "Debug Info Version", llvm::DEBUG_METADATA_VERSION);
+  llvm::DIBuilder debug(module_);
+  llvm::DIFile* file = debug.createFile("tile", "");
+  debug.createCompileUnit(llvm::dwarf::DW_LANG_C, file, "rewire", true, "", 0);
+  traced_ = debug.createFunction(file, symbol, symbol, file, 1,
+                                 debug.createSubroutineType(debug.getOrCreateTypeArray({})), 1,
+                                 llvm::DINode::FlagZero, llvm::DISubprogram::SPFlagDefinition);
+  function_->setSubprogram(traced_);
+  debug.finalize();
+}
+
+/// Helpers that were emitted for a node are no part of the body: a location there would be another function's.
+void Emitter::end_trace() {
+  for (llvm::Function& function : module_) {
+    if (&function == function_) continue;
+    for (llvm::BasicBlock& block : function) {
+      for (llvm::Instruction& instruction : block) instruction.setDebugLoc({});
+    }
   }
 }
 

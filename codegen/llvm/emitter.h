@@ -50,13 +50,16 @@ struct Environment {
 
 class Emitter {
  public:
-  Emitter(llvm::Module& module, const LoopProgram& program, const CpuTarget& target);
+  /// `trace`: instructions have a debug location whose line is 1 more than the id of the tile value that they are of.
+  Emitter(llvm::Module& module, const LoopProgram& program, const CpuTarget& target, bool trace = false);
   /// Adds the two functions.
   void emit(const std::string& symbol);
 
  private:
   // --- emitter.cpp: functions, instances, rows, indices
   void set_attributes(llvm::Function& function) const;
+  void begin_trace(const std::string& symbol);
+  void end_trace();
   llvm::Function* declare_body(const std::string& symbol);
   void emit_entry(const std::string& symbol, llvm::Function* body);
   void emit_instances(llvm::Function* function);
@@ -108,6 +111,7 @@ class Emitter {
 
   // --- emit_nodes.cpp
   void emit_node(std::int32_t node);
+  void emit_untraced(std::int32_t node);
   llvm::Value* compute(const tile::Node& node, int u);
   llvm::Value* compute_load(const tile::Load& load, int u);
   llvm::Value* load_vector(llvm::Value* pointer, llvm::Type* scalar, int u);
@@ -209,6 +213,8 @@ class Emitter {
   const LoopProgram& program_;
   const CpuTarget& target_;
   const int width_;
+  const bool trace_;
+  llvm::DISubprogram* traced_ = nullptr;  // the body's, in a trace
   llvm::IRBuilder<> builder_;
   VectorMath math_;
   Convert convert_;

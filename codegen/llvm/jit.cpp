@@ -245,6 +245,14 @@ std::string emit_assembly(const tile::Kernel& kernel) {
   return cpu::KernelCompiler(cpu::find_target("")).assembly(kernel, "kernel");
 }
 
+TracedText trace_llvm(const tile::Kernel& kernel) {
+  return cpu::KernelCompiler(cpu::find_target("")).traced(kernel, "kernel", false);
+}
+
+TracedText trace_assembly(const tile::Kernel& kernel) {
+  return cpu::KernelCompiler(cpu::find_target("")).traced(kernel, "kernel", true);
+}
+
 std::string emit_product_llvm() {
   return cpu::KernelCompiler(cpu::find_target("")).product_text(false);
 }

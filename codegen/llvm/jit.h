@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "codegen/llvm/product.h"
+#include "codegen/llvm/traced_text.h"
 #include "codegen/tile/tile.h"
 
 namespace rewire::codegen {
@@ -61,6 +62,9 @@ class CpuJit {
 /// What `rewire dump --stage llvm|asm` prints for one kernel: optimised LLVM IR, host assembly.
 std::string emit_llvm(const tile::Kernel& kernel);
 std::string emit_assembly(const tile::Kernel& kernel);
+/// The same texts with what their lines are of.
+TracedText trace_llvm(const tile::Kernel& kernel);
+TracedText trace_assembly(const tile::Kernel& kernel);
 /// The same of the product's functions (product.h).
 std::string emit_product_llvm();
 std::string emit_product_assembly();

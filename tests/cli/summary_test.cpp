@@ -73,8 +73,8 @@ TEST_CASE("dump --summary counts what the stages show, and what plugins and join
   CHECK_THAT(gpu.out, !REWIRE_CATCH_CONTAINS("compiled"));
   CHECK(rewire_command(dump + Words{"--summary", "--stage", "fused"}).err ==
         "rewire: dump: --summary is of the whole step: drop --stage and what belongs to one\n");
-  CHECK(rewire_command(dump + Words{"--json"}).err ==
-        "rewire: dump: --json is of --summary and --stage times; another stage is text\n");
+  CHECK(rewire_command(dump + Words{"--json", "--stage", "fused", "--kernel", "k"}).err ==
+        "rewire: dump: --json of --stage fused has all kernels: drop --kernel\n");
 }
 
 }  // namespace

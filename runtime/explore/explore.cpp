@@ -1,0 +1,181 @@
+#include "runtime/explore/explore.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "codegen/cost.h"
+#include "codegen/cuda/emit.h"
+#include "codegen/cuda/nvrtc.h"
+#include "codegen/llvm/jit.h"
+#include "runtime/exec/cpu/thread_pool.h"
+#include "runtime/explore/join_formula.h"
+#include "runtime/explore/page_text.h"
+
+namespace rewire::runtime {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json plugins_json(const std::vector<PluginHandle>& plugins) {
+  Json list = Json::array();
+  for (const PluginHandle& plugin : plugins) {
+    const PluginInfo& info = plugin_info(*plugin);
+    Json values = Json::object();
+    for (const auto& [key, value] : plugin_values(*plugin)) values[key] = value;
+    list.push_back({{"name", info.name}, {"version", info.version}, {"doc", info.doc}, {"values", values}});
+  }
+  return list;
+}
+
+Json formula_json(const Formula& formula) {
+  return {{"name", formula.name}, {"text", formula.text}, {"mathml", formula.mathml}};
+}
+
+Json joins_json(const ExplorerSubject& subject) {
+  std::vector<std::string> names;
+  for (const PluginHandle& plugin : subject.plugins) names.push_back(plugin_info(*plugin).name);
+  Json list = Json::array();
+  for (const JoinFormulas& join : join_formulas(subject.original, subject.rewritten, names)) {
+    Json formulas = Json::array(), symbols = Json::array();
+    for (const Formula& formula : join.formulas) formulas.push_back(formula_json(formula));
+    for (const FormulaSymbol& symbol : join.symbols)
+      symbols.push_back({{"name", symbol.name}, {"meaning", symbol.meaning}});
+    list.push_back({{"at", join.at},
+                    {"block", join.block},
+                    {"site", join.site},
+                    {"rewritten", join.rewritten},
+                    {"plain", formula_json(join.plain)},
+                    {"formulas", std::move(formulas)},
+                    {"symbols", std::move(symbols)}});
+  }
+  return list;
+}
+
+/// The GPU's launches by the kernel's name.
+std::map<std::string, const codegen::KernelLaunch*> launches_by_name(const codegen::Program& program) {
+  std::map<std::string, const codegen::KernelLaunch*> launches;
+  for (const codegen::Launch& launch : program.launches) {
+    if (const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch))
+      launches.emplace(kernel->kernel.name, kernel);
+  }
+  return launches;
+}
+
+Json code_json(const codegen::KernelLaunch& launch, const codegen::KernelLaunch* on_gpu,
+               const ExplorerSubject& subject) {
+  const codegen::TracedText llvm = codegen::trace_llvm(launch.kernel),
+                            assembly = codegen::trace_assembly(launch.kernel);
+  Json code = {{"name", launch.kernel.name}, {"tile", codegen::tile::print(launch.kernel)},
+               {"llvm", llvm.text},          {"llvm_values", llvm.values},
+               {"asm", assembly.text},       {"asm_values", assembly.values}};
+  if (on_gpu == nullptr) return code;
+  const codegen::cuda::DeviceTarget target = codegen::cuda::device_target(subject.gpu_arch);
+  const std::string cuda = codegen::cuda::emit(*on_gpu, on_gpu->kernel.name, target).text;
+  if (subject.ptx)
+    code["ptx"] = codegen::cuda::compile_ptx(std::string(codegen::cuda::prelude()) + cuda, target.arch);
+  code["cuda"] = cuda;
+  return code;
+}
+
+Json codes_json(const ExplorerSubject& subject, int threads) {
+  const std::vector<const codegen::KernelLaunch*> codes = codes_of(subject.step.program);
+  const auto on_gpu = launches_by_name(subject.gpu);
+  std::vector<Json> texts(codes.size());
+  ThreadPool pool(threads);
+  pool.run(static_cast<std::int64_t>(codes.size()), 1, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      const auto gpu = on_gpu.find(codes[at]->kernel.name);
+      texts[at] = code_json(*codes[at], gpu == on_gpu.end() ? nullptr : gpu->second, subject);
+    }
+  });
+  return texts;
+}
+
+/// Of each launch: launches that run the same code on the same shapes are timed together.
+std::vector<double> milliseconds_of(const codegen::Program& program, const std::vector<LaunchTime>& times) {
+  if (times.empty()) return {};
+  std::map<std::string, double> by_name, by_code;
+  for (const LaunchTime& time : times) by_name[time.name] = time.seconds / time.launches * 1e3;
+  std::vector<double> milliseconds;
+  for (const codegen::Launch& launch : program.launches) {
+    const auto timed = by_name.find(codegen::short_name(launch));
+    const auto code =
+        by_code.try_emplace(codegen::code_key(launch), timed == by_name.end() ? 0 : timed->second);
+    milliseconds.push_back(code.first->second);
+  }
+  return milliseconds;
+}
+
+/// '<' stands in strings alone, and would end the element that holds the data.
+std::string script_text(const Json& data) {
+  std::string text;
+  for (const char c : data.dump(-1, ' ', false, Json::error_handler_t::replace)) {
+    if (c == '<') {
+      text += "\\u003c";
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+Json explorer_json(const ExplorerSubject& subject, int threads) {
+  const codegen::Program& program = subject.step.program;
+  Json data = {{"format", 1},
+               {"version", REWIRE_VERSION},
+               {"model", subject.model},
+               {"program", subject.program},
+               {"batch", subject.batch},
+               {"cpu", codegen::host_cpu_description()},
+               {"gpu", subject.gpu_name},
+               {"plugins", plugins_json(subject.plugins)},
+               {"joins", joins_json(subject)},
+               {"ir", module_json(subject.original)},
+               {"rewritten", module_json(subject.rewritten)},
+               {"step", module_json(subject.step.module)},
+               {"passes", subject.passes->json()}};
+  Json launches = program_json(program, milliseconds_of(program, subject.times));
+  data["buffers"] = std::move(launches["buffers"]);
+  data["launches"] = std::move(launches["launches"]);
+  data["codes"] = codes_json(subject, threads);
+  data["memory"] = memory_json(plan_memory(program));
+  data["ceilings"] = Json();
+  if (subject.ceilings)
+    data["ceilings"] = {{"gflops", subject.ceilings->flops_per_second * 1e-9},
+                        {"gb_per_s", subject.ceilings->bytes_per_second * 1e-9}};
+  return data;
+}
+
+std::string explorer_page(const Json& data) {
+  std::string title = data.at("model").get<std::string>();
+  std::ranges::replace_if(title, [](char c) { return c == '<' || c == '&'; }, '_');
+  const std::string json = script_text(data);
+  const std::pair<std::string_view, std::string_view> parts[] = {
+      {"@TITLE@", title}, {"@STYLE@", page_css()}, {"@SCRIPT@", page_js()}, {"@DATA@", json}};
+  std::string page;
+  std::string_view rest = page_html();
+  while (!rest.empty()) {
+    std::size_t first = rest.size();
+    const std::pair<std::string_view, std::string_view>* next = nullptr;
+    for (const auto& part : parts) {
+      const std::size_t at = rest.find(part.first);
+      if (at >= first) continue;
+      first = at;
+      next = &part;
+    }
+    page += rest.substr(0, first);
+    rest.remove_prefix(first);
+    if (next == nullptr) continue;
+    page += next->second;
+    rest.remove_prefix(next->first.size());
+  }
+  return page;
+}
+
+}  // namespace rewire::runtime

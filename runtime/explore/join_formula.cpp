@@ -1,0 +1,543 @@
+// See join_formula.h. An expression is written twice, as text and as MathML, since what needs parentheses differs: a fraction
+// has none.
+#include "runtime/explore/join_formula.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "ir/ops/op_info.h"
+#include "ir/residual.h"
+
+namespace rewire::runtime {
+namespace {
+
+using ir::Op;
+using ir::Opcode;
+using ir::Value;
+
+/// How tightly a piece of mathematics holds together: what stands in one that holds more tightly is put in parentheses.
+enum Binding : int { kSum, kQuotient, kProduct, kPower, kAtom };
+
+struct Written {
+  std::string text;
+  Binding binding = kAtom;
+
+  std::string within(Binding outer) const { return binding < outer ? "(" + text + ")" : text; }
+};
+
+struct Expression {
+  Written text, math;
+};
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '<') {
+      out += "&lt;";
+    } else if (c == '&') {
+      out += "&amp;";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string element(std::string_view tag, std::string_view content) {
+  return fmt::format("<{0}>{1}</{0}>", tag, content);
+}
+
+std::string operator_element(std::string_view sign) {
+  return element("mo", sign);
+}
+
+constexpr std::pair<std::string_view, std::string_view> kGreek[] = {
+    {"alpha", "α"}, {"beta", "β"},  {"gamma", "γ"},  {"delta", "δ"}, {"epsilon", "ε"},
+    {"eta", "η"},   {"kappa", "κ"}, {"lambda", "λ"}, {"mu", "μ"},    {"rho", "ρ"},
+    {"sigma", "σ"}, {"tau", "τ"},   {"theta", "θ"},  {"phi", "φ"},   {"omega", "ω"}};
+
+std::string letter_of(const std::string& name) {
+  const auto* found = std::ranges::find(kGreek, name, &std::pair<std::string_view, std::string_view>::first);
+  return found == std::end(kGreek) ? name : std::string(found->second);
+}
+
+/// "alpha_0" as α with the index 0.
+Expression symbol_expression(const std::string& name) {
+  const std::size_t cut = name.find('_');
+  const std::string letter = letter_of(name.substr(0, cut));
+  if (cut == std::string::npos) return {{letter, kAtom}, {element("mi", escaped(letter)), kAtom}};
+  const std::string index = name.substr(cut + 1);
+  return {{letter + "_" + index, kAtom},
+          {element("msub", element("mi", escaped(letter)) + element("mtext", escaped(index))), kAtom}};
+}
+
+Expression number(double value) {
+  const std::string text = fmt::format("{:.6g}", value);
+  const Binding binding = value < 0 ? kSum : kAtom;
+  const std::size_t exponent = text.find('e');
+  if (exponent == std::string::npos) return {{text, binding}, {element("mn", text), binding}};
+  const int tens = std::stoi(text.substr(exponent + 1));
+  const std::string sign = tens < 0 ? operator_element("−") : "",
+                    power = element(
+                        "msup", element("mn", "10") +
+                                    element("mrow", sign + element("mn", std::to_string(std::abs(tens)))));
+  const std::string mantissa = text.substr(0, exponent);
+  return {{text, binding},
+          {mantissa == "1" ? power : element("mrow", element("mn", mantissa) + operator_element("·") + power),
+           binding}};
+}
+
+/// As MathML, in parentheses where it holds together less tightly.
+std::string math_in(const Expression& e, Binding outer) {
+  if (e.math.binding >= outer) return e.math.text;
+  return element("mrow", operator_element("(") + e.math.text + operator_element(")"));
+}
+
+Expression infix(const Expression& a, std::string_view sign, std::string_view math_sign, const Expression& b,
+                 Binding binding, Binding right) {
+  return {{a.text.within(binding) + std::string(sign) + b.text.within(right), binding},
+          {element("mrow", math_in(a, binding) + operator_element(math_sign) + math_in(b, right)), binding}};
+}
+
+Expression fraction(const Expression& a, const Expression& b) {
+  return {{a.text.within(kProduct) + " / " + b.text.within(kPower), kQuotient},
+          {element("mfrac", a.math.text + b.math.text), kPower}};
+}
+
+Expression square(const Expression& a) {
+  return {{a.text.within(kAtom) + "²", kPower},
+          {element("msup", math_in(a, kAtom) + element("mn", "2")), kPower}};
+}
+
+Expression root(const Expression& a) {
+  return {{"√" + (a.text.binding == kAtom ? a.text.text : "(" + a.text.text + ")"), kPower},
+          {element("msqrt", a.math.text), kAtom}};
+}
+
+Expression called(const std::string& function, const std::vector<Expression>& arguments) {
+  std::string text = function + "(", math = element("mi", escaped(function)) + operator_element("(");
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (i > 0) {
+      text += ", ";
+      math += operator_element(",");
+    }
+    text += arguments[i].text.text;
+    math += arguments[i].math.text;
+  }
+  return {{text + ")", kAtom}, {element("mrow", math + operator_element(")")), kAtom}};
+}
+
+Expression between(std::string_view open, const Expression& a, const Expression* b, std::string_view close) {
+  std::string text = std::string(open) + a.text.text, math = operator_element(open) + a.math.text;
+  if (b != nullptr) {
+    text += ", " + b->text.text;
+    math += operator_element(",") + b->math.text;
+  }
+  return {{text + std::string(close), kAtom}, {element("mrow", math + operator_element(close)), kAtom}};
+}
+
+Expression indexed(const Expression& a, const std::string& index) {
+  return {{a.text.within(kAtom) + "[" + index + "]", kAtom},
+          {element("msub", math_in(a, kAtom) + element("mtext", "[" + index + "]")), kAtom}};
+}
+
+bool is_transparent(const Op& op) {
+  return op.code == Opcode::reshape || op.code == Opcode::broadcast || op.code == Opcode::cast ||
+         op.code == Opcode::stop_gradient;
+}
+
+std::string leaf(std::string_view name) {
+  return std::string(name.substr(name.rfind('.') + 1));
+}
+
+constexpr std::size_t kShort = 8;  // bytes of what is written again rather than named
+
+/// Names of lines, but for those that symbols have.
+constexpr std::string_view kLetters = "abcdeghijklmnopqrstuvw";
+
+/// One join of a function.
+class FormulaWriter {
+ public:
+  FormulaWriter(const ir::Function& function, const std::vector<ir::Join>& joins, std::size_t join,
+                const std::vector<std::string>& plugins)
+      : function_(function),
+        definitions_(function.definitions()),
+        joins_(joins),
+        join_(joins[join]),
+        index_(join) {
+    for (const std::string& plugin : plugins) inside_.insert(place() + "." + plugin);
+    find_residuals();
+    count_uses();
+  }
+
+  void write(JoinFormulas& out) {
+    if (residual_ != nullptr) {
+      std::optional<Expression> sum;
+      for (std::size_t i = ir::kFirstJoinTerm; i < residual_->operands.size(); ++i) {
+        const Expression term = expression(residual_->operands[i]);
+        sum = sum ? infix(*sum, " + ", "+", term, kSum, kSum) : term;
+      }
+      if (sum) define("y", *sum);
+    }
+    // What others read of the plugin's ops: where it replaced the join, that is the join's result.
+    const std::vector<Value> read = read_elsewhere();
+    for (const Value value : read) {
+      const bool result = residual_ == nullptr && value == read.back();
+      if (const auto line = memo_.find(value.id); line != memo_.end() && !result) {
+        symbols_.push_back({named_.at(value.id), "what " + reader_of(value) + " reads"});
+        continue;
+      }
+      const auto line = memo_.find(value.id);
+      const Expression e = line == memo_.end() ? built(value) : line->second;
+      const std::string name = result ? "y" : next_name();
+      memo_.insert_or_assign(value.id, symbol_expression(name));
+      named_.insert_or_assign(value.id, name);
+      define(name, e);
+      if (!result) symbols_.push_back({name, "what " + reader_of(value) + " reads"});
+    }
+    out.formulas = shortened(std::move(lines_));
+    for (FormulaSymbol& symbol : symbols_) symbol.name = symbol_expression(symbol.name).text.text;
+    out.symbols = std::move(symbols_);
+  }
+
+ private:
+  std::string place() const { return join_.describe(); }
+
+  const Op* definition(Value value) const {
+    const std::int32_t at = definitions_[static_cast<std::size_t>(value.id)];
+    return at < 0 ? nullptr : &function_.body[static_cast<std::size_t>(at)];
+  }
+  bool is_inside(const Op& op) const { return inside_.contains(op.location); }
+  Value resolved(Value value) const {
+    for (const Op* op = definition(value); op != nullptr && is_inside(*op) && is_transparent(*op);
+         op = definition(value))
+      value = op->operands[0];
+    return value;
+  }
+
+  void find_residuals() {
+    for (const std::size_t at : ir::find_joins(function_)) {
+      const Op& op = function_.body[at];
+      const ir::Join join = ir::read_join(op);
+      behind_.emplace(op.results[0].id, join.describe());
+      if (join.describe() == place()) residual_ = &op;
+    }
+    if (residual_ == nullptr) return;
+    name(residual_->operands[0], "x", "the stream");
+    name(residual_->operands[1], "f", "what the branch computes");
+    name(residual_->operands[2], "h", "what the branch reads");
+  }
+
+  void name(Value value, const std::string& symbol, const std::string& meaning) {
+    names_.try_emplace(value.id, FormulaSymbol{symbol, meaning});
+  }
+
+  void count_uses() {
+    for (const Op& op : function_.body) {
+      if ((!is_inside(op) || is_transparent(op)) && &op != residual_) continue;
+      const std::size_t first = &op == residual_ ? ir::kFirstJoinTerm : 0;
+      for (std::size_t i = first; i < op.operands.size(); ++i) ++uses_[resolved(op.operands[i]).id];
+    }
+    for (const Value value : read_elsewhere()) ++uses_[value.id];
+  }
+
+  /// Values of inside ops that other ops read, in order.
+  std::vector<Value> read_elsewhere() const {
+    std::set<std::int32_t> read;
+    for (const Op& op : function_.body) {
+      if (is_inside(op) || &op == residual_) continue;
+      for (const Value operand : op.operands) {
+        const Op* source = definition(operand);
+        if (source != nullptr && is_inside(*source) && source->code != Opcode::param)
+          read.insert(resolved(operand).id);
+      }
+    }
+    for (const ir::Argument& result : function_.results) read.insert(resolved(result.value).id);
+    std::vector<Value> values;
+    for (const std::int32_t id : read) {
+      const Op* source = definition({id});
+      if (source != nullptr && is_inside(*source) && source->code != Opcode::constant &&
+          source->code != Opcode::param)
+        values.push_back({id});
+    }
+    return values;
+  }
+
+  std::string reader_of(Value value) const {
+    for (const Op& op : function_.body) {
+      if (is_inside(op) || &op == residual_) continue;
+      for (const Value operand : op.operands) {
+        if (resolved(operand) == value) return op.location.empty() ? "another op" : op.location;
+      }
+    }
+    return "the network's result";
+  }
+
+  void define(const std::string& symbol, const Expression& e) {
+    const Expression left = symbol_expression(symbol);
+    lines_.push_back({symbol, left.text.text + " = " + e.text.text,
+                      fmt::format("<math display=\"block\">{}</math>",
+                                  left.math.text + operator_element("=") + e.math.text)});
+  }
+
+  /// a, b, …, a_1, b_1, …, of those that are no symbol.
+  std::string next_name() {
+    for (;;) {
+      const std::size_t round = next_ / kLetters.size();
+      std::string candidate(1, kLetters[next_++ % kLetters.size()]);
+      if (round > 0) candidate += fmt::format("_{}", round);
+      const bool taken = std::ranges::any_of(
+          symbols_, [&](const FormulaSymbol& symbol) { return symbol.name == candidate; });
+      if (!taken && candidate != "h") return candidate;
+    }
+  }
+
+  Expression symbol(Value value) {
+    const auto known = names_.find(value.id);
+    const FormulaSymbol found = known != names_.end() ? known->second : describe_outside(value);
+    if (std::ranges::find(symbols_, found.name, &FormulaSymbol::name) == symbols_.end())
+      symbols_.push_back(found);
+    names_.try_emplace(value.id, found);
+    return symbol_expression(found.name);
+  }
+
+  FormulaSymbol describe_outside(Value value) {
+    const Op* op = definition(value);
+    if (op == nullptr) return {"z", "an argument of the network"};
+    if (op->code == Opcode::param) {
+      const std::string& full = op->attributes.get_string("name");
+      return {unused(leaf(full)), "the weight " + full};
+    }
+    if (op->location + ".weight" == join_.last_weight) return {"f", "what the branch computes"};
+    const auto stream = behind_.find(value.id);
+    const bool previous =
+        index_ > 0 &&
+        (stream != behind_.end() ? stream->second : op->location).starts_with(joins_[index_ - 1].describe());
+    if (previous && residual_ == nullptr) return {unused("x"), "the stream"};
+    if (stream != behind_.end())
+      return {unused("x_" + number_of(stream->second)), "the stream behind " + stream->second};
+    const std::string where = op->location.empty() ? "the stem" : op->location;
+    return {unused(fmt::format("z_{}", ++outside_)), "what " + where + " computes"};
+  }
+
+  /// Its number among the joins, from 1 on.
+  std::string number_of(const std::string& join_place) const {
+    const auto found =
+        std::ranges::find_if(joins_, [&](const ir::Join& join) { return join.describe() == join_place; });
+    return std::to_string(found - joins_.begin() + 1);
+  }
+
+  std::string unused(const std::string& wanted) const {
+    std::string candidate = wanted;
+    const auto taken = [&] {
+      return std::ranges::any_of(names_, [&](const auto& entry) { return entry.second.name == candidate; });
+    };
+    for (int i = 2; taken(); ++i) candidate = fmt::format("{}_{}", wanted, i);
+    return candidate;
+  }
+
+  Expression expression(Value unresolved) {
+    const Value value = resolved(unresolved);
+    if (const auto known = memo_.find(value.id); known != memo_.end()) return known->second;
+    const Op* op = definition(value);
+    if (op == nullptr || !is_inside(*op) || op->code == Opcode::param) return symbol(value);
+    Expression e = built(value);
+    const bool is_short = e.text.binding == kAtom && e.text.text.size() < kShort;
+    if (op->code == Opcode::constant || uses_[value.id] < 2 || is_short) return e;
+    const std::string symbol_name = next_name();
+    define(symbol_name, e);
+    e = symbol_expression(symbol_name);
+    memo_.emplace(value.id, e);
+    named_.emplace(value.id, symbol_name);
+    return e;
+  }
+
+  Expression built(Value value) {
+    const Op& op = *definition(value);
+    const auto in = [&](std::size_t i) { return expression(op.operands[i]); };
+    switch (op.code) {
+      case Opcode::constant:
+        return constant(op);
+      case Opcode::add:
+        return infix(in(0), " + ", "+", in(1), kSum, kSum);
+      case Opcode::sub:
+        return infix(in(0), " − ", "−", in(1), kSum, kQuotient);
+      case Opcode::mul:
+        if (resolved(op.operands[0]) == resolved(op.operands[1])) return square(in(0));
+        return product(op);
+      case Opcode::div:
+        if (const auto mean = mean_of(op)) return *mean;
+        return fraction(in(0), in(1));
+      case Opcode::neg:
+        return {{"−" + in(0).text.within(kProduct), kSum},
+                {element("mrow", operator_element("−") + math_in(in(0), kProduct)), kSum}};
+      case Opcode::sqrt:
+        return root(in(0));
+      case Opcode::rsqrt:
+        return fraction(number(1), root(in(0)));
+      case Opcode::sum:
+        return summed(op);
+      case Opcode::matmul:
+        return infix(transposed(op, 0), " ", "&#x2062;", transposed(op, 1), kProduct, kPower);
+      case Opcode::slice:
+        return indexed(in(0), window(op));
+      case Opcode::layer_norm:
+        return called("LN", {in(0)});
+      default:
+        return other(op);
+    }
+  }
+
+  /// A number stands before what it multiplies.
+  Expression product(const Op& op) {
+    Value first = op.operands[0], second = op.operands[1];
+    const Op* number = definition(resolved(second));
+    if (number != nullptr && number->code == Opcode::constant) std::swap(first, second);
+    const Expression a = expression(first), b = expression(second);
+    return infix(a, " ", "&#x2062;", b, kProduct, kProduct);
+  }
+
+  static Expression constant(const Op& op) {
+    const ir::Attribute* value = op.attributes.find("value");
+    if (value != nullptr && std::holds_alternative<double>(*value)) return number(std::get<double>(*value));
+    if (value != nullptr && std::holds_alternative<std::int64_t>(*value))
+      return number(static_cast<double>(std::get<std::int64_t>(*value)));
+    return called("constant", {});
+  }
+
+  Expression other(const Op& op) {
+    std::vector<Expression> arguments;
+    for (const Value operand : op.operands) arguments.push_back(expression(operand));
+    return called(std::string(ir::op_info(op.code).name), arguments);
+  }
+
+  bool is_over_channels(const Op& op) const {
+    const auto rank = static_cast<std::int64_t>(function_.type(op.operands[0]).shape.size());
+    return op.attributes.get_ints("axes") == ir::Ints{rank - 1};
+  }
+
+  /// Over the channels of a product of two: their inner product.
+  Expression summed(const Op& op) {
+    const Value inner = resolved(op.operands[0]);
+    const Op* product = definition(inner);
+    if (!is_over_channels(op))
+      return called(fmt::format("sum over axes {}", fmt::join(op.attributes.get_ints("axes"), ", ")),
+                    {expression(op.operands[0])});
+    const bool of_product = product != nullptr && is_inside(*product) && product->code == Opcode::mul &&
+                            uses_[inner.id] < 2 && !memo_.contains(inner.id);
+    if (!of_product) return called("sum", {expression(op.operands[0])});
+    const Expression a = expression(product->operands[0]);
+    if (resolved(product->operands[0]) == resolved(product->operands[1])) {
+      const Expression norm = between("‖", a, nullptr, "‖");
+      return square(norm);
+    }
+    const Expression b = expression(product->operands[1]);
+    return between("⟨", a, &b, "⟩");
+  }
+
+  /// The sum over the channels divided by how many there are.
+  std::optional<Expression> mean_of(const Op& quotient) {
+    const Value over = resolved(quotient.operands[0]);
+    const Op* sum = definition(over);
+    const Op* count = definition(resolved(quotient.operands[1]));
+    if (sum == nullptr || count == nullptr || !is_inside(*sum) || sum->code != Opcode::sum ||
+        count->code != Opcode::constant || uses_[over.id] > 1 || !is_over_channels(*sum))
+      return std::nullopt;
+    const ir::Attribute* value = count->attributes.find("value");
+    const auto extent = static_cast<double>(function_.type(sum->operands[0]).shape.back());
+    if (value == nullptr || !std::holds_alternative<double>(*value) || std::get<double>(*value) != extent)
+      return std::nullopt;
+    return called("mean", {expression(sum->operands[0])});
+  }
+
+  Expression transposed(const Op& product, std::size_t operand) {
+    const Expression e = expression(product.operands[operand]);
+    if (!product.attributes.get_bool(operand == 0 ? "transpose_a" : "transpose_b")) return e;
+    return {{e.text.within(kAtom) + "ᵀ", kPower},
+            {element("msup", math_in(e, kAtom) + element("mi", "T")), kPower}};
+  }
+
+  /// "…, 0:192" of the last axes that it cuts.
+  std::string window(const Op& op) const {
+    const ir::Shape& shape = function_.type(op.operands[0]).shape;
+    const ir::Ints &starts = op.attributes.get_ints("starts"), &limits = op.attributes.get_ints("limits");
+    std::vector<std::string> axes;
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      const bool whole = starts[d] == 0 && limits[d] == shape[d];
+      axes.push_back(whole                        ? ":"
+                     : limits[d] == starts[d] + 1 ? std::to_string(starts[d])
+                                                  : fmt::format("{}:{}", starts[d], limits[d]));
+    }
+    std::size_t first = 0;
+    while (first + 1 < axes.size() && axes[first] == ":") ++first;
+    return fmt::format("{}{}", first > 0 ? "…, " : "",
+                       fmt::join(axes.begin() + static_cast<std::ptrdiff_t>(first), axes.end(), ", "));
+  }
+
+  static std::vector<Formula> shortened(std::vector<Formula> lines) {
+    if (lines.size() <= kMostFormulas) return lines;
+    const std::size_t left_out = lines.size() - kMostFormulas + 1;
+    const auto first = lines.begin() + static_cast<std::ptrdiff_t>(kMostFormulas / 2);
+    lines.erase(first, first + static_cast<std::ptrdiff_t>(left_out));
+    const std::string text = fmt::format("… {} more lines", left_out);
+    lines.insert(lines.begin() + static_cast<std::ptrdiff_t>(kMostFormulas / 2),
+                 {"…", text, "<math display=\"block\">" + element("mtext", text) + "</math>"});
+    return lines;
+  }
+
+  const ir::Function& function_;
+  const std::vector<std::int32_t> definitions_;
+  const std::vector<ir::Join>& joins_;
+  const ir::Join& join_;
+  std::size_t index_;
+  std::set<std::string> inside_;
+  const Op* residual_ = nullptr;
+  std::map<std::int32_t, std::string> behind_;  // the results of joins, by value
+  std::map<std::int32_t, int> uses_;
+  std::map<std::int32_t, FormulaSymbol> names_;
+  std::map<std::int32_t, Expression> memo_;    // values that have a line
+  std::map<std::int32_t, std::string> named_;  // and its name
+  std::vector<FormulaSymbol> symbols_;
+  std::vector<Formula> lines_;
+  std::size_t next_ = 0;
+  int outside_ = 0;
+};
+
+std::vector<ir::Join> joins_of(const ir::Function& function) {
+  std::vector<ir::Join> joins;
+  for (const std::size_t at : ir::find_joins(function)) joins.push_back(ir::read_join(function.body[at]));
+  return joins;
+}
+
+}  // namespace
+
+std::vector<JoinFormulas> join_formulas(const ir::Module& original, const ir::Module& rewritten,
+                                        const std::vector<std::string>& plugins) {
+  const ir::Function &before = original.function("forward"), &after = rewritten.function("forward");
+  const std::vector<ir::Join> joins = joins_of(before);
+  std::vector<JoinFormulas> all;
+  for (std::size_t i = 0; i < joins.size(); ++i) {
+    JoinFormulas plain, now;
+    FormulaWriter(before, joins, i, {}).write(plain);
+    now.at = joins[i].describe();
+    now.block = joins[i].block;
+    now.site = joins[i].site;
+    FormulaWriter(after, joins, i, plugins).write(now);
+    now.plain = plain.formulas.back();
+    now.rewritten = now.formulas.size() != 1 || now.formulas.front().text != now.plain.text;
+    for (const FormulaSymbol& symbol : plain.symbols) {
+      if (std::ranges::find(now.symbols, symbol.name, &FormulaSymbol::name) == now.symbols.end())
+        now.symbols.push_back(symbol);
+    }
+    all.push_back(std::move(now));
+  }
+  return all;
+}
+
+}  // namespace rewire::runtime

@@ -1,0 +1,539 @@
+"""Tests pages that `rewire explore` wrote, in a browser: python3 page_test.py PAGE.html…
+
+Each page is opened from disk in headless chromium. All names (a block, a kernel) come from the page's own data. Exit
+code 77: selenium, chromium or chromedriver is missing, nothing was tested. 1: a test failed.
+"""
+
+import json
+import pathlib
+import re
+import shutil
+import sys
+import time
+import unittest
+
+try:
+    from selenium import webdriver
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+    from selenium.webdriver.chrome.service import Service
+except ImportError:
+    print("skipped: python3-selenium is missing")
+    sys.exit(77)
+
+kReadyMs = 2000
+kContrast = 4.5
+kWidths = (1280, 420)
+
+
+def start_browser():
+    """A headless chromium, or None if chromium or chromedriver is missing."""
+    binary = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
+    if not binary or not driver:
+        return None
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1280,800"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    return webdriver.Chrome(options=options, service=Service(driver))
+
+
+# The contrast of each visible text with what is behind it; one result for each kind of element.
+kContrastScript = r"""
+const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+const colours = new Map();
+function rgba(text) {
+  if (!colours.has(text)) {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = text;
+    canvas.fillRect(0, 0, 1, 1);
+    const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data;
+    colours.set(text, [r, g, b, a / 255]);
+  }
+  return colours.get(text);
+}
+const over = (top, below) => [0, 1, 2].map((i) => top[i] * top[3] + below[i] * (1 - top[3])).concat(1);
+const luminance = (c) => [0.2126, 0.7152, 0.0722].reduce((sum, weight, i) => {
+  const v = c[i] / 255;
+  return sum + weight * (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+}, 0);
+function behind(element) {
+  if (!element) return [255, 255, 255, 1];
+  const style = getComputedStyle(element);
+  const box = element.matches('a.node') ? element.querySelector('rect') : null;
+  const own = rgba(box ? getComputedStyle(box).fill : style.backgroundColor);
+  return own[3] === 1 ? own : over(own, behind(element.parentElement));
+}
+const seen = new Set(), bad = [];
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walker.nextNode()) {
+  const node = walker.currentNode, element = node.parentElement;
+  if (!node.data.trim() || /^(script|style|noscript)$/i.test(element.tagName)) continue;
+  let key = '';
+  for (let e = element, n = 0; e && n < 6; e = e.parentElement, ++n) {
+    key += `${e.tagName}.${e.getAttribute('class')}.${e.getAttribute('aria-selected')}.${e.getAttribute('aria-sort')};`;
+  }
+  if (seen.has(key) || !element.checkVisibility() || !element.getClientRects().length) continue;
+  seen.add(key);
+  const style = getComputedStyle(element), back = behind(element);
+  const front = over(rgba(element.ownerSVGElement ? style.fill : style.color), back);
+  const [high, low] = [luminance(front), luminance(back)].sort((a, b) => b - a);
+  const ratio = (high + 0.05) / (low + 0.05);
+  const what = `${element.tagName}.${element.getAttribute('class')} "${node.data.trim().slice(0, 40)}"`;
+  if (ratio < arguments[0]) bad.push(`${ratio.toFixed(2)} ${what}`);
+}
+return {checked: seen.size, bad};
+"""
+
+# Interactive elements that the Tab key can't reach: neither a stop of their own, nor in a list with one stop.
+kUnreachableScript = r"""
+const bad = [];
+const kInteractive = 'a[href], button, input, summary, [role=button], [role=tab], [role=option], [tabindex]';
+for (const e of document.querySelectorAll(kInteractive)) {
+  if (!e.checkVisibility() || e.tabIndex >= 0 || e.id === 'selection' || e.id === 'kernel-title') continue;
+  const list = e.closest('[data-roving], [role=listbox]');
+  const stops = list ? list.querySelectorAll('[tabindex="0"]').length : 0;
+  if (!list || (list.matches('[data-roving]') && stops !== 1)) bad.push(e.outerHTML.slice(0, 120) + ` stops: ${stops}`);
+}
+return bad;
+"""
+
+kHeadingsScript = r"""
+return [...document.querySelectorAll('h1, h2, h3, h4, h5, h6')]
+  .filter((h) => h.checkVisibility() && !h.closest('dialog')).map((h) => [Number(h.tagName[1]), h.textContent]);
+"""
+
+# What a click on each tab takes, with the layout that it causes.
+kOpenTabScript = r"""
+const start = performance.now();
+document.getElementById('tab-' + arguments[0]).click();
+document.body.offsetHeight;
+return performance.now() - start;
+"""
+
+kDiffRowsScript = r"""
+return [...document.querySelectorAll('#panel-ir .row')].map((row) =>
+  [row.querySelectorAll('.removed').length, row.querySelectorAll('.added').length, row.matches('.same')]);
+"""
+
+kDiffSignsScript = r"""
+return [...document.querySelectorAll('#panel-ir .removed .sign, #panel-ir .added .sign')].map((s) => s.textContent);
+"""
+
+# The part of the page that has the focus, and whether the focus can be seen: an outline, or an outline drawn in SVG.
+kFocusScript = r"""
+const e = document.activeElement;
+const part = e.closest('.search, #facts, #theme, #help-open, #drawing, #tabs, [role=tabpanel], thead, tbody');
+const marked = e.matches('#theme input') ? e.nextElementSibling : e;
+const seen = e === document.body || e.ownerSVGElement !== undefined || getComputedStyle(marked).outlineStyle !== 'none';
+return [part ? part.id || part.className || part.tagName : '', seen];
+"""
+
+kOrderScript = r"""
+return [...document.querySelectorAll('.kernel-table tbody tr')].map((row) => Number(row.cells[0].textContent));
+"""
+
+kMovingScript = r"""
+return [...document.querySelectorAll('*')].filter((e) => {
+  const s = getComputedStyle(e);
+  return s.animationName !== 'none' || s.transitionDuration.split(', ').some((d) => d !== '0s')
+      || s.scrollBehavior === 'smooth';
+}).length;
+"""
+
+kInteractiveRoles = {"button", "link", "tab", "textbox", "combobox", "searchbox", "checkbox", "radio", "option",
+                     "listbox", "tablist", "tabpanel", "dialog", "navigation"}
+
+
+class PageTest(unittest.TestCase):
+    """What a page must do. A subclass names its page."""
+
+    browser = None
+    page = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.url = pathlib.Path(cls.page).resolve().as_uri()
+        cls.browser.get(cls.url)
+        cls.data = json.loads(cls.browser.execute_script("return document.getElementById('data').textContent"))
+        cls.tabs = ["formula", "ir", "step", "passes", "kernels", "memory"]
+        if cls.data["ceilings"]:
+            cls.tabs.append("roofline")
+
+    def setUp(self):
+        self.size(1280)
+        self.browser.get("about:blank")
+        self.browser.get_log("browser")
+        self.browser.get_log("performance")
+        self.open("")
+        self.browser.execute_script("localStorage.clear()")
+        self.open("")
+
+    def tearDown(self):
+        self.assertEqual([], self.browser.get_log("browser"), "the page wrote to the console")
+        requests = [json.loads(entry["message"])["message"] for entry in self.browser.get_log("performance")]
+        urls = {r["params"]["request"]["url"] for r in requests if r["method"] == "Network.requestWillBeSent"}
+        far = [u for u in urls if not u.startswith(("file:", "data:", "about:"))]
+        self.assertEqual([], far, "the page asked the network")
+
+    # -- helpers
+
+    def open(self, fragment):
+        self.browser.get("about:blank")
+        self.browser.get(self.url + fragment)
+        self.assertEqual("true", self.run_script("return document.documentElement.dataset.ready"))
+
+    def size(self, width):
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
+                                     {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False})
+
+    def run_script(self, text, *arguments):
+        return self.browser.execute_script(text, *arguments)
+
+    def one(self, selector):
+        return self.browser.find_element(By.CSS_SELECTOR, selector)
+
+    def all(self, selector):
+        return self.browser.find_elements(By.CSS_SELECTOR, selector)
+
+    def click(self, element):
+        self.run_script("arguments[0].scrollIntoView({block: 'center'})", element)
+        element.click()
+
+    def keys(self, *keys):
+        self.run_script("return document.activeElement").send_keys(*keys)
+
+    def wait(self, condition, what):
+        end = time.time() + 5
+        while time.time() < end:
+            if condition():
+                return
+            time.sleep(0.02)
+        self.fail(what)
+
+    def state(self):
+        text = self.run_script("return decodeURIComponent(location.hash.slice(1))")
+        return dict(part.split("=", 1) for part in text.split("&") if part)
+
+    def first_block(self):
+        """The place of the first block, or of the first node where the network has no joins."""
+        node = (self.all("a.node.title") or self.all("a.node"))[0]
+        return node, node.get_attribute("data-place")
+
+    def first_join(self):
+        return self.data["joins"][0] if self.data["joins"] else None
+
+    def code_of(self, launch):
+        return self.data["codes"][launch["code"]] if launch["code"] >= 0 else {}
+
+    def key_of(self, i):
+        """What names a launch in a link: its name, with its number where others have that name."""
+        name = self.data["launches"][i]["name"]
+        shared = sum(launch["name"] == name for launch in self.data["launches"]) > 1
+        return f"{name}@{i}" if shared else name
+
+    def emulate(self, feature, value):
+        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": feature, "value": value}]})
+
+    def kernel_with_tile(self):
+        """The number and the name of the first kernel that has tile IR and a name of its own."""
+        for i, launch in enumerate(self.data["launches"]):
+            if self.code_of(launch).get("tile") and self.key_of(i) == launch["name"]:
+                return i, launch["name"]
+        self.skipTest("no kernel has tile IR")
+
+    def views(self):
+        """Fragments that show each view: of the whole network, of a place and of a kernel."""
+        _, place = self.first_block()
+        out = [f"#tab={tab}" for tab in self.tabs] + [f"#place={place}&tab={tab}" for tab in self.tabs]
+        return out + [f"#kernel={self.kernel_with_tile()[1]}"]
+
+    # -- tests
+
+    def test_the_first_view_is_ready_in_time(self):
+        took = float(self.run_script("return document.documentElement.dataset.readyMs"))
+        self.assertLessEqual(took, kReadyMs)
+        self.assertEqual(self.data["model"], self.one("h1").text)
+
+    def test_every_view_of_the_whole_network_is_drawn_in_time(self):
+        for tab in self.tabs:
+            took = self.run_script(kOpenTabScript, tab)
+            self.assertLessEqual(took, kReadyMs, tab)
+            self.assertTrue(self.one(f"#panel-{tab}").text.strip(), f"{tab} is empty")
+
+    def test_clicks_lead_from_a_block_to_an_operation_a_kernel_and_its_lines(self):
+        node, place = self.first_block()
+        self.click(node)
+        self.assertEqual(place, self.state()["place"])
+        self.assertEqual(place, self.one("#selection").text)
+        self.click(self.one("#tab-step"))
+        with_tile = {i for i, launch in enumerate(self.data["launches"]) if self.code_of(launch).get("tile")}
+        if not self.all("#panel-step .op-row"):
+            self.click(self.one("#panel-step .toggle"))
+        for toggle in self.all("#panel-step .toggle[aria-expanded=false]"):
+            self.click(toggle)
+        chips = [c for c in self.all("#panel-step .op-row a.chip") if int(c.text[1:]) in with_tile]
+        self.assertTrue(chips, "no operation of the block links to a kernel")
+        number = int(chips[0].text[1:])
+        self.click(chips[0])
+        self.assertEqual(self.data["launches"][number]["name"], self.one("#kernel-title").text)
+        self.assertFalse(self.one("#work").is_displayed())
+        line = self.one(".pane.tile .line[data-value]")
+        self.click(line)
+        self.assertTrue(self.all(".pane.tile .lit-define"), "the line that defines the value lights up")
+        self.click(self.one(".close"))
+        self.assertTrue(self.one("#work").is_displayed())
+        self.assertEqual({"place": place, "tab": "step"}, self.state())
+
+    def test_lines_of_tile_and_cuda_with_the_same_value_light_up_together(self):
+        """Checked against the texts: `%11 = add` and `add11[` are one value."""
+        for i, launch in enumerate(self.data["launches"]):
+            code = self.code_of(launch)
+            body = "\n".join(l for l in code.get("cuda", "").split("\n") if not l.startswith("//"))
+            pairs = re.findall(r"^ *%(\d+) : .*? = (\w+)", code.get("tile", ""), re.M)
+            value = next((v for v, op in pairs if op != "load" and re.search(rf"\b{op}{v}\b", body)), None)
+            if value:
+                break
+        else:
+            self.skipTest("no CUDA text names a value of its tile text")
+        op = dict(pairs)[value]
+        self.open(f"#kernel={self.key_of(i)}")
+        lines = self.all(f".pane.tile .line[data-value='{value}']")
+        line = next(l for l in lines if re.match(rf"\s*%{value} :", l.get_attribute("textContent")))
+        self.click(line)
+        lit = [l.get_attribute("textContent") for l in self.all(".pane.cuda .lit")]
+        self.assertEqual(len(re.findall(rf"^(?!//).*\b{op}{value}\b", code["cuda"], re.M)), len(lit))
+        self.assertTrue(all(re.search(rf"\b{op}{value}\b", text) for text in lit))
+
+    def test_a_join_shows_its_formula(self):
+        join = self.first_join()
+        if not join:
+            self.skipTest("the network has no join")
+        self.click(self.one("a.node.join"))
+        self.assertEqual({"place": join["at"], "tab": "formula"}, self.state())
+        self.assertTrue(self.all("#panel-formula .card.before math"))
+        if join["rewritten"] and join["formulas"]:
+            self.assertEqual(len(join["formulas"]), len(self.all("#panel-formula .card.after math")))
+        rewritten = sum(j["rewritten"] for j in self.data["joins"])
+        self.assertEqual(rewritten, len(self.all("a.node.join.rewritten")))
+
+    def test_the_ir_marks_what_the_plugins_changed(self):
+        self.open("#tab=ir")
+
+        def lines(stage):
+            ops = [op for function in self.data[stage]["functions"] for op in function["ops"]]
+            return sorted((op["at"], re.sub(r"%\d+", "%", op["text"])) for op in ops)
+
+        before, after = lines("ir"), lines("rewritten")
+        self.wait(lambda: not self.all("#panel-ir .chunk[style*=min-height]"), "not all chunks are built")
+        rows = self.run_script(kDiffRowsScript)
+        removed, added, same = (sum(row[k] for row in rows) for k in range(3))
+        self.assertEqual(len(before), same + removed)
+        self.assertEqual(len(after), same + added)
+        if before == after:
+            self.assertEqual((0, 0), (removed, added))
+        self.assertEqual(["+"] * added + ["−"] * removed, sorted(self.run_script(kDiffSignsScript)))
+
+    def test_search_works_by_keyboard(self):
+        number, name = self.kernel_with_tile()
+        self.keys("/")
+        self.assertEqual("query", self.run_script("return document.activeElement.id"))
+        self.keys(name)
+        self.assertEqual("true", self.one("#query").get_attribute("aria-expanded"))
+        first = self.one("#query").get_attribute("aria-activedescendant")
+        self.keys(Keys.ARROW_DOWN)
+        self.keys(Keys.ARROW_UP)
+        self.assertEqual(first, self.one("#query").get_attribute("aria-activedescendant"))
+        texts = [option.text for option in self.all("#results [role=option] .what")]
+        for _ in range(texts.index(name)):
+            self.keys(Keys.ARROW_DOWN)
+        self.keys(Keys.ENTER)
+        self.assertEqual(name, self.state()["kernel"])
+        self.assertEqual("kernel-title", self.run_script("return document.activeElement.id"))
+        self.keys(Keys.ESCAPE)
+        self.assertNotIn("kernel", self.state())
+        self.keys("/")
+        self.keys("a name that is nowhere")
+        self.assertIn("Nothing found", self.one("#results").text)
+        self.keys(Keys.ESCAPE)
+        self.assertFalse(self.one("#results").is_displayed())
+
+    def test_an_operation_that_was_found_is_shown(self):
+        op = next(op for f in self.data["step"]["functions"] for op in reversed(f["ops"]) if op["at"])
+        self.keys("/")
+        self.keys(op["text"])
+        found = [o for o in self.all("#results .operation") if op["text"] in o.text and op["at"] in o.text]
+        found[0].click()
+        self.wait(lambda: self.all(".op-row.target"), "the operation is not shown")
+        self.assertEqual(op["text"], self.one(".op-row.target .text").text)
+
+    def test_links_open_what_they_name_and_back_returns(self):
+        _, place = self.first_block()
+        _, name = self.kernel_with_tile()
+        self.open(f"#place={place}&tab=ir")
+        self.assertEqual(place, self.one("#selection").text)
+        self.assertTrue(self.one("#panel-ir").is_displayed())
+        self.click(self.one("#tab-kernels"))
+        self.assertEqual({"place": place, "tab": "kernels"}, self.state())
+        self.click(self.one("#panel-kernels a.launch-name"))
+        self.assertTrue(self.one("#kernel").is_displayed())
+        self.browser.back()
+        self.wait(lambda: self.one("#panel-kernels").is_displayed(), "back does not close the kernel")
+        self.browser.back()
+        self.wait(lambda: self.one("#panel-ir").is_displayed(), "back does not return to the view before")
+        self.browser.forward()
+        self.wait(lambda: self.one("#panel-kernels").is_displayed(), "forward does not go on")
+        self.open(f"#kernel={name}")
+        self.assertEqual(name, self.one("#kernel-title").text)
+        self.open("#place=no.such.place&tab=none&kernel=none")
+        self.assertTrue(self.one("#work").is_displayed())
+
+    def test_the_kernels_table_sorts_by_each_column(self):
+        self.open("#tab=kernels")
+        launches = self.data["launches"]
+        order = lambda: self.run_script(kOrderScript)
+        self.assertEqual(list(range(len(launches))), order())
+        columns = {"bytes": lambda l: l["bytes"], "flops": lambda l: l["flops"],
+                   "intensity": lambda l: l["flops"] / l["bytes"] if l["bytes"] else 0}
+        if any(l["ms"] for l in launches):
+            columns["ms"] = lambda l: l["ms"] or 0
+        self.assertEqual("ms" in columns, bool(self.all("th[data-id=ms]")))
+        for column, of in columns.items():
+            button = self.one(f"th[data-id={column}] button")
+            self.click(button)
+            self.assertEqual("descending", self.one(f"th[data-id={column}]").get_attribute("aria-sort"))
+            self.assertEqual(sorted(range(len(launches)), key=lambda i: (-of(launches[i]), i)), order())
+            self.click(button)
+            self.assertEqual(sorted(range(len(launches)), key=lambda i: (of(launches[i]), i)), order())
+        self.click(self.one("th[data-id=kind] button"))
+        kinds = [launches[i]["kind"] for i in order()]
+        self.assertEqual(sorted(kinds), kinds)
+
+    def test_memory_shows_each_temporary(self):
+        self.open("#tab=memory")
+        self.assertEqual(len(self.data["memory"]["buffers"]), len(self.all("#panel-memory a.temporary")))
+
+    def test_the_theme_follows_the_system_and_is_remembered(self):
+        ground = lambda: self.run_script("return getComputedStyle(document.documentElement).backgroundColor")
+        system = lambda scheme: self.emulate("prefers-color-scheme", scheme)
+        bright = lambda text: sum(int(n) for n in re.findall(r"\d+", text)[:3]) > 384
+        try:
+            system("dark")
+            self.assertFalse(bright(ground()))
+            system("light")
+            self.assertTrue(bright(ground()))
+            self.click(self.one("#theme input[value=dark]"))
+            self.assertFalse(bright(ground()))
+            self.open("")
+            self.assertFalse(bright(ground()))
+            self.assertTrue(self.one("#theme input[value=dark]").is_selected())
+            self.click(self.one("#theme input[value=system]"))
+            self.assertTrue(bright(ground()))
+        finally:
+            self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+    def test_no_view_makes_the_page_scroll_sideways(self):
+        for width in kWidths:
+            self.size(width)
+            for view in self.views():
+                self.open(view)
+                wide, shown = self.run_script("return [document.documentElement.scrollWidth, innerWidth]")
+                self.assertLessEqual(wide, shown, f"{view} at {width} px")
+
+    def test_text_has_contrast_in_both_themes(self):
+        for theme in ("light", "dark"):
+            for view in self.views():
+                self.open(view)
+                self.run_script("document.documentElement.dataset.theme = arguments[0]", theme)
+                result = self.run_script(kContrastScript, kContrast)
+                self.assertGreater(result["checked"], 5)
+                self.assertEqual([], result["bad"], f"{theme} {view}")
+            self.keys("/")
+            self.keys("a")
+            self.assertEqual([], self.run_script(kContrastScript, kContrast)["bad"], f"{theme} search")
+            self.keys(Keys.ESCAPE, Keys.ESCAPE)
+            self.one("#help-open").click()
+            self.assertEqual([], self.run_script(kContrastScript, kContrast)["bad"], f"{theme} keys")
+            self.keys(Keys.ESCAPE)
+
+    def test_what_is_interactive_has_a_name_and_can_be_reached(self):
+        for view in self.views():
+            self.open(view)
+            nodes = self.browser.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+            wanted = [n for n in nodes if not n.get("ignored") and n["role"]["value"] in kInteractiveRoles]
+            nameless = [n["role"]["value"] for n in wanted if not n.get("name", {}).get("value", "").strip()]
+            self.assertEqual([], nameless, view)
+            self.assertEqual([], self.run_script(kUnreachableScript), view)
+
+    def test_tab_walks_through_the_parts_of_the_page_with_visible_focus(self):
+        self.open("#tab=kernels")
+        reached = []
+        for _ in range(40):
+            self.keys(Keys.TAB)
+            part, outlined = self.run_script(kFocusScript)
+            reached.append(part)
+            self.assertTrue(outlined, f"no visible focus in {part}")
+        for part in ("search", "theme", "help-open", "drawing", "tabs", "panel-kernels", "THEAD", "TBODY"):
+            self.assertIn(part, reached)
+
+    def test_arrow_keys_move_in_lists(self):
+        self.run_script("document.querySelector('a.node').focus()")
+        first = self.run_script("return document.activeElement.getAttribute('aria-label')")
+        self.keys(Keys.ARROW_DOWN)
+        self.assertNotEqual(first, self.run_script("return document.activeElement.getAttribute('aria-label')"))
+        self.keys("k")
+        self.assertEqual(first, self.run_script("return document.activeElement.getAttribute('aria-label')"))
+        self.keys(Keys.ENTER)
+        self.assertEqual(self.one("a.node").get_attribute("data-place"), self.state()["place"])
+        self.run_script("document.querySelector('#tab-formula').focus()")
+        self.keys("2")
+        self.assertEqual("ir", self.state()["tab"])
+        self.keys(Keys.ARROW_RIGHT)
+        self.assertEqual("step", self.state()["tab"])
+
+    def test_the_keys_are_shown(self):
+        self.keys("?")
+        self.assertTrue(self.one("#help").is_displayed())
+        self.keys(Keys.ESCAPE)
+        self.wait(lambda: not self.one("#help").is_displayed(), "Esc does not close the keys")
+
+    def test_headings_are_in_order(self):
+        for view in self.views():
+            self.open(view)
+            levels = [level for level, _ in self.run_script(kHeadingsScript)]
+            self.assertEqual(1, levels[0], view)
+            self.assertEqual(1, levels.count(1), view)
+            self.assertTrue(all(after <= before + 1 for before, after in zip(levels, levels[1:])), f"{view}: {levels}")
+
+    def test_nothing_moves_for_those_who_want_no_motion(self):
+        self.emulate("prefers-reduced-motion", "reduce")
+        try:
+            self.open("")
+            self.assertEqual(0, self.run_script(kMovingScript))
+        finally:
+            self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def main(pages):
+    if not pages:
+        print(__doc__)
+        return 1
+    browser = start_browser()
+    if browser is None:
+        print("skipped: chromium or chromedriver is missing")
+        return 77
+    try:
+        suite = unittest.TestSuite()
+        for number, page in enumerate(pages):
+            kind = type(f"Page_{pathlib.Path(page).stem}", (PageTest,), {"page": page, "browser": browser})
+            suite.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(kind))
+        result = unittest.TextTestRunner(verbosity=2).run(suite)
+    finally:
+        browser.quit()
+    return 0 if result.wasSuccessful() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,157 @@
+// Formulas read off small modules: what is written, in which order, and with which parentheses.
+#include "runtime/explore/join_formula.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "ir/text.h"
+#include "tests/support/catch.h"
+
+namespace rewire::runtime {
+namespace {
+
+/// One join of a stream and a branch of 4 channels. `ops` are a plugin's, which is called mine, and `terms` what the join adds up.
+/// `behind`: ops after it.
+ir::Module module_of(const std::string& ops, const std::string& terms, const std::string& behind = "") {
+  const bool shortcut = std::ranges::count(terms, ',') > 1;
+  std::string text = fmt::format(R"(module @example {{
+  param @blocks.0.join_attn.gamma : f32[1,1,4]
+  param @blocks.0.join_attn.alpha_1 : f32[4,4]
+  func @forward(%image: f32[2,3,4]) -> (features: f32[2,3,4]) {{
+    %x = tanh %image : f32[2,3,4] loc("patch_embed")
+    %h = exp %x : f32[2,3,4] loc("blocks.0.norm1")
+    %f = sin %h : f32[2,3,4] loc("blocks.0.attn.proj")
+    {}
+    %join = residual %x, %f, %h{} {{block = 0, branch_owner = "mine", has_shortcut = {}, heads = 1, join_count = 1,
+      join_index = 0, last_weight = "blocks.0.attn.proj.weight", shortcut_owner = "mine", site = "attn"}} : f32[2,3,4]
+      loc("blocks.0.attn")
+    {}
+    return features = %join
+  }}
+}}
+)",
+                                 ops, terms, shortcut, behind);
+  for (std::size_t at = 0; (at = text.find("HERE", at)) != std::string::npos;)
+    text.replace(at, 4, "loc(\"blocks.0.attn.mine\")");
+  return ir::parse(text);
+}
+
+JoinFormulas formulas_of(const std::string& ops, const std::string& terms, const std::string& behind = "") {
+  const auto all = join_formulas(module_of("", ", %x, %f"), module_of(ops, terms, behind), {"mine"});
+  REQUIRE(all.size() == 1);
+  return all.front();
+}
+
+std::vector<std::string> lines_of(const JoinFormulas& join) {
+  std::vector<std::string> lines;
+  for (const Formula& formula : join.formulas) lines.push_back(formula.text);
+  return lines;
+}
+
+using Lines = std::vector<std::string>;
+
+TEST_CASE("a join that nobody rewrote is x + f") {
+  const JoinFormulas join = formulas_of("", ", %x, %f");
+  CHECK(join.at == "blocks.0.attn");
+  CHECK_FALSE(join.rewritten);
+  CHECK(join.plain.text == "y = x + f");
+  CHECK(lines_of(join) == Lines{"y = x + f"});
+  CHECK(join.plain.mathml ==
+        "<math display=\"block\"><mi>y</mi><mo>=</mo><mrow><mi>x</mi><mo>+</mo><mi>f</mi></mrow></math>");
+}
+
+TEST_CASE("a join without its shortcut is f") {
+  CHECK(lines_of(formulas_of("", ", %f")) == Lines{"y = f"});
+  CHECK(formulas_of("", ", %f").rewritten);
+}
+
+TEST_CASE("weights are symbols with their names, and are read through reshapes and broadcasts") {
+  const JoinFormulas join = formulas_of(R"(
+    %w = param {name = "blocks.0.join_attn.gamma"} : f32[1,1,4] HERE
+    %wide = broadcast %w : f32[2,3,4] HERE
+    %scaled = mul %wide, %f : f32[2,3,4] HERE
+)",
+                                        ", %x, %scaled");
+  CHECK(lines_of(join) == Lines{"y = x + γ f"});
+  const auto symbol = std::ranges::find(join.symbols, "γ", &FormulaSymbol::name);
+  REQUIRE(symbol != join.symbols.end());
+  CHECK(symbol->meaning == "the weight blocks.0.join_attn.gamma");
+}
+
+TEST_CASE("sums over channels of a product are inner products and norms, fractions keep their parentheses") {
+  const JoinFormulas join = formulas_of(R"(
+    %xf = mul %x, %f : f32[2,3,4] HERE
+    %dot = sum %xf {axes = [2]} : f32[2,3,1] HERE
+    %xx = mul %x, %x : f32[2,3,4] HERE
+    %norm = sum %xx {axes = [2]} : f32[2,3,1] HERE
+    %ratio = div %dot, %norm : f32[2,3,1] HERE
+    %wide = broadcast %ratio : f32[2,3,4] HERE
+    %along = mul %wide, %x : f32[2,3,4] HERE
+    %across = sub %f, %along : f32[2,3,4] HERE
+)",
+                                        ", %x, %across");
+  CHECK(lines_of(join) == Lines{"y = x + f − (⟨x, f⟩ / ‖x‖²) x"});
+  CHECK(join.formulas[0].mathml.find("<mfrac>") != std::string::npos);
+}
+
+TEST_CASE("a number stands before what it multiplies; a difference on the right of one is in parentheses") {
+  const JoinFormulas join = formulas_of(R"(
+    %half = constant {value = 0.5} : f32[] HERE
+    %one = reshape %half : f32[1,1,1] HERE
+    %wide = broadcast %one : f32[2,3,4] HERE
+    %scaled = mul %x, %wide : f32[2,3,4] HERE
+    %inner = sub %h, %f : f32[2,3,4] HERE
+    %outer = sub %scaled, %inner : f32[2,3,4] HERE
+)",
+                                        ", %outer, %f");
+  CHECK(lines_of(join) == Lines{"y = 0.5 x − (h − f) + f"});
+}
+
+TEST_CASE("what is used twice has a line of its own, the mean of squares its name") {
+  const JoinFormulas join = formulas_of(R"(
+    %sum = add %x, %f : f32[2,3,4] HERE
+    %square = mul %sum, %sum : f32[2,3,4] HERE
+    %total = sum %square {axes = [2]} : f32[2,3,1] HERE
+    %four = constant {value = 4.0} : f32[] HERE
+    %count = reshape %four : f32[1,1,1] HERE
+    %counts = broadcast %count : f32[2,3,1] HERE
+    %mean = div %total, %counts : f32[2,3,1] HERE
+    %scale = rsqrt %mean : f32[2,3,1] HERE
+    %wide = broadcast %scale : f32[2,3,4] HERE
+    %normed = mul %sum, %wide : f32[2,3,4] HERE
+)",
+                                        ", %normed");
+  CHECK(lines_of(join) == Lines{"a = x + f", "y = a (1 / √mean(a²))"});
+}
+
+TEST_CASE("a product with a matrix, a slice and a sum over tokens") {
+  const JoinFormulas join = formulas_of(R"(
+    %w = param {name = "blocks.0.join_attn.alpha_1"} : f32[4,4] HERE
+    %moved = matmul %h, %w {transpose_b = true} : f32[2,3,4] HERE
+    %first = slice %f {limits = [2, 3, 2], starts = [0, 0, 0]} : f32[2,3,2] HERE
+    %twice = concat %first, %first {axis = 2} : f32[2,3,4] HERE
+    %tokens = sum %x {axes = [1]} : f32[2,1,4] HERE
+    %wide = broadcast %tokens : f32[2,3,4] HERE
+)",
+                                        ", %moved, %twice, %wide");
+  CHECK(lines_of(join) == Lines{"a = f[…, 0:2]", "y = h α_1ᵀ + concat(a, a) + sum over axes 1(x)"});
+}
+
+TEST_CASE("what later ops read of a plugin's is told with its reader") {
+  const JoinFormulas join = formulas_of(R"(
+    %kept = mul %h, %f : f32[2,3,4] HERE
+)",
+                                        ", %x, %f", R"(
+    %later = exp %kept : f32[2,3,4] loc("blocks.1.attn")
+)");
+  CHECK(lines_of(join) == Lines{"y = x + f", "a = h f"});
+  const auto symbol = std::ranges::find(join.symbols, "a", &FormulaSymbol::name);
+  REQUIRE(symbol != join.symbols.end());
+  CHECK(symbol->meaning == "what blocks.1.attn reads");
+}
+
+}  // namespace
+}  // namespace rewire::runtime
