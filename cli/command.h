@@ -23,6 +23,8 @@ class Options {
               const std::string& doc, const std::map<std::string, std::string>& synonyms = {});
   /// May stand more than once, one value each time.
   void list(const std::string& name, std::vector<std::string>& target, const std::string& doc);
+  /// A positional argument of one value or more.
+  void texts(const std::string& name, std::vector<std::string>& target, const std::string& doc);
   void integer(const std::string& name, std::int64_t& target, std::int64_t minimum, const std::string& doc,
                Need need = Need::optional);
   /// Finite and at least `minimum`.

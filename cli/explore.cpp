@@ -4,8 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/json.h"
 #include "cli/lowered.h"
 #include "cli/network.h"
+#include "cli/program.h"
 #include "cli/streams.h"
 #include "codegen/cuda/emit.h"
 #include "codegen/llvm/jit.h"
@@ -15,6 +17,7 @@
 #include "runtime/exec/benchmark.h"
 #include "runtime/explore/explore.h"
 #include "runtime/io/files.h"
+#include "runtime/page/page.h"
 #include "runtime/train/weights.h"
 
 namespace rewire::cli {
@@ -30,7 +33,7 @@ struct Request {
 
 void declare(Request& request, Options& options) {
   declare_network(request.network, options);
-  options.text("--output", request.output, "the HTML file to write; - is stdout", Options::Need::required);
+  options.text("--output", request.output, "the HTML file to write; - is stdout");
   options.choice("--arch", request.arch, codegen::cuda::architecture_names(),
                  "the GPU whose CUDA C++ stands beside the CPU's code; none is needed");
   options.flag("--ptx", request.ptx, "also the PTX of that CUDA C++, by NVRTC");
@@ -38,7 +41,7 @@ void declare(Request& request, Options& options) {
       "--profile", request.profile,
       "also how long each launch takes on this CPU, and what it reaches of a copy's bandwidth and of "
       "the multiply-adds, timed now");
-  options.flag("--json", request.json, "the page's data instead of the page");
+  options.flag("--json", request.json, "print the page's data instead of writing the page");
 }
 
 void profile(const runtime::Network& network, const ir::Module& module, runtime::ExplorerSubject& subject) {
@@ -54,6 +57,9 @@ void profile(const runtime::Network& network, const ir::Module& module, runtime:
 }
 
 void run(const Request& request) {
+  if (request.output.empty() && !request.json)
+    user_error("explore: --output FILE is needed, the page to write; or --json, which prints its data");
+  if (!request.output.empty() && request.output != "-") check_output(request.output, {request.network.model});
   const runtime::Network network = runtime::resolve_network(request.network);
   const std::int64_t batch = network.recipe.train.batch;
   runtime::ExplorerSubject subject;
@@ -77,11 +83,10 @@ void run(const Request& request) {
   subject.gpu = lower_step(module, target, choices, gpu_context).program;
   if (request.profile) profile(network, module, subject);
   const nlohmann::ordered_json data = runtime::explorer_json(subject, runtime::usable_cores());
-  const std::string text =
-      request.json ? data.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"
-                   : runtime::explorer_page(data);
-  if (request.output == "-") return write_stdout(text);
-  runtime::write_file_atomically(request.output, text);
+  if (request.json) return print_json(data, 1);
+  const std::string page = runtime::make_page(runtime::explorer_files(), subject.model, data);
+  if (request.output == "-") return write_stdout(page);
+  runtime::write_file_atomically(request.output, page);
 }
 
 }  // namespace

@@ -147,6 +147,10 @@ void Options::list(const std::string& name, std::vector<std::string>& target, co
   impl_.app.add_option(name, target, doc)->allow_extra_args(false)->type_name("TEXT");
 }
 
+void Options::texts(const std::string& name, std::vector<std::string>& target, const std::string& doc) {
+  impl_.app.add_option(name, target, doc)->required()->type_name("TEXT");
+}
+
 void Options::integer(const std::string& name, std::int64_t& target, std::int64_t minimum,
                       const std::string& doc, Need need) {
   const auto check = [minimum](const std::string& value) {

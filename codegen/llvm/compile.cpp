@@ -80,7 +80,7 @@ std::vector<std::int32_t> values_of_ir(const std::string& text, const std::strin
       const std::size_t end = line.find_first_not_of("0123456789", at + attachment.size());
       line.erase(at, end == std::string::npos ? end : end - at);
     }
-    return location;
+    return line.starts_with("  br ") ? 0 : location;
   });
 }
 
@@ -94,7 +94,7 @@ std::vector<std::int32_t> values_of_assembly(const std::string& text, const std:
     } else if (!line.starts_with('\t')) {
       now = 0;  // a label: its block begins with what belongs to no value, until a location says more
     }
-    return line.starts_with("\t.") ? 0 : now;
+    return line.starts_with("\t.") || line.starts_with("\tj") ? 0 : now;  // nor is a jump of a value
   });
 }
 

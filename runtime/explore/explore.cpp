@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <string_view>
-#include <utility>
 
 #include "codegen/cost.h"
 #include "codegen/cuda/emit.h"
@@ -12,7 +10,6 @@
 #include "codegen/llvm/jit.h"
 #include "runtime/exec/cpu/thread_pool.h"
 #include "runtime/explore/join_formula.h"
-#include "runtime/explore/page_text.h"
 
 namespace rewire::runtime {
 namespace {
@@ -64,6 +61,20 @@ std::map<std::string, const codegen::KernelLaunch*> launches_by_name(const codeg
   return launches;
 }
 
+/// What a kernel computes, of which values, with their numbers: its tile IR from the first value on, but for how it is cut
+/// into axes.
+std::string computation_of(const codegen::tile::Kernel& kernel) {
+  const std::string text = codegen::tile::print(kernel);
+  std::string kept;
+  int depth = 0;
+  for (const char c : std::string_view(text).substr(std::min(text.find("\nprologue:"), text.size()))) {
+    if (c == '[' || c == '(') ++depth;
+    if (depth == 0) kept += c;
+    if (c == ']' || c == ')') --depth;
+  }
+  return kept;
+}
+
 Json code_json(const codegen::KernelLaunch& launch, const codegen::KernelLaunch* on_gpu,
                const ExplorerSubject& subject) {
   const codegen::TracedText llvm = codegen::trace_llvm(launch.kernel),
@@ -71,7 +82,7 @@ Json code_json(const codegen::KernelLaunch& launch, const codegen::KernelLaunch*
   Json code = {{"name", launch.kernel.name}, {"tile", codegen::tile::print(launch.kernel)},
                {"llvm", llvm.text},          {"llvm_values", llvm.values},
                {"asm", assembly.text},       {"asm_values", assembly.values}};
-  if (on_gpu == nullptr) return code;
+  if (on_gpu == nullptr || computation_of(launch.kernel) != computation_of(on_gpu->kernel)) return code;
   const codegen::cuda::DeviceTarget target = codegen::cuda::device_target(subject.gpu_arch);
   const std::string cuda = codegen::cuda::emit(*on_gpu, on_gpu->kernel.name, target).text;
   if (subject.ptx)
@@ -95,32 +106,21 @@ Json codes_json(const ExplorerSubject& subject, int threads) {
   return texts;
 }
 
-/// Of each launch: launches that run the same code on the same shapes are timed together.
-std::vector<double> milliseconds_of(const codegen::Program& program, const std::vector<LaunchTime>& times) {
+/// Of each launch. Of those that run the same code on the same shapes, their mean; nothing for one that was not timed.
+std::vector<std::optional<double>> milliseconds_of(const codegen::Program& program,
+                                                   const std::vector<LaunchTime>& times) {
   if (times.empty()) return {};
   std::map<std::string, double> by_name, by_code;
   for (const LaunchTime& time : times) by_name[time.name] = time.seconds / time.launches * 1e3;
-  std::vector<double> milliseconds;
+  std::vector<std::optional<double>> milliseconds;
   for (const codegen::Launch& launch : program.launches) {
-    const auto timed = by_name.find(codegen::short_name(launch));
-    const auto code =
-        by_code.try_emplace(codegen::code_key(launch), timed == by_name.end() ? 0 : timed->second);
-    milliseconds.push_back(code.first->second);
+    const std::string code = codegen::code_key(launch);
+    const auto timed = by_name.find(codegen::short_name(launch));  // as the first of the code is called
+    if (timed != by_name.end()) by_code.try_emplace(code, timed->second);
+    const auto known = by_code.find(code);
+    milliseconds.push_back(known == by_code.end() ? std::nullopt : std::optional(known->second));
   }
   return milliseconds;
-}
-
-/// '<' stands in strings alone, and would end the element that holds the data.
-std::string script_text(const Json& data) {
-  std::string text;
-  for (const char c : data.dump(-1, ' ', false, Json::error_handler_t::replace)) {
-    if (c == '<') {
-      text += "\\u003c";
-    } else {
-      text += c;
-    }
-  }
-  return text;
 }
 
 }  // namespace
@@ -150,32 +150,6 @@ Json explorer_json(const ExplorerSubject& subject, int threads) {
     data["ceilings"] = {{"gflops", subject.ceilings->flops_per_second * 1e-9},
                         {"gb_per_s", subject.ceilings->bytes_per_second * 1e-9}};
   return data;
-}
-
-std::string explorer_page(const Json& data) {
-  std::string title = data.at("model").get<std::string>();
-  std::ranges::replace_if(title, [](char c) { return c == '<' || c == '&'; }, '_');
-  const std::string json = script_text(data);
-  const std::pair<std::string_view, std::string_view> parts[] = {
-      {"@TITLE@", title}, {"@STYLE@", page_css()}, {"@SCRIPT@", page_js()}, {"@DATA@", json}};
-  std::string page;
-  std::string_view rest = page_html();
-  while (!rest.empty()) {
-    std::size_t first = rest.size();
-    const std::pair<std::string_view, std::string_view>* next = nullptr;
-    for (const auto& part : parts) {
-      const std::size_t at = rest.find(part.first);
-      if (at >= first) continue;
-      first = at;
-      next = &part;
-    }
-    page += rest.substr(0, first);
-    rest.remove_prefix(first);
-    if (next == nullptr) continue;
-    page += next->second;
-    rest.remove_prefix(next->first.size());
-  }
-  return page;
 }
 
 }  // namespace rewire::runtime

@@ -16,7 +16,7 @@
 namespace rewire::runtime {
 
 /// What is shown. The program is the CPU's; `gpu` is the same step as it is cut for a GPU, whose code stands beside that of
-/// kernels of the same name.
+/// kernels that compute the same.
 struct ExplorerSubject {
   std::string model, program;
   std::int64_t batch = 0;
@@ -35,8 +35,5 @@ struct ExplorerSubject {
 /// Compiles the code of every kernel of the step for its text, on `threads` threads. UserError with `ptx` where NVRTC is
 /// missing.
 nlohmann::ordered_json explorer_json(const ExplorerSubject& subject, int threads);
-
-/// HTML that needs no other file.
-std::string explorer_page(const nlohmann::ordered_json& data);
 
 }  // namespace rewire::runtime

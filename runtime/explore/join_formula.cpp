@@ -22,7 +22,7 @@ using ir::Opcode;
 using ir::Value;
 
 /// How tightly a piece of mathematics holds together: what stands in one that holds more tightly is put in parentheses.
-enum Binding : int { kSum, kQuotient, kProduct, kPower, kAtom };
+enum Binding : int { kSum, kQuotient, kMatrixProduct, kProduct, kPower, kAtom };
 
 struct Written {
   std::string text;
@@ -164,10 +164,11 @@ constexpr std::string_view kLetters = "abcdeghijklmnopqrstuvw";
 /// One join of a function.
 class FormulaWriter {
  public:
-  FormulaWriter(const ir::Function& function, const std::vector<ir::Join>& joins, std::size_t join,
+  FormulaWriter(const ir::Module& module, const std::vector<ir::Join>& joins, std::size_t join,
                 const std::vector<std::string>& plugins)
-      : function_(function),
-        definitions_(function.definitions()),
+      : module_(module),
+        function_(module.function("forward")),
+        definitions_(function_.definitions()),
         joins_(joins),
         join_(joins[join]),
         index_(join) {
@@ -235,6 +236,7 @@ class FormulaWriter {
   }
 
   void name(Value value, const std::string& symbol, const std::string& meaning) {
+    taken_.insert(symbol);
     names_.try_emplace(value.id, FormulaSymbol{symbol, meaning});
   }
 
@@ -286,15 +288,13 @@ class FormulaWriter {
                                   left.math.text + operator_element("=") + e.math.text)});
   }
 
-  /// a, b, …, a_1, b_1, …, of those that are no symbol.
+  /// a, b, …, a_1, b_1, …, of those that are no name yet.
   std::string next_name() {
     for (;;) {
       const std::size_t round = next_ / kLetters.size();
       std::string candidate(1, kLetters[next_++ % kLetters.size()]);
       if (round > 0) candidate += fmt::format("_{}", round);
-      const bool taken = std::ranges::any_of(
-          symbols_, [&](const FormulaSymbol& symbol) { return symbol.name == candidate; });
-      if (!taken && candidate != "h") return candidate;
+      if (candidate != "h" && taken_.insert(candidate).second) return candidate;
     }
   }
 
@@ -312,33 +312,45 @@ class FormulaWriter {
     if (op == nullptr) return {"z", "an argument of the network"};
     if (op->code == Opcode::param) {
       const std::string& full = op->attributes.get_string("name");
-      return {unused(leaf(full)), "the weight " + full};
+      const ir::Parameter* parameter = module_.find_parameter(full);
+      const bool weight = parameter == nullptr || parameter->kind == ir::StateKind::weight;
+      return {unused(leaf(full)), (weight ? "the weight " : "the state ") + full};
     }
     if (op->location + ".weight" == join_.last_weight) return {"f", "what the branch computes"};
     const auto stream = behind_.find(value.id);
     const bool previous =
         index_ > 0 &&
         (stream != behind_.end() ? stream->second : op->location).starts_with(joins_[index_ - 1].describe());
-    if (previous && residual_ == nullptr) return {unused("x"), "the stream"};
+    if (previous && residual_ == nullptr) return {"x", "the stream"};
     if (stream != behind_.end())
-      return {unused("x_" + number_of(stream->second)), "the stream behind " + stream->second};
+      return {unused("x_" + join_number(stream->second)), "the stream behind " + stream->second};
     const std::string where = op->location.empty() ? "the stem" : op->location;
-    return {unused(fmt::format("z_{}", ++outside_)), "what " + where + " computes"};
+    return {unused(fmt::format("z_{}", ++outside_)),
+            fmt::format("%{}, which {} computes", printed_number(value), where)};
+  }
+
+  /// As the text of the module numbers it.
+  std::size_t printed_number(Value value) const {
+    std::size_t number = 0;
+    for (const Op& op : function_.body) {
+      for (const Value result : op.results) {
+        if (result == value) return number;
+        ++number;
+      }
+    }
+    return number;
   }
 
   /// Its number among the joins, from 1 on.
-  std::string number_of(const std::string& join_place) const {
+  std::string join_number(const std::string& join_place) const {
     const auto found =
         std::ranges::find_if(joins_, [&](const ir::Join& join) { return join.describe() == join_place; });
     return std::to_string(found - joins_.begin() + 1);
   }
 
-  std::string unused(const std::string& wanted) const {
+  std::string unused(const std::string& wanted) {
     std::string candidate = wanted;
-    const auto taken = [&] {
-      return std::ranges::any_of(names_, [&](const auto& entry) { return entry.second.name == candidate; });
-    };
-    for (int i = 2; taken(); ++i) candidate = fmt::format("{}_{}", wanted, i);
+    for (int i = 2; !taken_.insert(candidate).second; ++i) candidate = fmt::format("{}_{}", wanted, i);
     return candidate;
   }
 
@@ -361,22 +373,28 @@ class FormulaWriter {
   Expression built(Value value) {
     const Op& op = *definition(value);
     const auto in = [&](std::size_t i) { return expression(op.operands[i]); };
+    const auto of_two = [&](const auto& write) {
+      const Expression a = in(0), b = in(1);  // in this order: each may define lines
+      return write(a, b);
+    };
     switch (op.code) {
       case Opcode::constant:
         return constant(op);
       case Opcode::add:
-        return infix(in(0), " + ", "+", in(1), kSum, kSum);
+        return of_two([](const auto& a, const auto& b) { return infix(a, " + ", "+", b, kSum, kSum); });
       case Opcode::sub:
-        return infix(in(0), " − ", "−", in(1), kSum, kQuotient);
+        return of_two([](const auto& a, const auto& b) { return infix(a, " − ", "−", b, kSum, kQuotient); });
       case Opcode::mul:
         if (resolved(op.operands[0]) == resolved(op.operands[1])) return square(in(0));
         return product(op);
       case Opcode::div:
         if (const auto mean = mean_of(op)) return *mean;
-        return fraction(in(0), in(1));
-      case Opcode::neg:
-        return {{"−" + in(0).text.within(kProduct), kSum},
-                {element("mrow", operator_element("−") + math_in(in(0), kProduct)), kSum}};
+        return of_two([](const auto& a, const auto& b) { return fraction(a, b); });
+      case Opcode::neg: {
+        const Expression a = in(0);
+        return {{"−" + a.text.within(kProduct), kSum},
+                {element("mrow", operator_element("−") + math_in(a, kProduct)), kSum}};
+      }
       case Opcode::sqrt:
         return root(in(0));
       case Opcode::rsqrt:
@@ -384,23 +402,50 @@ class FormulaWriter {
       case Opcode::sum:
         return summed(op);
       case Opcode::matmul:
-        return infix(transposed(op, 0), " ", "&#x2062;", transposed(op, 1), kProduct, kPower);
+        return matrix_product(op);
+      case Opcode::compare:
+        return comparison(op);
       case Opcode::slice:
+        if (function_.type(op.operands[0]).shape == function_.type(value).shape) return in(0);
         return indexed(in(0), window(op));
-      case Opcode::layer_norm:
-        return called("LN", {in(0)});
       default:
         return other(op);
     }
   }
 
-  /// A number stands before what it multiplies.
+  /// A number stands before what it multiplies; 1 stands nowhere.
   Expression product(const Op& op) {
     Value first = op.operands[0], second = op.operands[1];
-    const Op* number = definition(resolved(second));
-    if (number != nullptr && number->code == Opcode::constant) std::swap(first, second);
+    if (number_of(second)) std::swap(first, second);
+    if (number_of(first) == 1.0) return expression(second);
     const Expression a = expression(first), b = expression(second);
     return infix(a, " ", "&#x2062;", b, kProduct, kProduct);
+  }
+
+  /// Elementwise products in it, and matrix products in those, stand in parentheses.
+  Expression matrix_product(const Op& op) {
+    const Expression a = transposed(op, 0), b = transposed(op, 1);
+    Expression e = infix(a, " ", "&#x2062;", b, kPower, kPower);
+    e.text.binding = e.math.binding = kMatrixProduct;
+    return e;
+  }
+
+  Expression comparison(const Op& op) {
+    static const std::map<std::string, std::pair<const char*, const char*>> kSigns = {
+        {"eq", {" = ", "="}}, {"ne", {" ≠ ", "≠"}},    {"lt", {" < ", "&lt;"}},
+        {"le", {" ≤ ", "≤"}}, {"gt", {" > ", "&gt;"}}, {"ge", {" ≥ ", "≥"}}};
+    const auto sign = kSigns.find(op.attributes.get_string("direction"));
+    if (sign == kSigns.end()) return other(op);
+    const Expression a = expression(op.operands[0]), b = expression(op.operands[1]);
+    return infix(a, sign->second.first, sign->second.second, b, kSum, kSum);
+  }
+
+  std::optional<double> number_of(Value value) const {
+    const Op* op = definition(resolved(value));
+    if (op == nullptr || !is_inside(*op) || op->code != Opcode::constant) return std::nullopt;
+    const ir::Attribute* number = op->attributes.find("value");
+    if (number == nullptr || !std::holds_alternative<double>(*number)) return std::nullopt;
+    return std::get<double>(*number);
   }
 
   static Expression constant(const Op& op) {
@@ -411,15 +456,34 @@ class FormulaWriter {
     return called("constant", {});
   }
 
+  /// With its attributes: they tell one op of a name from another.
   Expression other(const Op& op) {
     std::vector<Expression> arguments;
     for (const Value operand : op.operands) arguments.push_back(expression(operand));
+    for (const auto& [name, value] : op.attributes) {
+      const std::string text = name + "=" + attribute_text(value);
+      arguments.push_back({{text, kAtom}, {element("mtext", escaped(text)), kAtom}});
+    }
     return called(std::string(ir::op_info(op.code).name), arguments);
   }
 
+  static std::string attribute_text(const ir::Attribute& attribute) {
+    return std::visit(
+        [](const auto& value) {
+          using T = std::decay_t<decltype(value)>;
+          if constexpr (std::is_same_v<T, ir::Ints> || std::is_same_v<T, ir::Doubles>) {
+            return fmt::format("[{}]", fmt::join(value.begin(), value.end(), ", "));
+          } else {
+            return fmt::format("{}", value);
+          }
+        },
+        attribute);
+  }
+
   bool is_over_channels(const Op& op) const {
-    const auto rank = static_cast<std::int64_t>(function_.type(op.operands[0]).shape.size());
-    return op.attributes.get_ints("axes") == ir::Ints{rank - 1};
+    const auto rank = static_cast<int>(function_.type(op.operands[0]).shape.size());
+    const int channels = join_.channel_axis < rank ? join_.channel_axis : rank - 1;
+    return op.attributes.get_ints("axes") == ir::Ints{channels};
   }
 
   /// Over the channels of a product of two: their inner product.
@@ -450,7 +514,8 @@ class FormulaWriter {
         count->code != Opcode::constant || uses_[over.id] > 1 || !is_over_channels(*sum))
       return std::nullopt;
     const ir::Attribute* value = count->attributes.find("value");
-    const auto extent = static_cast<double>(function_.type(sum->operands[0]).shape.back());
+    const auto axis = static_cast<std::size_t>(sum->attributes.get_ints("axes").front());
+    const auto extent = static_cast<double>(function_.type(sum->operands[0]).shape[axis]);
     if (value == nullptr || !std::holds_alternative<double>(*value) || std::get<double>(*value) != extent)
       return std::nullopt;
     return called("mean", {expression(sum->operands[0])});
@@ -480,17 +545,24 @@ class FormulaWriter {
                        fmt::join(axes.begin() + static_cast<std::ptrdiff_t>(first), axes.end(), ", "));
   }
 
+  /// Without lines in the middle where there are too many, but with y.
   static std::vector<Formula> shortened(std::vector<Formula> lines) {
     if (lines.size() <= kMostFormulas) return lines;
-    const std::size_t left_out = lines.size() - kMostFormulas + 1;
-    const auto first = lines.begin() + static_cast<std::ptrdiff_t>(kMostFormulas / 2);
-    lines.erase(first, first + static_cast<std::ptrdiff_t>(left_out));
-    const std::string text = fmt::format("… {} more lines", left_out);
-    lines.insert(lines.begin() + static_cast<std::ptrdiff_t>(kMostFormulas / 2),
-                 {"…", text, "<math display=\"block\">" + element("mtext", text) + "</math>"});
+    const std::size_t half = kMostFormulas / 2, left_out = lines.size() - kMostFormulas + 2;
+    const auto first = lines.begin() + static_cast<std::ptrdiff_t>(half),
+               last = first + static_cast<std::ptrdiff_t>(left_out);
+    std::vector<Formula> kept;
+    for (auto line = first; line != last; ++line) {
+      if (line->name == "y") kept.push_back(*line);
+    }
+    const std::string text = fmt::format("… {} more lines", left_out - kept.size());
+    kept.insert(kept.begin(), {"…", text, "<math display=\"block\">" + element("mtext", text) + "</math>"});
+    const auto at = lines.erase(first, last);
+    lines.insert(at, kept.begin(), kept.end());
     return lines;
   }
 
+  const ir::Module& module_;
   const ir::Function& function_;
   const std::vector<std::int32_t> definitions_;
   const std::vector<ir::Join>& joins_;
@@ -504,6 +576,7 @@ class FormulaWriter {
   std::map<std::int32_t, Expression> memo_;    // values that have a line
   std::map<std::int32_t, std::string> named_;  // and its name
   std::vector<FormulaSymbol> symbols_;
+  std::set<std::string> taken_ = {"x", "f", "h", "y"};  // names
   std::vector<Formula> lines_;
   std::size_t next_ = 0;
   int outside_ = 0;
@@ -519,16 +592,15 @@ std::vector<ir::Join> joins_of(const ir::Function& function) {
 
 std::vector<JoinFormulas> join_formulas(const ir::Module& original, const ir::Module& rewritten,
                                         const std::vector<std::string>& plugins) {
-  const ir::Function &before = original.function("forward"), &after = rewritten.function("forward");
-  const std::vector<ir::Join> joins = joins_of(before);
+  const std::vector<ir::Join> joins = joins_of(original.function("forward"));
   std::vector<JoinFormulas> all;
   for (std::size_t i = 0; i < joins.size(); ++i) {
     JoinFormulas plain, now;
-    FormulaWriter(before, joins, i, {}).write(plain);
+    FormulaWriter(original, joins, i, {}).write(plain);
     now.at = joins[i].describe();
     now.block = joins[i].block;
     now.site = joins[i].site;
-    FormulaWriter(after, joins, i, plugins).write(now);
+    FormulaWriter(rewritten, joins, i, plugins).write(now);
     now.plain = plain.formulas.back();
     now.rewritten = now.formulas.size() != 1 || now.formulas.front().text != now.plain.text;
     for (const FormulaSymbol& symbol : plain.symbols) {

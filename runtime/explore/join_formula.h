@@ -25,7 +25,7 @@ struct JoinFormulas {
   std::string at;  // the place of the join: "blocks.0.attn"
   std::int64_t block = 0;
   std::string site;
-  bool rewritten = false;         // it is no longer x + f
+  bool rewritten = false;         // its terms are others, or later ops read what a plugin computes there
   Formula plain;                  // before the plugins
   std::vector<Formula> formulas;  // y, what it is made of, what later ops read; at most kMostFormulas
   std::vector<FormulaSymbol> symbols;

@@ -33,8 +33,9 @@ Json parameter_json(const ir::Parameter& parameter) {
   return json;
 }
 
-/// The lines of a function's ops as it is printed: between its head and `return`.
-std::vector<std::string> op_lines(const ir::Module& module, const ir::Function& function) {
+/// The lines of a function's ops as it is printed, without their places: between its head and `return`.
+std::vector<std::string> op_lines(const ir::Module& module, ir::Function function) {
+  for (ir::Op& op : function.body) op.location.clear();
   std::istringstream text(ir::print(module, function));
   std::vector<std::string> lines;
   std::string line;
@@ -56,7 +57,6 @@ Json function_json(const ir::Module& module, const ir::Function& function) {
     const ir::Op& op = function.body[i];
     std::string_view text = lines.at(i);
     text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
-    if (!op.location.empty()) text = text.substr(0, text.rfind(" loc("));
     ops.push_back({{"text", text}, {"op", ir::op_info(op.code).name}, {"at", op.location}});
   }
   return {{"name", function.name},
@@ -107,10 +107,6 @@ std::string first_written(const codegen::Program& program, const codegen::Launch
 
 /// Of a text of a module: ops by place and kind.
 using OpCounts = std::map<std::string, std::map<std::string, int>>;
-
-bool is_module(std::string_view text) {
-  return text.starts_with("module ");
-}
 
 OpCounts count_ops(const std::string& module) {
   OpCounts counts;
@@ -189,7 +185,7 @@ std::vector<const codegen::KernelLaunch*> codes_of(const codegen::Program& progr
   return codes;
 }
 
-Json program_json(const codegen::Program& program, const std::vector<double>& milliseconds) {
+Json program_json(const codegen::Program& program, const std::vector<std::optional<double>>& milliseconds) {
   Json buffers = Json::array(), launches = Json::array();
   for (const codegen::Buffer& buffer : program.buffers) {
     buffers.push_back({{"name", buffer.name},
@@ -236,7 +232,8 @@ Json program_json(const codegen::Program& program, const std::vector<double>& mi
                  {"code", code},
                  {"bytes", cost.bytes},
                  {"flops", cost.flops}};
-    json["ms"] = milliseconds.empty() ? Json() : Json(milliseconds.at(i));
+    const bool timed = !milliseconds.empty() && milliseconds.at(i);
+    json["ms"] = timed ? Json(*milliseconds.at(i)) : Json();
     json["members"] = std::move(members);
     launches.push_back(std::move(json));
   }
@@ -269,8 +266,9 @@ PassLog::PassLog(ir::PassContext& context, const ir::Module& before) : before_(i
 Json PassLog::json() const {
   Json passes = Json::array();
   OpCounts before = count_ops(before_);
+  const std::vector<ir::PassInfo> of_ir = ir::passes();
   for (const Change& change : changes_) {
-    if (!is_module(change.text)) continue;
+    if (std::ranges::find(of_ir, change.pass, &ir::PassInfo::name) == of_ir.end()) continue;
     OpCounts after = count_ops(change.text);
     passes.push_back({{"name", change.pass},
                       {"ms", change.seconds * 1e3},

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,7 @@ std::vector<const codegen::KernelLaunch*> codes_of(const codegen::Program& progr
 
 /// "name", "buffers" and "launches". `milliseconds`: by launch, or empty.
 nlohmann::ordered_json program_json(const codegen::Program& program,
-                                    const std::vector<double>& milliseconds = {});
+                                    const std::vector<std::optional<double>>& milliseconds = {});
 
 /// Where the temporaries of a program lie, and when they live.
 nlohmann::ordered_json memory_json(const MemoryPlan& plan);
@@ -32,7 +33,7 @@ class PassLog {
  public:
   /// `before`: the module that the first pass gets.
   PassLog(ir::PassContext& context, const ir::Module& before);
-  /// After the compilation: the passes that changed a module of IR, in order.
+  /// After the compilation: the passes of ir::run_pipeline() that changed the module, in order.
   nlohmann::ordered_json json() const;
 
  private:

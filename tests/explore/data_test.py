@@ -35,7 +35,7 @@ def page_of(*more):
 class Data(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.data = json.loads(rewire("explore", *NETWORK, "--output", "-", "--json"))
+        cls.data = json.loads(rewire("explore", *NETWORK, "--json"))
 
     def test_modules_are_those_of_dump(self):
         for stage in ("ir", "rewritten", "step"):
@@ -64,9 +64,7 @@ class Data(unittest.TestCase):
             self.assertEqual([(code["name"], code[stage].rstrip("\n")) for code in self.data["codes"]],
                              [(kernel["name"], kernel["text"].rstrip("\n")) for kernel in kernels])
         cuda = {kernel["name"]: kernel["text"].rstrip("\n") for kernel in json.loads(dump("cuda", "--json"))["kernels"]}
-        beside = [code for code in self.data["codes"] if "cuda" in code]
-        self.assertGreater(len(beside), len(self.data["codes"]) / 2)
-        for code in beside:
+        for code in (code for code in self.data["codes"] if "cuda" in code):
             if code["name"] in cuda:  # dump prints one kernel of each text
                 self.assertEqual(code["cuda"].rstrip("\n"), cuda[code["name"]])
 
@@ -83,6 +81,19 @@ class Data(unittest.TestCase):
         for text, adds in (("llvm", r"fadd|fma"), ("asm", r"v?f?m?add")):
             added = {of for line, of in zip(norm[text].splitlines(), norm[text + "_values"]) if re.search(adds, line)}
             self.assertLessEqual(sums, added, text)
+
+    def test_cuda_stands_beside_a_kernel_that_computes_the_same(self):
+        def kernels(*more):
+            program = json.loads(dump("fused", "--json", *more))
+            buffers = [buffer["name"] for buffer in program["buffers"]]
+            return {member["name"]: (member["ops"], [buffers[i] for i in member["reads"]], [buffers[i] for i in member["writes"]])
+                    for launch in program["launches"] if launch["kind"] == "kernel" for member in launch["members"]}
+        cpu, gpu = kernels(), kernels("--arch", "sm_90")
+        beside = [code["name"] for code in self.data["codes"] if "cuda" in code]
+        self.assertGreater(len(beside), len(self.data["codes"]) / 2)
+        for name in beside:
+            ops, reads, writes = cpu[name]
+            self.assertEqual((sorted(ops), sorted(reads), sorted(writes)), tuple(map(sorted, gpu[name])), name)
 
     def test_numbers_refer_to_what_there_is(self):
         data = self.data
@@ -129,8 +140,22 @@ class Data(unittest.TestCase):
         for placeholder in ("@STYLE@", "@SCRIPT@", "@DATA@", "@TITLE@"):
             self.assertFalse(placeholder in rest, placeholder)
 
+    def test_it_says_what_it_needs_and_spares_what_it_reads(self):
+        done = subprocess.run([REWIRE, "explore", *NETWORK], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (
+            2, "rewire: explore: --output FILE is needed, the page to write; or --json, which prints its data\n"))
+        with tempfile.TemporaryDirectory() as folder:
+            module = pathlib.Path(folder, "network.rir")
+            module.write_text(dump("ir"))
+            done = subprocess.run([REWIRE, "explore", str(module), "--output", str(module)], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2)
+            self.assertEqual(module.read_text(), dump("ir"))
+            done = subprocess.run([REWIRE, "explore", str(module), "--output", folder + "/none/page.html"],
+                                  capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1))
+
     def test_a_profile_has_times(self):
-        data = json.loads(rewire("explore", *NETWORK, "--output", "-", "--json", "--profile"))
+        data = json.loads(rewire("explore", *NETWORK, "--json", "--profile"))
         self.assertGreater(data["ceilings"]["gflops"], 1)
         self.assertGreater(data["ceilings"]["gb_per_s"], 1)
         for launch in data["launches"]:

@@ -137,7 +137,56 @@ TEST_CASE("a product with a matrix, a slice and a sum over tokens") {
     %wide = broadcast %tokens : f32[2,3,4] HERE
 )",
                                         ", %moved, %twice, %wide");
-  CHECK(lines_of(join) == Lines{"a = f[…, 0:2]", "y = h α_1ᵀ + concat(a, a) + sum over axes 1(x)"});
+  CHECK(lines_of(join) == Lines{"a = f[…, 0:2]", "y = h α_1ᵀ + concat(a, a, axis=2) + sum over axes 1(x)"});
+}
+
+TEST_CASE("an elementwise product in a matrix product, and the other way round, are told apart") {
+  const std::string weight = "%w = param {name = \"blocks.0.join_attn.alpha_1\"} : f32[4,4] HERE\n";
+  const JoinFormulas inside = formulas_of(weight + R"(
+    %scaled = mul %x, %f : f32[2,3,4] HERE
+    %moved = matmul %scaled, %w : f32[2,3,4] HERE
+)",
+                                          ", %x, %moved");
+  CHECK(lines_of(inside) == Lines{"y = x + (x f) α_1"});
+  const JoinFormulas outside = formulas_of(weight + R"(
+    %moved = matmul %f, %w : f32[2,3,4] HERE
+    %scaled = mul %x, %moved : f32[2,3,4] HERE
+)",
+                                           ", %x, %scaled");
+  CHECK(lines_of(outside) == Lines{"y = x + x (f α_1)"});
+}
+
+TEST_CASE("what tells an op from another of its name is written, a factor of 1 and a whole slice are not") {
+  const JoinFormulas join = formulas_of(R"(
+    %most = max %f {axes = [1]} : f32[2,1,4] HERE
+    %wide = broadcast %most : f32[2,3,4] HERE
+    %one = constant {value = 1.0} : f32[] HERE
+    %ones = reshape %one : f32[1,1,1] HERE
+    %all = broadcast %ones : f32[2,3,4] HERE
+    %same = mul %x, %all : f32[2,3,4] HERE
+    %larger = compare %x, %f {direction = "gt"} : i1[2,3,4] HERE
+    %chosen = select %larger, %same, %wide : f32[2,3,4] HERE
+    %whole = slice %h {limits = [2, 3, 4], starts = [0, 0, 0]} : f32[2,3,4] HERE
+)",
+                                        ", %chosen, %whole");
+  CHECK(lines_of(join) == Lines{"y = select(x > f, x, max(f, axes=[1])) + h"});
+}
+
+TEST_CASE("a line's name is no symbol's, and of too many lines y stays") {
+  std::string ops = "%w = param {name = \"blocks.0.join_attn.alpha_1\"} : f32[4,4] HERE\n";
+  std::string last = "%x";
+  for (int i = 0; i < 40; ++i) {
+    ops += fmt::format(
+        "    %s{0} = add {1}, %f : f32[2,3,4] HERE\n    %m{0} = mul %s{0}, %s{0} : f32[2,3,4] HERE\n", i,
+        last);
+    last = fmt::format("%m{}", i);
+  }
+  const JoinFormulas join = formulas_of(ops, ", %x, " + last);
+  CHECK(join.formulas.size() <= kMostFormulas);
+  CHECK(std::ranges::count(join.formulas, "y", &Formula::name) == 1);
+  CHECK(std::ranges::count(join.formulas, "…", &Formula::name) == 1);
+  for (const FormulaSymbol& symbol : join.symbols)
+    CHECK(std::ranges::count(join.formulas, symbol.name, &Formula::name) == 0);
 }
 
 TEST_CASE("what later ops read of a plugin's is told with its reader") {

@@ -25,14 +25,14 @@ TEST_CASE("a pass is told with the places whose ops changed") {
 )");
   ir::PassContext context;
   const PassLog log(context, before);
-  context.times.push_back({"rewrites", std::chrono::milliseconds(2)});
-  context.on_change("rewrites", ir::print(after));
+  context.times.push_back({"dce", std::chrono::milliseconds(2)});
+  context.on_change("dce", ir::print(after));
   context.on_change("launches", "program f\n");  // no module: not told
   const nlohmann::ordered_json passes = log.json();
   REQUIRE(passes.size() == 1);
   CHECK(
       passes[0].dump() ==
-      R"({"name":"rewrites","ms":2.0,"ops_before":3,"ops_after":4,"places":[{"at":"two","removed":{"tanh":1},"added":{"cos":1,"sin":1}}]})");
+      R"({"name":"dce","ms":2.0,"ops_before":3,"ops_after":4,"places":[{"at":"two","removed":{"tanh":1},"added":{"cos":1,"sin":1}}]})");
 }
 
 TEST_CASE("an op is its line without its place") {

@@ -967,7 +967,7 @@ function passesView(panel) {
   const longest = Math.max(...data.passes.map((p) => p.ms), 1e-9),
         total = data.passes.reduce((sum, p) => sum + p.ms, 0);
   panel.append(note(
-      `${count(data.passes.length, 'pass', 'passes')} over the IR take ${ms(total)} ms. `,
+      `${count(data.passes.length, 'pass', 'passes')} changed the IR, in ${ms(total)} ms. `,
       state.place ? `Those that changed ${state.place} say what they removed (−) and added (+) there.` :
                     'Select a place to see what they changed there.'));
   const body = h('tbody');
@@ -1530,8 +1530,8 @@ function kernelShared(launch, i) {
   const box = h('div', {class: 'kernel-shared'}, h('h3', {}, 'Same code'));
   if (launch.code < 0)
     box.append(note(
-        launch.kind === 'product' ? 'A matrix product runs in the library of products; it has no code of its own.' :
-                                    'A call runs library code; it has no code of its own.'));
+        launch.kind === 'product' ? 'A matrix product has no code of its own: one code serves all products, or a library does.' :
+                                    'A call has no code of its own: a library computes it, or the code of all products.'));
   else if (!others.length) box.append(note('No other launch runs this code.'));
   else
     box.append(

@@ -1,0 +1,21 @@
+// An HTML page that needs no other file: a template, its style and script, and data as JSON.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+namespace rewire::runtime {
+
+/// The page.html, page.css and page.js of a folder. The template has @TITLE@, @STYLE@, @SCRIPT@ and @DATA@ once each.
+struct PageFiles {
+  std::string_view html, css, js;
+};
+/// runtime/explore/page/ and runtime/report/page/, as they were when the program was built.
+PageFiles explorer_files();
+PageFiles report_files();
+
+/// Text in the data that is no UTF-8 has replacement characters.
+std::string make_page(const PageFiles& files, const std::string& title, const nlohmann::ordered_json& data);
+
+}  // namespace rewire::runtime

@@ -1,0 +1,279 @@
+#include "runtime/report/report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <boost/archive/iterators/base64_from_binary.hpp>
+#include <boost/archive/iterators/transform_width.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <sstream>
+
+#include "ir/error.h"
+#include "programs/objective.h"
+#include "runtime/io/files.h"
+#include "runtime/io/json_view.h"
+#include "runtime/recipe/toml_text.h"
+#include "runtime/report/run_lines.h"
+#include "runtime/train/run_folder.h"
+
+namespace rewire::runtime {
+namespace {
+
+using Json = nlohmann::ordered_json;
+/// A recipe's values by key, as text: {"train.batch": "64", "plugin.orthogonal.mode": "feature"}.
+using Settings = std::map<std::string, std::string>;
+
+constexpr std::size_t kMostPictures = 3;
+
+std::string text_of(const toml::node& node) {
+  if (const auto* text = node.as_string()) return text->get();
+  if (const auto* number = node.as_floating_point()) return toml_text(number->get());
+  std::ostringstream stream;
+  node.visit([&](const auto& value) { stream << value; });
+  return stream.str();
+}
+
+void flatten(const toml::table& table, const std::string& prefix, Settings& settings) {
+  for (const auto& [key, node] : table) {
+    const std::string path = prefix + std::string(key.str());
+    if (const toml::table* inner = node.as_table()) {
+      flatten(*inner, path + ".", settings);
+    } else if (const toml::array* list = node.as_array(); list != nullptr && list->is_array_of_tables()) {
+      for (std::size_t i = 0; i < list->size(); ++i) {
+        const toml::table& entry = *list->get_as<toml::table>(i);
+        const auto name = entry["name"].value<std::string>();  // of a plugin; a view has none
+        flatten(entry, fmt::format("{}.{}.", path, name ? *name : std::to_string(i)), settings);
+      }
+    } else {
+      settings[path] = text_of(node);
+    }
+  }
+}
+
+struct RunFacts {
+  std::string name, path, recipe;
+  Settings settings;
+  std::vector<std::string> plugins;
+  Json lines;
+};
+
+std::vector<std::string> plugins_of(const toml::table& recipe) {
+  std::vector<std::string> names;
+  if (const toml::array* list = recipe["plugin"].as_array()) {
+    for (const toml::node& plugin : *list) {
+      if (const toml::table* table = plugin.as_table())
+        names.push_back((*table)["name"].value_or(std::string("?")));
+    }
+  }
+  return names;
+}
+
+std::string name_of(const std::string& folder) {
+  std::filesystem::path path = std::filesystem::path(folder).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  return path.filename().string();
+}
+
+RunFacts read_run(const std::string& path) {
+  const RunFolder folder = RunFolder::open(path);
+  RunFacts run;
+  run.path = path;
+  run.name = name_of(path);
+  const std::vector<std::byte> bytes = read_file(folder.file("recipe.toml"), kLargestToml, FileKind::regular);
+  run.recipe.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const toml::table recipe = parse_toml(run.recipe, folder.file("recipe.toml"));
+  flatten(recipe, "", run.settings);
+  run.plugins = plugins_of(recipe);
+  run.lines = read_run_lines(folder.file("metrics.jsonl"));
+  return run;
+}
+
+std::string setting(const RunFacts& run, const std::string& key, const std::string& otherwise = "") {
+  const auto found = run.settings.find(key);
+  return found == run.settings.end() ? otherwise : found->second;
+}
+
+Json whole_number(const std::string& text) {
+  try {
+    return std::stoll(text);
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
+/// As the first evaluation, or the last training line of the first epoch, tells it.
+Json steps_per_epoch(const Json& lines) {
+  const Json& eval = lines["eval"];
+  if (eval.contains("step") && !eval["step"].empty()) {
+    const std::int64_t step = eval["step"][0], epochs = eval["epoch"][0].get<std::int64_t>() + 1;
+    if (step > 0 && step % epochs == 0) return step / epochs;
+  }
+  const Json& train = lines["train"];
+  if (!train.contains("epoch")) return {};
+  for (std::size_t i = 1; i < train["epoch"].size(); ++i) {
+    if (train["epoch"][i - 1] == 0 && train["epoch"][i] == 1) return train["step"][i - 1];
+  }
+  return {};
+}
+
+std::string data_uri(const std::string& file) {
+  using Bits = boost::archive::iterators::transform_width<const char*, 6, 8>;
+  using Base64 = boost::archive::iterators::base64_from_binary<Bits>;
+  const std::vector<std::byte> bytes = read_file(file, std::size_t{1} << 24, FileKind::regular);
+  const char* begin = reinterpret_cast<const char*>(bytes.data());
+  std::string text(Base64(begin), Base64(begin + bytes.size()));
+  text.append((3 - bytes.size() % 3) % 3, '=');
+  return "data:image/png;base64," + text;
+}
+
+/// The first, the middle and the last of RUN/pictures/epoch-0005.png.
+Json pictures_of(const std::string& folder) {
+  std::map<std::int64_t, std::string> files;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder + "/pictures", error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("epoch-") || entry.path().extension() != ".png") continue;
+    const Json epoch = whole_number(name.substr(6));
+    if (epoch.is_number()) files.emplace(epoch.get<std::int64_t>(), entry.path().string());
+  }
+  std::set<std::size_t> taken = {0, files.size() / 2, files.size() - 1};
+  Json pictures = Json::array();
+  std::size_t i = 0;
+  for (const auto& [epoch, file] : files) {
+    if (taken.contains(i++) && pictures.size() < kMostPictures)
+      pictures.push_back({{"epoch", epoch}, {"png", data_uri(file)}});
+  }
+  return pictures;
+}
+
+Json environment_of(const std::string& folder) {
+  Json facts = Json::object();
+  const std::string file = folder + "/choices.json";
+  if (!std::filesystem::exists(file)) return facts;
+  const Json json = read_json(file);
+  for (const auto& [key, value] : json.items()) {
+    if (value.is_string()) facts[key] = value;
+    if (!value.is_object()) continue;
+    for (const auto& [name, inner] : value.items()) {
+      if (inner.is_string()) facts[key + "." + name] = inner;
+    }
+  }
+  return facts;
+}
+
+Json metrics_json(const std::vector<RunFacts>& runs) {
+  Json metrics = {{"loss", "lower"}};
+  for (const RunFacts& run : runs) {
+    for (const programs::ObjectiveRow* row : programs::objectives()) {
+      if (row->name != setting(run, "objective.name", "supervised")) continue;
+      for (const programs::MetricInfo& info : row->metrics) {
+        const char* better = info.better == programs::Better::lower ? "lower" : "higher";
+        metrics[info.name] = better;
+        metrics[std::string(programs::kOfAverages) + info.name] = better;
+      }
+    }
+  }
+  return metrics;
+}
+
+/// The keys that are not the same in all runs, with the runs' values.
+std::map<std::string, std::vector<std::optional<std::string>>> differences_of(
+    const std::vector<RunFacts>& runs) {
+  std::set<std::string> keys;
+  for (const RunFacts& run : runs) {
+    for (const auto& [key, value] : run.settings) {
+      if (!key.starts_with("plugin.") || !key.ends_with(".name")) keys.insert(key);  // the key has it already
+    }
+  }
+  std::map<std::string, std::vector<std::optional<std::string>>> differences;
+  for (const std::string& key : keys) {
+    std::vector<std::optional<std::string>> values;
+    for (const RunFacts& run : runs) {
+      const auto found = run.settings.find(key);
+      values.push_back(found == run.settings.end() ? std::nullopt : std::optional(found->second));
+    }
+    if (std::ranges::adjacent_find(values, std::ranges::not_equal_to()) != values.end())
+      differences.emplace(key, std::move(values));
+  }
+  return differences;
+}
+
+/// "orthogonal, optimizer.lr=0.003": the plugins where those differ, and what else does.
+std::string label_of(const std::vector<RunFacts>& runs, std::size_t run,
+                     const std::map<std::string, std::vector<std::optional<std::string>>>& differences) {
+  const bool plugins_differ =
+      std::ranges::any_of(runs, [&](const RunFacts& other) { return other.plugins != runs[run].plugins; });
+  const std::string names =
+      runs[run].plugins.empty() ? "none" : fmt::format("{}", fmt::join(runs[run].plugins, " + "));
+  std::vector<std::string> parts;
+  if (plugins_differ || differences.empty()) parts.push_back(names);
+  for (const auto& [key, values] : differences) {
+    // What a plugin has that others lack is told by its name.
+    const bool lacked = std::ranges::any_of(values, [](const auto& value) { return !value; });
+    if (key == "seed" || (lacked && key.starts_with("plugin."))) continue;
+    parts.push_back(fmt::format("{}={}", key, values[run].value_or("-")));
+  }
+  return parts.empty() ? names : fmt::format("{}", fmt::join(parts, ", "));
+}
+
+Json groups_json(const std::vector<RunFacts>& runs,
+                 const std::map<std::string, std::vector<std::optional<std::string>>>& differences) {
+  Json groups = Json::array();
+  std::vector<Settings> known;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    Settings settings = runs[i].settings;
+    settings.erase("seed");
+    const auto found = std::ranges::find(known, settings);
+    if (found != known.end()) {
+      groups[static_cast<std::size_t>(found - known.begin())]["runs"].push_back(i);
+      continue;
+    }
+    known.push_back(std::move(settings));
+    groups.push_back({{"label", label_of(runs, i, differences)}, {"runs", Json::array({i})}});
+  }
+  return groups;
+}
+
+Json run_json(const RunFacts& run) {
+  Json json = {{"name", run.name},
+               {"path", run.path},
+               {"seed", whole_number(setting(run, "seed", "0"))},
+               {"model", setting(run, "model.name")},
+               {"plugins", run.plugins}};
+  json["epochs"] = whole_number(setting(run, "train.epochs"));
+  json["steps_per_epoch"] = steps_per_epoch(run.lines);
+  json["ended"] = std::filesystem::exists(run.path + "/weights.safetensors");
+  json["recipe"] = run.recipe;
+  for (const auto& [kind, columns] : run.lines.items()) json[kind] = columns;
+  json["pictures"] = pictures_of(run.path);
+  json["environment"] = environment_of(run.path);
+  return json;
+}
+
+}  // namespace
+
+Json report_json(const std::vector<std::string>& folders) {
+  std::vector<RunFacts> facts;
+  for (const std::string& folder : folders) facts.push_back(read_run(folder));
+  const auto differences = differences_of(facts);
+  Json keys = Json::array(), runs = Json::array();
+  for (const auto& [key, values] : differences) {
+    Json row = Json::array();
+    for (const auto& value : values) row.push_back(value ? Json(*value) : Json());
+    keys.push_back({{"key", key}, {"values", std::move(row)}});
+  }
+  for (const RunFacts& run : facts) runs.push_back(run_json(run));
+  return {{"format", 1},
+          {"version", REWIRE_VERSION},
+          {"metrics", metrics_json(facts)},
+          {"groups", groups_json(facts, differences)},
+          {"differences", std::move(keys)},
+          {"runs", std::move(runs)}};
+}
+
+}  // namespace rewire::runtime

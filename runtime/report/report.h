@@ -1,0 +1,14 @@
+// One page about training runs: their curves, figures and recipes (docs/report.md has the data).
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+namespace rewire::runtime {
+
+/// Of run folders, which are read alone, and may be trained in meanwhile. UserError where one is no run folder, or a file in
+/// it is not what it should be.
+nlohmann::ordered_json report_json(const std::vector<std::string>& folders);
+
+}  // namespace rewire::runtime

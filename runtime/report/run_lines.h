@@ -1,0 +1,14 @@
+// The lines of a metrics.jsonl by kind, as columns.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace rewire::runtime {
+
+/// {"train": {"epoch": [0, …], "loss": [2.3, null, …]}, "eval": {…}, "diagnose": {…}}: all columns of a kind have one length,
+/// null where a line lacks the value. A file that is not there has no lines; a last line without its end is left out. UserError
+/// with file and line on another that is no object of numbers.
+nlohmann::ordered_json read_run_lines(const std::string& file);
+
+}  // namespace rewire::runtime
