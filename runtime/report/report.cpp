@@ -25,7 +25,7 @@ namespace rewire::runtime {
 namespace {
 
 using Json = nlohmann::ordered_json;
-/// A recipe's values by key, as text: {"train.batch": "64", "plugin.orthogonal.mode": "feature"}.
+/// A recipe's values by key, as text: {"train.batch": "64", "plugin.gain.factor": "0.5"}.
 using Settings = std::map<std::string, std::string>;
 
 constexpr std::size_t kMostPictures = 3;
@@ -203,7 +203,7 @@ std::map<std::string, std::vector<std::optional<std::string>>> differences_of(
   return differences;
 }
 
-/// "orthogonal, optimizer.lr=0.003": the plugins where those differ, and what else does.
+/// "gain, optimizer.lr=0.003": the plugins where those differ, and what else does.
 std::string label_of(const std::vector<RunFacts>& runs, std::size_t run,
                      const std::map<std::string, std::vector<std::optional<std::string>>>& differences) {
   const bool plugins_differ =

@@ -35,6 +35,7 @@ const h = (tag, properties, ...children) => fill(document.createElement(tag), pr
 const s = (tag, properties, ...children) => fill(document.createElementNS(kSvg, tag), properties, children);
 
 const count = (n, one, many = one + 's') => `${n.toLocaleString('en')} ${n === 1 ? one : many}`;
+const short = (text, most = 60) => text.length > most ? `${text.slice(0, most - 1)}…` : text;
 const note = (...text) => h('p', {class: 'note'}, ...text);
 const distinct = (values) => [...new Set(values)];
 const isNumber = (value) => value !== null && value !== undefined && Number.isFinite(value);
@@ -70,13 +71,13 @@ function cached(make, most = 2000) {
   };
 }
 
-// "0.5689 ± 0.0032": both with the decimals that two digits of the deviation need.
+// "0.5689 ± 0.0032": both with the decimals that two digits of the deviation need, at most four for usual sizes.
 function meanText({mean, sd}) {
   if (!isNumber(mean)) return '–';
   if (!isNumber(sd) || sd === 0) return sd === 0 ? `${number(mean)} ± 0` : number(mean);
   const size = Math.abs(mean);
   if (size >= 1000) return `${number(mean)} ± ${Math.round(sd).toLocaleString('en')}`;
-  const decimals = Math.min(6, Math.max(size >= 100 ? 1 : 3, 1 - Math.floor(Math.log10(sd))));
+  const decimals = size >= 100 ? 1 : Math.min(size < 0.1 ? 6 : 4, Math.max(3, 1 - Math.floor(Math.log10(sd))));
   return `${mean.toFixed(decimals)} ± ${sd.toFixed(decimals)}`;
 }
 
@@ -325,8 +326,8 @@ function slider(label, max, read, write, text) {
 
 // The groups as buttons that show and hide them.
 function legend(kinds = true) {
-  const buttons = groups.map((group) => h('button', {type: 'button', onclick: (e) => toggle(group, e.shiftKey)},
-                                          sample(lookOf(group.number)), group.label));
+  const buttons = groups.map((group) => h('button', {type: 'button', title: group.label,
+    onclick: (event) => toggle(group, event.shiftKey)}, sample(lookOf(group.number)), short(group.label)));
   const all = h('button', {type: 'button', class: 'more', onclick: () => { buttons[0].focus(); go({hide: ''}); }},
                 'Show all');
   const plain = {colour: 'var(--quiet)', dash: '', marker: 'circle'};
@@ -535,7 +536,8 @@ function figureOf(chart) {
                          'aria-label': `${chart.title} by ${chart.xLabel}. Arrow keys read the values.`});
   readable(chart);
   return h('figure', {class: 'chart', 'aria-label': chart.title},
-    h('div', {class: 'chart-head'}, h('h3', {}, chart.title), chart.hint && h('span', {class: 'quiet'}, chart.hint),
+    h('div', {class: 'chart-head'}, h('h3', {title: chart.title}, short(chart.title)),
+      chart.hint && h('span', {class: 'quiet'}, chart.hint),
       h('span', {class: 'saves'}, save('SVG', saveSvg), save('PNG', savePng), save('CSV', saveCsv))),
     chart.plot);
 }
@@ -596,7 +598,7 @@ function read(chart, x, left, top) {
   tip.replaceChildren(h('table', {},
     h('tr', {}, h('th', {}, xText(chart, x)), kinds.length > 1 && kinds.map((kind) => h('th', {class: 'n'}, kind))),
     legendOf(chart.lines).filter(({label}) => kinds.some((kind) => cell(label, kind))).map((line) => h('tr', {},
-      h('td', {}, sample(line, line.kind), line.label),
+      h('td', {}, sample(line, line.kind), short(line.label)),
       kinds.map((kind) => h('td', {class: 'n'}, cell(line.label, kind)))))));
   tip.hidden = false;
   const rect = chart.plot.getBoundingClientRect(), at = left ?? rect.left + px(x), y = top ?? rect.top + 10;
@@ -643,25 +645,26 @@ function download(name, blob) {
   setTimeout(() => URL.revokeObjectURL(url), 10000);
 }
 
-const fileName = (chart, end) => `${chart.file.replace(/[^\w.=-]+/g, '-')}.${end}`;
+const fileName = (chart, end) => `${chart.file.replace(/[^\w.=-]+/g, '-').slice(0, 100)}.${end}`;
 const kInlined = ['fill', 'stroke', 'stroke-width', 'stroke-dasharray', 'stroke-linejoin', 'stroke-linecap',
                   'fill-opacity', 'stroke-opacity', 'font-size', 'font-weight', 'text-anchor'];
 
 // The chart with its title and its legend, in the light colours, without the page's style sheet.
 function standalone(chart) {
   const [, , width, height] = chart.svg.getAttribute('viewBox').split(' ').map(Number);
-  const keys = legendOf(chart.lines), wide = 50 + 6.6 * Math.max(...keys.map(({label}) => label.length));
-  const overlaid = chart.lines.some((line) => line.under) ? ': training, with marks: evaluation' : '';
+  const keys = legendOf(chart.lines), wide = 50 + 6.6 * Math.max(...keys.map(({label}) => short(label).length));
+  const about = chart.of ? `: ${chart.hint}` :
+      chart.lines.some((line) => line.under) ? ' (training; with marks: evaluation)' : '';
   const columns = Math.max(1, Math.floor((width - 20) / wide)), rows = Math.ceil(keys.length / columns);
   const total = height + 26 + rows * 18 + 6, body = chart.svg.cloneNode(true);
   body.querySelector('.cross').remove();
   const svg = s('svg', {xmlns: kSvg, width, height: total, viewBox: `0 0 ${width} ${total}`, class: 'plot'},
     s('rect', {width, height: total, style: 'fill: #ffffff'}),
-    s('text', {class: 'title', x: 14, y: 18}, chart.title + overlaid),
+    s('text', {class: 'title', x: 14, y: 18}, short(chart.title) + about),
     s('g', {transform: 'translate(0 26)'}, ...body.childNodes),
     keys.map((line, i) => {
       const x = 14 + (i % columns) * wide, y = height + 36 + Math.floor(i / columns) * 18;
-      return [sampleShapes(line, line.kind, x, y), s('text', {x: x + 34, y: y + 4}, line.label)];
+      return [sampleShapes(line, line.kind, x, y), s('text', {x: x + 34, y: y + 4}, short(line.label))];
     }));
   const root = document.documentElement, theme = root.dataset.theme, box = h('div', {class: 'plot hidden'}, svg);
   root.dataset.theme = 'light';
@@ -768,7 +771,8 @@ function summaryTable() {
     return directionOf(column.name) && values.length > 1 && column.value(group) === best(values, column.name);
   };
   const cells = (runs, group) => [
-    h('td', {class: 'n'}, String(runs.length)), h('td', {}, distinct(runs.map((run) => run.seed)).join(', ')),
+    h('td', {class: 'n'}, String(runs.length)),
+    h('td', {class: 'seeds'}, distinct(runs.map((run) => run.seed)).join(', ')),
     h('td', {class: 'n'}, epochText(runs)),
     figures.map((c) => h('td', {class: `n${c.first ? ' first' : ''}${group && wins(group, c) ? ' best' : ''}`},
                          meanText(over(runs, c)))),
@@ -781,7 +785,7 @@ function summaryTable() {
       if (!open.delete(group)) open.add(group);
       drawRows();
       body.querySelector(`[data-group="${group.number}"] button`).focus();
-    }}, sample(lookOf(group.number)), group.label);
+    }, title: group.label}, sample(lookOf(group.number)), short(group.label));
     const row = (type, title, rest) =>
         h('tr', {class: type, 'data-group': group.number}, h('th', {scope: 'row'}, title), rest);
     const runs = isOpen ? group.runs.map((run) => row('run', run.name, cells([run]))) : [];
@@ -810,8 +814,8 @@ function summaryView(panel) {
         `${running.length > 4 ? ', …' : ''}. Final values are the latest ones.`),
     kFigures.kind === 'train' && note('No run has been evaluated yet. The figures are of training.'),
     h('div', {class: 'table-box', tabindex: 0, role: 'region', 'aria-label': 'Summary table'}, summaryTable()),
-    note('Green: the best group.', groups.some((g) => g.runs.length > 1) &&
-         ' Figures are mean ± standard deviation (n − 1) over the runs of a group.'),
+    note(groups.length > 1 && 'Green marks the best group. ', groups.some((g) => g.runs.length > 1) &&
+         'Figures are mean ± standard deviation (n − 1) over the runs of a group.'),
     keys.element, charts
   ].filter(Boolean));
   const names = kFigures.names.filter((name) => directionOf(name)).slice(0, 2);
@@ -897,7 +901,8 @@ function overTraining(kind, quantities) {
     lines: quantities.map((q) => lineOfQuantity(group, q, quantities))
   }));
   const range = rangeOf(charts.flatMap((chart) => chart.lines), state.y === 'log');
-  return charts.map((chart) => ({...chart, range}));  // one y axis, so that groups compare
+  return charts.filter((chart) => chart.lines.some((line) => line.y.some(isNumber)))
+      .map((chart) => ({...chart, range}));  // one y axis, so that groups compare
 }
 
 // The values of the quantities at the last diagnose line that is not after `step`.
@@ -920,12 +925,14 @@ function overDepth(kind, quantities, step) {
 // What the lines of the charts over training mean: the colours of the blocks, the dashes of the joins.
 function scaleKey(quantities) {
   const blocks = distinct(quantities.map((q) => q.block)).filter((b) => b !== null), last = Math.max(1, ...blocks);
-  const sites = distinct(quantities.map((q) => q.site)).filter(Boolean);
+  const sites = distinct(quantities.map((q) => q.site)).filter(Boolean), quiet = {colour: 'var(--quiet)', dash: ''};
+  const others = quantities.filter((q) => q.block === null).map((q) => q.place || 'whole network');
   return [
     blocks.length > 1 && h('span', {class: 'scale'}, `block ${blocks[0]}`, h('span', {},
       blocks.map((b) => h('i', {style: `background: ${rampColour(b / last)}`}))), `block ${blocks.at(-1)}`),
     sites.length > 1 && sites.map((site, i) => h('span', {class: 'scale'},
-      sample({colour: 'var(--quiet)', dash: kDashes[i % kDashes.length]}, 'train'), site))
+      sample({...quiet, dash: kDashes[i % kDashes.length]}, 'train'), site)),
+    others.length > 0 && h('span', {class: 'scale'}, sample(quiet, 'train'), short(others.join(', ')))
   ];
 }
 
@@ -969,7 +976,7 @@ function picturesView(panel) {
     h('img', {src: png, alt: `Evaluation of ${run.name} after epoch ${epoch}`, loading: 'lazy'}),
     h('figcaption', {}, `after epoch ${epoch} of ${run.epochs}`));
   const shown = groups.filter((group) => group.runs.some((run) => run.pictures.length));
-  const lists = shown.map((group) => h('section', {}, h('h2', {}, group.label),
+  const lists = shown.map((group) => h('section', {}, h('h2', {}, short(group.label, 120)),
     group.runs.filter((run) => run.pictures.length).map((run) => [
       h('h3', {class: 'run-name'}, run.name),
       h('div', {class: 'pictures'}, run.pictures.map((picture) => figure(run, picture)))
@@ -1005,8 +1012,8 @@ function valuesTable(rows, columns) {
 }
 
 function environmentTable() {
-  const keys = distinct(data.runs.flatMap((run) => Object.keys(run.environment)));
-  const rows = keys.map((key) => ({key, values: data.runs.map((run) => run.environment[key] ?? null)}));
+  const keys = distinct(data.runs.flatMap((run) => Object.keys(run.environment ?? {})));
+  const rows = keys.map((key) => ({key, values: data.runs.map((run) => run.environment?.[key] ?? null)}));
   const same = rows.every((row) => distinct(row.values).length === 1), all = data.runs.map((_, r) => r);
   return valuesTable(rows, same ? [{title: data.runs.length > 1 ? 'all runs' : 'value', runs: all}] :
                                   data.runs.map((run, r) => ({title: run.name, runs: [r]})));
@@ -1015,7 +1022,7 @@ function environmentTable() {
 function recipesView(panel) {
   const several = data.runs.length > 1;
   const box = (name, table) => h('div', {class: 'table-box', tabindex: 0, role: 'region', 'aria-label': name}, table);
-  const byGroup = data.groups.map((g) => ({title: g.label, runs: g.runs}));
+  const byGroup = data.groups.map((g) => ({title: short(g.label), runs: g.runs}));
   panel.append(...[
     several && h('h2', {}, 'Differences between recipes'),
     several && (data.differences.length ? box('Differences', valuesTable(data.differences, byGroup)) :
