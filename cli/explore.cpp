@@ -72,7 +72,7 @@ void run(const Request& request) {
   const ir::Module module = step_module(network, runtime::training_module(network, batch));
   const runtime::ChoiceOptions choices{{}, false};
   ir::PassContext context;
-  const runtime::PassLog passes(context, module);
+  runtime::PassLog passes(context, module);
   subject.passes = &passes;
   subject.step = lower_step(module, {}, choices, context);
   subject.gpu_name = request.arch;

@@ -33,6 +33,8 @@ class PassLog {
  public:
   /// `before`: the module that the first pass gets.
   PassLog(ir::PassContext& context, const ir::Module& before);
+  PassLog(const PassLog&) = delete;
+  PassLog& operator=(const PassLog&) = delete;
   /// After the compilation: the passes of ir::run_pipeline() that changed the module, in order.
   nlohmann::ordered_json json() const;
 

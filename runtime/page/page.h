@@ -7,7 +7,7 @@
 
 namespace rewire::runtime {
 
-/// The page.html, page.css and page.js of a folder. The template has @TITLE@, @STYLE@, @SCRIPT@ and @DATA@ once each.
+/// The page.html, page.css and page.js of a folder, the latter two behind common.css and common.js. The template has @TITLE@, @STYLE@, @SCRIPT@ and @DATA@ once each.
 struct PageFiles {
   std::string_view html, css, js;
 };

@@ -213,9 +213,9 @@ std::string label_of(const std::vector<RunFacts>& runs, std::size_t run,
   std::vector<std::string> parts;
   if (plugins_differ || differences.empty()) parts.push_back(names);
   for (const auto& [key, values] : differences) {
-    // What a plugin has that others lack is told by its name.
+    // What a plugin or a model has that others lack is told by its name.
     const bool lacked = std::ranges::any_of(values, [](const auto& value) { return !value; });
-    if (key == "seed" || (lacked && key.starts_with("plugin."))) continue;
+    if (key == "seed" || (lacked && (key.starts_with("plugin.") || key.starts_with("model.")))) continue;
     parts.push_back(fmt::format("{}={}", key, values[run].value_or("-")));
   }
   return parts.empty() ? names : fmt::format("{}", fmt::join(parts, ", "));

@@ -24,7 +24,7 @@ TEST_CASE("a pass is told with the places whose ops changed") {
     %c = neg %d : f32[3]
 )");
   ir::PassContext context;
-  const PassLog log(context, before);
+  PassLog log(context, before);
   context.times.push_back({"dce", std::chrono::milliseconds(2)});
   context.on_change("dce", ir::print(after));
   context.on_change("launches", "program f\n");  // no module: not told

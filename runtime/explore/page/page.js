@@ -5,35 +5,11 @@
 // The state is {place, tab, kernel, op} and stands in location.hash. Each link is an <a> with such a hash, so the way
 // through the page is: a link changes the hash, apply() reads it, and what depends on what changed is drawn again.
 // Views are built when they are first shown. Long lists are built in chunks while the browser is idle.
-'use strict';
 (() => {
 
 const data = JSON.parse(document.getElementById('data').textContent);
 
 // ---------------------------------------------------------------- small helpers
-
-const $ = (id) => document.getElementById(id);
-
-const kSvg = 'http://www.w3.org/2000/svg';
-
-function fill(element, properties, children) {
-  for (const [key, value] of Object.entries(properties ?? {})) {
-    if (value === undefined || value === null || value === false) continue;
-    if (key.startsWith('on')) element.addEventListener(key.slice(2), value);
-    else element.setAttribute(key, value === true ? '' : value);
-  }
-  element.append(
-      ...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
-  return element;
-}
-
-// An HTML element: h('p', {class: 'note'}, 'text', child, …).
-const h = (tag, properties, ...children) => fill(document.createElement(tag), properties, children);
-
-// An SVG element.
-const s = (tag, properties, ...children) => fill(document.createElementNS(kSvg, tag), properties, children);
-
-const count = (n, one, many = one + 's') => `${n.toLocaleString('en')} ${n === 1 ? one : many}`;
 
 // 3 significant digits with an SI prefix: 7372800 -> "7.37 M".
 function si(value, unit) {
@@ -65,23 +41,6 @@ function pushTo(map, key, value) {
   const list = map.get(key);
   if (list) list.push(value); else map.set(key, [value]);
 }
-
-const remembered = {
-  get(key) {
-    try {
-      return localStorage.getItem('rewire.explore.' + key);
-    } catch {
-      return null;
-    }
-  },
-  set(key, value) {
-    try {
-      localStorage.setItem('rewire.explore.' + key, value);
-    } catch {
-      // No storage: the choice lasts until the page is closed.
-    }
-  },
-};
 
 // ---------------------------------------------------------------- places
 
@@ -421,19 +380,6 @@ const pluginValues = (plugin) =>
     h('dl', {class: 'values'},
       Object.entries(plugin.values ?? {})
           .map(([key, value]) => h('div', {}, h('dt', {}, key), h('dd', {}, String(value)))));
-
-function setUpTheme() {
-  const set = (theme) => {
-    if (theme === 'system') delete document.documentElement.dataset.theme;
-    else document.documentElement.dataset.theme = theme;
-  };
-  const theme = ['light', 'dark'].includes(remembered.get('theme')) ? remembered.get('theme') : 'system';
-  set(theme);
-  for (const input of $('theme').querySelectorAll('input')) {
-    input.checked = input.value === theme;
-    input.addEventListener('change', () => { set(input.value); remembered.set('theme', input.value); });
-  }
-}
 
 // ---------------------------------------------------------------- network
 
@@ -1893,7 +1839,6 @@ setUpKeys();
 addEventListener('hashchange', apply);
 state.tab = kTabs[0].id;
 apply();
-document.documentElement.dataset.ready = 'true';
-document.documentElement.dataset.readyMs = String(Math.round(performance.now()));
+markReady();
 
 })();

@@ -5,7 +5,6 @@
 // builds its panel once and returns a function that draws what depends on the state.
 // A chart is {title, file, xName, xLabel, log, lines}, a line {label, name, kind, x, y, sd, n, colour, dash, marker};
 // a smoothed line has what it was made from in raw and rawSd.
-'use strict';
 (() => {
 
 const data = JSON.parse(document.getElementById('data').textContent);
@@ -13,28 +12,6 @@ const groups = data.groups.map((g, number) => ({label: g.label, number, runs: g.
 
 // ---------------------------------------------------------------- small helpers
 
-const $ = (id) => document.getElementById(id);
-
-const kSvg = 'http://www.w3.org/2000/svg';
-
-function fill(element, properties, children) {
-  for (const [key, value] of Object.entries(properties ?? {})) {
-    if (value === undefined || value === null || value === false) continue;
-    if (key.startsWith('on')) element.addEventListener(key.slice(2), value);
-    else element.setAttribute(key, value === true ? '' : value);
-  }
-  element.append(
-      ...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
-  return element;
-}
-
-// An HTML element: h('p', {class: 'note'}, 'text', child, …).
-const h = (tag, properties, ...children) => fill(document.createElement(tag), properties, children);
-
-// An SVG element.
-const s = (tag, properties, ...children) => fill(document.createElementNS(kSvg, tag), properties, children);
-
-const count = (n, one, many = one + 's') => `${n.toLocaleString('en')} ${n === 1 ? one : many}`;
 const short = (text, most = 60) => text.length > most ? `${text.slice(0, most - 1)}…` : text;
 const note = (...text) => h('p', {class: 'note'}, ...text);
 const distinct = (values) => [...new Set(values)];
@@ -80,12 +57,6 @@ function meanText({mean, sd}) {
   const decimals = size >= 100 ? 1 : Math.min(size < 0.1 ? 6 : 4, Math.max(3, 1 - Math.floor(Math.log10(sd))));
   return `${mean.toFixed(decimals)} ± ${sd.toFixed(decimals)}`;
 }
-
-// Without storage a choice lasts until the page is closed.
-const remembered = {
-  get(key) { try { return localStorage.getItem(`rewire.report.${key}`); } catch { return null; } },
-  set(key, value) { try { localStorage.setItem(`rewire.report.${key}`, value); } catch { /* see above */ } },
-};
 
 // ---------------------------------------------------------------- metrics
 
@@ -1049,19 +1020,6 @@ function drawHeader() {
   ].flat());
 }
 
-function setUpTheme() {
-  const set = (theme) => {
-    if (theme === 'system') delete document.documentElement.dataset.theme;
-    else document.documentElement.dataset.theme = theme;
-  };
-  const theme = ['light', 'dark'].includes(remembered.get('theme')) ? remembered.get('theme') : 'system';
-  set(theme);
-  for (const input of $('theme').querySelectorAll('input')) {
-    input.checked = input.value === theme;
-    input.addEventListener('change', () => { set(input.value); remembered.set('theme', input.value); });
-  }
-}
-
 function drawTabs() {
   kTabs.forEach(({id, title}, i) => {
     $('tabs').append(h('button', {type: 'button', role: 'tab', id: `tab-${id}`, 'aria-controls': `panel-${id}`,
@@ -1115,7 +1073,6 @@ addEventListener('resize', () => {
   drawnCharts.filter((chart) => chart.plot.isConnected && chart.plot.clientWidth).forEach(drawChart);
 });
 apply();
-document.documentElement.dataset.ready = 'true';
-document.documentElement.dataset.readyMs = String(Math.round(performance.now()));
+markReady();
 
 })();
