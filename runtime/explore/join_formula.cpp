@@ -77,7 +77,7 @@ Expression symbol_expression(const std::string& name) {
           {element("msub", element("mi", escaped(letter)) + element("mtext", escaped(index))), kAtom}};
 }
 
-Expression number(double value) {
+Expression number_expression(double value) {
   const std::string text = fmt::format("{:.6g}", value);
   const Binding binding = value < 0 ? kSum : kAtom;
   const std::size_t exponent = text.find('e');
@@ -398,7 +398,7 @@ class FormulaWriter {
       case Opcode::sqrt:
         return root(in(0));
       case Opcode::rsqrt:
-        return fraction(number(1), root(in(0)));
+        return fraction(number_expression(1), root(in(0)));
       case Opcode::sum:
         return summed(op);
       case Opcode::matmul:
@@ -450,9 +450,10 @@ class FormulaWriter {
 
   static Expression constant(const Op& op) {
     const ir::Attribute* value = op.attributes.find("value");
-    if (value != nullptr && std::holds_alternative<double>(*value)) return number(std::get<double>(*value));
+    if (value != nullptr && std::holds_alternative<double>(*value))
+      return number_expression(std::get<double>(*value));
     if (value != nullptr && std::holds_alternative<std::int64_t>(*value))
-      return number(static_cast<double>(std::get<std::int64_t>(*value)));
+      return number_expression(static_cast<double>(std::get<std::int64_t>(*value)));
     return called("constant", {});
   }
 

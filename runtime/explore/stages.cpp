@@ -87,7 +87,7 @@ BufferUse member_use(const codegen::KernelLaunch& launch, std::size_t member) {
 }
 
 /// The place that the largest number of its ops have; of as many the last.
-std::string place_of(const codegen::GroupReport& report) {
+std::string main_place(const codegen::GroupReport& report) {
   std::map<std::string, int> counts;
   std::string best;
   for (const std::string& op : report.ops) {
@@ -213,7 +213,7 @@ Json program_json(const codegen::Program& program, const std::vector<std::option
       code = static_cast<int>(codes.at(codegen::tile::structure(kernel->kernel)));
       for (std::size_t member = 0; member < kernel->members(); ++member) {
         const codegen::GroupReport* report = report_of(kernel->member_name(member));
-        if (member == 0 && report != nullptr) at = place_of(*report);
+        if (member == 0 && report != nullptr) at = main_place(*report);
         members.push_back(member_json(kernel->member_name(member), member_use(*kernel, member), report));
       }
     } else if (const auto* gemm = std::get_if<codegen::GemmLaunch>(&launch)) {

@@ -11,7 +11,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
-#include <sstream>
 
 #include "ir/error.h"
 #include "programs/objective.h"
@@ -28,14 +27,19 @@ using Json = nlohmann::ordered_json;
 /// A recipe's values by key, as text: {"train.batch": "64", "plugin.gain.factor": "0.5"}.
 using Settings = std::map<std::string, std::string>;
 
-constexpr std::size_t kMostPictures = 3;
+constexpr std::size_t kMostReportPictures = 3;
 
-std::string text_of(const toml::node& node) {
+/// Of the kinds that recipes have.
+std::string toml_node_text(const toml::node& node) {
   if (const auto* text = node.as_string()) return text->get();
   if (const auto* number = node.as_floating_point()) return toml_text(number->get());
-  std::ostringstream stream;
-  node.visit([&](const auto& value) { stream << value; });
-  return stream.str();
+  if (const auto* number = node.as_integer()) return std::to_string(number->get());
+  if (const auto* flag = node.as_boolean()) return flag->get() ? "true" : "false";
+  const toml::array* list = node.as_array();
+  if (list == nullptr) return describe(node);
+  std::vector<std::string> items;
+  for (const toml::node& item : *list) items.push_back(toml_node_text(item));
+  return fmt::format("[{}]", fmt::join(items, ", "));
 }
 
 void flatten(const toml::table& table, const std::string& prefix, Settings& settings) {
@@ -50,7 +54,7 @@ void flatten(const toml::table& table, const std::string& prefix, Settings& sett
         flatten(entry, fmt::format("{}.{}.", path, name ? *name : std::to_string(i)), settings);
       }
     } else {
-      settings[path] = text_of(node);
+      settings[path] = toml_node_text(node);
     }
   }
 }
@@ -145,7 +149,7 @@ Json pictures_of(const std::string& folder) {
   Json pictures = Json::array();
   std::size_t i = 0;
   for (const auto& [epoch, file] : files) {
-    if (taken.contains(i++) && pictures.size() < kMostPictures)
+    if (taken.contains(i++) && pictures.size() < kMostReportPictures)
       pictures.push_back({{"epoch", epoch}, {"png", data_uri(file)}});
   }
   return pictures;
@@ -204,8 +208,8 @@ std::map<std::string, std::vector<std::optional<std::string>>> differences_of(
 }
 
 /// "gain, optimizer.lr=0.003": the plugins where those differ, and what else does.
-std::string label_of(const std::vector<RunFacts>& runs, std::size_t run,
-                     const std::map<std::string, std::vector<std::optional<std::string>>>& differences) {
+std::string group_label(const std::vector<RunFacts>& runs, std::size_t run,
+                        const std::map<std::string, std::vector<std::optional<std::string>>>& differences) {
   const bool plugins_differ =
       std::ranges::any_of(runs, [&](const RunFacts& other) { return other.plugins != runs[run].plugins; });
   const std::string names =
@@ -234,7 +238,7 @@ Json groups_json(const std::vector<RunFacts>& runs,
       continue;
     }
     known.push_back(std::move(settings));
-    groups.push_back({{"label", label_of(runs, i, differences)}, {"runs", Json::array({i})}});
+    groups.push_back({{"label", group_label(runs, i, differences)}, {"runs", Json::array({i})}});
   }
   return groups;
 }

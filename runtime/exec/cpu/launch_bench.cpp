@@ -10,7 +10,7 @@ namespace rewire::runtime {
 namespace {
 
 /// Zeros would multiply at another speed on some machines, and so would NaN.
-void fill(const ir::TensorType& type, std::byte* memory) {
+void fill_buffer(const ir::TensorType& type, std::byte* memory) {
   if (type.dtype == ir::DType::f32) {
     auto* x = reinterpret_cast<float*>(memory);
     for (std::int64_t i = 0; i < type.elements(); ++i) x[i] = static_cast<float>(i % 97) / 64 - 0.75F;
@@ -40,7 +40,7 @@ LaunchBench::LaunchBench(const codegen::Program& program, ThreadPool& pool)
         const ir::TensorType& type = program.buffers[at].type;
         memory_.emplace_back(type);
         pointers_[at] = memory_.back().bytes().data();
-        fill(type, pointers_[at]);
+        fill_buffer(type, pointers_[at]);
       }
     }
   }
