@@ -47,7 +47,7 @@ Gemms measure_gemms(const codegen::Program& program, runtime::ThreadPool& pool, 
     all.launches += gemm.count;
     all.flops += gemm.flops * gemm.count;
     all.seconds += gemm.count * least_time;
-    all.engine_seconds += gemm.count * (jit.prefers_product() ? time.own : time.cut);
+    all.engine_seconds += gemm.count * (codegen::prefers_own_products() ? time.own : time.cut);
     all.best_rate = std::max(all.best_rate, gemm.flops / least_time.best);
     all.shapes.push_back({{"shape", codegen::short_name(gemm.launch)},
                           {"count", gemm.count},

@@ -1,6 +1,4 @@
 // rewire explore: one page about a network and its training step.
-#include <fmt/format.h>
-
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
@@ -10,7 +8,6 @@
 #include "cli/program.h"
 #include "cli/streams.h"
 #include "codegen/cuda/emit.h"
-#include "codegen/llvm/jit.h"
 #include "ir/error.h"
 #include "programs/programs.h"
 #include "runtime/device/process.h"

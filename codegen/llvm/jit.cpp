@@ -229,12 +229,12 @@ const ProductCode& CpuJit::product() {
   return impl_->product;
 }
 
-bool CpuJit::prefers_product() const {
-  return !impl_->target.avx512;
-}
-
 const JitStatistics& CpuJit::statistics() const {
   return impl_->statistics;
+}
+
+bool prefers_own_products() {
+  return !cpu::find_target("").avx512;
 }
 
 std::string emit_llvm(const tile::Kernel& kernel) {

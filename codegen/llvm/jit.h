@@ -49,15 +49,16 @@ class CpuJit {
   std::vector<CompiledKernel> compile(std::span<const tile::Kernel> kernels, bool with_product = false);
   /// Made when it is first asked for, and kept on disk like kernels; no kernel of the statistics. Lives as long as the CpuJit.
   const ProductCode& product();
-  /// Whether products should be those where nobody has timed them. On CPUs with AVX-512 the library's are taken, since ours
-  /// were measured on none.
-  bool prefers_product() const;
   const JitStatistics& statistics() const;
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+/// Whether products should be CpuJit::product()'s where nobody has timed them. On CPUs with AVX-512 the library's are taken,
+/// since ours were measured on none.
+bool prefers_own_products();
 
 /// What `rewire dump --stage llvm|asm` prints for one kernel: optimised LLVM IR, host assembly.
 std::string emit_llvm(const tile::Kernel& kernel);

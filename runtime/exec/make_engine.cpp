@@ -140,7 +140,7 @@ void choose_on_device(const ir::Module& module, const std::vector<std::string>& 
 
 void choose_on_cpu(const ir::Module& module, const std::vector<std::string>& functions, Tuner& tuner) {
   // Where our products were measured, the model's answer is the clock's (docs/codegen.md, Matrix products on a CPU).
-  if (codegen::CpuJit({}).prefers_product() && !tuner.is_any_given(kProductChoice)) return;
+  if (codegen::prefers_own_products() && !tuner.is_any_given(kProductChoice)) return;
   choose_products(module, functions, usable_cache(), tuner);
 }
 

@@ -1,18 +1,17 @@
-// See join_formula.h. An expression is written twice, as text and as MathML, since what needs parentheses differs: a fraction
-// has none.
 #include "runtime/explore/join_formula.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdlib>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
 
 #include "ir/ops/op_info.h"
 #include "ir/residual.h"
+#include "runtime/explore/expression.h"
 
 namespace rewire::runtime {
 namespace {
@@ -20,132 +19,6 @@ namespace {
 using ir::Op;
 using ir::Opcode;
 using ir::Value;
-
-/// How tightly a piece of mathematics holds together: what stands in one that holds more tightly is put in parentheses.
-enum Binding : int { kSum, kQuotient, kMatrixProduct, kProduct, kPower, kAtom };
-
-struct Written {
-  std::string text;
-  Binding binding = kAtom;
-
-  std::string within(Binding outer) const { return binding < outer ? "(" + text + ")" : text; }
-};
-
-struct Expression {
-  Written text, math;
-};
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<') {
-      out += "&lt;";
-    } else if (c == '&') {
-      out += "&amp;";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
-std::string element(std::string_view tag, std::string_view content) {
-  return fmt::format("<{0}>{1}</{0}>", tag, content);
-}
-
-std::string operator_element(std::string_view sign) {
-  return element("mo", sign);
-}
-
-constexpr std::pair<std::string_view, std::string_view> kGreek[] = {
-    {"alpha", "α"}, {"beta", "β"},  {"gamma", "γ"},  {"delta", "δ"}, {"epsilon", "ε"},
-    {"eta", "η"},   {"kappa", "κ"}, {"lambda", "λ"}, {"mu", "μ"},    {"rho", "ρ"},
-    {"sigma", "σ"}, {"tau", "τ"},   {"theta", "θ"},  {"phi", "φ"},   {"omega", "ω"}};
-
-std::string letter_of(const std::string& name) {
-  const auto* found = std::ranges::find(kGreek, name, &std::pair<std::string_view, std::string_view>::first);
-  return found == std::end(kGreek) ? name : std::string(found->second);
-}
-
-/// "alpha_0" as α with the index 0.
-Expression symbol_expression(const std::string& name) {
-  const std::size_t cut = name.find('_');
-  const std::string letter = letter_of(name.substr(0, cut));
-  if (cut == std::string::npos) return {{letter, kAtom}, {element("mi", escaped(letter)), kAtom}};
-  const std::string index = name.substr(cut + 1);
-  return {{letter + "_" + index, kAtom},
-          {element("msub", element("mi", escaped(letter)) + element("mtext", escaped(index))), kAtom}};
-}
-
-Expression number_expression(double value) {
-  const std::string text = fmt::format("{:.6g}", value);
-  const Binding binding = value < 0 ? kSum : kAtom;
-  const std::size_t exponent = text.find('e');
-  if (exponent == std::string::npos) return {{text, binding}, {element("mn", text), binding}};
-  const int tens = std::stoi(text.substr(exponent + 1));
-  const std::string sign = tens < 0 ? operator_element("−") : "",
-                    power = element(
-                        "msup", element("mn", "10") +
-                                    element("mrow", sign + element("mn", std::to_string(std::abs(tens)))));
-  const std::string mantissa = text.substr(0, exponent);
-  return {{text, binding},
-          {mantissa == "1" ? power : element("mrow", element("mn", mantissa) + operator_element("·") + power),
-           binding}};
-}
-
-/// As MathML, in parentheses where it holds together less tightly.
-std::string math_in(const Expression& e, Binding outer) {
-  if (e.math.binding >= outer) return e.math.text;
-  return element("mrow", operator_element("(") + e.math.text + operator_element(")"));
-}
-
-Expression infix(const Expression& a, std::string_view sign, std::string_view math_sign, const Expression& b,
-                 Binding binding, Binding right) {
-  return {{a.text.within(binding) + std::string(sign) + b.text.within(right), binding},
-          {element("mrow", math_in(a, binding) + operator_element(math_sign) + math_in(b, right)), binding}};
-}
-
-Expression fraction(const Expression& a, const Expression& b) {
-  return {{a.text.within(kProduct) + " / " + b.text.within(kPower), kQuotient},
-          {element("mfrac", a.math.text + b.math.text), kPower}};
-}
-
-Expression square(const Expression& a) {
-  return {{a.text.within(kAtom) + "²", kPower},
-          {element("msup", math_in(a, kAtom) + element("mn", "2")), kPower}};
-}
-
-Expression root(const Expression& a) {
-  return {{"√" + (a.text.binding == kAtom ? a.text.text : "(" + a.text.text + ")"), kPower},
-          {element("msqrt", a.math.text), kAtom}};
-}
-
-Expression called(const std::string& function, const std::vector<Expression>& arguments) {
-  std::string text = function + "(", math = element("mi", escaped(function)) + operator_element("(");
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (i > 0) {
-      text += ", ";
-      math += operator_element(",");
-    }
-    text += arguments[i].text.text;
-    math += arguments[i].math.text;
-  }
-  return {{text + ")", kAtom}, {element("mrow", math + operator_element(")")), kAtom}};
-}
-
-Expression between(std::string_view open, const Expression& a, const Expression* b, std::string_view close) {
-  std::string text = std::string(open) + a.text.text, math = operator_element(open) + a.math.text;
-  if (b != nullptr) {
-    text += ", " + b->text.text;
-    math += operator_element(",") + b->math.text;
-  }
-  return {{text + std::string(close), kAtom}, {element("mrow", math + operator_element(close)), kAtom}};
-}
-
-Expression indexed(const Expression& a, const std::string& index) {
-  return {{a.text.within(kAtom) + "[" + index + "]", kAtom},
-          {element("msub", math_in(a, kAtom) + element("mtext", "[" + index + "]")), kAtom}};
-}
 
 bool is_transparent(const Op& op) {
   return op.code == Opcode::reshape || op.code == Opcode::broadcast || op.code == Opcode::cast ||
@@ -189,18 +62,13 @@ class FormulaWriter {
     // What others read of the plugin's ops: where it replaced the join, that is the join's result.
     const std::vector<Value> read = read_elsewhere();
     for (const Value value : read) {
-      const bool result = residual_ == nullptr && value == read.back();
-      if (const auto line = memo_.find(value.id); line != memo_.end() && !result) {
-        symbols_.push_back({named_.at(value.id), "what " + reader_of(value) + " reads"});
+      const auto line = memo_.find(value.id);
+      if (residual_ == nullptr && value == read.back()) {
+        define("y", line == memo_.end() ? built(value) : line->second);
         continue;
       }
-      const auto line = memo_.find(value.id);
-      const Expression e = line == memo_.end() ? built(value) : line->second;
-      const std::string name = result ? "y" : next_name();
-      memo_.insert_or_assign(value.id, symbol_expression(name));
-      named_.insert_or_assign(value.id, name);
-      define(name, e);
-      if (!result) symbols_.push_back({name, "what " + reader_of(value) + " reads"});
+      if (line == memo_.end()) give_line(value, built(value));
+      symbols_.push_back({named_.at(value.id), "what " + reader_of(value) + " reads"});
     }
     out.formulas = shortened(std::move(lines_));
     for (FormulaSymbol& symbol : symbols_) symbol.name = symbol_expression(symbol.name).text.text;
@@ -262,7 +130,10 @@ class FormulaWriter {
     }
     for (const ir::Argument& result : function_.results) read.insert(resolved(result.value).id);
     std::vector<Value> values;
-    for (const std::int32_t id : read) {
+    std::vector<std::int32_t> in_order(read.begin(), read.end());
+    std::ranges::sort(in_order, std::less<>(),
+                      [&](std::int32_t id) { return definitions_[static_cast<std::size_t>(id)]; });
+    for (const std::int32_t id : in_order) {
       const Op* source = definition({id});
       if (source != nullptr && is_inside(*source) && source->code != Opcode::constant &&
           source->code != Opcode::param)
@@ -309,14 +180,15 @@ class FormulaWriter {
 
   FormulaSymbol describe_outside(Value value) {
     const Op* op = definition(value);
-    if (op == nullptr) return {"z", "an argument of the network"};
+    if (op == nullptr) return {unused("z"), "an argument of the network"};
     if (op->code == Opcode::param) {
       const std::string& full = op->attributes.get_string("name");
       const ir::Parameter* parameter = module_.find_parameter(full);
       const bool weight = parameter == nullptr || parameter->kind == ir::StateKind::weight;
       return {unused(leaf(full)), (weight ? "the weight " : "the state ") + full};
     }
-    if (op->location + ".weight" == join_.last_weight) return {"f", "what the branch computes"};
+    if (residual_ == nullptr && op->location + ".weight" == join_.last_weight)
+      return {"f", "what the branch computes"};
     const auto stream = behind_.find(value.id);
     const bool previous =
         index_ > 0 &&
@@ -359,15 +231,18 @@ class FormulaWriter {
     if (const auto known = memo_.find(value.id); known != memo_.end()) return known->second;
     const Op* op = definition(value);
     if (op == nullptr || !is_inside(*op) || op->code == Opcode::param) return symbol(value);
-    Expression e = built(value);
+    const Expression e = built(value);
     const bool is_short = e.text.binding == kAtom && e.text.text.size() < kShort;
     if (op->code == Opcode::constant || uses_[value.id] < 2 || is_short) return e;
-    const std::string symbol_name = next_name();
-    define(symbol_name, e);
-    e = symbol_expression(symbol_name);
-    memo_.emplace(value.id, e);
-    named_.emplace(value.id, symbol_name);
-    return e;
+    return give_line(value, e);
+  }
+
+  /// Its name from here on.
+  Expression give_line(Value value, const Expression& e) {
+    const std::string line_name = next_name();
+    define(line_name, e);
+    named_.emplace(value.id, line_name);
+    return memo_.emplace(value.id, symbol_expression(line_name)).first->second;
   }
 
   Expression built(Value value) {

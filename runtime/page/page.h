@@ -7,7 +7,8 @@
 
 namespace rewire::runtime {
 
-/// The page.html, page.css and page.js of a folder, the latter two behind common.css and common.js. The template has @TITLE@, @STYLE@, @SCRIPT@ and @DATA@ once each.
+/// A template, its style and its script: page.html, page.css and the scripts of a folder, in the order of runtime/CMakeLists.txt,
+/// behind common.css and common.js. The template has @TITLE@, @STYLE@, @SCRIPT@ and @DATA@ once each.
 struct PageFiles {
   std::string_view html, css, js;
 };

@@ -26,8 +26,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 /// A recipe's values by key, as text: {"train.batch": "64", "plugin.gain.factor": "0.5"}.
 using Settings = std::map<std::string, std::string>;
-
-constexpr std::size_t kMostReportPictures = 3;
+/// By key: the values of runs, nothing where one has none.
+using Differences = std::map<std::string, std::vector<std::optional<std::string>>>;
 
 /// Of the kinds that recipes have.
 std::string toml_node_text(const toml::node& node) {
@@ -145,12 +145,12 @@ Json pictures_of(const std::string& folder) {
     const Json epoch = whole_number(name.substr(6));
     if (epoch.is_number()) files.emplace(epoch.get<std::int64_t>(), entry.path().string());
   }
-  std::set<std::size_t> taken = {0, files.size() / 2, files.size() - 1};
   Json pictures = Json::array();
   std::size_t i = 0;
   for (const auto& [epoch, file] : files) {
-    if (taken.contains(i++) && pictures.size() < kMostReportPictures)
-      pictures.push_back({{"epoch", epoch}, {"png", data_uri(file)}});
+    const bool taken = i == 0 || i == files.size() / 2 || i + 1 == files.size();
+    if (taken) pictures.push_back({{"epoch", epoch}, {"png", data_uri(file)}});
+    ++i;
   }
   return pictures;
 }
@@ -186,15 +186,14 @@ Json metrics_json(const std::vector<RunFacts>& runs) {
 }
 
 /// The keys that are not the same in all runs, with the runs' values.
-std::map<std::string, std::vector<std::optional<std::string>>> differences_of(
-    const std::vector<RunFacts>& runs) {
+Differences differences_of(const std::vector<RunFacts>& runs) {
   std::set<std::string> keys;
   for (const RunFacts& run : runs) {
     for (const auto& [key, value] : run.settings) {
       if (!key.starts_with("plugin.") || !key.ends_with(".name")) keys.insert(key);  // the key has it already
     }
   }
-  std::map<std::string, std::vector<std::optional<std::string>>> differences;
+  Differences differences;
   for (const std::string& key : keys) {
     std::vector<std::optional<std::string>> values;
     for (const RunFacts& run : runs) {
@@ -208,8 +207,7 @@ std::map<std::string, std::vector<std::optional<std::string>>> differences_of(
 }
 
 /// "gain, optimizer.lr=0.003": the plugins where those differ, and what else does.
-std::string group_label(const std::vector<RunFacts>& runs, std::size_t run,
-                        const std::map<std::string, std::vector<std::optional<std::string>>>& differences) {
+std::string group_label(const std::vector<RunFacts>& runs, std::size_t run, const Differences& differences) {
   const bool plugins_differ =
       std::ranges::any_of(runs, [&](const RunFacts& other) { return other.plugins != runs[run].plugins; });
   const std::string names =
@@ -225,8 +223,7 @@ std::string group_label(const std::vector<RunFacts>& runs, std::size_t run,
   return parts.empty() ? names : fmt::format("{}", fmt::join(parts, ", "));
 }
 
-Json groups_json(const std::vector<RunFacts>& runs,
-                 const std::map<std::string, std::vector<std::optional<std::string>>>& differences) {
+Json groups_json(const std::vector<RunFacts>& runs, const Differences& differences) {
   Json groups = Json::array();
   std::vector<Settings> known;
   for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -264,7 +261,7 @@ Json run_json(const RunFacts& run) {
 Json report_json(const std::vector<std::string>& folders) {
   std::vector<RunFacts> facts;
   for (const std::string& folder : folders) facts.push_back(read_run(folder));
-  const auto differences = differences_of(facts);
+  const Differences differences = differences_of(facts);
   Json keys = Json::array(), runs = Json::array();
   for (const auto& [key, values] : differences) {
     Json row = Json::array();

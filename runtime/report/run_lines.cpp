@@ -19,6 +19,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr std::int64_t kMostLinePosition = std::int64_t{1} << 48;  // no run has
+
 /// Appends a line's values to the columns; a column that begins late has nulls before it.
 void append_line(Json& columns, std::size_t lines, const JsonView& line) {
   for (const auto& [name, value] : line.members()) {
@@ -54,6 +56,7 @@ Json read_run_lines(const std::string& file) {
     const std::string& kind = line.at("kind").text();
     if (std::ranges::find(kKinds, kind) == std::end(kKinds))
       line.at("kind").refuse("is none of train, eval, diagnose");
+    for (const char* place : {"epoch", "step"}) line.at(place).count(kMostLinePosition);
     append_line(kinds[kind], lines[kind]++, line);
   }
   return kinds;

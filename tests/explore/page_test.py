@@ -4,88 +4,14 @@ Each page is opened from disk in headless chromium. All names (a block, a kernel
 code 77: selenium, chromium or chromedriver is missing, nothing was tested. 1: a test failed.
 """
 
-import json
 import pathlib
 import re
-import shutil
 import sys
-import time
-import unittest
 
-try:
-    from selenium import webdriver
-    from selenium.webdriver.common.by import By
-    from selenium.webdriver.common.keys import Keys
-    from selenium.webdriver.chrome.service import Service
-except ImportError:
-    print("skipped: python3-selenium is missing")
-    sys.exit(77)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
-kReadyMs = 2000
-kContrast = 4.5
-kWidths = (1280, 420)
-
-
-def start_browser():
-    """A headless chromium, or None if chromium or chromedriver is missing."""
-    binary = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    driver = shutil.which("chromedriver")
-    if not binary or not driver:
-        return None
-    options = webdriver.ChromeOptions()
-    options.binary_location = binary
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--window-size=1280,800"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    return webdriver.Chrome(options=options, service=Service(driver))
-
-
-# The contrast of each visible text with what is behind it; one result for each kind of element.
-kContrastScript = r"""
-const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
-const colours = new Map();
-function rgba(text) {
-  if (!colours.has(text)) {
-    canvas.clearRect(0, 0, 1, 1);
-    canvas.fillStyle = text;
-    canvas.fillRect(0, 0, 1, 1);
-    const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data;
-    colours.set(text, [r, g, b, a / 255]);
-  }
-  return colours.get(text);
-}
-const over = (top, below) => [0, 1, 2].map((i) => top[i] * top[3] + below[i] * (1 - top[3])).concat(1);
-const luminance = (c) => [0.2126, 0.7152, 0.0722].reduce((sum, weight, i) => {
-  const v = c[i] / 255;
-  return sum + weight * (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-}, 0);
-function behind(element) {
-  if (!element) return [255, 255, 255, 1];
-  const style = getComputedStyle(element);
-  const box = element.matches('a.node') ? element.querySelector('rect') : null;
-  const own = rgba(box ? getComputedStyle(box).fill : style.backgroundColor);
-  return own[3] === 1 ? own : over(own, behind(element.parentElement));
-}
-const seen = new Set(), bad = [];
-const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-while (walker.nextNode()) {
-  const node = walker.currentNode, element = node.parentElement;
-  if (!node.data.trim() || /^(script|style|noscript)$/i.test(element.tagName)) continue;
-  let key = '';
-  for (let e = element, n = 0; e && n < 6; e = e.parentElement, ++n) {
-    key += `${e.tagName}.${e.getAttribute('class')}.${e.getAttribute('aria-selected')}.${e.getAttribute('aria-sort')};`;
-  }
-  if (seen.has(key) || !element.checkVisibility() || !element.getClientRects().length) continue;
-  seen.add(key);
-  const style = getComputedStyle(element), back = behind(element);
-  const front = over(rgba(element.ownerSVGElement ? style.fill : style.color), back);
-  const [high, low] = [luminance(front), luminance(back)].sort((a, b) => b - a);
-  const ratio = (high + 0.05) / (low + 0.05);
-  const what = `${element.tagName}.${element.getAttribute('class')} "${node.data.trim().slice(0, 40)}"`;
-  if (ratio < arguments[0]) bad.push(`${ratio.toFixed(2)} ${what}`);
-}
-return {checked: seen.size, bad};
-"""
+import pages  # noqa: E402: it ends the process where there is no browser
+from pages import By, Keys, kReadyMs, kWidths  # noqa: E402
 
 # Interactive elements that the Tab key can't reach: neither a stop of their own, nor in a list with one stop.
 kUnreachableScript = r"""
@@ -98,11 +24,6 @@ for (const e of document.querySelectorAll(kInteractive)) {
   if (!list || (list.matches('[data-roving]') && stops !== 1)) bad.push(e.outerHTML.slice(0, 120) + ` stops: ${stops}`);
 }
 return bad;
-"""
-
-kHeadingsScript = r"""
-return [...document.querySelectorAll('h1, h2, h3, h4, h5, h6')]
-  .filter((h) => h.checkVisibility() && !h.closest('dialog')).map((h) => [Number(h.tagName[1]), h.textContent]);
 """
 
 # What a click on each tab takes, with the layout that it causes.
@@ -147,71 +68,21 @@ kInteractiveRoles = {"button", "link", "tab", "textbox", "combobox", "searchbox"
                      "listbox", "tablist", "tabpanel", "dialog", "navigation"}
 
 
-class PageTest(unittest.TestCase):
-    """What a page must do. A subclass names its page."""
-
-    browser = None
-    page = None
+class PageTest(pages.PageTest):
+    """What a page of the explorer must do."""
 
     @classmethod
     def setUpClass(cls):
-        cls.url = pathlib.Path(cls.page).resolve().as_uri()
-        cls.browser.get(cls.url)
-        cls.data = json.loads(cls.browser.execute_script("return document.getElementById('data').textContent"))
+        super().setUpClass()
         cls.tabs = ["formula", "ir", "step", "passes", "kernels", "memory"]
         if cls.data["ceilings"]:
             cls.tabs.append("roofline")
 
-    def setUp(self):
-        self.size(1280)
-        self.browser.get("about:blank")
-        self.browser.get_log("browser")
-        self.browser.get_log("performance")
-        self.open("")
-        self.browser.execute_script("localStorage.clear()")
-        self.open("")
-
-    def tearDown(self):
-        self.assertEqual([], self.browser.get_log("browser"), "the page wrote to the console")
-        requests = [json.loads(entry["message"])["message"] for entry in self.browser.get_log("performance")]
-        urls = {r["params"]["request"]["url"] for r in requests if r["method"] == "Network.requestWillBeSent"}
-        far = [u for u in urls if not u.startswith(("file:", "data:", "about:"))]
-        self.assertEqual([], far, "the page asked the network")
-
     # -- helpers
-
-    def open(self, fragment):
-        self.browser.get("about:blank")
-        self.browser.get(self.url + fragment)
-        self.assertEqual("true", self.run_script("return document.documentElement.dataset.ready"))
-
-    def size(self, width):
-        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
-                                     {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False})
-
-    def run_script(self, text, *arguments):
-        return self.browser.execute_script(text, *arguments)
-
-    def one(self, selector):
-        return self.browser.find_element(By.CSS_SELECTOR, selector)
-
-    def all(self, selector):
-        return self.browser.find_elements(By.CSS_SELECTOR, selector)
 
     def click(self, element):
         self.run_script("arguments[0].scrollIntoView({block: 'center'})", element)
         element.click()
-
-    def keys(self, *keys):
-        self.run_script("return document.activeElement").send_keys(*keys)
-
-    def wait(self, condition, what):
-        end = time.time() + 5
-        while time.time() < end:
-            if condition():
-                return
-            time.sleep(0.02)
-        self.fail(what)
 
     def state(self):
         text = self.run_script("return decodeURIComponent(location.hash.slice(1))")
@@ -439,32 +310,26 @@ class PageTest(unittest.TestCase):
             self.size(width)
             for view in self.views():
                 self.open(view)
-                wide, shown = self.run_script("return [document.documentElement.scrollWidth, innerWidth]")
-                self.assertLessEqual(wide, shown, f"{view} at {width} px")
+                self.check_width(view, width)
 
     def test_text_has_contrast_in_both_themes(self):
         for theme in ("light", "dark"):
             for view in self.views():
                 self.open(view)
                 self.run_script("document.documentElement.dataset.theme = arguments[0]", theme)
-                result = self.run_script(kContrastScript, kContrast)
-                self.assertGreater(result["checked"], 5)
-                self.assertEqual([], result["bad"], f"{theme} {view}")
+                self.check_contrast(f"{theme} {view}")
             self.keys("/")
             self.keys("a")
-            self.assertEqual([], self.run_script(kContrastScript, kContrast)["bad"], f"{theme} search")
+            self.check_contrast(f"{theme} search")
             self.keys(Keys.ESCAPE, Keys.ESCAPE)
             self.one("#help-open").click()
-            self.assertEqual([], self.run_script(kContrastScript, kContrast)["bad"], f"{theme} keys")
+            self.check_contrast(f"{theme} keys")
             self.keys(Keys.ESCAPE)
 
     def test_what_is_interactive_has_a_name_and_can_be_reached(self):
         for view in self.views():
             self.open(view)
-            nodes = self.browser.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
-            wanted = [n for n in nodes if not n.get("ignored") and n["role"]["value"] in kInteractiveRoles]
-            nameless = [n["role"]["value"] for n in wanted if not n.get("name", {}).get("value", "").strip()]
-            self.assertEqual([], nameless, view)
+            self.assertEqual([], self.nameless(kInteractiveRoles), view)
             self.assertEqual([], self.run_script(kUnreachableScript), view)
 
     def test_tab_walks_through_the_parts_of_the_page_with_visible_focus(self):
@@ -502,10 +367,7 @@ class PageTest(unittest.TestCase):
     def test_headings_are_in_order(self):
         for view in self.views():
             self.open(view)
-            levels = [level for level, _ in self.run_script(kHeadingsScript)]
-            self.assertEqual(1, levels[0], view)
-            self.assertEqual(1, levels.count(1), view)
-            self.assertTrue(all(after <= before + 1 for before, after in zip(levels, levels[1:])), f"{view}: {levels}")
+            self.check_headings(view)
 
     def test_nothing_moves_for_those_who_want_no_motion(self):
         self.emulate("prefers-reduced-motion", "reduce")
@@ -516,24 +378,5 @@ class PageTest(unittest.TestCase):
             self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
-def main(pages):
-    if not pages:
-        print(__doc__)
-        return 1
-    browser = start_browser()
-    if browser is None:
-        print("skipped: chromium or chromedriver is missing")
-        return 77
-    try:
-        suite = unittest.TestSuite()
-        for number, page in enumerate(pages):
-            kind = type(f"Page_{pathlib.Path(page).stem}", (PageTest,), {"page": page, "browser": browser})
-            suite.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(kind))
-        result = unittest.TextTestRunner(verbosity=2).run(suite)
-    finally:
-        browser.quit()
-    return 0 if result.wasSuccessful() else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    pages.main(PageTest, __doc__)

@@ -93,8 +93,10 @@ class Data(unittest.TestCase):
         run = self.folder / "broken"
         shutil.copytree(self.runs[0], run)
         for text, message in {
-                '{"kind":"train","step":1}\nwords\n': r'metrics.jsonl:2 is no JSON: ',
-                '{"kind":"train","loss":"low"}\n': r'metrics.jsonl:1: loss is neither a number nor null$',
+                '{"kind":"train","epoch":0,"step":1}\nwords\n': r'metrics.jsonl:2 is no JSON: ',
+                '{"kind":"train","epoch":0,"step":1,"loss":"low"}\n': r'metrics.jsonl:1: loss is neither a number nor null$',
+                '{"kind":"eval","step":4}\n': r'metrics.jsonl:1 has no "epoch"$',
+                '{"kind":"eval","epoch":null,"step":4}\n': r'metrics.jsonl:1: epoch is null, not a number$',
                 '{"kind":"other"}\n': r'metrics.jsonl:1: kind is none of train, eval, diagnose$'}.items():
             (run / "metrics.jsonl").write_text(text)
             done = rewire("report", run)

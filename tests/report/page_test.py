@@ -6,61 +6,20 @@ code 77: selenium, chromium or chromedriver is missing, nothing was tested. 1: a
 
 import csv
 import io
-import json
 import math
 import pathlib
 import re
-import shutil
 import statistics
 import sys
 import tempfile
-import time
-import unittest
 
-try:
-    from selenium import webdriver
-    from selenium.webdriver.common.by import By
-    from selenium.webdriver.common.keys import Keys
-    from selenium.webdriver.chrome.service import Service
-except ImportError:
-    print("skipped: python3-selenium is missing")
-    sys.exit(77)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
-kReadyMs = 2000
+import pages  # noqa: E402: it ends the process where there is no browser
+from pages import By, Keys, kReadyMs, kWidths  # noqa: E402
+
 kNoMetric = {"epoch", "step", "images", "seconds"}
 kRoles = {"button", "link", "tab", "combobox", "slider", "checkbox", "radio", "tablist", "tabpanel"}
-
-# Texts whose contrast with what is behind them is less than 4.5; one for each kind of element.
-kContrastScript = r"""
-const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
-function rgba(text) {
-  canvas.clearRect(0, 0, 1, 1);
-  canvas.fillStyle = text;
-  canvas.fillRect(0, 0, 1, 1);
-  return [...canvas.getImageData(0, 0, 1, 1).data].map((v) => v / 255);
-}
-const over = (top, below) => [0, 1, 2].map((i) => top[i] * top[3] + below[i] * (1 - top[3])).concat(1);
-const luminance = (c) => [0.2126, 0.7152, 0.0722].reduce((sum, weight, i) =>
-  sum + weight * (c[i] <= 0.04045 ? c[i] / 12.92 : ((c[i] + 0.055) / 1.055) ** 2.4), 0);
-const behind = (e) => e ? over(rgba(getComputedStyle(e).backgroundColor), behind(e.parentElement)) : [1, 1, 1, 1];
-const seen = new Set(), bad = [];
-const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-while (walker.nextNode()) {
-  const node = walker.currentNode, e = node.parentElement;
-  if (!node.data.trim() || /^(script|style|noscript)$/i.test(e.tagName)) continue;
-  let key = '';
-  for (let at = e, n = 0; at && n < 5; at = at.parentElement, ++n)
-    key += `${at.tagName}.${at.getAttribute('class')}.${at.ariaSelected}.${at.ariaPressed};`;
-  if (seen.has(key) || !e.checkVisibility() || !e.getClientRects().length) continue;
-  seen.add(key);
-  const style = getComputedStyle(e), back = behind(e);
-  const front = over(rgba(e.ownerSVGElement ? style.fill : style.color), back);
-  const [high, low] = [luminance(front), luminance(back)].sort((a, b) => b - a);
-  const ratio = (high + 0.05) / (low + 0.05);
-  if (ratio < 4.5) bad.push(`${ratio.toFixed(2)} ${e.tagName} "${node.data.trim().slice(0, 40)}"`);
-}
-return seen.size > 5 ? bad : ['nothing was checked'];
-"""
 
 # Interactive elements that the Tab key can't reach: neither a stop of their own, nor in a list with one stop.
 kUnreachableScript = r"""
@@ -69,84 +28,25 @@ return [...document.querySelectorAll('button, input, select, summary, [tabindex]
   .map((e) => e.outerHTML.slice(0, 120));
 """
 
-kHeadingsScript = r"""
-return [...document.querySelectorAll('h1, h2, h3')].filter((h) => h.checkVisibility()).map((h) => Number(h.tagName[1]));
-"""
-
-
-def start_browser():
-    """A headless chromium, or None if chromium or chromedriver is missing."""
-    binary = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    driver = shutil.which("chromedriver")
-    if not binary or not driver:
-        return None
-    options = webdriver.ChromeOptions()
-    options.binary_location = binary
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--window-size=1280,800"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    return webdriver.Chrome(options=options, service=Service(driver))
-
-
 def numbers(text):
     return [float(part.replace(",", "")) for part in text.split(" ± ")]
 
 
-class PageTest(unittest.TestCase):
-    """What a page must do. A subclass names its page."""
+class PageTest(pages.PageTest):
+    """What a page of a report must do."""
 
     @classmethod
     def setUpClass(cls):
-        cls.url = pathlib.Path(cls.page).resolve().as_uri()
-        cls.browser.get(cls.url)
-        cls.data = json.loads(cls.browser.execute_script("return document.getElementById('data').textContent"))
+        super().setUpClass()
         cls.tabs = [e.get_attribute("id")[4:] for e in cls.browser.find_elements(By.CSS_SELECTOR, "[role=tab]")]
         more = ("#tab=diagnostics&view=depth", "#tab=curves&hide=0&smooth=0.5&x=step&y=log")
         cls.views = [f"#tab={tab}" for tab in cls.tabs] + [v for v in more if v[5:].split("&")[0] in cls.tabs]
 
-    def setUp(self):
-        self.size(1280)
-        self.open("")
-
-    def tearDown(self):
-        self.assertEqual([], self.browser.get_log("browser"), "the page wrote to the console")
-        messages = [json.loads(entry["message"])["message"] for entry in self.browser.get_log("performance")]
-        urls = {m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"}
-        far = [u for u in urls if not u.startswith(("file:", "data:", "about:", "blob:"))]
-        self.assertEqual([], far, "the page asked the network")
-
     # -- helpers
-
-    def open(self, fragment):
-        self.browser.get("about:blank")
-        self.browser.get(self.url + fragment)
-        self.assertEqual("true", self.run_script("return document.documentElement.dataset.ready"))
-
-    def size(self, width):
-        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
-                                     {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False})
-
-    def run_script(self, text, *arguments):
-        return self.browser.execute_script(text, *arguments)
-
-    def one(self, selector):
-        return self.browser.find_element(By.CSS_SELECTOR, selector)
-
-    def all(self, selector):
-        return self.browser.find_elements(By.CSS_SELECTOR, selector)
 
     def click(self, selector):
         self.run_script("arguments[0].scrollIntoView({block: 'center'})", self.one(selector))
         self.one(selector).click()
-
-    def keys(self, *keys):
-        self.run_script("return document.activeElement").send_keys(*keys)
-
-    def wait(self, condition, what):
-        end = time.time() + 10
-        while not condition():
-            self.assertLess(time.time(), end, what)
-            time.sleep(0.02)
 
     def hash(self):
         return dict(part.split("=", 1) for part in self.run_script("return location.hash.slice(1)").split("&"))
@@ -284,12 +184,11 @@ class PageTest(unittest.TestCase):
                 self.assertTrue(self.all("#panel-diagnostics .curve") or self.all(".charts .note"), kind)
 
     def test_no_view_makes_the_page_scroll_sideways(self):
-        for width in (1280, 420):
+        for width in kWidths:
             self.size(width)
             for view in self.views:
                 self.open(view)
-                wide, shown = self.run_script("return [document.documentElement.scrollWidth, innerWidth]")
-                self.assertLessEqual(wide, shown, f"{view} at {width} px")
+                self.check_width(view, width)
 
     def test_text_has_contrast_in_both_themes(self):
         for theme in ("light", "dark"):
@@ -297,38 +196,15 @@ class PageTest(unittest.TestCase):
             for view in self.views:
                 self.open(view)
                 self.assertEqual(theme, self.run_script("return document.documentElement.dataset.theme"))
-                self.assertEqual([], self.run_script(kContrastScript), f"{theme} {view}")
-        self.run_script("localStorage.clear()")
+                self.check_contrast(f"{theme} {view}")
 
     def test_what_is_interactive_has_a_name_and_can_be_reached(self):
         for view in self.views:
             self.open(view)
-            nodes = self.browser.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
-            wanted = [n for n in nodes if not n.get("ignored") and n["role"]["value"] in kRoles]
-            self.assertEqual([], [n for n in wanted if not n.get("name", {}).get("value", "").strip()], view)
+            self.assertEqual([], self.nameless(kRoles), view)
             self.assertEqual([], self.run_script(kUnreachableScript), view)
-            levels = self.run_script(kHeadingsScript)
-            self.assertEqual((1, 1), (levels[0], levels.count(1)), view)
-            self.assertTrue(all(b <= a + 1 for a, b in zip(levels, levels[1:])), f"{view}: {levels}")
-
-
-def main(pages):
-    browser = start_browser()
-    if browser is None:
-        print("skipped: chromium or chromedriver is missing")
-        return 77
-    try:
-        suite = unittest.TestSuite()
-        for page in pages:
-            kind = type(f"Page_{pathlib.Path(page).stem}", (PageTest,), {"page": page, "browser": browser})
-            suite.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(kind))
-        result = unittest.TextTestRunner(verbosity=2).run(suite)
-    finally:
-        browser.quit()
-    return 0 if result.wasSuccessful() else 1
+            self.check_headings(view)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    sys.exit(main(sys.argv[1:]))
+    pages.main(PageTest, __doc__)

@@ -171,7 +171,7 @@ class CpuEngine final : public JitEngine {
       if (const auto* kernel = std::get_if<codegen::KernelLaunch>(&launch)) kernels.push_back(kernel->kernel);
     }
     ProductsBy products;
-    products.ours = own_products(result.program, options_.choices, jit_.prefers_product());
+    products.ours = own_products(result.program, options_.choices, codegen::prefers_own_products());
     const bool has_product = std::ranges::find(products.ours, true) != products.ours.end();
     const auto functions = jit_.compile(kernels, has_product);
     result.plan = plan_memory(result.program, options_.check_memory ? kGap : 0, Decompositions::together);

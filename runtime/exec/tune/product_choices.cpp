@@ -103,7 +103,7 @@ void choose_products(const ir::Module& module, const std::vector<std::string>& f
   codegen::CpuJit jit(options);
   ThreadPool pool(usable_cores());
   std::vector<std::string> answers = {std::string(kOwnKernels), std::string(kOneDnnAnswer)};
-  if (!jit.prefers_product()) std::ranges::reverse(answers);
+  if (!codegen::prefers_own_products()) std::ranges::reverse(answers);
   const double before = tuner.seconds();
   const int untimed = tuner.out_of_time();
   for (const ProductQuestion& question : questions.list()) {
@@ -130,7 +130,7 @@ void choose_products(const ir::Module& module, const std::vector<std::string>& f
               fmt::format("{} of {} matrix products and convolutions were not timed within {} s: they are "
                           "{} this time",
                           left, questions.list().size(), kProductSeconds,
-                          jit.prefers_product() ? "our own code's" : "oneDNN's"));
+                          codegen::prefers_own_products() ? "our own code's" : "oneDNN's"));
 }
 
 }  // namespace rewire::runtime
