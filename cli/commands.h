@@ -15,6 +15,7 @@ Command run_command();
 Command grad_command();
 Command step_command();
 Command verify_command();
+Command trace_command();
 Command report_command();
 Command analyze_command();
 Command features_command();

@@ -174,7 +174,8 @@ void add_states(ir::Module& module, const Objective& objective) {
     module.add_state(state_name(state), state.type, ir::StateKind::statistic, state.init);
 }
 
-Gradients differentiate_loss(Program& program, const TrainOptions& options, bool reports) {
+Gradients differentiate_loss(Program& program, const TrainOptions& options, bool reports,
+                             std::string_view by) {
   const std::unique_ptr<Objective> objective = make_objective(options.objective);
   add_states(program.module, *objective);
   const NamedValues inputs = feed(program, objective->training_inputs(program.module));
@@ -197,8 +198,17 @@ Gradients differentiate_loss(Program& program, const TrainOptions& options, bool
     wrt.push_back(program.param(name));
     out.trainables.push_back({name, wrt.back(), {}});
   }
+  if (!by.empty()) {
+    for (const ir::Argument& result : side_values(program, by)) {
+      if (!ir::is_float(program.b.type(result.value).dtype)) continue;
+      wrt.push_back(result.value);
+      out.further.push_back({result.name, {}});
+    }
+  }
   const std::vector<Value> gradients = ir::differentiate(program.b, out.loss, wrt);
-  for (std::size_t i = 0; i < wrt.size(); ++i) out.trainables[i].gradient = gradients[i];
+  const std::size_t weights = out.trainables.size();
+  for (std::size_t i = 0; i < weights; ++i) out.trainables[i].gradient = gradients[i];
+  for (std::size_t i = 0; i < out.further.size(); ++i) out.further[i].value = gradients[weights + i];
   if (!reports) return out;
   program.b.set_location("loss");
   for (const ir::Argument& reported : side_values(program, ir::kReportPrefix)) {

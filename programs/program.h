@@ -101,9 +101,11 @@ struct Gradients {
   ir::Value loss;
   Metrics metrics;
   std::vector<Trainable> trainables;
+  std::vector<ir::Argument> further;  // the names of `by`, each with the gradient
 };
 /// The loss of the batch, its gradient by each of trained_parameters(module), and the results that tell of
-/// the batch.
-Gradients differentiate_loss(Program& program, const TrainOptions& options, bool reports);
+/// the batch. Further gradients: by each float result of forward whose name begins with `by`, unless that is "".
+Gradients differentiate_loss(Program& program, const TrainOptions& options, bool reports,
+                             std::string_view by = "");
 
 }  // namespace rewire::programs

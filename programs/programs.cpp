@@ -107,6 +107,17 @@ Metrics add_evaluation(ir::Module& module, const ir::Selection& selection, const
 
 }  // namespace
 
+void add_trace_program(ir::Module& module, const TrainOptions& options, bool backward) {
+  Program program(module, "trace");
+  const Gradients out = differentiate_loss(program, options, false, backward ? kTracePrefix : "");
+  program.b.result("loss", out.loss);
+  for (const ir::Argument& value : side_values(program, kTracePrefix))
+    program.b.result(value.name, value.value);
+  for (const ir::Argument& gradient : out.further)
+    program.b.result(std::string(kGradientPrefix) + gradient.name, gradient.value);
+  program.finish(true);
+}
+
 Metrics add_eval_program(ir::Module& module, const ir::Selection& objective) {
   return add_evaluation(module, objective, "eval", false);
 }

@@ -2,6 +2,7 @@
 // IR, so every backend runs it. `inputs` are the objective's, `metrics` the results that its metrics name:
 //
 //   grad(inputs) -> (loss, one result per trainable parameter that forward reads, named by it)
+//   trace(inputs) -> (loss, values inside forward, gradients by them)
 //   step(inputs) -> (metrics, grad_norm, finite, lr); updates parameters, moments, train.step and
 //                         train.finite
 //   accumulate(inputs) -> (metrics, finite); apply() -> (grad_norm, finite, lr)
@@ -71,6 +72,11 @@ void add_grad_program(ir::Module& module, const TrainOptions& options);
 /// evaluation, and there are no gradients. It is no training program: nothing is dropped, and batch norms take their statistics.
 inline constexpr std::string_view kGradientPrefix = "gradient.", kForwardPrefix = "forward.";
 void add_observed_program(ir::Module& module, const ir::Selection& objective, const std::string& name);
+/// Adds `trace`(inputs) -> (loss, each result of forward whose name begins with kTracePrefix, and with `backward`
+/// kGradientPrefix + that name: the gradient of the loss by it, zero where nothing flows). A training program. Where the
+/// objective calls the network several times, the values are those of the first call.
+inline constexpr std::string_view kTracePrefix = "trace.";
+void add_trace_program(ir::Module& module, const TrainOptions& options, bool backward);
 /// Adds `step` (or `accumulate` and `apply`), `refresh_first` and `refresh` where the optimizer has them, and the
 /// state they need: train.step i64[], rng.seed i64[], train.finite i1[], optimizer.step i64[] (the updates that the
 /// moments have seen) and `counters`, the optimizer's own "<optimizer>.<role>.<param>"; with accumulation

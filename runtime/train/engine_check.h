@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,38 @@ struct EngineCheck {
   std::vector<EngineCheckRow> rows;  // outputs, loss, gradients by role in the order of the parameters
   bool passed() const;
 };
+
+/// The runs of one program, from one state and on the same inputs.
+struct ProgramRuns {
+  std::string program;
+  TensorMap inputs, actual, expected, rounded;
+  std::vector<TensorMap> noisy;  // once they are asked for
+};
+
+/// How far an engine is from a reference, tensor by tensor. All of it must outlive this; the engines' state is overwritten.
+class EngineComparison {
+ public:
+  /// `state`: every parameter of the module.
+  EngineComparison(Engine& engine, Engine& reference, const ir::Module& module, const TensorMap& state);
+
+  ProgramRuns run(const std::string& program, TensorMap inputs) const;
+  /// Of the result `name`. `floor`: what the error is relative to where the tensor is smaller; `fixed`: the bound of f32.
+  EngineCheckRow compare(const std::string& name, ProgramRuns& runs, double floor, double fixed) const;
+
+ private:
+  TensorMap run_from(Engine& engine, const ProgramRuns& runs) const;
+  double scatter(const std::string& name, ProgramRuns& runs, double floor) const;
+
+  Engine& engine_;
+  Engine& reference_;
+  const ir::Module& module_;
+  const TensorMap& state_;
+  std::unique_ptr<Engine> rounded_;  // where values are narrow
+  double rounding_ = 0;
+};
+
+/// |actual - expected| / max(|expected|, floor); 0 where all three are.
+double relative_error(const HostTensor& actual, const HostTensor& expected, double floor);
 
 /// `module` has `forward` and the program `grad` (programs::add_grad_program), and both engines run it; their
 /// state is overwritten. `reference` is the evaluator; a test of a device may take another engine that was

@@ -276,12 +276,16 @@ TensorMap fresh_state(const ir::Module& module, const TensorMap& given, std::uin
   return initialise(rest, seed);
 }
 
-void start_state(Engine& engine, const ir::Module& module, const TensorMap& weights, std::uint64_t seed) {
+TensorMap first_state(const ir::Module& module, const TensorMap& weights, std::uint64_t seed) {
   TensorMap state;
   for (const auto& [name, tensor] : weights) state.emplace(name, tensor.clone());
   begin_averages(module, state);
   state.merge(fresh_state(module, state, seed));
-  for (const auto& [name, tensor] : state) engine.write_state(name, tensor);
+  return state;
+}
+
+void start_state(Engine& engine, const ir::Module& module, const TensorMap& weights, std::uint64_t seed) {
+  for (const auto& [name, tensor] : first_state(module, weights, seed)) engine.write_state(name, tensor);
 }
 
 void begin_averages(const ir::Module& module, TensorMap& state) {

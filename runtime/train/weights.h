@@ -50,7 +50,9 @@ void log_weights_left_fresh(const ir::Module& module, const TensorMap& given, co
 /// Every parameter that is not among the given ones, as `initialise` has it.
 TensorMap fresh_state(const ir::Module& module, const TensorMap& given, std::uint64_t seed);
 
-/// Gives an engine its first state: the weights, the random seed, all other state by its Init.
+/// A program's first state: the weights, the random seed, all other state by its Init.
+TensorMap first_state(const ir::Module& module, const TensorMap& weights, std::uint64_t seed);
+/// Gives it to an engine.
 void start_state(Engine& engine, const ir::Module& module, const TensorMap& weights, std::uint64_t seed);
 
 /// Gives the averages that `state` lacks, each as what it is the average of.

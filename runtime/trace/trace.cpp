@@ -1,0 +1,252 @@
+#include "runtime/trace/trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <ranges>
+
+#include "ir/error.h"
+#include "ir/verify.h"
+#include "runtime/io/files.h"
+#include "runtime/io/npy.h"
+#include "runtime/train/engine_check.h"
+#include "runtime/train/non_finite.h"
+#include "runtime/train/weights.h"
+
+namespace rewire::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kTraceProgram = "trace";
+/// A tensor that is smaller than this beside the largest of its kind is held to an absolute error.
+constexpr double kTraceFloor = 1e-6;
+/// What is left of a difference that is told as a multiple of another tensor.
+constexpr double kCollinear = 1e-3;
+
+struct TracedResult {
+  std::string row, op, result;  // names of the row and of the program's result
+  bool is_gradient = false;
+};
+
+std::vector<TracedResult> results_of(const std::vector<TracedTensor>& tensors, const ir::Function& program) {
+  std::vector<TracedResult> results;
+  for (const TracedTensor& tensor : tensors)
+    results.push_back({tensor.name, tensor.op, std::string(programs::kTracePrefix) + tensor.full});
+  results.push_back({"loss", "loss", "loss"});
+  for (const TracedTensor& tensor : std::views::reverse(tensors)) {
+    std::string result =
+        fmt::format("{}{}{}", programs::kGradientPrefix, programs::kTracePrefix, tensor.full);
+    if (program.result(result))
+      results.push_back({tensor.name + ".grad", "gradient", std::move(result), true});
+  }
+  return results;
+}
+
+double trace_norm(const HostTensor& tensor) {
+  double square = 0;
+  for (const double value : to_double(tensor).data) {
+    if (std::isfinite(value)) square += value * value;
+  }
+  return std::sqrt(square);
+}
+
+bool all_finite(const HostTensor& tensor) {
+  return std::ranges::all_of(to_double(tensor).data, [](double value) { return std::isfinite(value); });
+}
+
+/// As relative_error(), of the elements that are finite; those that are not must be so in both.
+double finite_error(const HostTensor& actual, const HostTensor& expected, double floor) {
+  if (actual.type().shape != expected.type().shape) return std::numeric_limits<double>::infinity();
+  ir::Tensor x = to_double(actual), y = to_double(expected);
+  for (std::size_t i = 0; i < x.data.size(); ++i) {
+    if (std::isfinite(x.data[i]) != std::isfinite(y.data[i])) return std::numeric_limits<double>::infinity();
+    if (!std::isfinite(x.data[i])) x.data[i] = y.data[i] = 0;
+  }
+  double distance = 0, size = 0;
+  for (std::size_t i = 0; i < x.data.size(); ++i) {
+    distance += (x.data[i] - y.data[i]) * (x.data[i] - y.data[i]);
+    size += y.data[i] * y.data[i];
+  }
+  return distance == 0 ? 0 : std::sqrt(distance) / std::max(std::sqrt(size), floor);
+}
+
+/// c for which y is nearest to c x, where it is near; of as many elements.
+std::optional<double> multiple_of(const std::vector<double>& y, const std::vector<double>& x) {
+  if (x.size() != y.size()) return std::nullopt;
+  double xx = 0, xy = 0, yy = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    xx += x[i] * x[i];
+    xy += x[i] * y[i];
+    yy += y[i] * y[i];
+  }
+  if (!(xx > 0) || !(yy > 0) || !std::isfinite(xx) || !std::isfinite(yy)) return std::nullopt;
+  const double left = std::max(0.0, yy - xy * xy / xx);
+  if (std::sqrt(left / yy) > kCollinear) return std::nullopt;
+  return xy / xx;
+}
+
+}  // namespace
+
+TraceStatistics trace_statistics(const HostTensor& tensor) {
+  const std::vector<double> values = to_double(tensor).data;
+  TraceStatistics s;
+  double sum = 0, count = 0, zeros = 0;
+  s.minimum = std::numeric_limits<double>::infinity();
+  s.maximum = -s.minimum;
+  for (const double value : values) {
+    if (value == 0) ++zeros;
+    if (!std::isfinite(value)) continue;
+    ++count;
+    sum += value;
+    s.minimum = std::min(s.minimum, value);
+    s.maximum = std::max(s.maximum, value);
+  }
+  s.mean = sum / count;
+  double square = 0;
+  for (const double value : values) {
+    if (std::isfinite(value)) square += (value - s.mean) * (value - s.mean);
+  }
+  s.deviation = std::sqrt(square / count);
+  const auto all = static_cast<double>(std::max<std::size_t>(values.size(), 1));
+  s.zeros = zeros / all;
+  s.non_finite = (static_cast<double>(values.size()) - count) / all;
+  if (count == 0) s.minimum = s.maximum = std::numeric_limits<double>::quiet_NaN();
+  return s;
+}
+
+ir::Module trace_module(const TraceJob& job, const std::vector<TracedTensor>& tensors, bool backward) {
+  ir::Module module = job.network;
+  ir::Function& forward = module.function("forward");
+  for (const TracedTensor& tensor : tensors)
+    forward.results.push_back({std::string(programs::kTracePrefix) + tensor.full, tensor.value});
+  programs::add_trace_program(module, job.options, backward);
+  ir::verify(module);
+  return module;
+}
+
+Trace trace_tensors(const TraceJob& job, const std::vector<TracedTensor>& tensors, bool backward) {
+  const ir::Module module = trace_module(job, tensors, backward);
+  const TensorMap state = first_state(module, job.weights, job.seed);
+  const std::unique_ptr<Engine> engine = job.engine(module);
+  std::unique_ptr<Engine> reference;
+  std::optional<EngineComparison> comparison;
+  ProgramRuns runs;
+  TensorMap inputs;
+  for (const auto& [name, tensor] : job.inputs) inputs.emplace(name, tensor.clone());
+  if (!job.reference) {
+    for (const auto& [name, tensor] : state) engine->write_state(name, tensor);
+    runs.actual = engine->run(kTraceProgram, inputs);
+    runs.inputs = std::move(inputs);
+  } else {
+    reference = job.reference(module);
+    comparison.emplace(*engine, *reference, module, state);
+    runs = comparison->run(kTraceProgram, std::move(inputs));
+  }
+
+  Trace trace;
+  const std::vector<TracedResult> results = results_of(tensors, module.function(kTraceProgram));
+  double largest[2] = {0, 0};  // norms, forward and backward
+  for (const TracedResult& result : results) {
+    double& norm = largest[result.is_gradient ? 1 : 0];
+    if (comparison) norm = std::max(norm, trace_norm(runs.expected.at(result.result)));
+  }
+  for (const TracedResult& result : results) {
+    const HostTensor& actual = runs.actual.at(result.result);
+    TraceRow row{result.row, result.op, actual.type(), trace_statistics(actual)};
+    if (comparison) {
+      const HostTensor& expected = runs.expected.at(result.result);
+      const double floor = kTraceFloor * largest[result.is_gradient ? 1 : 0];
+      const double fixed = result.is_gradient ? kEngineGradientTolerance : kEngineOutputTolerance;
+      if (all_finite(expected) && all_finite(actual)) {
+        const EngineCheckRow checked = comparison->compare(result.result, runs, floor, fixed);
+        row.difference = {checked.error, checked.tolerance};
+      } else {
+        row.difference = {finite_error(actual, expected, floor), fixed};
+      }
+    }
+    trace.rows.push_back(std::move(row));
+  }
+  if (std::ranges::any_of(trace.rows, [](const TraceRow& row) { return row.statistics.non_finite > 0; }))
+    trace.non_finite = first_non_finite(module, kTraceProgram, *engine, runs.inputs);
+  for (const TracedResult& result : results) {
+    trace.values.emplace(result.row, std::move(runs.actual.at(result.result)));
+    if (comparison) trace.expected.emplace(result.row, std::move(runs.expected.at(result.result)));
+  }
+  return trace;
+}
+
+std::optional<TracedWay> trace_way_to_difference(const TraceJob& job, const std::vector<TracedTensor>& all,
+                                                 const Trace& trace) {
+  const TraceRow* wrong = first_difference(trace);
+  if (wrong == nullptr || !job.reference || wrong->op == "gradient" || wrong->op == "loss")
+    return std::nullopt;
+  TracedWay way;
+  for (const TraceRow* row = trace.rows.data(); row != wrong; ++row) {
+    if (row->op != "param") way.after = row->name;
+  }
+  way.trace = trace_tensors(job, tensors_between(all, way.after, wrong->name), false);
+  return way;
+}
+
+void write_trace(const Trace& trace, const std::string& folder) {
+  const auto file = [&](const TraceRow& row) { return (fs::path(folder) / (row.name + ".npy")).string(); };
+  for (const TraceRow& row : trace.rows) {
+    if (row.name.find('/') != std::string::npos)
+      user_error("--output {}: '{}' is no name for a file: choose others with --tensors", folder, row.name);
+    if (fs::exists(file(row)))
+      user_error("--output {}: {} is there already: choose another folder", folder, file(row));
+  }
+  make_folder(folder);
+  for (const TraceRow& row : trace.rows) write_npy(file(row), trace.values.at(row.name));
+}
+
+void expect_trace(Trace& trace, const std::string& folder, double tolerance) {
+  if (!fs::is_directory(folder)) user_error("--expect {}: there is no such folder", folder);
+  for (const TraceRow& row : trace.rows) {
+    const std::string file = (fs::path(folder) / (row.name + ".npy")).string();
+    if (row.name.find('/') == std::string::npos && fs::exists(file))
+      trace.expected.emplace(row.name, read_npy(file));
+  }
+  if (trace.expected.empty()) {
+    user_error("--expect {}: it has no file for any of these tensors, as {}.npy would be one", folder,
+               trace.rows.front().name);
+  }
+  for (TraceRow& row : trace.rows) {
+    const auto expected = trace.expected.find(row.name);
+    if (expected != trace.expected.end())
+      row.difference = {finite_error(trace.values.at(row.name), expected->second, 0), tolerance};
+  }
+}
+
+const TraceRow* first_difference(const Trace& trace) {
+  const auto row = std::ranges::find_if(
+      trace.rows, [](const TraceRow& r) { return r.difference && r.difference->differs(); });
+  return row == trace.rows.end() ? nullptr : &*row;
+}
+
+std::string explain_difference(const Trace& trace, const TraceRow& row) {
+  const HostTensor& actual = trace.values.at(row.name);
+  const HostTensor& expected = trace.expected.at(row.name);
+  if (actual.type().shape != expected.type().shape)
+    return fmt::format("it is {}, and {} is expected", to_string(actual.type()), to_string(expected.type()));
+  const std::vector<double> x = to_double(actual).data;
+  std::vector<double> difference = to_double(expected).data;
+  if (const auto factor = multiple_of(x, difference))
+    return fmt::format("it is {:.4g} x what is expected", *factor);
+  for (std::size_t i = 0; i < x.size(); ++i) difference[i] = x[i] - difference[i];
+  // The nearest that agrees: what went wrong in between is made of it.
+  for (auto other = trace.rows.rbegin(); other != trace.rows.rend(); ++other) {
+    if (other->name == row.name || (other->difference && other->difference->differs())) continue;
+    if (other->type.elements() != row.type.elements()) continue;
+    if (const auto factor = multiple_of(difference, to_double(trace.values.at(other->name)).data))
+      return fmt::format("its difference is {:.4g} x {}", *factor, other->name);
+  }
+  return {};
+}
+
+}  // namespace rewire::runtime
