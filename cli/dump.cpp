@@ -7,11 +7,13 @@
 #include <set>
 
 #include "cli/choices.h"
+#include "cli/colour.h"
 #include "cli/commands.h"
 #include "cli/engine.h"
 #include "cli/json.h"
 #include "cli/lowered.h"
 #include "cli/network.h"
+#include "cli/pager.h"
 #include "cli/streams.h"
 #include "cli/summary.h"
 #include "cli/times.h"
@@ -43,7 +45,8 @@ struct Request {
   std::int64_t multiprocessors = 0;
   std::vector<std::string> overrides;
   EngineRequest engine;
-  bool print_after_all = false, time_passes = false, summary = false, json = false;
+  std::string colour = "auto";
+  bool print_after_all = false, time_passes = false, summary = false, json = false, no_pager = false;
 };
 
 void declare(Request& request, Options& options) {
@@ -81,6 +84,10 @@ void declare(Request& request, Options& options) {
   options.flag("--json", request.json, "the stage, or the --summary, as an object (docs/explore.md)");
   options.flag("--time-passes", request.time_passes,
                "from --stage step on: the time of each pass, on stderr");
+  options.choice("--color", request.colour, {"auto", "always", "never"},
+                 "auto: on a terminal, unless NO_COLOR is set");
+  options.flag("--no-pager", request.no_pager,
+               "on a terminal: all at once, not by $REWIRE_PAGER, $PAGER or less");
 }
 
 bool is_gpu_text(const Request& request) {
@@ -210,19 +217,30 @@ void require_kernel(const std::vector<const codegen::KernelLaunch*>& launches, c
                did_you_mean(request.kernel, names));
 }
 
+Syntax syntax_of(const Request& request) {
+  if (request.stage == "llvm") return Syntax::llvm;
+  if (request.stage == "asm") return Syntax::assembly;
+  return is_gpu_text(request) ? Syntax::cpp : Syntax::rir;
+}
+
+void print_code(std::string_view text, const Request& request) {
+  if (request.colour != "always") return write_stdout(text);
+  write_styled(text, [&](std::string_view printable) { return coloured(printable, syntax_of(request)); });
+}
+
 void print_module(const ir::Module& module, const Request& request) {
   if (request.json) return print_json(runtime::module_json(module));
-  write_stdout(ir::print(module));
+  print_code(ir::print(module), request);
 }
 
 void print_groups(const codegen::Program& program, const Request& request) {
   if (request.json) return print_json(runtime::program_json(program));
-  if (request.kernel.empty()) return write_stdout(codegen::print(program));
+  if (request.kernel.empty()) return print_code(codegen::print(program), request);
   const std::vector<const codegen::KernelLaunch*> launches = kernel_launches(program);
   require_kernel(launches, request);
   for (const codegen::KernelLaunch* launch : launches) {
     if (const std::optional<std::size_t> member = named_member(*launch, request))
-      write_stdout(codegen::print_kernel(program, *launch, *member));
+      print_code(codegen::print_kernel(program, *launch, *member), request);
   }
 }
 
@@ -235,7 +253,7 @@ struct KernelCode {
 
 void print_codes(const std::vector<KernelCode>& codes, const Request& request) {
   if (!request.json) {
-    for (const KernelCode& code : codes) write_stdout(code.text);
+    for (const KernelCode& code : codes) print_code(code.text, request);
     return;
   }
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
@@ -307,7 +325,7 @@ void print_step(const Step& step, const Request& request, const runtime::Network
   } else if (request.stage == "plan") {
     const runtime::MemoryPlan plan = runtime::plan_memory(program);
     if (request.json) return print_json(runtime::memory_json(plan));
-    write_stdout(runtime::print(program, plan));
+    print_code(runtime::print(program, plan), request);
   } else if (request.stage == "times") {
     print_times(program, gpu(request), codegen::cuda::card(request.card),
                 {request.network.model, step_program(network), network.recipe.train.batch,
@@ -317,7 +335,7 @@ void print_step(const Step& step, const Request& request, const runtime::Network
   }
 }
 
-void run(const Request& request) {
+void check(const Request& request) {
   if (request.multiprocessors > kMostMultiprocessors)
     user_error("dump: --multiprocessors {}: no GPU has more than {}", request.multiprocessors,
                kMostMultiprocessors);
@@ -341,15 +359,22 @@ void run(const Request& request) {
   const std::vector<std::string> without_kernels = {"ir", "rewritten", "step", "plan", "times"};
   if (!request.kernel.empty() && std::ranges::find(without_kernels, request.stage) != without_kernels.end())
     user_error("dump: --kernel is of --stage fused, tile, llvm, asm, cuda or ptx, not of {}", request.stage);
+}
+
+void run(const Request& asked) {
+  check(asked);
+  Request request = asked;
+  request.colour = wants_colours(asked.colour) ? "always" : "never";  // before a pager takes the terminal
   const runtime::Network network = runtime::resolve_network(request.network);
   const std::int64_t batch = network.recipe.train.batch;
   if (request.summary) return print_summary(request, network, batch);
   if (request.stage == "ir" || request.stage == "rewritten") {
     const ir::Module rewritten = runtime::rewritten_module(network, batch);  // which judges the plugins
-    return print_module(request.stage == "ir" ? runtime::original_module(network, batch) : rewritten,
-                        request);
+    const ir::Module module = request.stage == "ir" ? runtime::original_module(network, batch) : rewritten;
+    return page(!request.no_pager, [&] { print_module(module, request); });
   }
-  print_step(make_step(request, network, runtime::training_module(network, batch)), request, network);
+  const Step step = make_step(request, network, runtime::training_module(network, batch));
+  page(!request.no_pager, [&] { print_step(step, request, network); });
 }
 
 }  // namespace

@@ -20,6 +20,10 @@ void write_raw(std::string_view text) {
   throw std::system_error(errno, std::generic_category(), "stdout");
 }
 
+void write_printable(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) fail_stdout();
+}
+
 }  // namespace
 
 void hold_standard_streams() {
@@ -40,8 +44,11 @@ void overwrite_line(std::string_view text) {
 }
 
 void write_stdout(std::string_view text) {
-  const std::string lines = visible_lines(text);
-  if (std::fwrite(lines.data(), 1, lines.size(), stdout) != lines.size()) fail_stdout();
+  write_printable(visible_lines(text));
+}
+
+void write_styled(std::string_view text, const std::function<std::string(std::string_view)>& style) {
+  write_printable(style(visible_lines(text)));
 }
 
 void flush_stdout() {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -24,6 +25,8 @@ void overwrite_line(std::string_view text);
 
 /// Lines on stdout; std::system_error if they cannot be written.
 void write_stdout(std::string_view text);
+/// The same of text that `style` puts escape sequences of ours into, once it is printable.
+void write_styled(std::string_view text, const std::function<std::string(std::string_view)>& style);
 /// What stands in the buffer of stdout goes out; std::system_error if it cannot.
 void flush_stdout();
 
