@@ -26,11 +26,14 @@ codegen::Target gpu_target(const codegen::cuda::DeviceTarget& gpu, const runtime
 }
 
 codegen::Compiled lower_step(const ir::Module& module, const codegen::Target& target,
-                             const runtime::ChoiceOptions& choices, ir::PassContext& context) {
+                             const runtime::ChoiceOptions& choices, ir::PassContext& context,
+                             runtime::ChoiceRecord* made) {
   runtime::Tuner tuner = runtime::make_tuner(runtime::engine_names().front(), choices);
   context.training = true;
   context.chooser = &tuner;
-  return codegen::compile(module, module.functions.front(), target, context);
+  codegen::Compiled compiled = codegen::compile(module, module.functions.front(), target, context);
+  if (made != nullptr) *made = tuner.record();
+  return compiled;
 }
 
 }  // namespace rewire::cli

@@ -15,8 +15,9 @@ const char* step_program(const runtime::Network& network);
 ir::Module step_module(const runtime::Network& network, ir::Module forward);
 /// A GPU that need not be there, with the choices' ways to compute Fourier transforms; it refers to them.
 codegen::Target gpu_target(const codegen::cuda::DeviceTarget& gpu, const runtime::ChoiceOptions& choices);
-/// For a machine that need not be there: by the cost model, but for what the choices name.
+/// For a machine that need not be there: by the cost model, but for what the choices name. `made`: takes what was chosen.
 codegen::Compiled lower_step(const ir::Module& module, const codegen::Target& target,
-                             const runtime::ChoiceOptions& choices, ir::PassContext& context);
+                             const runtime::ChoiceOptions& choices, ir::PassContext& context,
+                             runtime::ChoiceRecord* made = nullptr);
 
 }  // namespace rewire::cli

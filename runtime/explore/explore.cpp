@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "codegen/cost.h"
 #include "codegen/cuda/emit.h"
 #include "codegen/cuda/nvrtc.h"
+#include "codegen/files/digest.h"
 #include "codegen/llvm/jit.h"
 #include "runtime/exec/cpu/thread_pool.h"
 #include "runtime/explore/join_formula.h"
@@ -75,13 +77,26 @@ std::string computation_of(const codegen::tile::Kernel& kernel) {
   return kept;
 }
 
+/// The same for kernels that share code, whatever they are called.
+std::string structure_digest(const codegen::tile::Kernel& kernel) {
+  constexpr std::size_t kDigits = 16;
+  const std::string text = codegen::tile::structure(kernel);
+  return codegen::digest_hex(std::as_bytes(std::span(text))).substr(0, kDigits);
+}
+
 Json code_json(const codegen::KernelLaunch& launch, const codegen::KernelLaunch* on_gpu,
                const ExplorerSubject& subject) {
-  const codegen::TracedText llvm = codegen::trace_llvm(launch.kernel),
-                            assembly = codegen::trace_assembly(launch.kernel);
-  Json code = {{"name", launch.kernel.name}, {"tile", codegen::tile::print(launch.kernel)},
-               {"llvm", llvm.text},          {"llvm_values", llvm.values},
-               {"asm", assembly.text},       {"asm_values", assembly.values}};
+  Json code = {{"name", launch.kernel.name},
+               {"tile", codegen::tile::print(launch.kernel)},
+               {"structure", structure_digest(launch.kernel)}};
+  if (subject.machine_code) {
+    const codegen::TracedText llvm = codegen::trace_llvm(launch.kernel),
+                              assembly = codegen::trace_assembly(launch.kernel);
+    code.update({{"llvm", llvm.text},
+                 {"llvm_values", llvm.values},
+                 {"asm", assembly.text},
+                 {"asm_values", assembly.values}});
+  }
   if (on_gpu == nullptr || computation_of(launch.kernel) != computation_of(on_gpu->kernel)) return code;
   const codegen::cuda::DeviceTarget target = codegen::cuda::device_target(subject.gpu_arch);
   const std::string cuda = codegen::cuda::emit(*on_gpu, on_gpu->kernel.name, target).text;
@@ -145,6 +160,8 @@ Json explorer_json(const ExplorerSubject& subject, int threads) {
   data["launches"] = std::move(launches["launches"]);
   data["codes"] = codes_json(subject, threads);
   data["memory"] = memory_json(plan_memory(program));
+  data["choices"] = Json::object();
+  for (const MadeChoice& choice : subject.choices.made()) data["choices"][choice.key] = choice.taken;
   data["ceilings"] = Json();
   if (subject.ceilings)
     data["ceilings"] = {{"gflops", subject.ceilings->flops_per_second * 1e-9},

@@ -28,11 +28,13 @@ struct ExplorerSubject {
   int gpu_arch = 90;
   codegen::Program gpu;
   bool ptx = false;                  // also PTX, by NVRTC
+  bool machine_code = true;          // also LLVM IR and assembly, for which every kernel is compiled
+  ChoiceRecord choices;              // made for the step
   std::vector<LaunchTime> times;     // of the step, or empty
   std::optional<Ceilings> ceilings;  // with them
 };
 
-/// Compiles the code of every kernel of the step for its text, on `threads` threads. UserError with `ptx` where NVRTC is
+/// Compiles the code of every kernel of the step for its text, unless that is left out, on `threads` threads. UserError with `ptx` where NVRTC is
 /// missing.
 nlohmann::ordered_json explorer_json(const ExplorerSubject& subject, int threads);
 

@@ -33,15 +33,25 @@ Json parameter_json(const ir::Parameter& parameter) {
   return json;
 }
 
-/// The lines of a function's ops as it is printed, without their places: between its head and `return`.
+/// The lines of a function's ops as it is printed, without their places, and of what it returns: all behind its head.
 std::vector<std::string> op_lines(const ir::Module& module, ir::Function function) {
   for (ir::Op& op : function.body) op.location.clear();
   std::istringstream text(ir::print(module, function));
   std::vector<std::string> lines;
   std::string line;
   std::getline(text, line);
-  while (lines.size() < function.body.size() && std::getline(text, line)) lines.push_back(std::move(line));
+  while (lines.size() <= function.body.size() && std::getline(text, line)) lines.push_back(std::move(line));
   return lines;
+}
+
+std::string_view without_indent(std::string_view line) {
+  return line.substr(std::min(line.find_first_not_of(' '), line.size()));
+}
+
+/// Behind the word `return`.
+std::string_view returned_by(std::string_view line) {
+  const std::string_view text = without_indent(line);
+  return text.substr(std::min(text.find(' '), text.size() - 1) + 1);
 }
 
 Json function_json(const ir::Module& module, const ir::Function& function) {
@@ -55,14 +65,14 @@ Json function_json(const ir::Module& module, const ir::Function& function) {
   Json ops = Json::array();
   for (std::size_t i = 0; i < function.body.size(); ++i) {
     const ir::Op& op = function.body[i];
-    std::string_view text = lines.at(i);
-    text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+    const std::string_view text = without_indent(lines.at(i));
     ops.push_back({{"text", text}, {"op", ir::op_info(op.code).name}, {"at", op.location}});
   }
   return {{"name", function.name},
           {"arguments", named(function.arguments)},
           {"results", named(function.results)},
-          {"ops", std::move(ops)}};
+          {"ops", std::move(ops)},
+          {"return", returned_by(lines.at(function.body.size()))}};
 }
 
 std::string_view buffer_kind(codegen::BufferKind kind) {

@@ -12,9 +12,10 @@ namespace rewire::runtime {
 struct PageFiles {
   std::string_view html, css, js;
 };
-/// runtime/explore/page/ and runtime/report/page/, as they were when the program was built.
+/// runtime/explore/page/, runtime/report/page/ and runtime/diff/page/, as they were when the program was built.
 PageFiles explorer_files();
 PageFiles report_files();
+PageFiles diff_files();
 
 /// Text in the data that is no UTF-8 has replacement characters.
 std::string make_page(const PageFiles& files, const std::string& title, const nlohmann::ordered_json& data);

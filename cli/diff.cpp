@@ -1,0 +1,138 @@
+// rewire diff: two networks or two runs side by side.
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/diff_print.h"
+#include "cli/explored.h"
+#include "cli/json.h"
+#include "cli/network.h"
+#include "cli/program.h"
+#include "cli/streams.h"
+#include "ir/error.h"
+#include "runtime/diff/network_diff.h"
+#include "runtime/io/files.h"
+#include "runtime/io/json_view.h"
+#include "runtime/page/page.h"
+
+namespace rewire::cli {
+namespace {
+
+/// What one side has that the other does not.
+struct Side {
+  std::string what;
+  std::vector<std::string> settings, plugins;
+};
+
+struct Request {
+  Side a, b;
+  runtime::NetworkRequest both;
+  std::string output;
+  bool json = false, full = false, profile = false, exit_code = false;
+};
+
+void declare(Request& request, Options& options) {
+  const std::string what =
+      "a recipe, a module or a name of the zoo; a file that `rewire explore --json` wrote (.json); or the "
+      "folder of a run";
+  options.text("A", request.a.what, what, Options::Need::required);
+  options.text("B", request.b.what, "the same; without it A, with other plugins or settings");
+  declare_changes(request.both, options);
+  options.list("--set-a", request.a.settings, "--set for A alone; repeatable");
+  options.list("--set-b", request.b.settings, "--set for B alone; repeatable");
+  options.list("--plugin-a", request.a.plugins, "--plugin for A alone, behind those of both; repeatable");
+  options.list("--plugin-b", request.b.plugins, "--plugin for B alone, behind those of both; repeatable");
+  options.flag("--profile", request.profile, "also how long each launch takes on this CPU, timed now");
+  options.flag("--full", request.full,
+               "all that differs, not the first of each kind; and the tile IR of kernels");
+  options.flag("--json", request.json, "print an object");
+  options.text("--output", request.output,
+               "an HTML file to write, with both sides beside each other; - is stdout");
+  options.flag("--exit-code", request.exit_code, "exit with 1 where anything differs");
+}
+
+enum class SideKind : std::uint8_t { network, data, run };
+
+SideKind kind_of(const Side& side) {
+  std::error_code error;
+  if (std::filesystem::is_directory(side.what, error)) return SideKind::run;
+  return side.what.ends_with(".json") ? SideKind::data : SideKind::network;
+}
+
+runtime::NetworkRequest network_of(const Request& request, const Side& side) {
+  runtime::NetworkRequest network = request.both;
+  network.model = side.what;
+  network.settings.insert(network.settings.end(), side.settings.begin(), side.settings.end());
+  network.plugins.insert(network.plugins.end(), side.plugins.begin(), side.plugins.end());
+  return network;
+}
+
+/// As the command line has it, without what both sides share.
+std::string name_of_side(const Side& side) {
+  std::string name = side.what;
+  for (const std::string& plugin : side.plugins) name += " --plugin " + plugin;
+  for (const std::string& setting : side.settings) name += " --set " + setting;
+  return name;
+}
+
+void refuse_changes(const Request& request, const Side& side, const char* what) {
+  const bool changed = !request.both.settings.empty() || !request.both.plugins.empty() ||
+                       !side.settings.empty() || !side.plugins.empty();
+  if (changed) user_error("diff: --set and --plugin are of networks; {} is {}", side.what, what);
+}
+
+runtime::NetworkFacts facts_of_side(const Request& request, const Side& side) {
+  if (kind_of(side) == SideKind::data) {
+    if (!side.settings.empty() || !side.plugins.empty()) refuse_changes(request, side, "a file of data");
+    return runtime::read_network_facts(runtime::read_json(side.what), side.what);
+  }
+  const ExploreOptions options = {.profile = request.profile, .machine_code = false};
+  return runtime::read_network_facts(explored(network_of(request, side), options), side.what);
+}
+
+nlohmann::ordered_json compare(const Request& request, const Side& b) {
+  const Side& a = request.a;
+  const runtime::DiffNames names = {name_of_side(a), name_of_side(b)};
+  const bool a_is_run = kind_of(a) == SideKind::run, b_is_run = kind_of(b) == SideKind::run;
+  if (a_is_run != b_is_run) {
+    user_error("diff: {} is the folder of a run, {} is not; the network of a run is {}/recipe.toml",
+               a_is_run ? a.what : b.what, a_is_run ? b.what : a.what, a_is_run ? a.what : b.what);
+  }
+  if (!a_is_run) return network_diff(facts_of_side(request, a), facts_of_side(request, b), names);
+  refuse_changes(request, a, "the folder of a run");
+  refuse_changes(request, b, "the folder of a run");
+  if (request.profile) user_error("diff: --profile is of networks; {} is the folder of a run", a.what);
+  return runtime::run_diff(names);
+}
+
+void write_page(const Request& request, const nlohmann::ordered_json& diff) {
+  const std::string page = runtime::make_page(runtime::diff_files(), "diff", diff);
+  if (request.output == "-") return write_stdout(page);
+  runtime::write_file_atomically(request.output, page);
+}
+
+void run(const Request& request) {
+  Side b = request.b;
+  if (b.what.empty()) b.what = request.a.what;
+  if (!request.output.empty() && request.output != "-")
+    check_output(request.output, {request.a.what, b.what});
+  const nlohmann::ordered_json diff = compare(request, b);
+  if (!request.output.empty()) {
+    write_page(request, diff);
+  } else if (request.json) {
+    print_json(diff, 1);
+  } else {
+    print_diff(diff, request.full);
+  }
+  if (request.exit_code && !diff["same"].get<bool>())
+    throw RuntimeFailure(fmt::format("{} and {} differ", name_of_side(request.a), name_of_side(b)));
+}
+
+}  // namespace
+
+Command diff_command() {
+  return make_command<Request>(
+      "diff", "what differs between two networks or two runs: IR, kernels, memory, metrics", declare, run);
+}
+
+}  // namespace rewire::cli

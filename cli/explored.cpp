@@ -1,0 +1,60 @@
+#include "cli/explored.h"
+
+#include <nlohmann/json.hpp>
+
+#include "cli/lowered.h"
+#include "codegen/cuda/emit.h"
+#include "programs/programs.h"
+#include "runtime/device/process.h"
+#include "runtime/exec/benchmark.h"
+#include "runtime/explore/explore.h"
+#include "runtime/train/weights.h"
+
+namespace rewire::cli {
+namespace {
+
+constexpr int kProfileRuns = 5;
+
+void profile_step(const runtime::Network& network, const ir::Module& module,
+                  runtime::ExplorerSubject& subject) {
+  const std::string engine = runtime::engine_names().front();
+  const int threads = static_cast<int>(network.recipe.train.threads);
+  const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
+  const auto jit = runtime::make_compiling_engine(engine, module, threads);
+  runtime::start_state(*jit, module, runtime::fresh_weights(module, network.plugins, seed), seed);
+  const ir::Function& step = module.functions.front();
+  const auto categories = [&](std::string_view input) { return programs::categories(module, input); };
+  subject.times = jit->profile(step.name, runtime::random_inputs(step, categories), kProfileRuns);
+  subject.ceilings = runtime::measure_ceilings(engine, ir::DType::f32, false, threads);
+}
+
+}  // namespace
+
+nlohmann::ordered_json explored(const runtime::NetworkRequest& request, const ExploreOptions& options) {
+  const runtime::Network network = runtime::resolve_network(request);
+  const std::int64_t batch = network.recipe.train.batch;
+  runtime::ExplorerSubject subject;
+  subject.model = request.model;
+  subject.program = step_program(network);
+  subject.batch = batch;
+  subject.plugins = network.plugins;
+  subject.rewritten = runtime::rewritten_module(network, batch);  // which judges the plugins
+  subject.original = runtime::original_module(network, batch);
+  const ir::Module module = step_module(network, runtime::training_module(network, batch));
+  const runtime::ChoiceOptions choices{{}, false};
+  ir::PassContext context;
+  runtime::PassLog passes(context, module);
+  subject.passes = &passes;
+  subject.step = lower_step(module, {}, choices, context, &subject.choices);
+  subject.gpu_name = options.arch;
+  subject.gpu_arch = std::stoi(options.arch.substr(3));
+  subject.ptx = options.ptx;
+  subject.machine_code = options.machine_code;
+  ir::PassContext gpu_context;
+  const codegen::Target target = gpu_target(codegen::cuda::device_target(subject.gpu_arch), choices);
+  subject.gpu = lower_step(module, target, choices, gpu_context).program;
+  if (options.profile) profile_step(network, module, subject);
+  return runtime::explorer_json(subject, runtime::usable_cores());
+}
+
+}  // namespace rewire::cli

@@ -1,0 +1,149 @@
+#include "runtime/diff/network_facts.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+
+#include "ir/error.h"
+#include "runtime/io/json_view.h"
+
+namespace rewire::runtime {
+namespace {
+
+std::string text_of(const JsonView& object, std::string_view key) {
+  return object.at(key).text();
+}
+
+/// Of a value of any kind: text as it is, the others as JSON.
+std::string shown_value(const JsonView& value) {
+  return value.raw().is_string() ? value.text() : value.raw().dump();
+}
+
+std::string plugin_text(const JsonView& plugin) {
+  std::string text = text_of(plugin, "name") + " " + text_of(plugin, "version");
+  std::vector<std::string> values;
+  for (const auto& [key, value] : plugin.at("values").members())
+    values.push_back(key + "=" + shown_value(value));
+  return values.empty() ? text : fmt::format("{} ({})", text, fmt::join(values, ", "));
+}
+
+void read_about(const JsonView& data, NetworkFacts& facts) {
+  for (const char* key : {"model", "program", "batch", "cpu", "gpu", "version"})
+    facts.about.emplace_back(key, shown_value(data.at(key)));
+  std::vector<std::string> plugins;
+  for (const JsonView& plugin : data.at("plugins").items()) plugins.push_back(plugin_text(plugin));
+  facts.about.emplace_back("plugins", plugins.empty() ? "none" : fmt::format("{}", fmt::join(plugins, "; ")));
+}
+
+void read_joins(const JsonView& data, NetworkFacts& facts) {
+  for (const JsonView& join : data.at("joins").items()) {
+    std::vector<std::string> formulas;
+    for (const JsonView& formula : join.at("formulas").items()) formulas.push_back(text_of(formula, "text"));
+    facts.joins[text_of(join, "at")] = fmt::format("{}", fmt::join(formulas, "; "));
+  }
+}
+
+std::string declared(const JsonView& list) {
+  std::vector<std::string> parts;
+  for (const JsonView& one : list.items())
+    parts.push_back(fmt::format("{}: {}", text_of(one, "name"), text_of(one, "type")));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+ModuleFacts read_module_facts(const JsonView& module) {
+  ModuleFacts facts;
+  for (const auto& [name, value] : module.at("attributes").members())
+    facts.declarations["attribute " + name] = shown_value(value);
+  for (const JsonView& parameter : module.at("parameters").items()) {
+    std::string text = text_of(parameter, "type");
+    for (const auto& [key, value] : parameter.members()) {
+      if (key != "name" && key != "type") text += fmt::format(" {}={}", key, value.raw().dump());
+    }
+    facts.declarations["param " + text_of(parameter, "name")] = text;
+  }
+  for (const JsonView& function : module.at("functions").items()) {
+    FunctionFacts& one = facts.functions.emplace_back();
+    one.name = text_of(function, "name");
+    one.lines.push_back({fmt::format("func {}({}) -> ({})", one.name, declared(function.at("arguments")),
+                                     declared(function.at("results"))),
+                         ""});
+    for (const JsonView& op : function.at("ops").items())
+      one.lines.push_back({text_of(op, "text"), text_of(op, "at")});
+    facts.ops += one.lines.size() - 1;
+    if (const auto returned = function.find("return"))
+      one.lines.push_back({"return " + returned->text(), ""});
+  }
+  return facts;
+}
+
+std::optional<double> optional_number(const JsonView& object, std::string_view key) {
+  const auto value = object.find(key);
+  if (!value || value->raw().is_null()) return std::nullopt;
+  return value->number();
+}
+
+void read_launches(const JsonView& data, NetworkFacts& facts) {
+  for (const JsonView& code : data.at("codes").items()) {
+    CodeFacts& one =
+        facts.codes.emplace_back(CodeFacts{text_of(code, "name"), text_of(code, "tile"), "", ""});
+    if (const auto structure = code.find("structure")) one.structure = structure->text();
+    if (const auto assembly = code.find("asm")) one.assembly = assembly->text();
+  }
+  for (const JsonView& launch : data.at("launches").items()) {
+    LaunchFacts& one = facts.launches.emplace_back();
+    one.kind = text_of(launch, "kind");
+    one.name = text_of(launch, "name");
+    one.at = text_of(launch, "at");
+    one.bytes = launch.at("bytes").count();
+    one.flops = launch.at("flops").count();
+    one.ms = optional_number(launch, "ms");
+    if (one.kind != "kernel") continue;
+    if (facts.codes.empty()) launch.at("code").refuse("is the number of a code, and there are none");
+    one.code =
+        static_cast<std::size_t>(launch.at("code").count(static_cast<std::int64_t>(facts.codes.size()) - 1));
+  }
+}
+
+void read_memory(const JsonView& data, NetworkFacts& facts) {
+  const JsonView memory = data.at("memory");
+  facts.memory = {{"arena", memory.at("arena_bytes").count()},
+                  {"live peak", memory.at("live_peak_bytes").count()}};
+  std::map<std::string, std::int64_t> kinds = {{"state", 0}, {"argument", 0}, {"result", 0}, {"constant", 0}};
+  for (const JsonView& buffer : data.at("buffers").items()) {
+    const auto kind = kinds.find(text_of(buffer, "kind"));
+    constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
+    if (kind != kinds.end()) kind->second += buffer.at("bytes").count(kMostBytes);
+  }
+  for (const char* kind : {"state", "argument", "result", "constant"})
+    facts.memory.emplace_back(kind == std::string_view("state") ? "state" : std::string(kind) + "s",
+                              kinds.at(kind));
+}
+
+}  // namespace
+
+NetworkFacts read_network_facts(const nlohmann::ordered_json& document, const std::string& where) {
+  const JsonView data(document, where);
+  if (!data.is_object() || !data.find("format") || !data.find("launches"))
+    user_error("{}: this is not what `rewire explore --json` writes", where);
+  const std::int64_t format = data.at("format").count();
+  if (format != kExplorerFormat) {
+    user_error("{}: its format is {}, of another version of Rewire; this one reads format {}", where, format,
+               kExplorerFormat);
+  }
+  NetworkFacts facts;
+  read_about(data, facts);
+  read_joins(data, facts);
+  facts.original = read_module_facts(data.at("ir"));
+  facts.rewritten = read_module_facts(data.at("rewritten"));
+  facts.step = read_module_facts(data.at("step"));
+  read_launches(data, facts);
+  read_memory(data, facts);
+  if (const auto choices = data.find("choices")) {
+    facts.choices.emplace();
+    for (const auto& [key, taken] : choices->members()) (*facts.choices)[key] = taken.text();
+  }
+  return facts;
+}
+
+}  // namespace rewire::runtime
