@@ -16,6 +16,7 @@
 #include "programs/objective.h"
 #include "runtime/io/files.h"
 #include "runtime/io/json_view.h"
+#include "runtime/recipe/flat_values.h"
 #include "runtime/recipe/toml_text.h"
 #include "runtime/report/run_lines.h"
 #include "runtime/train/run_folder.h"
@@ -28,36 +29,6 @@ using Json = nlohmann::ordered_json;
 using Settings = std::map<std::string, std::string>;
 /// By key: the values of runs, nothing where one has none.
 using Differences = std::map<std::string, std::vector<std::optional<std::string>>>;
-
-/// Of the kinds that recipes have.
-std::string toml_node_text(const toml::node& node) {
-  if (const auto* text = node.as_string()) return text->get();
-  if (const auto* number = node.as_floating_point()) return toml_text(number->get());
-  if (const auto* number = node.as_integer()) return std::to_string(number->get());
-  if (const auto* flag = node.as_boolean()) return flag->get() ? "true" : "false";
-  const toml::array* list = node.as_array();
-  if (list == nullptr) return describe(node);
-  std::vector<std::string> items;
-  for (const toml::node& item : *list) items.push_back(toml_node_text(item));
-  return fmt::format("[{}]", fmt::join(items, ", "));
-}
-
-void flatten(const toml::table& table, const std::string& prefix, Settings& settings) {
-  for (const auto& [key, node] : table) {
-    const std::string path = prefix + std::string(key.str());
-    if (const toml::table* inner = node.as_table()) {
-      flatten(*inner, path + ".", settings);
-    } else if (const toml::array* list = node.as_array(); list != nullptr && list->is_array_of_tables()) {
-      for (std::size_t i = 0; i < list->size(); ++i) {
-        const toml::table& entry = *list->get_as<toml::table>(i);
-        const auto name = entry["name"].value<std::string>();  // of a plugin; a view has none
-        flatten(entry, fmt::format("{}.{}.", path, name ? *name : std::to_string(i)), settings);
-      }
-    } else {
-      settings[path] = toml_node_text(node);
-    }
-  }
-}
 
 struct RunFacts {
   std::string name, path, recipe;
@@ -91,7 +62,8 @@ RunFacts read_run(const std::string& path) {
   const std::vector<std::byte> bytes = read_file(folder.file("recipe.toml"), kLargestToml, FileKind::regular);
   run.recipe.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const toml::table recipe = parse_toml(run.recipe, folder.file("recipe.toml"));
-  flatten(recipe, "", run.settings);
+  for (const auto& [key, value] : flat_values(run.recipe, folder.file("recipe.toml")))
+    run.settings[key] = flat_text(value);
   run.plugins = plugins_of(recipe);
   run.lines = read_run_lines(folder.file("metrics.jsonl"));
   return run;
