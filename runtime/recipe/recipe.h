@@ -59,6 +59,7 @@ struct RecipeTrain {
   std::int64_t keep = 2;           // checkpoints: the last ones
   std::int64_t threads = 0;        // that compute; 0: usable_cores()
   bool events = true;              // event files for TensorBoard
+  bool report = true;              // report.html, anew behind evaluations
 };
 
 /// [eval]

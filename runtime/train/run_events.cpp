@@ -13,8 +13,8 @@
 namespace rewire::runtime {
 namespace {
 
-/// What stands there behind the checkpoint is cut off.
-void cut_events(const RunFolder& folder, const EventsPosition& kept) {
+/// What stands there behind the checkpoint is cut off. Whether anything is left.
+bool cut_events(const RunFolder& folder, const EventsPosition& kept) {
   std::error_code error;
   std::vector<std::filesystem::path> later;
   for (std::filesystem::directory_iterator entry(folder.path(), error), end; !error && entry != end;
@@ -25,8 +25,10 @@ void cut_events(const RunFolder& folder, const EventsPosition& kept) {
   for (const std::filesystem::path& path : later) std::filesystem::remove(path, error);
   const std::string newest = folder.file(RunFolder::event_file_name(kept.from_step));
   const auto size = std::filesystem::file_size(newest, error);
-  if (!error && size > static_cast<std::uintmax_t>(kept.bytes))
+  if (error) return false;
+  if (size > static_cast<std::uintmax_t>(kept.bytes))
     AppendedFile(newest, kept.bytes, "a run's events stand in one");
+  return kept.bytes > 0;
 }
 
 /// "diagnose.blocks.0.attn.cosine" of a diagnose line is in the group "diagnose" as it is.
@@ -43,10 +45,10 @@ RunEvents::RunEvents(const TrainRequest& request, const RunPlan& plan, const Run
     : plan_(plan), position_(start.events) {
   if (!plan.recipe.train.events) return;
   const std::int64_t step = start.position.step;
-  cut_events(folder, position_);
-  const bool goes_on = step > 0;
+  const bool goes_on = cut_events(folder, position_);
   position_ = {step, 0};
-  file_ = std::make_unique<EventFile>(folder.file(RunFolder::event_file_name(step)), goes_on ? step + 1 : 0);
+  file_ = std::make_unique<EventFile>(folder.file(RunFolder::event_file_name(step)), step > 0 ? step + 1 : 0);
+  if (goes_on) return;  // TensorBoard takes one of each
   file_->session_start(flat_values(to_toml(plan.recipe), "recipe.toml"));
   const Phase& phase = plan.programs.phase_of(start.position.epoch);
   file_->graph(event_graph(

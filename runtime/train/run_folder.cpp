@@ -281,7 +281,7 @@ void RunFolder::discard_unused() noexcept {
     const fs::directory_iterator entry(file("checkpoints"), error);
     if (error ? !is_missing() : entry != fs::directory_iterator()) return;
     for (const char* name :
-         {"recipe.toml", "network.rir", "plugins.json", "choices.json", kMetrics, "checkpoints"})
+         {"recipe.toml", "network.rir", "plugins.json", "choices.json", "log.txt", kMetrics, "checkpoints"})
       fs::remove(file(name), error);
     for (const fs::directory_entry& other : fs::directory_iterator(path_, error)) {
       if (event_file_step(other.path().filename().string()) >= 0) fs::remove(other.path(), error);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <deque>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "ir/error.h"
@@ -88,9 +89,9 @@ class RunLoop::Run {
         write_safetensors(folder_.file(kFinalWeights), weights_of(*engine_, module), {{"format", "pt"}});
         if (plan_.keeps_averages())
           write_safetensors(folder_.file(kFinalAverages), averages_of(*engine_, module), {{"format", "pt"}});
-        records_.end();
       });
     }
+    if (signal == 0 || progress_.position.step > 0) persist([&] { records_.end(signal == 0); });
     TrainResult result;
     result.run = folder_.path();
     result.position = progress_.position;
@@ -146,7 +147,7 @@ class RunLoop::Run {
       if (plan_.evaluates_after(at.epoch)) {
         evaluation_ = evaluate();
         if (!evaluation_) return stop(request_.stop_signal());
-        persist([&] { write_evaluation(at); });
+        write_evaluation(at);
         is_best = compare_with_best(*evaluation_);
       }
       const EpochReport report = close_epoch();
@@ -197,7 +198,7 @@ class RunLoop::Run {
     if (!evaluation_) return stop(request_.stop_signal());
     TrainPosition trained = at;
     trained.epoch = last_epoch(at);
-    persist([&] { write_evaluation(trained); });
+    write_evaluation(trained);
     return 0;
   }
 
@@ -361,9 +362,14 @@ class RunLoop::Run {
     return evaluation;
   }
 
+  void record(const nlohmann::ordered_json& line) {
+    persist([&] { records_.line(line); });
+    observer_.recorded(line);
+  }
+
   void write_evaluation(const TrainPosition& at) {
-    records_.line(eval_line(at, *evaluation_));
-    records_.evaluated(at.step, std::exchange(picture_, std::nullopt));
+    record(eval_line(at, *evaluation_));
+    persist([&] { records_.evaluated(at.step, std::exchange(picture_, std::nullopt)); });
   }
 
   /// False if a signal asks the run to stop meanwhile.
@@ -386,11 +392,9 @@ class RunLoop::Run {
   void close_line() {
     if (progress_.line.steps == 0) return;
     const double rate = line_rate();
-    persist([&] {
-      records_.line(train_line(progress_.position, train_means(progress_.line.metrics),
-                               progress_.line.grad_norm / static_cast<double>(progress_.line.steps),
-                               progress_.lr, rate));
-    });
+    record(train_line(progress_.position, train_means(progress_.line.metrics),
+                      progress_.line.grad_norm / static_cast<double>(progress_.line.steps), progress_.lr,
+                      rate));
     observer_.logged(view_of(progress_.line.metrics, rate));
     progress_.line = {};
     line_seconds_ = 0;
@@ -408,7 +412,7 @@ class RunLoop::Run {
     const TrainPosition& at = progress_.position;
     const MetricValues values =
         diagnosis_->measure(*engine_, plan_.programs.phase_of(at.epoch), at.step == 0);
-    persist([&] { records_.line(diagnose_line(at, values)); });
+    record(diagnose_line(at, values));
   }
 
   EpochReport close_epoch() {

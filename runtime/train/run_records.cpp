@@ -8,7 +8,8 @@ RunRecords::RunRecords(const TrainRequest& request, const RunPlan& plan, const R
                        const Engine& engine, const RunProgress& start)
     : engine_(engine),
       metrics_(folder.file("metrics.jsonl"), start.metrics_bytes),
-      events_(request, plan, folder, start) {}
+      events_(request, plan, folder, start),
+      report_(folder, plan.recipe.train.report) {}
 
 void RunRecords::line(const nlohmann::ordered_json& line) {
   metrics_.append(line);
@@ -18,10 +19,12 @@ void RunRecords::line(const nlohmann::ordered_json& line) {
 void RunRecords::evaluated(std::int64_t step, const std::optional<RunPicture>& picture) {
   if (picture) events_.picture(step, *picture);
   events_.weights(step, engine_);
+  report_.evaluated();
 }
 
-void RunRecords::end() {
-  events_.end();
+void RunRecords::end(bool complete) {
+  if (complete) events_.end();
+  report_.end();
 }
 
 void RunRecords::sync(RunProgress& progress) {

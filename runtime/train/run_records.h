@@ -1,4 +1,5 @@
-// What a run tells of itself in its folder, beside pictures and checkpoints: metrics.jsonl and the event files.
+// What a run tells of itself in its folder, beside pictures and checkpoints: metrics.jsonl, the event files and
+// report.html.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -6,6 +7,7 @@
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/metrics_log.h"
 #include "runtime/train/run_events.h"
+#include "runtime/train/run_report.h"
 
 namespace rewire::runtime {
 
@@ -20,8 +22,8 @@ class RunRecords {
   void line(const nlohmann::ordered_json& line);
   /// The evaluation behind this step was the line before, and drew that, if anything.
   void evaluated(std::int64_t step, const std::optional<RunPicture>& picture);
-  /// The run is complete.
-  void end();
+  /// The run is complete, or has been stopped.
+  void end(bool complete);
   /// All is on disk when it returns, and `progress` tells how far.
   void sync(RunProgress& progress);
 
@@ -29,6 +31,7 @@ class RunRecords {
   const Engine& engine_;
   MetricsLog metrics_;
   RunEvents events_;
+  RunReport report_;
 };
 
 }  // namespace rewire::runtime
