@@ -8,8 +8,8 @@
 #include "cli/streams.h"
 #include "ir/error.h"
 #include "runtime/io/files.h"
-#include "runtime/page/page.h"
 #include "runtime/report/report.h"
+#include "runtime/report/report_csv.h"
 
 namespace rewire::cli {
 namespace {
@@ -17,6 +17,7 @@ namespace {
 struct Request {
   std::vector<std::string> runs;
   std::string output;
+  std::string csv;
   bool json = false;
 };
 
@@ -24,6 +25,8 @@ void declare(Request& request, Options& options) {
   options.texts("RUN", request.runs, "folders of runs, ended or not");
   options.text("--output", request.output,
                "the HTML file to write; without it report.html in the folder of a single run; - is stdout");
+  options.text("--csv", request.csv,
+               "a folder to write tables to instead of the page: train.csv, eval.csv, diagnose.csv");
   options.flag("--json", request.json, "print the page's data instead of writing the page");
 }
 
@@ -33,14 +36,26 @@ std::string output_of(const Request& request) {
   return (std::filesystem::path(request.runs.front()) / "report.html").string();
 }
 
+void write_tables(const Request& request) {
+  if (request.json || !request.output.empty())
+    user_error("report: --csv {} takes the place of {}: ask for one of them", request.csv,
+               request.json ? "--json" : "--output");
+  const auto tables = runtime::report_csv(runtime::report_json(request.runs));
+  runtime::make_folder(request.csv);
+  for (const auto& [name, table] : tables) {
+    const std::string file = (std::filesystem::path(request.csv) / name).string();
+    runtime::write_file_atomically(file, table);
+    print("{}\n", file);
+  }
+}
+
 void run(const Request& request) {
+  if (!request.csv.empty()) return write_tables(request);
   const std::string output = output_of(request);
   if (!request.output.empty() && output != "-") check_output(output, request.runs);
   const nlohmann::ordered_json data = runtime::report_json(request.runs);
   if (request.json) return print_json(data, 1);
-  const std::string title = request.runs.size() == 1 ? data["runs"][0]["name"].get<std::string>()
-                                                     : fmt::format("{} runs", request.runs.size());
-  const std::string page = runtime::make_page(runtime::report_files(), title, data);
+  const std::string page = runtime::report_page(data);
   if (output == "-") return write_stdout(page);
   runtime::write_file_atomically(output, page);
   print("{}\n", output);

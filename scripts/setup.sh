@@ -28,7 +28,7 @@ packages=(
   llvm-19-dev llvm-19-tools libzstd-dev libedit-dev libdnnl-dev libopenblas-dev liblapacke-dev libfftw3-dev
   # the runtime and the command line
   "libboost$boost-dev" "libboost-context$boost-dev" zlib1g-dev libjpeg-dev libpng-dev libarchive-dev libfmt-dev libspdlog-dev nlohmann-json3-dev
-  libtomlplusplus-dev libcli11-dev libdtl-dev
+  libtomlplusplus-dev libcli11-dev libdtl-dev libprotobuf-dev protobuf-compiler
   # the tests: unit tests, libFuzzer targets, layout, real data
   catch2 clang clang-format-19 libclang-rt-dev dataset-fashion-mnist
 )

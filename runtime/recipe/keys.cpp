@@ -205,6 +205,8 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
       row("train", "checkpoint_every", &train.checkpoint_every, kPositive),
       row("train", "keep", &train.keep, kAtLeastOne),
       row("train", "threads", &train.threads, {0, 1024}),
+      row("train", "events", &train.events),
+      row("train", "report", &train.report),
 
       row("eval", "batch", &eval.batch, kBatch),
       row("eval", "every", &eval.every, kAtLeastOne),

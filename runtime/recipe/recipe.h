@@ -58,6 +58,8 @@ struct RecipeTrain {
   double checkpoint_every = 1;     // epochs; 0.25: four times an epoch
   std::int64_t keep = 2;           // checkpoints: the last ones
   std::int64_t threads = 0;        // that compute; 0: usable_cores()
+  bool events = true;              // event files for TensorBoard
+  bool report = true;              // report.html, anew behind evaluations
 };
 
 /// [eval]

@@ -16,6 +16,8 @@
 #include "programs/objective.h"
 #include "runtime/io/files.h"
 #include "runtime/io/json_view.h"
+#include "runtime/page/page.h"
+#include "runtime/recipe/flat_values.h"
 #include "runtime/recipe/toml_text.h"
 #include "runtime/report/run_lines.h"
 #include "runtime/train/run_folder.h"
@@ -29,37 +31,7 @@ using Settings = std::map<std::string, std::string>;
 /// By key: the values of runs, nothing where one has none.
 using Differences = std::map<std::string, std::vector<std::optional<std::string>>>;
 
-/// Of the kinds that recipes have.
-std::string toml_node_text(const toml::node& node) {
-  if (const auto* text = node.as_string()) return text->get();
-  if (const auto* number = node.as_floating_point()) return toml_text(number->get());
-  if (const auto* number = node.as_integer()) return std::to_string(number->get());
-  if (const auto* flag = node.as_boolean()) return flag->get() ? "true" : "false";
-  const toml::array* list = node.as_array();
-  if (list == nullptr) return describe(node);
-  std::vector<std::string> items;
-  for (const toml::node& item : *list) items.push_back(toml_node_text(item));
-  return fmt::format("[{}]", fmt::join(items, ", "));
-}
-
-void flatten(const toml::table& table, const std::string& prefix, Settings& settings) {
-  for (const auto& [key, node] : table) {
-    const std::string path = prefix + std::string(key.str());
-    if (const toml::table* inner = node.as_table()) {
-      flatten(*inner, path + ".", settings);
-    } else if (const toml::array* list = node.as_array(); list != nullptr && list->is_array_of_tables()) {
-      for (std::size_t i = 0; i < list->size(); ++i) {
-        const toml::table& entry = *list->get_as<toml::table>(i);
-        const auto name = entry["name"].value<std::string>();  // of a plugin; a view has none
-        flatten(entry, fmt::format("{}.{}.", path, name ? *name : std::to_string(i)), settings);
-      }
-    } else {
-      settings[path] = toml_node_text(node);
-    }
-  }
-}
-
-struct RunFacts {
+struct ReportedRun {
   std::string name, path, recipe;
   Settings settings;
   std::vector<std::string> plugins;
@@ -83,21 +55,22 @@ std::string name_of(const std::string& folder) {
   return path.filename().string();
 }
 
-RunFacts read_run(const std::string& path) {
+ReportedRun read_run(const std::string& path) {
   const RunFolder folder = RunFolder::open(path);
-  RunFacts run;
+  ReportedRun run;
   run.path = path;
   run.name = name_of(path);
   const std::vector<std::byte> bytes = read_file(folder.file("recipe.toml"), kLargestToml, FileKind::regular);
   run.recipe.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const toml::table recipe = parse_toml(run.recipe, folder.file("recipe.toml"));
-  flatten(recipe, "", run.settings);
+  for (const auto& [key, value] : flat_values(run.recipe, folder.file("recipe.toml")))
+    run.settings[key] = flat_text(value);
   run.plugins = plugins_of(recipe);
   run.lines = read_run_lines(folder.file("metrics.jsonl"));
   return run;
 }
 
-std::string setting(const RunFacts& run, const std::string& key, const std::string& otherwise = "") {
+std::string setting(const ReportedRun& run, const std::string& key, const std::string& otherwise = "") {
   const auto found = run.settings.find(key);
   return found == run.settings.end() ? otherwise : found->second;
 }
@@ -170,9 +143,9 @@ Json environment_of(const std::string& folder) {
   return facts;
 }
 
-Json metrics_json(const std::vector<RunFacts>& runs) {
+Json metrics_json(const std::vector<ReportedRun>& runs) {
   Json metrics = {{"loss", "lower"}};
-  for (const RunFacts& run : runs) {
+  for (const ReportedRun& run : runs) {
     for (const programs::ObjectiveRow* row : programs::objectives()) {
       if (row->name != setting(run, "objective.name", "supervised")) continue;
       for (const programs::MetricInfo& info : row->metrics) {
@@ -186,9 +159,9 @@ Json metrics_json(const std::vector<RunFacts>& runs) {
 }
 
 /// The keys that are not the same in all runs, with the runs' values.
-Differences differences_of(const std::vector<RunFacts>& runs) {
+Differences differences_of(const std::vector<ReportedRun>& runs) {
   std::set<std::string> keys;
-  for (const RunFacts& run : runs) {
+  for (const ReportedRun& run : runs) {
     for (const auto& [key, value] : run.settings) {
       if (!key.starts_with("plugin.") || !key.ends_with(".name")) keys.insert(key);  // the key has it already
     }
@@ -196,7 +169,7 @@ Differences differences_of(const std::vector<RunFacts>& runs) {
   Differences differences;
   for (const std::string& key : keys) {
     std::vector<std::optional<std::string>> values;
-    for (const RunFacts& run : runs) {
+    for (const ReportedRun& run : runs) {
       const auto found = run.settings.find(key);
       values.push_back(found == run.settings.end() ? std::nullopt : std::optional(found->second));
     }
@@ -207,9 +180,10 @@ Differences differences_of(const std::vector<RunFacts>& runs) {
 }
 
 /// "gain, optimizer.lr=0.003": the plugins where those differ, and what else does.
-std::string group_label(const std::vector<RunFacts>& runs, std::size_t run, const Differences& differences) {
+std::string group_label(const std::vector<ReportedRun>& runs, std::size_t run,
+                        const Differences& differences) {
   const bool plugins_differ =
-      std::ranges::any_of(runs, [&](const RunFacts& other) { return other.plugins != runs[run].plugins; });
+      std::ranges::any_of(runs, [&](const ReportedRun& other) { return other.plugins != runs[run].plugins; });
   const std::string names =
       runs[run].plugins.empty() ? "none" : fmt::format("{}", fmt::join(runs[run].plugins, " + "));
   std::vector<std::string> parts;
@@ -223,7 +197,7 @@ std::string group_label(const std::vector<RunFacts>& runs, std::size_t run, cons
   return parts.empty() ? names : fmt::format("{}", fmt::join(parts, ", "));
 }
 
-Json groups_json(const std::vector<RunFacts>& runs, const Differences& differences) {
+Json groups_json(const std::vector<ReportedRun>& runs, const Differences& differences) {
   Json groups = Json::array();
   std::vector<Settings> known;
   for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -240,7 +214,7 @@ Json groups_json(const std::vector<RunFacts>& runs, const Differences& differenc
   return groups;
 }
 
-Json run_json(const RunFacts& run) {
+Json run_json(const ReportedRun& run) {
   Json json = {{"name", run.name},
                {"path", run.path},
                {"seed", whole_number(setting(run, "seed", "0"))},
@@ -259,7 +233,7 @@ Json run_json(const RunFacts& run) {
 }  // namespace
 
 Json report_json(const std::vector<std::string>& folders) {
-  std::vector<RunFacts> facts;
+  std::vector<ReportedRun> facts;
   for (const std::string& folder : folders) facts.push_back(read_run(folder));
   const Differences differences = differences_of(facts);
   Json keys = Json::array(), runs = Json::array();
@@ -268,13 +242,24 @@ Json report_json(const std::vector<std::string>& folders) {
     for (const auto& value : values) row.push_back(value ? Json(*value) : Json());
     keys.push_back({{"key", key}, {"values", std::move(row)}});
   }
-  for (const RunFacts& run : facts) runs.push_back(run_json(run));
+  for (const ReportedRun& run : facts) runs.push_back(run_json(run));
   return {{"format", 1},
           {"version", REWIRE_VERSION},
           {"metrics", metrics_json(facts)},
           {"groups", groups_json(facts, differences)},
           {"differences", std::move(keys)},
           {"runs", std::move(runs)}};
+}
+
+std::string report_page(const Json& report) {
+  const Json& runs = report.at("runs");
+  const std::string title =
+      runs.size() == 1 ? runs[0].at("name").get<std::string>() : fmt::format("{} runs", runs.size());
+  return make_page(report_files(), title, report);
+}
+
+void write_report(const std::vector<std::string>& folders, const std::string& file) {
+  write_file_atomically(file, report_page(report_json(folders)));
 }
 
 }  // namespace rewire::runtime

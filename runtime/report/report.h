@@ -11,4 +11,9 @@ namespace rewire::runtime {
 /// it is not what it should be.
 nlohmann::ordered_json report_json(const std::vector<std::string>& folders);
 
+/// The page of what report_json() gives.
+std::string report_page(const nlohmann::ordered_json& report);
+/// Both, into a file, which appears whole. UserError also where it cannot be written.
+void write_report(const std::vector<std::string>& folders, const std::string& file);
+
 }  // namespace rewire::runtime

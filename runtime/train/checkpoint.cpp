@@ -23,8 +23,8 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 /// 1 had no checksums, 2 no metrics but the loss, the correct images and what plugins report, 3 neither averages
-/// nor the best evaluation.
-constexpr int kFormat = 4, kFirstWithMetrics = 3, kFirstWithChecksums = 2;
+/// nor the best evaluation, 4 no events.
+constexpr int kFormat = 5, kFirstWithMetrics = 3, kFirstWithChecksums = 2;
 constexpr std::string_view kWeightsFile = "weights.safetensors";
 constexpr std::string_view kAveragesFile = "weights_ema.safetensors";  // where averages are kept
 constexpr std::string_view kStateFile = "state.safetensors";
@@ -88,6 +88,7 @@ std::string progress_text(const RunProgress& progress, const Digests& files,
   json["step"] = progress.position.step;
   json["sums"] = {{"line", to_json(progress.line)}, {"epoch", to_json(progress.epoch)}};
   json["metrics_bytes"] = progress.metrics_bytes;
+  json["events"] = {{"from_step", progress.events.from_step}, {"bytes", progress.events.bytes}};
   json["images"] = progress.images;
   json["lr"] = progress.lr;
   json["last_epoch_loss"] = progress.last_epoch_loss;
@@ -121,6 +122,10 @@ RunProgress progress_from(const JsonView& json, std::int64_t format) {
   progress.line = sums_from(sums.at("line"), format);
   progress.epoch = sums_from(sums.at("epoch"), format);
   progress.metrics_bytes = json.at("metrics_bytes").count();
+  if (const auto events = json.find("events")) {
+    events->only({"from_step", "bytes"});
+    progress.events = {events->at("from_step").count(kMostSteps), events->at("bytes").count()};
+  }
   progress.images = json.at("images").count(kMostSteps);
   if (const auto lr = json.find("lr")) progress.lr = number_or_nan(*lr);
   progress.last_epoch_loss = json.at("last_epoch_loss").number();
@@ -160,8 +165,8 @@ ProgressFile parse_progress(const std::string& folder, const std::string& file) 
         fmt::format("{}: written by an earlier Rewire, without checksums: damage would go unseen", file));
   }
   // In an old one no "files" either: then a flipped bit has made it one.
-  json.only({"format", "rewire", "epoch", "step_in_epoch", "step", "sums", "metrics_bytes", "images", "lr",
-             "last_epoch_loss", "train_seconds", "choices", "best", "plugins",
+  json.only({"format", "rewire", "epoch", "step_in_epoch", "step", "sums", "metrics_bytes", "events",
+             "images", "lr", "last_epoch_loss", "train_seconds", "choices", "best", "plugins",
              has_checksums ? "files" : "format", has_checksums ? kChecksum : "format"});
   content.progress = progress_from(json, format);
   content.plugins = builds_from_json(json.at("plugins"));

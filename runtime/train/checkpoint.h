@@ -54,12 +54,18 @@ struct BestEvaluation {
   std::int64_t waited = 0;  // evaluations since, none of which was better
 };
 
+/// How far a run's event files are (run_events.h): the step that the newest began behind, and its bytes.
+struct EventsPosition {
+  std::int64_t from_step = 0, bytes = 0;
+};
+
 /// What a checkpoint holds beside the tensors.
 struct RunProgress {
   TrainPosition position;
   TrainSums line;                  // since the last line of metrics.jsonl
   TrainSums epoch;                 // since the epoch began
   std::int64_t metrics_bytes = 0;  // of metrics.jsonl, at this point
+  EventsPosition events;           // likewise
   std::int64_t images = 0;         // trained on, over all sessions
   double lr = 0;                   // of the last step; of an earlier Rewire's checkpoint 0
   double last_epoch_loss = 0;      // mean over the steps of the last whole epoch

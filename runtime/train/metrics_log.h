@@ -12,36 +12,32 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "runtime/io/appended_file.h"
 #include "runtime/train/checkpoint.h"
 
 namespace rewire::runtime {
+
+nlohmann::ordered_json train_line(const TrainPosition& position, const MetricValues& metrics,
+                                  double grad_norm, double lr, double images_per_second);
+nlohmann::ordered_json eval_line(const TrainPosition& position, const Evaluation& evaluation);
+nlohmann::ordered_json diagnose_line(const TrainPosition& position, const MetricValues& diagnostics);
 
 class MetricsLog {
  public:
   /// Keeps the first `bytes` of a file that is there and goes on behind them. UserError if it cannot be
   /// written, or is shorter.
   MetricsLog(const std::string& path, std::int64_t bytes);
-  ~MetricsLog();
-  MetricsLog(const MetricsLog&) = delete;
-  MetricsLog& operator=(const MetricsLog&) = delete;
 
-  /// Each writes its line whole, at once. UserError if there is no room.
-  void train_line(const TrainPosition& position, const MetricValues& metrics, double grad_norm, double lr,
-                  double images_per_second);
-  void eval_line(const TrainPosition& position, const Evaluation& evaluation);
-  void diagnose_line(const TrainPosition& position, const MetricValues& diagnostics);
-
+  /// Whole, at once. UserError if there is no room.
+  void append(const nlohmann::ordered_json& line);
   /// All lines are on disk when it returns; their size in bytes.
-  std::int64_t sync();
+  std::int64_t sync() { return file_.sync(); }
 
  private:
-  void append(const std::string& line);
-
-  std::string path_;
-  int descriptor_ = -1;
-  std::int64_t bytes_ = 0;
+  AppendedFile file_;
 };
 
 }  // namespace rewire::runtime

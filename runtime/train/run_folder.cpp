@@ -31,6 +31,8 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kHalfWritten = ".tmp";
 constexpr const char* kMetrics = "metrics.jsonl";
+// TensorBoard takes for its own what has "tfevents" in its name, and reads the files of a folder by their names' order.
+constexpr std::string_view kEventsBefore = "events.out.tfevents.", kEventsBehind = ".rewire";
 constexpr std::size_t kLongestName = 64;  // of a checkpoint, in a file that names one
 
 struct Entry {
@@ -158,6 +160,17 @@ bool RunFolder::is_checkpoint_name(const std::string& name) {
   return parse_entry(name).has_value();
 }
 
+std::string RunFolder::event_file_name(std::int64_t step) {
+  return fmt::format("{}{:08}{}", kEventsBefore, step, kEventsBehind);
+}
+
+std::int64_t RunFolder::event_file_step(const std::string& name) {
+  std::int64_t step = -1;
+  if (!name.starts_with(kEventsBefore)) return -1;
+  std::from_chars(name.data() + kEventsBefore.size(), name.data() + name.size(), step);
+  return step >= 0 && name == event_file_name(step) ? step : -1;
+}
+
 RunFolder RunFolder::create(const std::string& path) {
   check_out(path);
   bool made = false;
@@ -268,8 +281,11 @@ void RunFolder::discard_unused() noexcept {
     const fs::directory_iterator entry(file("checkpoints"), error);
     if (error ? !is_missing() : entry != fs::directory_iterator()) return;
     for (const char* name :
-         {"recipe.toml", "network.rir", "plugins.json", "choices.json", kMetrics, "checkpoints"})
+         {"recipe.toml", "network.rir", "plugins.json", "choices.json", "log.txt", kMetrics, "checkpoints"})
       fs::remove(file(name), error);
+    for (const fs::directory_entry& other : fs::directory_iterator(path_, error)) {
+      if (event_file_step(other.path().filename().string()) >= 0) fs::remove(other.path(), error);
+    }
     for (const auto& [part, ending] : {std::pair{"kernels", ".cu"}, std::pair{"plugins", ".so"}}) {
       for (const fs::directory_entry& kept : fs::directory_iterator(file(part), error)) {
         if (kept.path().extension() == ending) fs::remove(kept.path(), error);

@@ -6,6 +6,9 @@
 //   choices.json           what else decides the bits: engine, target, libraries, choices made by timing
 //   kernels/NAME.cu        of each kernel that was given in place of the emitted one
 //   metrics.jsonl          one line each log_every steps, one an evaluation
+//   events.out.tfevents.00000000.rewire   the same for TensorBoard, and more (run_events.h); one a time that it is resumed
+//   log.txt                what the run said (run_log.h)
+//   report.html            the run as a page (run_report.h)
 //   pictures/epoch-0005.png   what the evaluation behind the fifth epoch drew, where the objective draws anything
 //   checkpoints/0002-00001874/   two epochs, 1874 steps done: weights.safetensors, state.safetensors,
 //                          checkpoint.json
@@ -51,6 +54,9 @@ class RunFolder {
   /// "0002-00001874": two epochs, 1874 steps.
   static std::string checkpoint_name(std::int64_t epoch, std::int64_t step);
   static bool is_checkpoint_name(const std::string& name);
+  /// "events.out.tfevents.00000056.rewire": of what follows step 56; and the step of such a name, -1 of another.
+  static std::string event_file_name(std::int64_t step);
+  static std::int64_t event_file_step(const std::string& name);
   /// For a new run in it that failed: where no line of metrics and no checkpoint was written, what was made
   /// here for it is removed, the folder itself if it was not there before. Anything else stays.
   void discard_unused() noexcept;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <deque>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "ir/error.h"
@@ -15,11 +16,11 @@
 #include "runtime/log.h"
 #include "runtime/train/data_feed.h"
 #include "runtime/train/initialise.h"
-#include "runtime/train/metrics_log.h"
 #include "runtime/train/neighbours.h"
 #include "runtime/train/non_finite.h"
 #include "runtime/train/run_diagnosis.h"
 #include "runtime/train/run_pictures.h"
+#include "runtime/train/run_records.h"
 #include "runtime/train/weights.h"
 
 namespace rewire::runtime {
@@ -59,7 +60,7 @@ class RunLoop::Run {
         observer_(observer),
         engine_(std::move(engine)),
         progress_(start.progress),
-        metrics_(folder.file("metrics.jsonl"), start.progress.metrics_bytes),
+        records_(request, plan, folder, *engine_, start.progress),
         test_loader_(plan.test_data.load()),
         pictures_(plan, folder, *engine_, start.progress.position.epoch),
         diagnosis_(plan.diagnosed_images == 0 ? nullptr : std::make_unique<RunDiagnosis>(request, plan)) {
@@ -90,6 +91,7 @@ class RunLoop::Run {
           write_safetensors(folder_.file(kFinalAverages), averages_of(*engine_, module), {{"format", "pt"}});
       });
     }
+    if (signal == 0 || progress_.position.step > 0) persist([&] { records_.end(signal == 0); });
     TrainResult result;
     result.run = folder_.path();
     result.position = progress_.position;
@@ -145,7 +147,7 @@ class RunLoop::Run {
       if (plan_.evaluates_after(at.epoch)) {
         evaluation_ = evaluate();
         if (!evaluation_) return stop(request_.stop_signal());
-        persist([&] { metrics_.eval_line(at, *evaluation_); });
+        write_evaluation(at);
         is_best = compare_with_best(*evaluation_);
       }
       const EpochReport report = close_epoch();
@@ -196,7 +198,7 @@ class RunLoop::Run {
     if (!evaluation_) return stop(request_.stop_signal());
     TrainPosition trained = at;
     trained.epoch = last_epoch(at);
-    persist([&] { metrics_.eval_line(trained, *evaluation_); });
+    write_evaluation(trained);
     return 0;
   }
 
@@ -355,9 +357,19 @@ class RunLoop::Run {
     }
     if (evaluation) {
       evaluation_seconds_ = evaluation->seconds;
-      persist([&] { pictures_.write(phase, epoch); });
+      persist([&] { picture_ = pictures_.write(phase, epoch); });
     }
     return evaluation;
+  }
+
+  void record(const nlohmann::ordered_json& line) {
+    persist([&] { records_.line(line); });
+    observer_.recorded(line);
+  }
+
+  void write_evaluation(const TrainPosition& at) {
+    record(eval_line(at, *evaluation_));
+    persist([&] { records_.evaluated(at.step, std::exchange(picture_, std::nullopt)); });
   }
 
   /// False if a signal asks the run to stop meanwhile.
@@ -380,11 +392,9 @@ class RunLoop::Run {
   void close_line() {
     if (progress_.line.steps == 0) return;
     const double rate = line_rate();
-    persist([&] {
-      metrics_.train_line(progress_.position, train_means(progress_.line.metrics),
-                          progress_.line.grad_norm / static_cast<double>(progress_.line.steps), progress_.lr,
-                          rate);
-    });
+    record(train_line(progress_.position, train_means(progress_.line.metrics),
+                      progress_.line.grad_norm / static_cast<double>(progress_.line.steps), progress_.lr,
+                      rate));
     observer_.logged(view_of(progress_.line.metrics, rate));
     progress_.line = {};
     line_seconds_ = 0;
@@ -402,7 +412,7 @@ class RunLoop::Run {
     const TrainPosition& at = progress_.position;
     const MetricValues values =
         diagnosis_->measure(*engine_, plan_.programs.phase_of(at.epoch), at.step == 0);
-    persist([&] { metrics_.diagnose_line(at, values); });
+    record(diagnose_line(at, values));
   }
 
   EpochReport close_epoch() {
@@ -433,7 +443,7 @@ class RunLoop::Run {
   }
 
   std::string write() {
-    progress_.metrics_bytes = metrics_.sync();
+    records_.sync(progress_);
     std::string path = write_checkpoint(folder_.path(), progress_, *engine_, plan_.programs.module,
                                         request_.network.plugins);
     name_checkpoints();
@@ -512,7 +522,7 @@ class RunLoop::Run {
   TrainObserver& observer_;
   std::unique_ptr<Engine> engine_;
   RunProgress progress_;
-  MetricsLog metrics_;
+  RunRecords records_;
   std::unique_ptr<Loader> train_loader_, test_loader_;
   RunPictures pictures_;
   std::unique_ptr<RunDiagnosis> diagnosis_;  // none without [diagnose]
@@ -520,6 +530,7 @@ class RunLoop::Run {
   std::vector<Batch> spare_;              // memory of batches that were read
   MetricSums step_;                       // of the step whose results are being read
   std::optional<Evaluation> evaluation_;  // of the last evaluation
+  std::optional<RunPicture> picture_;     // that it drew, until its line is written
   double step_began_ = 0;                 // or the step before it ended
   double data_wait_seconds_ = 0;
   const double began_with_ = progress_.train_seconds;  // of seconds in steps

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "runtime/data/picture_grid.h"
@@ -65,7 +66,7 @@ void RunPictures::see(const Phase& phase, Batch& first) {
   drawn_ = picture_rows(columns, rows, transform_values(plan_.recipe));
 }
 
-void RunPictures::write(const Phase& phase, std::int64_t epoch) {
+std::optional<RunPicture> RunPictures::write(const Phase& phase, std::int64_t epoch) {
   if (plan_.programs.module.find_function(phase.program("sample_step")) != nullptr) {
     const SampleRequest request{.images = plan_.recipe.eval.pictures,
                                 .steps = kSampleSteps,
@@ -74,14 +75,15 @@ void RunPictures::write(const Phase& phase, std::int64_t epoch) {
     drawn_ = picture_grid(draw_samples(engine_, plan_.programs.module, request, phase.suffix), kSampleColumns,
                           transform_values(plan_.recipe));
   }
-  if (!drawn_) return;
+  if (!drawn_) return std::nullopt;
   const std::string place = folder_.file(kPictures);
   std::error_code error;
   std::filesystem::create_directory(place, error);  // where that fails, so does what follows
-  const std::vector<std::byte> png = encode_png(*drawn_);
-  write_file_atomically(place + "/" + picture_name(epoch + 1),
-                        {reinterpret_cast<const char*>(png.data()), png.size()});
+  RunPicture picture{std::move(*drawn_), {}};
   drawn_.reset();
+  picture.png = encode_png(picture.image);
+  write_file_atomically(place + "/" + picture_name(epoch + 1), picture.png);
+  return picture;
 }
 
 }  // namespace rewire::runtime

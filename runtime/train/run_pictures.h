@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "runtime/data/loader.h"
 #include "runtime/data/png_file.h"
@@ -14,6 +15,11 @@
 
 namespace rewire::runtime {
 
+struct RunPicture {
+  DrawnImage image;
+  std::vector<std::byte> png;
+};
+
 class RunPictures {
  public:
   /// All outlive it. What lies there of epochs behind the first `epochs` is removed: the run is going to draw it again.
@@ -21,8 +27,8 @@ class RunPictures {
 
   /// The first batch of an evaluation, which it may change and puts back.
   void see(const Phase& phase, Batch& first);
-  /// Behind the evaluation; `epoch` counts from 0. UserError where nothing can be written.
-  void write(const Phase& phase, std::int64_t epoch);
+  /// Behind the evaluation; `epoch` counts from 0. What was drawn, if anything was. UserError where nothing can be written.
+  std::optional<RunPicture> write(const Phase& phase, std::int64_t epoch);
 
  private:
   const RunPlan& plan_;

@@ -10,6 +10,7 @@
 #include "ir/error.h"
 #include "runtime/io/files.h"
 #include "runtime/train/run_folder.h"
+#include "runtime/train/run_log.h"
 #include "runtime/train/run_loop.h"
 #include "runtime/train/run_plan.h"
 #include "runtime/train/run_plugins.h"
@@ -150,6 +151,18 @@ void check_resumed(const RunPlan& plan, const Checkpoint& start, const std::stri
   }
 }
 
+/// With a line in the log of how it ends.
+TrainResult finish(RunLoop& run, RunLog& log) {
+  try {
+    TrainResult result = run.finish();
+    log.ended(result);
+    return result;
+  } catch (const std::exception& error) {
+    log.failed(error.what());
+    throw;
+  }
+}
+
 /// A new run that has not begun.
 TrainResult stopped_before(int signal) {
   TrainResult result;
@@ -159,8 +172,8 @@ TrainResult stopped_before(int signal) {
 
 }  // namespace
 
-TrainResult train(const TrainRequest& request, const std::string& out, OutFolder kind,
-                  TrainObserver& observer) {
+TrainResult train(const TrainRequest& request, const std::string& out, OutFolder kind, TrainObserver& told) {
+  RunLog observer(told);
   RunPlan plan(request);
   Checkpoint start;
   start.progress.choices = choose(plan, request, request.choices);
@@ -175,8 +188,9 @@ TrainResult train(const TrainRequest& request, const std::string& out, OutFolder
     keep_plugins(folder, request.network.plugins);
     keep_kernels(folder, request.kernels);
     record_choices(folder, request.engine, start.progress.choices, request.kernels, 0);
-    TrainResult result =
-        RunLoop(request, plan, folder, observer, std::move(engine), std::move(start)).finish();
+    observer.open(folder);
+    RunLoop run(request, plan, folder, observer, std::move(engine), std::move(start));
+    TrainResult result = finish(run, observer);
     if (result.stopped_by == 0 || result.position.step > 0) return result;
     folder.discard_unused();
     return stopped_before(result.stopped_by);
@@ -186,7 +200,8 @@ TrainResult train(const TrainRequest& request, const std::string& out, OutFolder
   }
 }
 
-TrainResult resume_training(const TrainRequest& request, const std::string& path, TrainObserver& observer) {
+TrainResult resume_training(const TrainRequest& request, const std::string& path, TrainObserver& told) {
+  RunLog observer(told);
   RunPlan plan(request);
   RunFolder folder = RunFolder::open(path);
   folder.claim();
@@ -223,7 +238,8 @@ TrainResult resume_training(const TrainRequest& request, const std::string& path
     for (const char* file : {kFinalWeights, kFinalAverages})
       std::filesystem::remove(folder.file(file), ignored);
   }
-  return run.finish();
+  observer.open(folder);
+  return finish(run, observer);
 }
 
 }  // namespace rewire::runtime

@@ -1,0 +1,84 @@
+#include "runtime/train/run_log.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <ctime>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "ir/error.h"
+#include "ir/printable.h"
+#include "runtime/train/metrics.h"
+
+namespace rewire::runtime {
+namespace {
+
+std::string_view level_word(LogLevel level) {
+  constexpr std::string_view kWords[] = {"debug", "info", "warning"};
+  return kWords[static_cast<std::size_t>(level)];
+}
+
+}  // namespace
+
+RunLog::RunLog(TrainObserver& observer)
+    : observer_(observer), listener_([this](LogLevel level, std::string_view message) {
+        if (level != LogLevel::debug) line(fmt::format("{}: {}", level_word(level), message));
+      }) {}
+
+void RunLog::open(const RunFolder& folder) {
+  const std::string path = folder.file("log.txt");
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  const std::lock_guard lock(mutex_);
+  file_ = std::make_unique<AppendedFile>(path, error ? 0 : static_cast<std::int64_t>(size),
+                                         "a run's log stands in one");
+  file_->append(std::exchange(early_, ""));
+}
+
+void RunLog::line(std::string_view text) {
+  const std::string stamped =
+      fmt::format("{:%Y-%m-%dT%H:%M:%SZ} {}\n", fmt::gmtime(std::time(nullptr)), visible(text));
+  const std::lock_guard lock(mutex_);
+  try {
+    file_ == nullptr ? static_cast<void>(early_ += stamped) : file_->append(stamped);
+  } catch (const UserError&) {
+    file_.reset();
+  }
+}
+
+void RunLog::started(const RunFacts& facts) {
+  line(facts.position.step == 0
+           ? fmt::format("training in {}: {} weights, {} + {} images, {} steps", facts.run, facts.weights,
+                         facts.train_images, facts.test_images, facts.steps)
+           : fmt::format("going on in {} after step {} of {} (epoch {})", facts.run, facts.position.step,
+                         facts.steps, facts.position.epoch + 1));
+  observer_.started(facts);
+}
+
+void RunLog::epoch_done(const EpochReport& report) {
+  std::string text =
+      fmt::format("epoch {}/{}: {}", report.epoch + 1, report.epochs, metrics_text(report.metrics));
+  if (report.evaluation) text += fmt::format("; test {}", metrics_text(report.evaluation->metrics));
+  line(fmt::format("{}; {:.1f} s", text, report.seconds));
+  observer_.epoch_done(report);
+}
+
+void RunLog::replaying(const std::string& program) {
+  line(fmt::format("{} gave a number that is not finite; looking for the first such tensor", program));
+  observer_.replaying(program);
+}
+
+void RunLog::ended(const TrainResult& result) {
+  line(result.stopped_by == 0
+           ? fmt::format("complete after step {}: {:.0f} images/s", result.position.step,
+                         result.images_per_second)
+           : fmt::format("stopped by signal {} after step {}", result.stopped_by, result.position.step));
+}
+
+void RunLog::failed(std::string_view why) {
+  line(fmt::format("ended: {}", why));
+}
+
+}  // namespace rewire::runtime

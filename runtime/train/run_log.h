@@ -1,0 +1,53 @@
+// What a run says, in RUN/log.txt: the log's lines, whatever of them stderr shows, and a line for each epoch.
+//
+//   2026-11-26T16:01:04Z training in runs/a, 1209098 weights
+//   2026-11-26T16:03:10Z warning: runs/a: the best checkpoint was chosen by loss; …
+//   2026-11-26T16:03:11Z epoch 1/3: loss 1.7555, top-1 39.06 %; test loss 1.3866, top-1 48.15 %, 2.1 s
+//
+// A run that goes on appends to it, and says so. What it says before its folder is there is written as soon as it is. It
+// tells what stands elsewhere too: where it can no longer be written, the run goes on without it.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "runtime/io/appended_file.h"
+#include "runtime/log.h"
+#include "runtime/train/run_folder.h"
+#include "runtime/train/trainer.h"
+
+namespace rewire::runtime {
+
+/// An observer that passes on what it is told.
+class RunLog final : public TrainObserver {
+ public:
+  explicit RunLog(TrainObserver& observer);
+
+  /// UserError where the file is none, or cannot be written.
+  void open(const RunFolder& folder);
+  /// How the run ended.
+  void ended(const TrainResult& result);
+  void failed(std::string_view why);
+
+  void compiling(const std::string& program) override { observer_.compiling(program); }
+  void started(const RunFacts& facts) override;
+  void stepped(const TrainView& view) override { observer_.stepped(view); }
+  void logged(const TrainView& view) override { observer_.logged(view); }
+  void recorded(const nlohmann::ordered_json& line) override { observer_.recorded(line); }
+  void evaluating(std::int64_t done, std::int64_t batches) override { observer_.evaluating(done, batches); }
+  void epoch_done(const EpochReport& report) override;
+  void replaying(const std::string& program) override;
+
+ private:
+  void line(std::string_view text);
+
+  TrainObserver& observer_;
+  std::mutex mutex_;
+  std::unique_ptr<AppendedFile> file_;  // none: before open(), or it failed
+  std::string early_;                   // what was said before open()
+  const LogListener listener_;
+};
+
+}  // namespace rewire::runtime

@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""The event files of runs beside their metrics.jsonl, pictures, weights and recipes, read by their format alone.
+
+    events_test.py REWIRE
+"""
+import json
+import math
+import pathlib
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from event_reader import Events, double, doubles, fields
+from runs import MAE, killed, lines, scalars_of, train
+
+REWIRE = sys.argv.pop(1)
+
+
+def weights_of(file):
+    """{name: numbers} of a safetensors file of f32."""
+    data = file.read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + size])
+    header.pop("__metadata__", None)
+    tensors = {}
+    for name, tensor in header.items():
+        begin, end = (8 + size + offset for offset in tensor["data_offsets"])
+        tensors[name] = struct.unpack(f"<{(end - begin) // 4}f", data[begin:end])
+    return tensors
+
+
+class EventFiles(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp())
+        cls.run_ = train(REWIRE, cls.folder / "mae", "train.epochs=2", "diagnose.every=3", *MAE, model="mae_vit_tiny_28",
+                         more=["--quiet"])
+        cls.events = Events(cls.run_)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    def same_scalars(self, events, run):
+        expected = scalars_of(run)
+        self.assertEqual(set(events.scalars), set(expected))
+        for tag, values in expected.items():
+            self.assertEqual([step for step, _ in events.scalars[tag]], [step for step, _ in values], tag)
+            for (_, got), (_, wanted) in zip(events.scalars[tag], values):
+                self.assertTrue(got == wanted or math.isnan(got) and math.isnan(wanted), tag)
+
+    def test_every_number_of_every_line_is_a_scalar(self):
+        self.assertEqual([file.name for file in self.events.files], ["events.out.tfevents.00000000.rewire"])
+        self.assertEqual(self.events.starts, [0])
+        self.same_scalars(self.events, self.run_)
+        for tag in ("train/loss", "train/lr", "eval/loss", "diagnose/blocks.0.attn.cosine"):
+            self.assertIn(tag, self.events.scalars)
+
+    def test_pictures_are_the_files(self):
+        self.assertEqual(list(self.events.images), ["eval/pictures"])
+        drawn = self.events.images["eval/pictures"]
+        self.assertEqual([step for step, _, _ in drawn], [4, 8])
+        for epoch, (_, (height, width, channels), png) in enumerate(drawn, 1):
+            self.assertEqual(png, (self.run_ / "pictures" / f"epoch-{epoch:04}.png").read_bytes())
+            self.assertEqual((width, height), struct.unpack(">II", png[16:24]))
+            self.assertEqual(channels, 1)
+
+    def test_histograms_are_of_the_weights(self):
+        weights = weights_of(self.run_ / "weights.safetensors")
+        self.assertLessEqual({tag.removeprefix("weights/") for tag in self.events.histograms}, set(weights))
+        self.assertIn("weights/blocks.0.attn.qkv.weight", self.events.histograms)
+        for tag, values in self.events.histograms.items():
+            self.assertEqual([step for step, _ in values], [4, 8])
+            last, numbers = values[-1][1], weights[tag.removeprefix("weights/")]
+            self.assertEqual(double(last[3][0]), len(numbers))
+            # What is 0 is left out.
+            self.assertEqual(double(last.get(1, [bytes(8)])[0]), min(numbers))
+            self.assertEqual(double(last.get(2, [bytes(8)])[0]), max(numbers))
+            self.assertAlmostEqual(double(last.get(4, [bytes(8)])[0]), math.fsum(numbers), places=6)
+            self.assertAlmostEqual(double(last.get(5, [bytes(8)])[0]), math.fsum(x * x for x in numbers), places=6)
+            limits, counts = doubles(last[6][0]), doubles(last[7][0])
+            self.assertEqual((len(limits), sum(counts)), (len(counts), len(numbers)))
+            before = -math.inf
+            for limit, count in zip(limits, counts):
+                self.assertEqual(count, sum(before < x <= limit for x in numbers), tag)
+                before = limit
+
+    def test_hparams_are_the_recipe(self):
+        hparams = self.events.hparams
+        self.assertEqual((hparams["train.batch"], hparams["model.name"], hparams["optimizer.lr"], hparams["train.events"]),
+                         (16, "mae_vit_tiny_28", 0.001, True))
+        keys, section = set(), ""
+        for line in (self.run_ / "recipe.toml").read_text().splitlines():
+            if line.startswith("["):
+                section = line.strip("[]") + "."
+            elif " = " in line:
+                keys.add(section + line.split(" = ")[0])
+        self.assertEqual(set(hparams), keys)
+        self.assertEqual(self.events.ends, 1)
+
+    def test_the_graph_is_named_by_places_and_leads_from_the_image_to_the_result(self):
+        nodes = [fields(node) for node in fields(self.events.graphs[0])[1]]
+        names = [node[1][0].decode() for node in nodes]
+        self.assertEqual(len(names), len(set(names)))
+        self.assertIn("blocks/0/attn/qkv/matmul", names)
+        self.assertIn("blocks/0/attn/qkv/weight", names)
+        known = set()
+        for name, node in zip(names, nodes):
+            for source in node.get(3, []):
+                self.assertIn(source.decode().split(":")[0], known, name)
+            known.add(name)
+
+    def test_a_killed_run_is_whole_and_goes_on_without_a_step_twice(self):
+        run = killed(REWIRE, self.folder / "killed", 2, "train.epochs=500")
+        begun = Events(run)  # every record is whole
+        self.assertGreater(len(begun.scalars["train/loss"]), 3)
+        kept = sorted(path.name for path in (run / "checkpoints").iterdir() if path.is_dir() and path.name[0] != ".")[-1]
+        epochs, step = (int(part) for part in kept.split("-"))
+        done = subprocess.run([REWIRE, "train", "--resume", run, "--quiet", "--set", f"train.epochs={epochs + 2}"],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        whole = Events(run)
+        self.assertEqual([file.name for file in whole.files],
+                         ["events.out.tfevents.00000000.rewire", f"events.out.tfevents.{step:08}.rewire"])
+        self.assertEqual((whole.starts, len(whole.graphs)), ([0, step + 1], 1))
+        self.same_scalars(whole, run)
+        self.assertEqual(lines(run)[-1]["step"], step + 8)
+        self.assertEqual([at for at, _ in whole.histograms["weights/head.weight"]], list(range(4, step + 9, 4)))
+
+    def test_files_that_are_gone_or_short_stop_no_run(self):
+        for name, harm in {"gone": lambda file: file.unlink(), "short": lambda file: file.write_bytes(file.read_bytes()[:100])}.items():
+            run = train(REWIRE, self.folder / name, "train.epochs=1", more=["--quiet"])
+            harm(run / "events.out.tfevents.00000000.rewire")
+            done = subprocess.run([REWIRE, "train", "--resume", run, "--set", "train.epochs=2", "--quiet"], capture_output=True,
+                                  text=True)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_a_run_without_events_writes_none(self):
+        run = train(REWIRE, self.folder / "without", "train.epochs=1", "train.events=false", "train.report=false", more=["--quiet"])
+        self.assertEqual({path.name for path in run.iterdir()}, {"checkpoints", "choices.json", "log.txt", "metrics.jsonl",
+                                                                 "recipe.toml", "weights.safetensors"})
+
+
+if __name__ == "__main__":
+    unittest.main()
