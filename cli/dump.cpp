@@ -26,6 +26,7 @@
 #include "ir/text.h"
 #include "programs/programs.h"
 #include "runtime/device/cuda/device.h"
+#include "runtime/diff/module_text.h"
 #include "runtime/exec/cuda/engine.h"
 #include "runtime/exec/cuda/kernel_override.h"
 #include "runtime/exec/make_engine.h"
@@ -41,7 +42,7 @@ constexpr std::int64_t kMostMultiprocessors = 1024;
 struct Request {
   runtime::NetworkRequest network;
   std::string stage = "ir", kernel, arch, card = "h100";
-  std::string choices;
+  std::string choices, diff;
   std::int64_t multiprocessors = 0;
   std::vector<std::string> overrides;
   EngineRequest engine;
@@ -84,6 +85,8 @@ void declare(Request& request, Options& options) {
   options.flag("--json", request.json, "the stage, or the --summary, as an object (docs/explore.md)");
   options.flag("--time-passes", request.time_passes,
                "from --stage step on: the time of each pass, on stderr");
+  options.choice("--diff", request.diff, {"plain"},
+                 "with --stage rewritten or step: what the plugins changed, beside the network without any");
   options.choice("--color", request.colour, {"auto", "always", "never"},
                  "auto: on a terminal, unless NO_COLOR is set");
   options.flag("--no-pager", request.no_pager,
@@ -347,6 +350,10 @@ void check(const Request& request) {
     user_error("dump: --summary is of the whole step: drop --stage and what belongs to one");
   if (request.json && request.stage == "fused" && !request.kernel.empty())
     user_error("dump: --json of --stage fused has all kernels: drop --kernel");
+  if (!request.diff.empty() && request.stage != "rewritten" && request.stage != "step")
+    user_error("dump: --diff {} is of --stage rewritten or step; rewire diff compares kernels", request.diff);
+  if (!request.diff.empty() && request.json)
+    user_error("dump: --diff {} is text; rewire diff --json has it as an object", request.diff);
   if (is_of_device(request) && (!request.arch.empty() || request.multiprocessors > 0))
     user_error("dump: --device cuda is the GPU that is there: drop --arch and --multiprocessors");
   const std::vector<std::string> elsewhere = {"ir", "rewritten", "llvm", "asm", "times"};
@@ -361,6 +368,23 @@ void check(const Request& request) {
     user_error("dump: --kernel is of --stage fused, tile, llvm, asm, cuda or ptx, not of {}", request.stage);
 }
 
+ir::Module stage_module(const Request& request, const runtime::Network& network) {
+  const std::int64_t batch = network.recipe.train.batch;
+  if (request.stage == "rewritten") return runtime::rewritten_module(network, batch);
+  return make_step(request, network, runtime::training_module(network, batch)).compiled.module;
+}
+
+/// A stage beside that of the network without plugins.
+void print_changes(const Request& request, const runtime::Network& network) {
+  runtime::Network plain = network;
+  plain.plugins.clear();
+  const std::string diff = runtime::module_diff(stage_module(request, plain), stage_module(request, network));
+  page(!request.no_pager, [&] {
+    if (request.colour != "always") return write_stdout(diff);
+    write_styled(diff, [](std::string_view printable) { return coloured(printable, Syntax::diff); });
+  });
+}
+
 void run(const Request& asked) {
   check(asked);
   Request request = asked;
@@ -368,6 +392,7 @@ void run(const Request& asked) {
   const runtime::Network network = runtime::resolve_network(request.network);
   const std::int64_t batch = network.recipe.train.batch;
   if (request.summary) return print_summary(request, network, batch);
+  if (!request.diff.empty()) return print_changes(request, network);
   if (request.stage == "ir" || request.stage == "rewritten") {
     const ir::Module rewritten = runtime::rewritten_module(network, batch);  // which judges the plugins
     const ir::Module module = request.stage == "ir" ? runtime::original_module(network, batch) : rewritten;

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Pictures of the explorer for the docs, and of the report of runs, by a browser without a window.
+"""Pictures of docs/gallery, by a browser without a window: of the explorer, of two networks compared, and of the report of runs.
 
-    /usr/bin/python3 scripts/page_pictures.py build/release/bin/rewire docs/pictures [RUN…]
+    /usr/bin/python3 scripts/page_pictures.py build/release/bin/rewire docs/gallery [RUN…]
 
-Needs scripts/setup.sh tests. The times in the picture of a kernel are this machine's.
+Needs scripts/setup.sh tests. The times in the pictures of kernels and of the roofline are this machine's.
 """
 import argparse
 import pathlib
@@ -47,8 +47,18 @@ def draw_explorer(driver, rewire, page, folder):
     show(driver, page, f"kernel={KERNEL}", "dark")
     light_up_a_sum(driver)
     driver.save_screenshot(str(folder / "explorer_kernel.png"))
-    show(driver, page, "tab=memory", "light")
-    driver.save_screenshot(str(folder / "explorer_memory.png"))
+    show(driver, page, "tab=roofline", "light")
+    driver.save_screenshot(str(folder / "explorer_roofline.png"))
+    for recompute in ("none", "block"):
+        subprocess.run([rewire, "explore", "vit_tiny_28", "--set", f"train.recompute={recompute}", "--output", page], check=True)
+        show(driver, page, "tab=memory", "light")
+        driver.save_screenshot(str(folder / f"memory_recompute_{recompute}.png"))
+
+
+def draw_diff(driver, rewire, page, folder):
+    subprocess.run([rewire, "diff", "vit_tiny_28", "--plugin-b", "orthogonal", "--output", page], check=True)
+    show(driver, page, "", "light")
+    driver.save_screenshot(str(folder / "diff.png"))
 
 
 def draw_report(driver, rewire, runs, page, folder):
@@ -69,6 +79,7 @@ def main():
     try:
         with tempfile.TemporaryDirectory() as folder:
             draw_explorer(driver, options.rewire, f"{folder}/explorer.html", options.folder)
+            draw_diff(driver, options.rewire, f"{folder}/diff.html", options.folder)
             if options.runs:
                 draw_report(driver, options.rewire, options.runs, f"{folder}/report.html", options.folder)
     finally:

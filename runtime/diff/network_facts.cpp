@@ -122,6 +122,10 @@ void read_memory(const JsonView& data, NetworkFacts& facts) {
 
 }  // namespace
 
+ModuleFacts module_facts(const nlohmann::ordered_json& stage) {
+  return read_module_facts(JsonView(stage, "the stage"));
+}
+
 NetworkFacts read_network_facts(const nlohmann::ordered_json& document, const std::string& where) {
   const JsonView data(document, where);
   if (!data.is_object() || !data.find("format") || !data.find("launches"))

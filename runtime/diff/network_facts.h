@@ -49,6 +49,8 @@ struct NetworkFacts {
   std::optional<std::map<std::string, std::string>> choices;
 };
 
+/// Of a stage: module_json() of runtime/explore/stages.h.
+ModuleFacts module_facts(const nlohmann::ordered_json& stage);
 /// UserError naming `where` and the place in it on data of another format, and on what is none.
 NetworkFacts read_network_facts(const nlohmann::ordered_json& data, const std::string& where);
 
