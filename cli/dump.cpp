@@ -68,10 +68,14 @@ void declare(Request& request, Options& options) {
                  "with --stage times: the GPU, whose --arch is not given then");
   options.integer("--multiprocessors", request.multiprocessors, 1,
                   "of the GPU, where it is not the largest of its --arch; rewire doctor names them");
-  options.list("--override-kernel", request.overrides,
-               "with --stage ptx: NAME=FILE, CUDA C++ in place of this kernel's; repeatable");
-  options.text("--choices", request.choices,
-               "a run's choices.json: what it names is taken from it, all else is the cost model's");
+  options
+      .list("--override-kernel", request.overrides,
+            "with --stage ptx: NAME=FILE, CUDA C++ in place of this kernel's; repeatable")
+      .takes(Values::named_file, {".cu"});
+  options
+      .text("--choices", request.choices,
+            "a run's choices.json: what it names is taken from it, all else is the cost model's")
+      .takes(Values::file, {".json"});
   options.flag("--print-after-all", request.print_after_all,
                "from --stage step on: the text behind each pass that changed something, on stderr");
   options.flag(
@@ -81,6 +85,9 @@ void declare(Request& request, Options& options) {
   options.flag("--json", request.json, "the stage, or the --summary, as an object (docs/explore.md)");
   options.flag("--time-passes", request.time_passes,
                "from --stage step on: the time of each pass, on stderr");
+  options.example("rewire dump vit_tiny_28 --stage fused", "the kernels and calls of a training step");
+  options.example("rewire dump vit_tiny_28 --stage cuda --arch sm_90", "its CUDA C++, without a GPU");
+  options.example("rewire dump vit_tiny_28 --summary", "what the step moves and holds");
 }
 
 bool is_gpu_text(const Request& request) {

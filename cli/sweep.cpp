@@ -27,13 +27,20 @@ struct Request {
 };
 
 void declare(Request& request, Options& options) {
-  options.text("SWEEP", request.sweep, "the sweep (.toml): recipe, plugins, seeds, [settings]",
-               Options::Need::required);
-  options.text("--out", request.out, "the folder that keeps runs and tables, and to go on in (sweeps/SWEEP)");
+  options
+      .text("SWEEP", request.sweep, "the sweep (.toml): recipe, plugins, seeds, [settings]",
+            Options::Need::required)
+      .takes(Values::file, {".toml"});
+  options.text("--out", request.out, "the folder that keeps runs and tables, and to go on in (sweeps/SWEEP)")
+      .takes(Values::folder);
   declare_plugin_path(request.plugin_path, options);
   declare_trust(request.trust, options);
   declare_engine(request.engine, options);
   options.flag("--json", request.json, "print an object");
+  options.example("rewire sweep examples/sweeps/fashion_strategies.toml",
+                  "train what the sweep lists; the same command goes on after a stop");
+  options.example("rewire sweep sweep.toml --out sweeps/second --json",
+                  "into another folder; the table as an object");
 }
 
 /// The words of a command line, one option a value.
@@ -188,8 +195,8 @@ void run(const Request& request) {
 }  // namespace
 
 Command sweep_command() {
-  return make_command<Request>(
-      "sweep", "train a recipe with every combination of plugins, settings and seeds", declare, run);
+  return make_command<Request>("sweep", "a recipe with all combinations of plugins, settings and seeds",
+                               declare, run);
 }
 
 }  // namespace rewire::cli

@@ -32,13 +32,19 @@ struct Request {
 
 void declare(Request& request, Options& options) {
   declare_network(request.network, options, Options::Need::optional);
-  options.text("--out", request.out,
-               "the run folder to make (runs/RECIPE-PLUGINS-sSEED, with a number if it is taken)");
-  options.text("--resume", request.resume, "a run folder to go on in, instead of MODEL");
+  options
+      .text("--out", request.out,
+            "the run folder to make (runs/RECIPE-PLUGINS-sSEED, with a number if it is taken)")
+      .takes(Values::folder);
+  options.text("--resume", request.resume, "a run folder to go on in, instead of MODEL").takes(Values::run);
   declare_engine(request.engine, options, true);
   declare_overrides(request.overrides, options);
   declare_choices(request.choices, options);
   options.flag("--json", request.json, "print an object");
+  options.example("rewire train examples/recipes/fashion_vit.toml", "train by a recipe, into runs/");
+  options.example("rewire train vit_tiny_28 --plugin none --set train.epochs=2 --set seed=1",
+                  "a model of the zoo with plain joins, for two epochs");
+  options.example("rewire train --resume runs/fashion_vit-none-s0", "go on after a kill, a crash or Ctrl-C");
 }
 
 void check(const Request& request) {

@@ -1,0 +1,11 @@
+# fish completion for rewire; the program itself says what can stand at the cursor.
+function __rewire_complete
+    set -l words (commandline -opc)
+    set -l current (commandline -ct)
+    if string match -q '~*' -- $current
+        __fish_complete_path $current
+        return
+    end
+    command $words[1] __complete fish $words[2..] (string unescape -- $current; or echo -- $current) 2>/dev/null
+end
+complete -c rewire -f -a '(__rewire_complete)'
