@@ -18,11 +18,17 @@ struct Offer {
   std::string word, doc = {};
 };
 
-/// Of rows that have a name and a doc.
+/// Of rows, or pointers to rows, that have a name and a doc.
 template <class Rows>
 std::vector<Offer> offers_of(const Rows& rows) {
   std::vector<Offer> offers;
-  for (const auto* row : rows) offers.push_back({std::string(row->name), std::string(row->doc)});
+  for (const auto& row : rows) {
+    if constexpr (requires { row->name; }) {
+      offers.push_back({std::string(row->name), std::string(row->doc)});
+    } else {
+      offers.push_back({row.name, row.doc});
+    }
+  }
   return offers;
 }
 

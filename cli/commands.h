@@ -37,6 +37,7 @@ Command data_bench_command();
 Command doctor_command();
 Command help_command();
 Command completion_command();
+Command man_command();
 /// sources, transforms, objectives, optimizers and schedules, each with its info.
 std::vector<Command> resident_commands();
 

@@ -87,12 +87,6 @@ Given read_given(const Declaration& declaration, const std::vector<std::string>&
   return given;
 }
 
-Candidates of_offers(const std::vector<Offer>& offers) {
-  Candidates candidates;
-  for (const Offer& offer : offers) candidates.push_back({offer.word, offer.doc});
-  return candidates;
-}
-
 void append(Candidates& all, Candidates more) {
   all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }

@@ -16,7 +16,7 @@ namespace rewire::cli {
 struct Candidate {
   std::string word;  // the whole of it; more is to come behind one that ends in / = : , or .
   std::string doc = {};
-  bool is_path = false;
+  bool is_path = false;  // of a file, or of a folder that more is to come behind
 };
 
 /// `words` without the program's name; the last may be empty. Whatever is wrong with them, or with files that they name,

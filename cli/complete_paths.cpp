@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <optional>
 
 namespace rewire::cli {
 namespace {
@@ -72,7 +73,7 @@ std::vector<Candidate> runs_at(const std::string& word) {
   std::vector<Candidate> candidates =
       entries(word, [](const fs::path& path, std::string name) -> std::optional<Candidate> {
         if (!is_folder(path)) return std::nullopt;
-        if (is_run_folder(path.string())) return Candidate{name, state_of(path.string()), true};
+        if (is_run_folder(path.string())) return Candidate{name, state_of(path.string())};
         return Candidate{name + "/", "", true};
       });
   const std::string usual = "runs/";

@@ -4,14 +4,16 @@
 //   zsh, fish  candidates; their arguments are the words to the cursor
 //
 // A candidate is WORD TAB DOC. The script tells by its last character whether a blank follows.
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
 
 #include "cli/commands.h"
 #include "cli/complete.h"
 #include "cli/completion_scripts.h"
 #include "cli/log.h"
 #include "cli/streams.h"
+#include "ir/error.h"
 #include "ir/printable.h"
 
 namespace rewire::cli {
@@ -60,7 +62,7 @@ void print_candidates(const std::vector<Candidate>& candidates) {
   constexpr std::size_t kLongestDoc = 68;
   for (const Candidate& candidate : candidates) {
     std::string doc = one_line(candidate.doc);
-    if (doc.size() > kLongestDoc) doc = cut(doc, kLongestDoc - 3) + "...";
+    if (doc.size() > kLongestDoc) doc = std::string(cut(doc, kLongestDoc - 3)) + "...";
     write_stdout(candidate.word + '\t' + doc + '\n');
   }
 }

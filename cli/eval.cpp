@@ -13,6 +13,7 @@
 #include "cli/network.h"
 #include "cli/streams.h"
 #include "ir/error.h"
+#include "runtime/exec/compile_notice.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/log.h"
 #include "runtime/train/checkpoint.h"
@@ -132,6 +133,8 @@ void run(const Request& request) {
   const std::unique_ptr<runtime::Engine> engine =
       runtime::make_engine(engine_name, module, static_cast<int>(recipe.train.threads), tuner.record());
   runtime::start_state(*engine, module, weights, static_cast<std::uint64_t>(recipe.seed));
+  engine->prepare("eval");
+  runtime::log_compiled(*engine);
   const runtime::Evaluation evaluation = *runtime::evaluate(
       *engine, {{module.function("eval"), evaluated.metrics}}, *loader, [](std::int64_t) { return true; });
 

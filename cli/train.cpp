@@ -21,13 +21,16 @@
 namespace rewire::cli {
 namespace {
 
+constexpr const char* kStopping =
+    "rewire: stopping: the run is saved after this step; again to end at once\n";
+
 struct Request {
   runtime::NetworkRequest network;
   ChoiceRequest choices;
   EngineRequest engine;
   std::string out, resume;
   std::vector<std::string> overrides;
-  bool json = false;
+  bool json = false, plain = false;
 };
 
 void declare(Request& request, Options& options) {
@@ -40,6 +43,7 @@ void declare(Request& request, Options& options) {
   declare_engine(request.engine, options, true);
   declare_overrides(request.overrides, options);
   declare_choices(request.choices, options);
+  options.flag("--plain", request.plain, "no line that moves, on a terminal either");
   options.flag("--json", request.json, "print an object");
   options.example("rewire train examples/recipes/fashion_vit.toml", "train by a recipe, into runs/");
   options.example("rewire train vit_tiny_28 --plugin none --set train.epochs=2 --set seed=1",
@@ -131,7 +135,7 @@ runtime::TrainResult train(const Request& request, Progress& progress) {
                                   runtime::read_kernel_overrides(request.overrides),
                                   request.network.trust,
                                   stop_signal};
-  listen_for_stop();
+  listen_for_stop(logs_info() ? kStopping : nullptr);
   if (!request.resume.empty()) return runtime::resume_training(job, request.resume, progress);
   if (!request.out.empty()) return runtime::train(job, request.out, runtime::OutFolder::exact, progress);
   return runtime::train(job, default_folder(asked.model, network.recipe), runtime::OutFolder::numbered,
@@ -142,7 +146,7 @@ void run(const Request& request) {
   check(request);
   runtime::TrainResult result;
   {
-    Progress progress(!logs_info());
+    Progress progress(!logs_info(), request.plain);
     result = train(request, progress);
   }
   if (result.stopped_by != 0 && result.run.empty()) {

@@ -6,6 +6,9 @@ function __rewire_complete
         __fish_complete_path $current
         return
     end
-    command $words[1] __complete fish $words[2..] (string unescape -- $current; or echo -- $current) 2>/dev/null
+    # A quote that is still open has no other end.
+    set -l word (string unescape -- $current)
+    test -n "$word"; or set word (string trim --left --chars '\'"' -- $current)
+    command $words[1] __complete fish $words[2..] "$word" 2>/dev/null
 end
 complete -c rewire -f -a '(__rewire_complete)'

@@ -39,7 +39,7 @@ const std::vector<std::string> kCommands = {"train",        "sweep",
                                             "optimizers",   "optimizers info",
                                             "schedules",    "schedules info",
                                             "doctor",       "help",
-                                            "completion"};
+                                            "completion",   "man"};
 
 Words words_of(const std::string& command) {
   const std::size_t space = command.find(' ');
