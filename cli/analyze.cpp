@@ -36,19 +36,25 @@ void declare(Request& request, Options& options) {
   options.flag("--init", request.init, "the conditioning of the freshly initialised network");
   options.list("--against", request.against,
                "one more set of plugins to set beside --plugin's, with spaces between; or none; repeatable");
-  options.text("--input", request.input, ".npy: a batch of images; without it, normal noise");
+  options.text("--input", request.input, ".npy: a batch of images; without it, normal noise")
+      .takes(Values::file, {".npy"});
   options.integer("--batch", request.batch, 1, "images of noise");
   options.integer("--images", request.images, 1, "of a run: test images, in whole batches");
   options.flag("--conditioning", request.conditioning,
                "of a run: condition numbers too, of its first test images");
-  options.text("--checkpoint", request.checkpoint,
-               "of a run: best, last, a checkpoint's name, or all of them side by side; without it the last");
+  options
+      .text("--checkpoint", request.checkpoint,
+            "of a run: best, last, a checkpoint's name, or all of them side by side; without it the last")
+      .takes(Values::checkpoint, {"all"});
   options.flag("--ema", request.averages, "of a run: the moving averages of its weights (train.ema)");
   options.integer("--largest-jacobian", request.largest_jacobian, 0,
                   "rows of a block's Jacobian, tokens x width, up to which it is computed");
   options.choice("--engine", request.engine, runtime::engine_names(),
                  "what computes; the evaluator in double precision");
   options.flag("--json", request.json, "print an object");
+  options.example("rewire analyze vit_tiny_28 --init", "how the fresh network is conditioned");
+  options.example("rewire analyze runs/fashion_vit-none-s0 --checkpoint all",
+                  "a run, its checkpoints side by side");
 }
 
 std::vector<std::string> words_of(const std::string& text) {
@@ -268,9 +274,8 @@ void run(const Request& request) {
 }  // namespace
 
 Command analyze_command() {
-  return make_command<Request>(
-      "analyze", "what the papers argue with, measured: a run's streams; --init, the conditioning", declare,
-      run, "a smaller --batch");
+  return make_command<Request>("analyze", "what papers argue with: streams, ranks, conditioning", declare,
+                               run, "a smaller --batch");
 }
 
 }  // namespace rewire::cli

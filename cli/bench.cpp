@@ -69,6 +69,9 @@ void declare(Request& request, Options& options) {
       "--pipe", request.pipe,
       "reads lines from stdin, each a JSON array of the arguments of one bench, and answers each with a "
       "line of JSON; what was compiled stays for the next line like it, until the line []");
+  options.example("rewire bench vit_tiny_28", "the time of a training step");
+  options.example("rewire bench vit_tiny_28 --profile --steps 50", "and of each kernel in it");
+  options.example("rewire bench vit_tiny_28 --mode infer --batch 1 --json", "a forward pass of one image");
 }
 
 struct Result {

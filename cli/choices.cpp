@@ -8,8 +8,10 @@
 namespace rewire::cli {
 
 void declare_choices(ChoiceRequest& request, Options& options) {
-  options.text("--choices", request.file,
-               "a run's choices.json: what it names is taken from it instead of being timed");
+  options
+      .text("--choices", request.file,
+            "a run's choices.json: what it names is taken from it instead of being timed")
+      .takes(Values::file, {".json"});
   options.flag("--no-autotune", request.no_autotune,
                "time nothing: where there are several ways, the cost model's");
 }

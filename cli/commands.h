@@ -37,6 +37,9 @@ Command data_try_command();
 Command data_pack_command();
 Command data_bench_command();
 Command doctor_command();
+Command help_command();
+Command completion_command();
+Command man_command();
 /// sources, transforms, objectives, optimizers and schedules, each with its info.
 std::vector<Command> resident_commands();
 

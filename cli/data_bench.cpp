@@ -37,6 +37,9 @@ void declare(Request& request, Options& options) {
       "--seconds", request.seconds, 1,
       "for which batches are taken, and again for which images are read and changed on one thread");
   options.flag("--json", request.json, "print an object");
+  options.example("rewire data bench examples/recipes/fashion_vit.toml", "images/s that the loader gives");
+  options.example("rewire data bench examples/recipes/fashion_vit.toml --threads 4 --seconds 10",
+                  "on four threads, for longer");
 }
 
 double seconds_since(Clock::time_point start) {

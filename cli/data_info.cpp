@@ -13,6 +13,7 @@
 #include "cli/progress.h"
 #include "cli/streams.h"
 #include "ir/error.h"
+#include "runtime/data/source.h"
 #include "runtime/device/process.h"
 #include "runtime/io/files.h"
 
@@ -27,13 +28,20 @@ struct Request {
 };
 
 void declare(Request& request, Options& options) {
-  options.text("PATH", request.path, "where the data are: what data.path would be", Options::Need::required);
-  options.text("--format", request.format, "of the data, as data.format has it; otherwise it is found out");
-  options.list("--set", request.settings, "data.key=value: another key of [data]; repeatable");
-  options.text("--output", request.output, "a PNG file to draw images of each class to");
+  options.text("PATH", request.path, "where the data are: what data.path would be", Options::Need::required)
+      .takes(Values::file);
+  options.text("--format", request.format, "of the data, as data.format has it; otherwise it is found out")
+      .takes([] { return offers_of(runtime::sources()); });
+  options.list("--set", request.settings, "data.key=value: another key of [data]; repeatable")
+      .takes(Values::setting, {"data"});
+  options.text("--output", request.output, "a PNG file to draw images of each class to")
+      .takes(Values::file, {".png"});
   options.integer("--images", request.images, 0, "images examined of each split, spread evenly; 0: all");
   options.integer("--threads", request.threads, 0, "that decode; 0: one a core");
   options.flag("--json", request.json, "print an object");
+  options.example("rewire data info /usr/share/datasets/fashion-mnist",
+                  "how many images, of which sizes, in which classes");
+  options.example("rewire data info photos --output page.png", "and some of each class as a picture");
 }
 
 /// What [data] says of loading has no effect here.
@@ -258,7 +266,7 @@ void run(const Request& request) {
 }  // namespace
 
 Command data_info_command() {
-  return make_command<Request>("data info", "what a data set holds: classes, sizes, mean and std, duplicates",
+  return make_command<Request>("data info", "what a data set holds: classes, sizes, statistics, duplicates",
                                declare, run, "fewer images (--images N)");
 }
 

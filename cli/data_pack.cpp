@@ -19,11 +19,15 @@ struct PackRequest {
 };
 
 void declare_pack(PackRequest& request, Options& options) {
-  options.text("FOLDER", request.folder, "the images: FOLDER/train and FOLDER/val", Options::Need::required);
-  options.text("--output", request.output, "an empty folder, or one to be made", Options::Need::required);
+  options.text("FOLDER", request.folder, "the images: FOLDER/train and FOLDER/val", Options::Need::required)
+      .takes(Values::folder);
+  options.text("--output", request.output, "an empty folder, or one to be made", Options::Need::required)
+      .takes(Values::folder);
   options.choice("--format", request.format, {"folder", "tiny_imagenet"}, "as data.format names the layout");
   options.integer("--shard-size", request.megabytes, 1, "MB of a shard, about");
   options.integer("--seed", request.seed, 0, "of the order of training images");
+  options.example("rewire data pack photos --output shards",
+                  "photos/train and photos/val as tar files that read in order");
 }
 
 void run_pack(const PackRequest& request) {

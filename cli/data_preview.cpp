@@ -25,15 +25,22 @@ struct Request {
 };
 
 void declare(Request& request, Options& options) {
-  options.text("RECIPE", request.network.model, "a recipe (.toml), a module (.rir) or a name of the zoo",
-               Options::Need::required);
-  options.text("--output", request.output, "the PNG file to write", Options::Need::required);
+  options
+      .text("RECIPE", request.network.model, "a recipe (.toml), a module (.rir) or a name of the zoo",
+            Options::Need::required)
+      .takes(Values::model);
+  options.text("--output", request.output, "the PNG file to write", Options::Need::required)
+      .takes(Values::file, {".png"});
   options.integer("--batch", request.batch, 0, "which batch; of training they count on from epoch to epoch");
   options.choice("--split", request.split, {"train", "test"}, "as training sees it, or as evaluation does");
   options.integer("--images", request.images, 1, "of the batch, from its first");
-  options.list("--set", request.network.settings,
-               "section.key=value: sets or overrides a key of the recipe; repeatable");
+  options
+      .list("--set", request.network.settings,
+            "section.key=value: sets or overrides a key of the recipe; repeatable")
+      .takes(Values::setting);
   options.flag("--json", request.json, "print an object");
+  options.example("rewire data preview examples/recipes/fashion_vit.toml --output page.png",
+                  "the first batch as the network will see it");
 }
 
 /// The network is asked for what it takes; strategies do not change that, and none is run.

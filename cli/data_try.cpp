@@ -23,15 +23,20 @@ struct Request {
 };
 
 void declare(Request& request, Options& options) {
-  options.text("IMAGE", request.image, "a JPEG or PNG file", Options::Need::required);
-  options.text("--output", request.output, "the PNG file to write", Options::Need::required);
-  options.list("--set", request.settings, "transforms.key=value: a key of [transforms]; repeatable");
+  options.text("IMAGE", request.image, "a JPEG or PNG file", Options::Need::required)
+      .takes(Values::file, {".jpg", ".jpeg", ".png", ".JPEG"});
+  options.text("--output", request.output, "the PNG file to write", Options::Need::required)
+      .takes(Values::file, {".png"});
+  options.list("--set", request.settings, "transforms.key=value: a key of [transforms]; repeatable")
+      .takes(Values::setting, {"transforms"});
   options.integer("--count", request.options.count, 1, "draws beside the original");
   options.integer("--seed", request.seed, 0, "of the draws");
   options.integer("--size", request.options.size, 1,
                   "height and width that the network takes; without transforms.resize, what the image is "
                   "scaled down into first");
   options.flag("--json", request.json, "print an object");
+  options.example("rewire data try cat.jpg --set transforms.preset=deit --output page.png",
+                  "eight draws of the preset beside the original");
 }
 
 void run(const Request& request) {

@@ -35,20 +35,27 @@ void declare(Request& request, Options& options) {
   const std::string what =
       "a recipe, a module or a name of the zoo; a file that `rewire explore --json` wrote (.json); or the "
       "folder of a run";
-  options.text("A", request.a.what, what, Options::Need::required);
-  options.text("B", request.b.what, "the same; without it A, with other plugins or settings");
+  options.text("A", request.a.what, what, Options::Need::required).takes(Values::trained);
+  options.text("B", request.b.what, "the same; without it A, with other plugins or settings")
+      .takes(Values::trained);
   declare_changes(request.both, options);
-  options.list("--set-a", request.a.settings, "--set for A alone; repeatable");
-  options.list("--set-b", request.b.settings, "--set for B alone; repeatable");
-  options.list("--plugin-a", request.a.plugins, "--plugin for A alone, behind those of both; repeatable");
-  options.list("--plugin-b", request.b.plugins, "--plugin for B alone, behind those of both; repeatable");
+  options.list("--set-a", request.a.settings, "--set for A alone; repeatable").takes(Values::setting);
+  options.list("--set-b", request.b.settings, "--set for B alone; repeatable").takes(Values::setting);
+  options.list("--plugin-a", request.a.plugins, "--plugin for A alone, behind those of both; repeatable")
+      .takes(Values::plugin);
+  options.list("--plugin-b", request.b.plugins, "--plugin for B alone, behind those of both; repeatable")
+      .takes(Values::plugin);
   options.flag("--profile", request.profile, "also how long each launch takes on this CPU, timed now");
   options.flag("--full", request.full,
                "all that differs, not the first of each kind; and the tile IR of kernels");
   options.flag("--json", request.json, "print an object");
-  options.text("--output", request.output,
-               "an HTML file to write, with both sides beside each other; - is stdout");
+  options
+      .text("--output", request.output,
+            "an HTML file to write, with both sides beside each other; - is stdout")
+      .takes(Values::file, {".html"});
   options.flag("--exit-code", request.exit_code, "exit with 1 where anything differs");
+  options.example("rewire diff vit_tiny_28 --plugin-b orthogonal", "a network, and the same with a plugin");
+  options.example("rewire diff runs/fashion_vit-none-s0 runs/fashion_vit-orthogonal-s0", "two runs");
 }
 
 enum class SideKind : std::uint8_t { network, data, run };

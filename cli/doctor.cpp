@@ -21,6 +21,8 @@ struct Request {
 void declare(Request& request, Options& options) {
   declare_plugin_path(request.plugin_path, options);
   options.flag("--json", request.json, "print an object");
+  options.example("rewire doctor", "processor, libraries, plugins, data and GPUs");
+  options.example("rewire doctor --json", "the same as an object");
 }
 
 struct Facts {

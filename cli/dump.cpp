@@ -72,10 +72,14 @@ void declare(Request& request, Options& options) {
                  "with --stage times: the GPU, whose --arch is not given then");
   options.integer("--multiprocessors", request.multiprocessors, 1,
                   "of the GPU, where it is not the largest of its --arch; rewire doctor names them");
-  options.list("--override-kernel", request.overrides,
-               "with --stage ptx: NAME=FILE, CUDA C++ in place of this kernel's; repeatable");
-  options.text("--choices", request.choices,
-               "a run's choices.json: what it names is taken from it, all else is the cost model's");
+  options
+      .list("--override-kernel", request.overrides,
+            "with --stage ptx: NAME=FILE, CUDA C++ in place of this kernel's; repeatable")
+      .takes(Values::named_file, {".cu"});
+  options
+      .text("--choices", request.choices,
+            "a run's choices.json: what it names is taken from it, all else is the cost model's")
+      .takes(Values::file, {".json"});
   options.flag("--print-after-all", request.print_after_all,
                "from --stage step on: the text behind each pass that changed something, on stderr");
   options.flag(
@@ -91,6 +95,9 @@ void declare(Request& request, Options& options) {
                  "auto: on a terminal, unless NO_COLOR is set");
   options.flag("--no-pager", request.no_pager,
                "on a terminal: all at once, not by $REWIRE_PAGER, $PAGER or less");
+  options.example("rewire dump vit_tiny_28 --stage fused", "the kernels and calls of a training step");
+  options.example("rewire dump vit_tiny_28 --stage cuda --arch sm_90", "its CUDA C++, without a GPU");
+  options.example("rewire dump vit_tiny_28 --summary", "what the step moves and holds");
 }
 
 bool is_gpu_text(const Request& request) {

@@ -27,10 +27,12 @@ void declare_engine(EngineRequest& request, Options& options, bool of_run) {
 }
 
 void declare_overrides(std::vector<std::string>& overrides, Options& options) {
-  options.list(
-      "--override-kernel", overrides,
-      "NAME=FILE: CUDA C++ in place of the kernel that dump --stage cuda --kernel NAME prints; it keeps "
-      "its name, arguments and launch; repeatable");
+  options
+      .list(
+          "--override-kernel", overrides,
+          "NAME=FILE: CUDA C++ in place of the kernel that dump --stage cuda --kernel NAME prints; it keeps "
+          "its name, arguments and launch; repeatable")
+      .takes(Values::named_file, {".cu"});
 }
 
 std::string engine_of(const EngineRequest& request, const std::string& recorded) {

@@ -13,6 +13,7 @@
 #include "cli/network.h"
 #include "cli/streams.h"
 #include "ir/error.h"
+#include "runtime/exec/compile_notice.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/log.h"
 #include "runtime/train/checkpoint.h"
@@ -36,25 +37,39 @@ struct Request {
 };
 
 void declare(Request& request, Options& options) {
-  options.text("RUN", request.network.model,
-               "a run folder; or with --weights a recipe (.toml), a module (.rir) or a name of the zoo",
-               Options::Need::required);
-  options.text("--weights", request.weights, "safetensors to evaluate instead of the run's last checkpoint");
-  options.text("--checkpoint", request.checkpoint,
-               "of the run: best, last or a checkpoint's name (0003-00002811); without it the last");
+  options
+      .text("RUN", request.network.model,
+            "a run folder; or with --weights a recipe (.toml), a module (.rir) or a name of the zoo",
+            Options::Need::required)
+      .takes(Values::trained);
+  options.text("--weights", request.weights, "safetensors to evaluate instead of the run's last checkpoint")
+      .takes(Values::file, {".safetensors"});
+  options
+      .text("--checkpoint", request.checkpoint,
+            "of the run: best, last or a checkpoint's name (0003-00002811); without it the last")
+      .takes(Values::checkpoint);
   options.flag("--ema", request.averages,
                "the moving averages of the run's weights (train.ema) instead of them");
   options.integer(
       "--epoch", request.epoch, 0,
       "as the plugins that are on in this epoch leave the network (of a run: the last it trained in)");
-  options.list("--set", request.network.settings,
-               "section.key=value: sets or overrides a key of the recipe; repeatable");
-  options.list("--plugin", request.network.plugins,
-               "NAME:key=value,...: replaces the recipe's plugins; none clears them; repeatable");
+  options
+      .list("--set", request.network.settings,
+            "section.key=value: sets or overrides a key of the recipe; repeatable")
+      .takes(Values::setting);
+  options
+      .list("--plugin", request.network.plugins,
+            "NAME:key=value,...: replaces the recipe's plugins; none clears them; repeatable")
+      .takes(Values::plugin);
   declare_plugin_path(request.network.plugin_path, options);
   declare_trust(request.network.trust, options);
   declare_engine(request.engine, options);
   options.flag("--json", request.json, "print an object");
+  options.example("rewire eval runs/fashion_vit-none-s0", "the last checkpoint of a run on its test images");
+  options.example("rewire eval runs/fashion_vit-none-s0 --checkpoint best --ema",
+                  "the best one, by the moving averages of its weights");
+  options.example("rewire eval examples/recipes/fashion_vit.toml --weights w.safetensors",
+                  "weights from elsewhere");
 }
 
 /// Of a run whose folder keeps no copy of its plugins: they may be others by now.
@@ -118,6 +133,8 @@ void run(const Request& request) {
   const std::unique_ptr<runtime::Engine> engine =
       runtime::make_engine(engine_name, module, static_cast<int>(recipe.train.threads), tuner.record());
   runtime::start_state(*engine, module, weights, static_cast<std::uint64_t>(recipe.seed));
+  engine->prepare("eval");
+  runtime::log_compiled(*engine);
   const runtime::Evaluation evaluation = *runtime::evaluate(
       *engine, {{module.function("eval"), evaluated.metrics}}, *loader, [](std::int64_t) { return true; });
 

@@ -24,7 +24,8 @@ struct Request {
 
 void declare(Request& request, Options& options) {
   declare_network(request.network, options);
-  options.text("--output", request.output, "the HTML file to write; - is stdout");
+  options.text("--output", request.output, "the HTML file to write; - is stdout")
+      .takes(Values::file, {".html"});
   options.choice("--arch", request.options.arch, codegen::cuda::architecture_names(),
                  "the GPU whose CUDA C++ stands beside the CPU's code; none is needed");
   options.flag("--ptx", request.options.ptx, "also the PTX of that CUDA C++, by NVRTC");
@@ -33,6 +34,9 @@ void declare(Request& request, Options& options) {
       "also how long each launch takes on this CPU, and what it reaches of a copy's bandwidth and of "
       "the multiply-adds, timed now");
   options.flag("--json", request.json, "print the page's data instead of writing the page");
+  options.example("rewire explore vit_tiny_28 --output page.html",
+                  "formulas, IR, passes and kernels on a page");
+  options.example("rewire explore vit_tiny_28 --profile --output page.html", "with the time of each launch");
 }
 
 void run(const Request& request) {
@@ -49,9 +53,8 @@ void run(const Request& request) {
 }  // namespace
 
 Command explore_command() {
-  return make_command<Request>(
-      "explore", "one page, to be opened in a browser, of a network, its passes, kernels and memory", declare,
-      run);
+  return make_command<Request>("explore", "a network as one page for a browser: passes, kernels, memory",
+                               declare, run);
 }
 
 }  // namespace rewire::cli

@@ -25,16 +25,26 @@ struct Request {
 
 void declare(Request& request, Options& options) {
   declare_features(request.features, options, "--kind");
-  options.text("--output", request.output, "the .npy file that the features go to");
-  options.text("--labels", request.labels, "the .npy file that the images' labels go to");
+  options.text("--output", request.output, "the .npy file that the features go to")
+      .takes(Values::file, {".npy"});
+  options.text("--labels", request.labels, "the .npy file that the images' labels go to")
+      .takes(Values::file, {".npy"});
   options.choice("--split", request.split, {"train", "test"}, "which images of the data, in their order");
   options.integer("--images", request.images, 0, "the first so many; 0: all, of a picture 16");
-  options.text("--input", request.input,
-               ".npy: images, f32 [images, channels, height, width], instead of the data's");
-  options.text("--pca", request.pca,
-               "a .png file: images beside their patches, coloured by the three largest principal components "
-               "(with --kind tokens or keys)");
+  options
+      .text("--input", request.input,
+            ".npy: images, f32 [images, channels, height, width], instead of the data's")
+      .takes(Values::file, {".npy"});
+  options
+      .text("--pca", request.pca,
+            "a .png file: images beside their patches, coloured by the three largest principal components "
+            "(with --kind tokens or keys)")
+      .takes(Values::file, {".png"});
   options.flag("--json", request.json, "print an object");
+  options.example("rewire features runs/fashion_vit-none-s0 --output f.npy --labels y.npy",
+                  "the class token of every test image, and its label");
+  options.example("rewire features runs/fashion_vit-none-s0 --kind keys --pca page.png",
+                  "patches coloured by their keys");
 }
 
 runtime::HostTensor tensor_of(std::vector<float> numbers, ir::Shape shape) {

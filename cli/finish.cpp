@@ -12,13 +12,13 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "cli/exit_codes.h"
 #include "runtime/device/sanitized.h"
 #include "runtime/plugin/at_work.h"
 
 namespace rewire::cli {
 namespace {
 
-constexpr int kFailure = 1;
 constexpr std::array kCrashes = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 
 /// The process whose main is at work; 0: none. A child that was forked from it ends as it likes.

@@ -23,10 +23,16 @@ struct Request {
 void declare(Request& request, Options& options) {
   declare_network(request.network, options);
   declare_program(request.program, options, "images, f32 [batch, channels, height, width]");
-  options.text("--labels", request.program.labels, ".npy: classes, i64 [batch]; --input label=FILE");
-  options.text("--output", request.output, "the safetensors file that the gradients go to",
-               Options::Need::required);
+  options.text("--labels", request.program.labels, ".npy: classes, i64 [batch]; --input label=FILE")
+      .takes(Values::file, {".npy"});
+  options
+      .text("--output", request.output, "the safetensors file that the gradients go to",
+            Options::Need::required)
+      .takes(Values::file, {".safetensors"});
   options.flag("--json", request.json, "print {\"loss\": ...}");
+  options.example(
+      "rewire grad vit_tiny_28 --weights w.safetensors --input x.npy --labels y.npy --output g.safetensors",
+      "the gradient of each weight; the loss on stdout");
 }
 
 void run(const Request& request) {

@@ -15,7 +15,10 @@ struct Request {
 
 void declare(Request& request, Options& options) {
   declare_network(request.network, options);
-  options.text("--output", request.output, "the safetensors file to write", Options::Need::required);
+  options.text("--output", request.output, "the safetensors file to write", Options::Need::required)
+      .takes(Values::file, {".safetensors"});
+  options.example("rewire init vit_tiny_28 --set seed=1 --output w.safetensors",
+                  "the weights that a run with this seed begins with");
 }
 
 void run(const Request& request) {

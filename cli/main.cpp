@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "cli/command.h"
+#include "cli/exit_codes.h"
 #include "cli/finish.h"
 #include "cli/memory.h"
 #include "cli/stop.h"
@@ -22,9 +23,9 @@
 
 namespace {
 
-constexpr int kFailure = 1;
-constexpr int kBadRequest = 2;
-constexpr int kStopped = 128;
+using rewire::cli::kBadRequest;
+using rewire::cli::kFailure;
+using rewire::cli::kStopped;
 
 /// With the lines that the message has by design.
 void complain_lines(std::string_view message) {

@@ -21,11 +21,16 @@ struct Request {
 };
 
 void declare(Request& request, Options& options) {
-  options.list("--set", request.settings,
-               "model.key=value: another option, of the models that have it; repeatable");
-  options.list("--plugin", request.plugins, "NAME:key=value,...: counts what it adds too; repeatable");
+  options
+      .list("--set", request.settings,
+            "model.key=value: another option, of the models that have it; repeatable")
+      .takes(Values::setting, {"model"});
+  options.list("--plugin", request.plugins, "NAME:key=value,...: counts what it adds too; repeatable")
+      .takes(Values::plugin);
   declare_plugin_path(request.plugin_path, options);
   options.flag("--json", request.json, "print a list of objects");
+  options.example("rewire models", "names, weights and multiply-adds");
+  options.example("rewire models --set model.classes=10", "with another head");
 }
 
 struct Row {

@@ -3,8 +3,10 @@
 namespace rewire::cli {
 
 void declare_plugin_path(std::vector<std::string>& plugin_path, Options& options) {
-  options.list("--plugin-path", plugin_path,
-               "a folder to look for plugins in, before the usual ones; repeatable");
+  options
+      .list("--plugin-path", plugin_path,
+            "a folder to look for plugins in, before the usual ones; repeatable")
+      .takes(Values::folder);
 }
 
 void declare_trust(bool& trust, Options& options) {
@@ -13,15 +15,19 @@ void declare_trust(bool& trust, Options& options) {
 }
 
 void declare_network(runtime::NetworkRequest& request, Options& options, Options::Need model) {
-  options.text("MODEL", request.model, "a recipe (.toml), a module (.rir) or a name of the zoo", model);
+  options.text("MODEL", request.model, "a recipe (.toml), a module (.rir) or a name of the zoo", model)
+      .takes(Values::model);
   declare_changes(request, options);
 }
 
 void declare_changes(runtime::NetworkRequest& request, Options& options) {
-  options.list("--set", request.settings,
-               "section.key=value: sets or overrides a key of the recipe; repeatable");
-  options.list("--plugin", request.plugins,
-               "NAME:key=value,...: replaces the recipe's plugins; none clears them; repeatable");
+  options
+      .list("--set", request.settings, "section.key=value: sets or overrides a key of the recipe; repeatable")
+      .takes(Values::setting);
+  options
+      .list("--plugin", request.plugins,
+            "NAME:key=value,...: replaces the recipe's plugins; none clears them; repeatable")
+      .takes(Values::plugin);
   declare_plugin_path(request.plugin_path, options);
   declare_trust(request.trust, options);
 }

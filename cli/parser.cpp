@@ -1,4 +1,4 @@
-// The command line: which command, its options, help. The one file that knows CLI11.
+// The command line: which command, and its options. The one file that knows CLI11.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -7,6 +7,8 @@
 #include <iterator>
 
 #include "cli/command.h"
+#include "cli/complete.h"
+#include "cli/help.h"
 #include "cli/log.h"
 #include "cli/memory.h"
 #include "cli/streams.h"
@@ -40,16 +42,6 @@ bool stands_at_front(const std::string& name, const std::vector<std::string>& ar
   return space == std::string::npos || (arguments.size() > 1 && arguments[1] == name.substr(space + 1));
 }
 
-/// Those of two words whose first it is.
-std::vector<Command> commands_of(const std::vector<Command>& commands, std::string_view word) {
-  std::vector<Command> found;
-  std::ranges::copy_if(commands, std::back_inserter(found), [&](const Command& command) {
-    const std::size_t space = command.name.find(' ');
-    return space != std::string::npos && canonical(command.name.substr(0, space)) == canonical(word);
-  });
-  return found;
-}
-
 /// `rewire plugin nwe`: a command that has further ones takes no argument. `rewire data`: a word that is none
 /// without them.
 void refuse_unknown_second_word(const std::vector<Command>& commands,
@@ -72,8 +64,37 @@ bool asks_for_help(const std::string& argument) {
   return argument == "--help" || argument == "-h";
 }
 
-/// The command with the most words at the front of the arguments, which are then the rest.
+/// UserError where there is none.
 const Command& take_command(const std::vector<Command>& commands, std::vector<std::string>& arguments) {
+  const std::vector<std::string> given = arguments;
+  const Command* best = find_command(commands, arguments);
+  if (best == nullptr) {
+    refuse_unknown_second_word(commands, given, false);
+    std::vector<std::string> names;
+    for (const Command& command : commands) names.push_back(command.name);
+    if (given.front().starts_with('-')) {
+      user_error("'{}' stands before the command: write rewire COMMAND {} (rewire --help lists the commands)",
+                 given.front(), given.front());
+    }
+    user_error("unknown command '{}'{}; rewire --help lists the commands", given.front(),
+               did_you_mean(given.front(), names));
+  }
+  if (word_count(best->name) == 1) refuse_unknown_second_word(commands, given, true);
+  return *best;
+}
+
+}  // namespace
+
+std::vector<Command> commands_of(const std::vector<Command>& commands, std::string_view word) {
+  std::vector<Command> found;
+  std::ranges::copy_if(commands, std::back_inserter(found), [&](const Command& command) {
+    const std::size_t space = command.name.find(' ');
+    return space != std::string::npos && canonical(command.name.substr(0, space)) == canonical(word);
+  });
+  return found;
+}
+
+const Command* find_command(const std::vector<Command>& commands, std::vector<std::string>& arguments) {
   const Command* best = nullptr;
   for (const Command& command : commands) {
     if (stands_at_front(command.name, arguments) &&
@@ -81,53 +102,38 @@ const Command& take_command(const std::vector<Command>& commands, std::vector<st
       best = &command;
     }
   }
-  if (best == nullptr) {
-    refuse_unknown_second_word(commands, arguments, false);
-    std::vector<std::string> names;
-    for (const Command& command : commands) names.push_back(command.name);
-    if (arguments.front().starts_with('-')) {
-      user_error("'{}' stands before the command: write rewire COMMAND {} (rewire --help lists the commands)",
-                 arguments.front(), arguments.front());
-    }
-    user_error("unknown command '{}'{}; rewire --help lists the commands", arguments.front(),
-               did_you_mean(arguments.front(), names));
+  if (best != nullptr) {
+    arguments.erase(arguments.begin(),
+                    arguments.begin() + static_cast<std::ptrdiff_t>(word_count(best->name)));
   }
-  if (word_count(best->name) == 1) refuse_unknown_second_word(commands, arguments, true);
-  arguments.erase(arguments.begin(), arguments.begin() + static_cast<std::ptrdiff_t>(word_count(best->name)));
-  return *best;
+  return best;
 }
-
-/// One line each.
-std::string list_of(const std::vector<Command>& commands) {
-  std::size_t width = 0;
-  for (const Command& command : commands) width = std::max(width, command.name.size());
-  std::string list;
-  for (const Command& command : commands)
-    list += fmt::format("  {:<{}}  {}\n", command.name, width, command.doc);
-  return list;
-}
-
-void print_help(const std::vector<Command>& commands) {
-  print("Rewire {}: a compiler for residual connections\n\nUsage: rewire COMMAND [OPTIONS]\n\nCommands:\n",
-        REWIRE_VERSION);
-  write_stdout(list_of(commands));
-  print(
-      "\nMODEL is a recipe (.toml), a module (.rir) or a name of the zoo (rewire models).\n"
-      "rewire COMMAND --help explains a command; rewire --version prints the version.\n");
-}
-
-}  // namespace
 
 struct Options::Impl {
   CLI::App app;
+  Declaration declaration;
+
+  OptionInfo& add(OptionInfo info) { return declaration.options.emplace_back(std::move(info)); }
 };
 
-void Options::text(const std::string& name, std::string& target, const std::string& doc, Need need) {
-  impl_.app.add_option(name, target, doc)->required(need == Need::required)->type_name("TEXT");
+OptionInfo& OptionInfo::takes(Values::Kind values_kind, std::vector<std::string> of) {
+  values = {values_kind, std::move(of)};
+  return *this;
 }
 
-void Options::choice(const std::string& name, std::string& target, const std::vector<std::string>& choices,
-                     const std::string& doc, const std::map<std::string, std::string>& synonyms) {
+OptionInfo& OptionInfo::takes(std::function<std::vector<Offer>()> offers) {
+  values = {Values::words, {}, std::move(offers)};
+  return *this;
+}
+
+OptionInfo& Options::text(const std::string& name, std::string& target, const std::string& doc, Need need) {
+  impl_.app.add_option(name, target, doc)->required(need == Need::required)->type_name("TEXT");
+  return impl_.add({.name = name, .kind = "TEXT", .doc = doc, .required = need == Need::required});
+}
+
+OptionInfo& Options::choice(const std::string& name, std::string& target,
+                            const std::vector<std::string>& choices, const std::string& doc,
+                            const std::map<std::string, std::string>& synonyms) {
   const auto translate = [synonyms](std::string& value) {
     if (const auto known = synonyms.find(value); known != synonyms.end()) value = known->second;
     return std::string();
@@ -141,18 +147,23 @@ void Options::choice(const std::string& name, std::string& target, const std::ve
       ->type_name(fmt::format("{}", fmt::join(choices, "|")))
       ->transform(CLI::Validator(translate, "", "synonym"))
       ->check(CLI::Validator(check, "", "choice"));
+  return impl_.add({.name = name, .kind = "TEXT", .doc = doc, .default_value = target, .choices = choices});
 }
 
-void Options::list(const std::string& name, std::vector<std::string>& target, const std::string& doc) {
+OptionInfo& Options::list(const std::string& name, std::vector<std::string>& target, const std::string& doc) {
   impl_.app.add_option(name, target, doc)->allow_extra_args(false)->type_name("TEXT");
+  return impl_.add({.name = name, .kind = "TEXT", .doc = doc, .repeatable = true});
 }
 
-void Options::texts(const std::string& name, std::vector<std::string>& target, const std::string& doc) {
-  impl_.app.add_option(name, target, doc)->required()->type_name("TEXT");
+OptionInfo& Options::texts(const std::string& name, std::vector<std::string>& target, const std::string& doc,
+                           Need need) {
+  impl_.app.add_option(name, target, doc)->required(need == Need::required)->type_name("TEXT");
+  return impl_.add(
+      {.name = name, .kind = "TEXT", .doc = doc, .required = need == Need::required, .repeatable = true});
 }
 
-void Options::integer(const std::string& name, std::int64_t& target, std::int64_t minimum,
-                      const std::string& doc, Need need) {
+OptionInfo& Options::integer(const std::string& name, std::int64_t& target, std::int64_t minimum,
+                             const std::string& doc, Need need) {
   const auto check = [minimum](const std::string& value) {
     std::int64_t number = 0;
     if (!CLI::detail::lexical_cast(value, number)) return fmt::format("'{}' is no integer", value);
@@ -163,9 +174,15 @@ void Options::integer(const std::string& name, std::int64_t& target, std::int64_
   CLI::Option* option = impl_.app.add_option(name, target, doc)->required(need == Need::required);
   if (need == Need::optional) option->capture_default_str();
   option->type_name("INT")->check(CLI::Validator(check, "", "integer"));
+  return impl_.add(
+      {.name = name,
+       .kind = "INT",
+       .doc = doc,
+       .default_value = need == Need::optional && target >= minimum ? fmt::to_string(target) : "",
+       .required = need == Need::required});
 }
 
-void Options::number(const std::string& name, double& target, double minimum, const std::string& doc) {
+OptionInfo& Options::number(const std::string& name, double& target, double minimum, const std::string& doc) {
   const auto check = [minimum](const std::string& value) {
     double number = 0;
     if (!CLI::detail::lexical_cast(value, number) || !std::isfinite(number))
@@ -177,34 +194,37 @@ void Options::number(const std::string& name, double& target, double minimum, co
       ->capture_default_str()
       ->type_name("NUMBER")
       ->check(CLI::Validator(check, "", "number"));
+  return impl_.add({.name = name, .kind = "NUMBER", .doc = doc, .default_value = fmt::to_string(target)});
 }
 
-void Options::flag(const std::string& name, bool& target, const std::string& doc) {
+OptionInfo& Options::flag(const std::string& name, bool& target, const std::string& doc) {
   impl_.app.add_flag(name, target, doc);
+  return impl_.add({.name = name, .kind = "", .doc = doc});
+}
+
+void Options::example(const std::string& line, const std::string& doc) {
+  impl_.declaration.examples.push_back({line, doc});
 }
 
 /// Parses the options of one command.
 class Parser {
  public:
-  /// `further`: the commands of two words that begin with this one.
-  Parser(const Command& command, const std::vector<Command>& further) : command_(command) {
+  explicit Parser(const Command& command) : command_(command) {
     impl_.app.name("rewire " + command.name);
-    impl_.app.description(command.doc);
-    if (!further.empty()) impl_.app.footer("Commands:\n" + list_of(further));
     impl_.app.allow_extras();
     Options options(impl_);
     command.declare(options);
     options.flag("--quiet", common_.quiet, "log errors only");
     options.choice("--log-level", common_.log_level, log_level_names(), "what goes to the log on stderr");
+    impl_.declaration.options.push_back({.name = "--help", .kind = "", .doc = "print this help"});
   }
 
-  /// False if the arguments asked for help, which is printed.
+  /// False if the arguments asked for help.
   bool parse(std::vector<std::string> arguments) {
     std::ranges::reverse(arguments);  // as CLI11 wants a vector
     try {
       impl_.app.parse(std::move(arguments));
     } catch (const CLI::CallForHelp&) {
-      write_stdout(impl_.app.help());
       return false;
     } catch (const CLI::ParseError& error) {
       refuse_leftovers();  // an unknown option explains a missing one better than the other way round
@@ -215,6 +235,7 @@ class Parser {
   }
 
   const Common& common() const { return common_; }
+  const Declaration& declaration() const { return impl_.declaration; }
 
  private:
   void refuse_leftovers() const {
@@ -241,12 +262,27 @@ void parse_options(const std::string& name, const std::function<void(Options&)>&
                    std::vector<std::string> arguments) {
   if (std::ranges::any_of(arguments, asks_for_help)) user_error("{}: no place for --help", name);
   const Command command{name, "", declare, {}, ""};
-  Parser(command, {}).parse(std::move(arguments));
+  Parser(command).parse(std::move(arguments));
+}
+
+Declaration declaration_of(const Command& command) {
+  return Parser(command).declaration();
+}
+
+const Command& parse_only(const std::vector<Command>& commands, std::vector<std::string> arguments) {
+  if (arguments.empty()) user_error("there is no command; rewire --help lists the commands");
+  const Command& command = take_command(commands, arguments);
+  Parser(command).parse(std::move(arguments));
+  return command;
 }
 
 void parse_and_run(const std::vector<Command>& commands, std::vector<std::string> arguments) {
-  if (arguments.empty() || asks_for_help(arguments.front()) || arguments.front() == "help") {
-    print_help(commands);
+  if (arguments.empty() || asks_for_help(arguments.front())) {
+    write_stdout(help_of_all(commands));
+    return;
+  }
+  if (arguments.front() == kCompleteCommand) {
+    answer_completion(commands, {arguments.begin() + 1, arguments.end()});
     return;
   }
   if (arguments.front() == "--version") {
@@ -254,8 +290,11 @@ void parse_and_run(const std::vector<Command>& commands, std::vector<std::string
     return;
   }
   const Command& command = take_command(commands, arguments);
-  Parser parser(command, commands_of(commands, command.name));
-  if (!parser.parse(std::move(arguments))) return;
+  Parser parser(command);
+  if (!parser.parse(std::move(arguments))) {
+    write_stdout(help_of(command, parser.declaration(), commands_of(commands, command.name)));
+    return;
+  }
   set_up_log(parser.common().quiet ? "error" : parser.common().log_level);
   answer_exhausted_memory(command.less);
   command.run();

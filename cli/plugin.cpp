@@ -23,6 +23,7 @@ struct NewRequest {
 void declare_new(NewRequest& request, Options& options) {
   options.text("NAME", request.name, "the plugin's name, and that of the folder to make",
                Options::Need::required);
+  options.example("rewire plugin new mine", "a project in the folder mine");
 }
 
 /// Where this binary is installed, or built: find_package finds the SDK there.
@@ -48,11 +49,16 @@ struct TestRequest {
 };
 
 void declare_test(TestRequest& request, Options& options) {
-  options.text("FILE", request.file, "the library, with values if wanted: ./build/mine.so:key=value,...",
-               Options::Need::required);
+  options
+      .text("FILE", request.file, "the library, with values if wanted: ./build/mine.so:key=value,...",
+            Options::Need::required)
+      .takes(Values::plugin);
   declare_plugin_path(request.plugin_path, options);
   options.flag("--causal", request.causal, "also hold it to this: no token reads a later one");
   options.flag("--json", request.json, "print an object");
+  options.example("rewire plugin test mine/build/mine.so", "every check, on three small networks");
+  options.example("rewire plugin test mine/build/mine.so:start=0.5 --causal",
+                  "with a value, and one check more");
 }
 
 std::string_view word(runtime::Verdict verdict) {

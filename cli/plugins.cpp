@@ -20,12 +20,16 @@ struct Request {
 void declare_list(Request& request, Options& options) {
   declare_plugin_path(request.plugin_path, options);
   options.flag("--json", request.json, "print a list of objects");
+  options.example("rewire plugins", "what is found, and where");
+  options.example("rewire plugins --plugin-path ./mine/build", "and in a folder of your own");
 }
 
 void declare_info(Request& request, Options& options) {
-  options.text("NAME", request.name, "a plugin's name, or the path of its library", Options::Need::required);
+  options.text("NAME", request.name, "a plugin's name, or the path of its library", Options::Need::required)
+      .takes(Values::plugin_name);
   declare_plugin_path(request.plugin_path, options);
   options.flag("--json", request.json, "print an object");
+  options.example("rewire plugins info ./mine/build/mine.so", "what a library says of itself");
 }
 
 nlohmann::ordered_json describe(const runtime::PluginInfo& info) {

@@ -62,12 +62,17 @@ void declare(Request& request, Options& options) {
       "--labels", request.labels,
       "of dense: threshold, made of the images (background, and the image's class where it is brighter); a "
       ".npy of masks; or a folder of .png masks");
-  options.text("--test-labels", request.test_labels, "of dense: the .npy of the test images' masks");
+  options.text("--test-labels", request.test_labels, "of dense: the .npy of the test images' masks")
+      .takes(Values::file, {".npy"});
   options.number("--threshold", request.threshold, 0, "of --labels threshold: brightness, 0 to 1");
   options.choice("--scales", request.scales, {"both", "single", "multi"},
                  "of dense: the last block, the last four, or a probe of each");
-  options.text("--output", request.output, "a .json file that the numbers go to");
+  options.text("--output", request.output, "a .json file that the numbers go to")
+      .takes(Values::file, {".json"});
   options.flag("--json", request.json, "print an object");
+  options.example("rewire probe runs/fashion_vit-none-s0", "a linear layer on the features");
+  options.example("rewire probe runs/fashion_vit-none-s0 --kind knn --neighbours 10",
+                  "the vote of the ten nearest neighbours");
 }
 
 runtime::ProbeSet view_of(const runtime::FeatureSet& set, const std::vector<std::int64_t>& labels) {
@@ -277,9 +282,8 @@ void run(const Request& request) {
 }  // namespace
 
 Command probe_command() {
-  return make_command<Request>("probe",
-                               "what a linear layer or the nearest neighbours find in a network's features",
-                               declare, run, "fewer --images");
+  return make_command<Request>("probe", "what a linear layer or nearest neighbours find in features", declare,
+                               run, "fewer --images");
 }
 
 }  // namespace rewire::cli

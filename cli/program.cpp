@@ -14,10 +14,14 @@
 namespace rewire::cli {
 
 void declare_program(ProgramRequest& request, Options& options, const std::string& input_doc) {
-  options.text("--weights", request.weights, "safetensors with every weight of the model and no other",
-               Options::Need::required);
-  options.list("--input", request.inputs,
-               ".npy: " + input_doc + "; NAME=FILE for a network with other inputs, repeatable");
+  options
+      .text("--weights", request.weights, "safetensors with every weight of the model and no other",
+            Options::Need::required)
+      .takes(Values::file, {".safetensors"});
+  options
+      .list("--input", request.inputs,
+            ".npy: " + input_doc + "; NAME=FILE for a network with other inputs, repeatable")
+      .takes(Values::named_file, {".npy"});
   declare_engine(request.engine, options);
   declare_overrides(request.overrides, options);
 }

@@ -4,10 +4,13 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
 #include "cli/streams.h"
+#include "runtime/device/cuda/device.h"
+#include "runtime/device/process.h"
 
 namespace rewire::cli {
 namespace {
@@ -24,11 +27,31 @@ std::size_t terminal_width() {
   return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-std::string step_text(const runtime::TrainView& view) {
-  return fmt::format("epoch {}/{}{}{}/{}  {}  {:.0f} images/s  {} left", view.position.epoch + 1, view.epochs,
-                     kStep, view.position.step_in_epoch, view.steps_per_epoch,
-                     runtime::metrics_text(view.metrics, 1, "  "), view.images_per_second,
-                     clock_text(view.seconds_left));
+/// The first characters, of which each takes a column.
+std::string cut_columns(const std::string& text, std::size_t columns) {
+  std::string_view rest = text;
+  for (; columns > 0 && !rest.empty(); --columns) rest.remove_prefix(first_character(rest).bytes.size());
+  return text.substr(0, text.size() - rest.size());
+}
+
+std::string epoch_and_step(const runtime::TrainView& view) {
+  return fmt::format("epoch {}/{}{}{}/{}  {}", view.position.epoch + 1, view.epochs, kStep,
+                     view.position.step_in_epoch, view.steps_per_epoch,
+                     runtime::metrics_text(view.metrics, 1, "  "));
+}
+
+std::string rate(const runtime::TrainView& view) {
+  return fmt::format("  {:.0f} images/s", view.images_per_second);
+}
+
+std::string left(const runtime::TrainView& view) {
+  return fmt::format("  {} left", clock_text(view.seconds_left));
+}
+
+/// The most that was held at once: of a device's own memory where there is one.
+std::int64_t peak_memory() {
+  const std::int64_t device = runtime::cuda::device_memory_peak();
+  return device > 0 ? device : runtime::peak_memory_bytes();
 }
 
 }  // namespace
@@ -39,7 +62,8 @@ std::string clock_text(double seconds) {
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
-MovingLine::MovingLine(bool quiet) : quiet_(quiet), terminal_(::isatty(STDERR_FILENO) == 1) {}
+MovingLine::MovingLine(bool quiet, bool plain)
+    : quiet_(quiet), terminal_(!plain && ::isatty(STDERR_FILENO) == 1) {}
 
 MovingLine::~MovingLine() {
   clear();
@@ -56,17 +80,38 @@ void MovingLine::line(const std::string& text) {
   write_stderr(visible(text) + "\n");
 }
 
+bool MovingLine::is_due() const {
+  return !quiet_ && terminal_ && seconds_now() - last_ >= kInterval;
+}
+
+std::size_t MovingLine::width() const {
+  return terminal_width() - 1;
+}
+
 void MovingLine::moving(const std::string& text, bool now) {
   if (quiet_ || !terminal_) return;
   const double time = seconds_now();
   if (!now && time - last_ < kInterval) return;
   last_ = time;
-  overwrite_line(cut(visible(text), terminal_width() - 1));
+  overwrite_line(cut_columns(visible(text), width()));
   shown_ = true;
 }
 
 bool is_step_line(std::string_view line) {
   return line.starts_with("epoch ") && line.find(kStep) != std::string_view::npos;
+}
+
+std::string step_line(const runtime::TrainView& view, std::int64_t memory, const LossCurve& curve,
+                      std::size_t width, bool utf8) {
+  constexpr std::size_t kLeast = 8, kMost = 32;  // columns of the curve
+  const std::string begin = epoch_and_step(view), end = left(view);
+  const std::string of_memory = fmt::format("  {:.0f} MB", static_cast<double>(memory) / 1e6);
+  std::string line = begin + rate(view) + of_memory + end;
+  if (line.size() > width) line = begin + rate(view) + end;
+  if (line.size() > width) line = begin + end;
+  if (line.size() + 2 + kLeast > width) return line;
+  const std::string text = curve.text(std::min(kMost, width - line.size() - 2), utf8);
+  return text.empty() ? line : line + "  " + text;
 }
 
 void Progress::started(const runtime::RunFacts& facts) {
@@ -88,11 +133,12 @@ void Progress::compiling(const std::string& program) {
 }
 
 void Progress::stepped(const runtime::TrainView& view) {
-  line_.moving(step_text(view), false);
+  if (!view.metrics.empty()) curve_.add(view.metrics.front().value);
+  if (line_.is_due()) line_.moving(step_line(view, peak_memory(), curve_, line_.width(), utf8_), false);
 }
 
 void Progress::logged(const runtime::TrainView& view) {
-  if (!line_.moves()) line_.line(step_text(view));
+  if (!line_.moves()) line_.line(epoch_and_step(view) + rate(view) + left(view));
 }
 
 void Progress::evaluating(std::int64_t done, std::int64_t batches) {

@@ -1,10 +1,11 @@
-// Training as a person sees it on stderr: one line that moves where stderr is a terminal, elsewhere one for
-// each line of metrics, and one line an epoch everywhere.
+// Training as a person sees it on stderr: one line that moves where stderr is a terminal, elsewhere (and with --plain) one
+// for each line of metrics, and one line an epoch everywhere.
 #pragma once
 
 #include <string>
 #include <string_view>
 
+#include "cli/loss_curve.h"
 #include "runtime/train/trainer.h"
 
 namespace rewire::cli {
@@ -15,7 +16,8 @@ std::string clock_text(double seconds);
 /// Lines on stderr, the last of which moves where stderr is a terminal.
 class MovingLine {
  public:
-  explicit MovingLine(bool quiet);
+  /// `plain`: none that moves, on a terminal either.
+  explicit MovingLine(bool quiet, bool plain = false);
   ~MovingLine();
   MovingLine(const MovingLine&) = delete;
   MovingLine& operator=(const MovingLine&) = delete;
@@ -25,6 +27,10 @@ class MovingLine {
   void line(const std::string& text);
   /// In place of the moving line, on a terminal alone; `now`: however short a time after the one before.
   void moving(const std::string& text, bool now);
+  /// Whether moving() would write a line that is not `now`: making it may cost more than a step.
+  bool is_due() const;
+  /// The columns that a moving line has.
+  std::size_t width() const;
   /// Ends the moving line, so that other text begins on its own.
   void clear();
 
@@ -37,9 +43,14 @@ class MovingLine {
 /// Whether a process that trains wrote this line by Progress::logged().
 bool is_step_line(std::string_view line);
 
+/// The moving line of a step in at most `width` columns: what does not fit is left out, the curve first, then memory,
+/// then the rate. `memory`: bytes.
+std::string step_line(const runtime::TrainView& view, std::int64_t memory, const LossCurve& curve,
+                      std::size_t width, bool utf8);
+
 class Progress final : public runtime::TrainObserver {
  public:
-  explicit Progress(bool quiet) : line_(quiet) {}
+  explicit Progress(bool quiet, bool plain = false) : line_(quiet, plain) {}
 
   void started(const runtime::RunFacts& facts) override;
   void compiling(const std::string& program) override;
@@ -51,6 +62,8 @@ class Progress final : public runtime::TrainObserver {
 
  private:
   MovingLine line_;
+  LossCurve curve_;
+  bool utf8_ = locale_is_utf8();
 };
 
 }  // namespace rewire::cli

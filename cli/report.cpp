@@ -22,12 +22,20 @@ struct Request {
 };
 
 void declare(Request& request, Options& options) {
-  options.texts("RUN", request.runs, "folders of runs, ended or not");
-  options.text("--output", request.output,
-               "the HTML file to write; without it report.html in the folder of a single run; - is stdout");
-  options.text("--csv", request.csv,
-               "a folder to write tables to instead of the page: train.csv, eval.csv, diagnose.csv");
+  options.texts("RUN", request.runs, "folders of runs, ended or not").takes(Values::run);
+  options
+      .text("--output", request.output,
+            "the HTML file to write; without it report.html in the folder of a single run; - is stdout")
+      .takes(Values::file, {".html"});
+  options
+      .text("--csv", request.csv,
+            "a folder to write tables to instead of the page: train.csv, eval.csv, diagnose.csv")
+      .takes(Values::folder);
   options.flag("--json", request.json, "print the page's data instead of writing the page");
+  options.example("rewire report runs/fashion_vit-none-s0 runs/fashion_vit-none-s1 --output page.html",
+                  "two runs side by side");
+  options.example("rewire report runs/fashion_vit-none-s0",
+                  "one, into report.html of its folder; it may be training");
 }
 
 std::string output_of(const Request& request) {
@@ -64,9 +72,8 @@ void run(const Request& request) {
 }  // namespace
 
 Command report_command() {
-  return make_command<Request>(
-      "report", "one page, to be opened in a browser, of training runs: curves, figures, recipes", declare,
-      run);
+  return make_command<Request>("report", "runs as one page for a browser: curves, figures, recipes", declare,
+                               run);
 }
 
 }  // namespace rewire::cli

@@ -20,6 +20,7 @@ namespace {
 /// The lists that recipes choose from: the command, the section of their keys, and what selects one.
 struct Models {
   static constexpr std::string_view kCommand = "models", kSection = "model";
+  static auto rows() { return models::models(); }
   static const auto& find(std::string_view name) { return models::find_model(name); }
   static ModelCost cost(std::string_view name) { return cost_of(models::build({std::string(name)}, 1)); }
 };
@@ -72,10 +73,10 @@ void list(const ListRequest<List>& request) {
 template <class List>
 void info(const InfoRequest<List>& request) {
   const auto& row = [&]() -> const auto& {
-    if constexpr (requires { List::rows(); }) {
-      return ir::find_row(List::rows(), List::kKey, request.name);
-    } else {
+    if constexpr (requires { List::find(request.name); }) {
       return List::find(request.name);
+    } else {
+      return ir::find_row(List::rows(), List::kKey, request.name);
     }
   }();
   nlohmann::ordered_json object = describe(row);
@@ -103,6 +104,7 @@ Command list_command(const char* doc) {
       std::string(List::kCommand), doc,
       [](ListRequest<List>& request, Options& options) {
         options.flag("--json", request.json, "print a list of objects");
+        options.example(fmt::format("rewire {}", List::kCommand), "their names, and a line on each");
       },
       list<List>);
 }
@@ -113,9 +115,14 @@ Command info_command() {
       fmt::format("{} info", List::kCommand),
       fmt::format("the keys of [{}] that one of them has", List::kSection),
       [](InfoRequest<List>& request, Options& options) {
-        options.text("NAME", request.name, fmt::format("one of `rewire {}`", List::kCommand),
-                     Options::Need::required);
+        options
+            .text("NAME", request.name, fmt::format("one of `rewire {}`", List::kCommand),
+                  Options::Need::required)
+            .takes([] { return offers_of(List::rows()); });
         options.flag("--json", request.json, "print an object");
+        const std::string name(List::rows().front()->name);
+        options.example(fmt::format("rewire {} info {}", List::kCommand, name),
+                        fmt::format("the keys of {}, with their defaults", name));
       },
       info<List>);
 }

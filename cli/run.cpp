@@ -20,10 +20,16 @@ struct Request {
 void declare(Request& request, Options& options) {
   declare_network(request.network, options);
   declare_program(request.program, options, "images, f32 [batch, channels, height, width]");
-  options.text("--output", request.output, "the .npy file that the logits go to", Options::Need::required);
+  options.text("--output", request.output, "the .npy file that the logits go to", Options::Need::required)
+      .takes(Values::file, {".npy"});
   options.list("--tap", request.taps,
                "a join's name or a pattern, blocks.3.attn or 'blocks.*.mlp': what it gives goes to "
                "OUTPUT.NAME.npy, or with NAME=FILE to that; repeatable");
+  options.example("rewire run vit_tiny_28 --weights w.safetensors --input x.npy --output y.npy",
+                  "the logits of a batch");
+  options.example(
+      "rewire run vit_tiny_28 --weights w.safetensors --input x.npy --output y.npy --tap 'blocks.*.attn'",
+      "and what each of these joins gives");
 }
 
 void run(const Request& request) {

@@ -41,29 +41,41 @@ struct Request {
 };
 
 void declare(Request& request, Options& options) {
-  options.text("RUN", request.network.model, "the folder of a run with objective.name=diffusion",
-               Options::Need::required);
+  options
+      .text("RUN", request.network.model, "the folder of a run with objective.name=diffusion",
+            Options::Need::required)
+      .takes(Values::run);
   options.integer("--images", request.images, 1, "how many; 16 without it");
   options.integer("--steps", request.steps, 1, "from noise to images; 50 without it");
   options.choice("--sampler", request.sampler, {"euler", "heun"},
                  "Euler's method, one evaluation of the network a step, or Heun's, two");
-  options.text("--class", request.classes, "the class of all images, or all: one class after the other");
+  options.text("--class", request.classes, "the class of all images, or all: one class after the other")
+      .takes([] { return std::vector<Offer>{{"all", "one class after the other"}}; });
   options.text("--guidance", request.guidance,
                "how far velocities go from those of no class to those of the class; 1 is the class alone, "
                "as without it");
   options.integer("--seed", request.seed, 0, "of the noise that the images begin with");
-  options.text("--checkpoint", request.checkpoint,
-               "of the run: best, last or a checkpoint's name (0003-00002811); without it the last");
+  options
+      .text("--checkpoint", request.checkpoint,
+            "of the run: best, last or a checkpoint's name (0003-00002811); without it the last")
+      .takes(Values::checkpoint);
   options.flag("--ema", request.averages,
                "the moving averages of the run's weights (train.ema) instead of them");
-  options.text("--output", request.output, "the .png file that the images go to", Options::Need::required);
-  options.text(
-      "--npy", request.npy,
-      "an .npy file for them too, f32 [images, channels, height, width] in the numbers that the network "
-      "sees");
+  options.text("--output", request.output, "the .png file that the images go to", Options::Need::required)
+      .takes(Values::file, {".png"});
+  options
+      .text(
+          "--npy", request.npy,
+          "an .npy file for them too, f32 [images, channels, height, width] in the numbers that the network "
+          "sees")
+      .takes(Values::file, {".npy"});
   declare_plugin_path(request.network.plugin_path, options);
   declare_trust(request.network.trust, options);
   declare_engine(request.engine, options);
+  options.example("rewire sample runs/sit-none-s0 --ema --guidance 2 --output grid.png",
+                  "16 images, drawn towards their classes");
+  options.example("rewire sample runs/sit-none-s0 --class 3 --images 4 --steps 20 --output 3.png",
+                  "four of class 3, in 20 steps");
 }
 
 std::optional<double> guidance_of(const Request& request) {

@@ -27,14 +27,20 @@ void declare(Request& request, Options& options) {
   declare_program(request.program, options,
                   "f32 [steps, batch, channels, height, width], or one batch that is used every step; with "
                   "train.accumulate=A the first axis is steps*A");
-  options.text("--labels", request.program.labels,
-               ".npy: i64 [steps, batch], or [batch]; --input label=FILE");
+  options.text("--labels", request.program.labels, ".npy: i64 [steps, batch], or [batch]; --input label=FILE")
+      .takes(Values::file, {".npy"});
   options.integer(
       "--steps", request.steps, 1,
       "optimizer steps; the recipe's schedule is stretched so that its train.epochs end with them");
   declare_choices(request.choices, options);
-  options.text("--output", request.output, "the safetensors file that the weights go to",
-               Options::Need::required);
+  options
+      .text("--output", request.output, "the safetensors file that the weights go to",
+            Options::Need::required)
+      .takes(Values::file, {".safetensors"});
+  options.example(
+      "rewire step vit_tiny_28 --weights w.safetensors --input xs.npy --labels ys.npy --steps 2 --output "
+      "w2.safetensors",
+      "two steps of the optimizer, on two batches");
 }
 
 void run(const Request& request) {

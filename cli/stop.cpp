@@ -11,6 +11,7 @@ namespace rewire::cli {
 namespace {
 
 volatile std::sig_atomic_t received = 0, asked_for = 0;
+const char* first_line = nullptr;  // set before the handler is
 
 void write_words(std::string_view words) {
   static_cast<void>(::write(STDERR_FILENO, words.data(), words.size()));
@@ -27,18 +28,25 @@ void say_stopped(int signal) {
   write_words(" before its first step: nothing has changed\n");
 }
 
+void say_first(const char* line) {
+  if (::isatty(STDERR_FILENO) == 1) write_words("\r\x1b[K");  // the moving line, and ^C
+  write_words(line);
+}
+
 void note(int signal) {
   if (received != 0 || asked_for == 0) {
     if (asked_for == 0) say_stopped(signal);
     std::signal(signal, SIG_DFL);
     std::raise(signal);
   }
+  if (first_line != nullptr) say_first(first_line);
   received = signal;
 }
 
 }  // namespace
 
-void listen_for_stop() {
+void listen_for_stop(const char* line) {
+  first_line = line;
   struct sigaction action{};
   action.sa_handler = note;
   // Not on the stack of what it interrupts: while oneDNN's sgemm multiplies, the stack pointer may stand in its heap memory

@@ -19,7 +19,9 @@ class Stopped : public std::runtime_error {
   int signal_;
 };
 
-void listen_for_stop();
+/// From now on. `line`, with its end, must outlive the process's work: it is written to stderr at once when the first
+/// signal comes that is a wish. Null: nothing is.
+void listen_for_stop(const char* line = nullptr);
 /// The signal that came since the first call, or 0.
 int stop_signal();
 

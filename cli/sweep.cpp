@@ -19,21 +19,32 @@
 namespace rewire::cli {
 namespace {
 
+constexpr const char* kStoppingSweep =
+    "rewire: stopping: the run that trains is saved; again to end at once\n";
+
 struct Request {
   std::string sweep, out;
   EngineRequest engine;
   std::vector<std::string> plugin_path;
-  bool trust = false, json = false;
+  bool trust = false, json = false, plain = false;
 };
 
 void declare(Request& request, Options& options) {
-  options.text("SWEEP", request.sweep, "the sweep (.toml): recipe, plugins, seeds, [settings]",
-               Options::Need::required);
-  options.text("--out", request.out, "the folder that keeps runs and tables, and to go on in (sweeps/SWEEP)");
+  options
+      .text("SWEEP", request.sweep, "the sweep (.toml): recipe, plugins, seeds, [settings]",
+            Options::Need::required)
+      .takes(Values::file, {".toml"});
+  options.text("--out", request.out, "the folder that keeps runs and tables, and to go on in (sweeps/SWEEP)")
+      .takes(Values::folder);
   declare_plugin_path(request.plugin_path, options);
   declare_trust(request.trust, options);
   declare_engine(request.engine, options);
+  options.flag("--plain", request.plain, "no line that moves, on a terminal either");
   options.flag("--json", request.json, "print an object");
+  options.example("rewire sweep examples/sweeps/fashion_strategies.toml",
+                  "train what the sweep lists; the same command goes on after a stop");
+  options.example("rewire sweep sweep.toml --out sweeps/second --json",
+                  "into another folder; the table as an object");
 }
 
 /// The words of a command line, one option a value.
@@ -83,6 +94,7 @@ runtime::SweepJob make_job(const Request& request, const runtime::Sweep& sweep, 
 /// What the runs say, and what becomes of them. Their steps move one line on a terminal, as in training.
 class Report final : public runtime::SweepObserver {
  public:
+  explicit Report(bool plain) : line_(!logs_info(), plain) {}
   void begins(const runtime::SweepJob& job, std::size_t number, std::size_t count, bool resumes) override {
     line_.line(fmt::format("[{}/{}] {}{}", number, count, job.run.name,
                            resumes ? ", from its last checkpoint" : ""));
@@ -113,7 +125,7 @@ class Report final : public runtime::SweepObserver {
   }
 
  private:
-  MovingLine line_{!logs_info()};
+  MovingLine line_;
 };
 
 nlohmann::ordered_json to_json(const runtime::Statistic& statistic) {
@@ -165,9 +177,9 @@ void run(const Request& request) {
     jobs.push_back(make_job(request, sweep, std::move(one)));
   const std::string folder =
       request.out.empty() ? "sweeps/" + std::filesystem::path(request.sweep).stem().string() : request.out;
-  listen_for_stop();
+  listen_for_stop(logs_info() ? kStoppingSweep : nullptr);
   const runtime::SweepResult result = [&] {
-    Report report;
+    Report report(request.plain);
     return runtime::run_sweep(jobs, folder, stop_signal, report);
   }();
   if (request.json) {
@@ -188,8 +200,8 @@ void run(const Request& request) {
 }  // namespace
 
 Command sweep_command() {
-  return make_command<Request>(
-      "sweep", "train a recipe with every combination of plugins, settings and seeds", declare, run);
+  return make_command<Request>("sweep", "a recipe with all combinations of plugins, settings and seeds",
+                               declare, run);
 }
 
 }  // namespace rewire::cli

@@ -33,11 +33,16 @@ void declare(Request& request, Options& options) {
   options.integer("--images", request.images, 1, "the first so many");
   options.choice("--split", request.split, {"train", "test"}, "which images of the data");
   options.number("--tau", request.cut.tau, -1, "patches whose cosine is above it belong together");
-  options.text(
-      "--boxes", request.boxes,
-      ".json: for each image the boxes of its objects, [[[x0, y0, x1, y1], ...], ...] in pixels; then the "
-      "last line has the share of images that are found (CorLoc)");
-  options.text("--output", request.output, "a folder for a picture of each image beside its mask");
+  options
+      .text("--boxes", request.boxes,
+            ".json: for each image the boxes of its objects, [[[x0, y0, x1, y1], ...], ...] in pixels; then "
+            "the "
+            "last line has the share of images that are found (CorLoc)")
+      .takes(Values::file, {".json"});
+  options.text("--output", request.output, "a folder for a picture of each image beside its mask")
+      .takes(Values::folder);
+  options.example("rewire tokencut runs/fashion_vit-none-s0 --images 8 --output masks",
+                  "the masks of eight test images");
 }
 
 std::vector<std::vector<runtime::PixelBox>> read_boxes(const std::string& file, std::int64_t images) {
@@ -128,8 +133,7 @@ void run(const Request& request) {
 }  // namespace
 
 Command tokencut_command() {
-  return make_command<Request>("tokencut",
-                               "objects without labels: a cut through the graph of an image's patches",
+  return make_command<Request>("tokencut", "objects without labels, by a cut through an image's patches",
                                declare, run, "fewer --images");
 }
 

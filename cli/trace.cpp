@@ -37,35 +37,51 @@ struct Request {
 };
 
 void declare(Request& request, Options& options) {
-  options.text("MODEL", request.network.model,
-               "a recipe (.toml), a module (.rir), a name of the zoo, or a run folder",
-               Options::Need::required);
+  options
+      .text("MODEL", request.network.model,
+            "a recipe (.toml), a module (.rir), a name of the zoo, or a run folder", Options::Need::required)
+      .takes(Values::trained);
   declare_changes(request.network, options);
   options.list("--tensors", request.patterns,
                "a name or pattern: blocks.3.attn, 'blocks.*.attn.qkv', '*.weight', and with :OP what a place "
                "computes on its way, 'blocks.0.attn:*'; without it, what each place computes; repeatable");
   options.flag("--backward", request.backward, "the gradient of the loss by each of them too");
-  options.text("--output", request.output, "a folder that their values go to, as NAME.npy");
+  options.text("--output", request.output, "a folder that their values go to, as NAME.npy")
+      .takes(Values::folder);
   std::vector<std::string> engines = runtime::engine_names();
   engines.emplace_back(runtime::kCudaEngine);
   options.choice(
       "--against", request.reference, engines,
       "what else computes them, to find the first that differs; the evaluator in double precision");
-  options.text("--expect", request.expected,
-               "a folder of NAME.npy, as --output or NumPy writes them, to find the first that differs");
+  options
+      .text("--expect", request.expected,
+            "a folder of NAME.npy, as --output or NumPy writes them, to find the first that differs")
+      .takes(Values::folder);
   options.number("--tolerance", request.tolerance, 0,
                  "of --expect: the largest relative error, in the L2 norm");
-  options.text("--weights", request.program.weights,
-               "safetensors; without it those of the run, or fresh ones as training begins with");
-  options.text("--checkpoint", request.checkpoint,
-               "of a run: best, last or a checkpoint's name; without it the last");
-  options.list("--input", request.program.inputs,
-               ".npy: NAME=FILE for each input of the training step; without it, random ones of the seed");
-  options.text("--labels", request.program.labels, ".npy: classes, i64 [batch]; --input label=FILE");
+  options
+      .text("--weights", request.program.weights,
+            "safetensors; without it those of the run, or fresh ones as training begins with")
+      .takes(Values::file, {".safetensors"});
+  options
+      .text("--checkpoint", request.checkpoint,
+            "of a run: best, last or a checkpoint's name; without it the last")
+      .takes(Values::checkpoint);
+  options
+      .list("--input", request.program.inputs,
+            ".npy: NAME=FILE for each input of the training step; without it, random ones of the seed")
+      .takes(Values::named_file, {".npy"});
+  options.text("--labels", request.program.labels, ".npy: classes, i64 [batch]; --input label=FILE")
+      .takes(Values::file, {".npy"});
   options.flag("--data", request.data, "the first batch that training sees, of the recipe's data");
   options.integer("--batch", request.batch, 1, "images of a random batch, or of --data");
   declare_engine(request.program.engine, options);
   options.flag("--json", request.json, "print an object");
+  options.example("rewire trace vit_tiny_28 --backward", "what each place computes, and the gradients by it");
+  options.example("rewire trace vit_tiny_28 --plugin orthogonal --against evaluator",
+                  "the first tensor that is not as in double precision");
+  options.example("rewire trace vit_tiny_28 --tensors 'blocks.0.attn:*' --output values",
+                  "all values at a place, into files");
 }
 
 void check(const Request& request) {

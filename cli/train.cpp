@@ -23,6 +23,8 @@ namespace rewire::cli {
 namespace {
 
 constexpr std::int64_t kNoPort = -1, kLastPort = 65535;
+constexpr const char* kStopping =
+    "rewire: stopping: the run is saved after this step; again to end at once\n";
 
 struct Request {
   runtime::NetworkRequest network;
@@ -32,21 +34,28 @@ struct Request {
   std::vector<std::string> overrides;
   std::string metrics_address = "127.0.0.1";
   std::int64_t metrics_port = kNoPort;
-  bool json = false;
+  bool json = false, plain = false;
 };
 
 void declare(Request& request, Options& options) {
   declare_network(request.network, options, Options::Need::optional);
-  options.text("--out", request.out,
-               "the run folder to make (runs/RECIPE-PLUGINS-sSEED, with a number if it is taken)");
-  options.text("--resume", request.resume, "a run folder to go on in, instead of MODEL");
+  options
+      .text("--out", request.out,
+            "the run folder to make (runs/RECIPE-PLUGINS-sSEED, with a number if it is taken)")
+      .takes(Values::folder);
+  options.text("--resume", request.resume, "a run folder to go on in, instead of MODEL").takes(Values::run);
   declare_engine(request.engine, options, true);
   declare_overrides(request.overrides, options);
   declare_choices(request.choices, options);
   options.integer("--metrics-port", request.metrics_port, kNoPort,
                   "serve the run's figures as OpenMetrics text at this port; 0: one that is free; -1: none");
   options.text("--metrics-address", request.metrics_address, "the address of --metrics-port");
+  options.flag("--plain", request.plain, "no line that moves, on a terminal either");
   options.flag("--json", request.json, "print an object");
+  options.example("rewire train examples/recipes/fashion_vit.toml", "train by a recipe, into runs/");
+  options.example("rewire train vit_tiny_28 --plugin none --set train.epochs=2 --set seed=1",
+                  "a model of the zoo with plain joins, for two epochs");
+  options.example("rewire train --resume runs/fashion_vit-none-s0", "go on after a kill, a crash or Ctrl-C");
 }
 
 void check(const Request& request) {
@@ -149,7 +158,7 @@ runtime::TrainResult train(const Request& request, Progress& progress) {
   const std::unique_ptr<runtime::MetricsServer> server = serve(request, progress);
   runtime::TrainObserver& observer =
       server == nullptr ? static_cast<runtime::TrainObserver&>(progress) : *server;
-  listen_for_stop();
+  listen_for_stop(logs_info() ? kStopping : nullptr);
   if (!request.resume.empty()) return runtime::resume_training(job, request.resume, observer);
   if (!request.out.empty()) return runtime::train(job, request.out, runtime::OutFolder::exact, observer);
   return runtime::train(job, default_folder(asked.model, network.recipe), runtime::OutFolder::numbered,
@@ -160,7 +169,7 @@ void run(const Request& request) {
   check(request);
   runtime::TrainResult result;
   {
-    Progress progress(!logs_info());
+    Progress progress(!logs_info(), request.plain);
     result = train(request, progress);
   }
   if (result.stopped_by != 0 && result.run.empty()) {

@@ -37,6 +37,11 @@ void declare(Request& request, Options& options) {
       "--without", request.without,
       "a pass or rewrite of the CPU's compiler to leave out, to find the one that is wrong; repeatable");
   options.flag("--json", request.json, "print an object");
+  options.example("rewire verify examples/recipes/fashion_vit.toml",
+                  "gradients against differences, kernels against the evaluator");
+  options.example("rewire verify vit_tiny_28 --device cuda", "the kernels of a GPU");
+  options.example("rewire verify vit_tiny_28 --without constant_fold",
+                  "without a pass, to find the one that is wrong");
 }
 
 /// Without what was asked for, or as any command computes.
@@ -154,10 +159,8 @@ void run(const Request& request) {
 }  // namespace
 
 Command verify_command() {
-  return make_command<Request>(
-      "verify",
-      "a model's gradients against differences of its loss, and its compiled programs against the evaluator",
-      declare, run, "a smaller --batch");
+  return make_command<Request>("verify", "gradients against differences, kernels against the evaluator",
+                               declare, run, "a smaller --batch");
 }
 
 }  // namespace rewire::cli

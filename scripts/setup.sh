@@ -3,7 +3,7 @@
 # of it is there. Uses sudo unless it runs as root.
 #
 #   scripts/setup.sh             what the build needs
-#   scripts/setup.sh tests       and the browser that the explorer's pages are tested in
+#   scripts/setup.sh tests       and what some tests need besides: a browser, shells, man
 set -euo pipefail
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -33,10 +33,11 @@ packages=(
   catch2 clang clang-format-19 libclang-rt-dev dataset-fashion-mnist
 )
 
-browser=()
+extra=()
 case "${1:-}" in
   '') ;;
-  tests) browser=(chromium chromium-driver python3-selenium) ;;
+  # the explorer's pages; completion at a terminal; manual pages
+  tests) extra=(chromium chromium-driver python3-selenium zsh fish python3-pexpect man-db groff-base) ;;
   *) fail "'$1' is nothing that it installs; it takes tests, or no argument" ;;
 esac
 
@@ -47,15 +48,15 @@ missing_of() {  # PACKAGE…: those that are not installed, a line each
   done
 }
 mapfile -t missing < <(missing_of "${packages[@]}")
-mapfile -t missing_browser < <(missing_of "${browser[@]}")
-if [ ${#missing[@]} -eq 0 ] && [ ${#missing_browser[@]} -eq 0 ]; then
-  say "all $((${#packages[@]} + ${#browser[@]})) packages are installed"
+mapfile -t missing_extra < <(missing_of "${extra[@]}")
+if [ ${#missing[@]} -eq 0 ] && [ ${#missing_extra[@]} -eq 0 ]; then
+  say "all $((${#packages[@]} + ${#extra[@]})) packages are installed"
   exit 0
 fi
 
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
-  command -v sudo >/dev/null || fail "not root, and there is no sudo; as root, install: ${missing[*]} ${missing_browser[*]}"
+  command -v sudo >/dev/null || fail "not root, and there is no sudo; as root, install: ${missing[*]} ${missing_extra[*]}"
   as_root=(sudo)
 fi
 apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0)
@@ -65,5 +66,5 @@ install() {
   "${as_root[@]}" "${apt[@]}" install --yes --no-install-recommends "$@" >/dev/null && say "installed $# packages"
 }
 [ ${#missing[@]} -eq 0 ] || install "${missing[@]}"
-[ ${#missing_browser[@]} -eq 0 ] || install "${missing_browser[@]}" ||
-  say "no browser could be installed: the tests of pages are skipped"
+[ ${#missing_extra[@]} -eq 0 ] || install "${missing_extra[@]}" ||
+  say "not all of these could be installed: tests that need the others are skipped"

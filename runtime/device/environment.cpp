@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <iterator>
 #include <span>
 #include <string_view>
 
@@ -44,6 +45,12 @@ Environment device_environment() {
   Environment environment = host_environment();
   add_those_set(environment, kDevice);
   return environment;
+}
+
+std::vector<std::string> recorded_variables() {
+  std::vector<std::string> names(std::begin(kHost), std::end(kHost));
+  names.insert(names.end(), std::begin(kDevice), std::end(kDevice));
+  return names;
 }
 
 }  // namespace rewire::runtime

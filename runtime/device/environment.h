@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 namespace rewire::runtime {
 
@@ -15,5 +16,8 @@ Environment host_environment();
 /// Of cuBLAS and cuBLASLt (TF32 and emulation that nobody asked for in a recipe, work space), beside the
 /// host's.
 Environment device_environment();
+
+/// The names of all of these variables, the host's first.
+std::vector<std::string> recorded_variables();
 
 }  // namespace rewire::runtime

@@ -37,34 +37,18 @@ constexpr bool kCheckMemory = true;
 constexpr bool kCheckMemory = false;
 #endif
 
-/// kernel_cache_directory(), if it can be used; "" and a line in the log if not: compiling takes longer then.
-std::string usable_cache() {
-  const std::string directory = kernel_cache_directory();
-  if (directory.empty()) return directory;
-  try {
-    const codegen::ObjectCache probe(directory);
-    return directory;
-  } catch (const UserError& refusal) {
-    write_log_once(LogLevel::warning, "kernel cache",
-                   fmt::format("{}; nothing is kept, so every start compiles all kernels and no choice "
-                               "is timed: set XDG_CACHE_HOME to a folder of yours",
-                               refusal.what()));
-    return "";
-  }
-}
-
 std::unique_ptr<JitEngine> make_jit(const ir::Module& module, int threads, const ChoiceRecord& choices,
                                     const std::vector<KernelOverride>& /*overrides*/) {
   JitEngineOptions options;
   options.threads = threads;
   options.check_memory = kCheckMemory;
-  options.cache_directory = usable_cache();
+  options.cache_directory = usable_kernel_cache();
   options.choices = choices;
   return make_jit_engine(module, options);
 }
 
 CompileOptions compiling() {
-  return {usable_cache(), compile_processes()};
+  return {usable_kernel_cache(), compile_processes()};
 }
 
 /// Never released: libraries keep what they loaded into a context while engines come and go, and when the
@@ -141,7 +125,7 @@ void choose_on_device(const ir::Module& module, const std::vector<std::string>& 
 void choose_on_cpu(const ir::Module& module, const std::vector<std::string>& functions, Tuner& tuner) {
   // Where our products were measured, the model's answer is the clock's (docs/codegen.md, Matrix products on a CPU).
   if (codegen::prefers_own_products() && !tuner.is_any_given(kProductChoice)) return;
-  choose_products(module, functions, usable_cache(), tuner);
+  choose_products(module, functions, usable_kernel_cache(), tuner);
 }
 
 struct EngineRow {
@@ -197,6 +181,21 @@ std::string kernel_cache_directory() {
   return home.starts_with('/') ? home + "/.cache/rewire" : std::string();
 }
 
+std::string usable_kernel_cache() {
+  const std::string directory = kernel_cache_directory();
+  if (directory.empty()) return directory;
+  try {
+    const codegen::ObjectCache probe(directory);
+    return directory;
+  } catch (const UserError& refusal) {
+    write_log_once(LogLevel::warning, "kernel cache",
+                   fmt::format("{}; nothing is kept, so every start compiles all kernels and no choice "
+                               "is timed: set XDG_CACHE_HOME to a folder of yours",
+                               refusal.what()));
+    return "";
+  }
+}
+
 std::vector<std::string> engine_names() {
   std::vector<std::string> names;
   for (const EngineRow& row : kEngines) {
@@ -245,7 +244,7 @@ Tuner make_tuner(std::string_view engine, const ChoiceOptions& options) {
   TunerOptions tuner;
   tuner.given = options.given;
   tuner.time = options.autotune && row.make != nullptr;
-  tuner.cache_directory = usable_cache();
+  tuner.cache_directory = usable_kernel_cache();
   tuner.place = timing_place(engine);
   tuner.make_trial = row.make_trial;
   if (row.choose_late != nullptr) tuner.late_choices = row.choose_late;

@@ -18,6 +18,8 @@ namespace rewire::runtime {
 
 /// Where compiled kernels are kept: $XDG_CACHE_HOME/rewire, else ~/.cache/rewire; "" (none) without a home.
 std::string kernel_cache_directory();
+/// The same, if it can be used; "" and a line in the log if not: compiling takes longer then.
+std::string usable_kernel_cache();
 
 /// Those of the CPU. The first is what a command uses when none is asked for.
 std::vector<std::string> engine_names();

@@ -165,10 +165,10 @@ PluginInfo to_info(const Fields& fields) {
 }
 
 /// Reads the library in a child process. UserError with how that ended, if it did not end well.
-PluginInfo try_library(const Judged& judged) {
+PluginInfo try_library(const Judged& judged, const IsolationLimits& limits = loading_limits()) {
   PluginInfo info;
   const std::optional<std::string> fault = run_isolated(
-      loading_limits(),
+      limits,
       [&](const Send& send) {
         auto& handle = *new boost::dll::shared_library;  // closed here as little as it is elsewhere
         send(to_fields(read_library(judged, handle)->info));
@@ -250,6 +250,13 @@ std::shared_ptr<const Library> open_library(const std::string& path, Consent con
 
 PluginInfo inspect_library(const std::string& path) {
   return in_the_name_of(path, [&] { return try_library(judge_file(path, Consent::not_needed)); });
+}
+
+PluginInfo inspect_agreed_library(const std::string& path, Consent consent,
+                                  std::chrono::milliseconds longest) {
+  IsolationLimits limits = loading_limits();
+  limits.silence = longest;
+  return in_the_name_of(path, [&] { return try_library(judge_file(path, consent), limits); });
 }
 
 }  // namespace rewire::runtime

@@ -2,6 +2,7 @@
 // path. Out: the descriptor, its schema, and the facts that tell which library it was.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,6 +36,9 @@ std::shared_ptr<const Library> open_library(const std::string& path, Consent con
 
 /// What it says of itself, asked in a child process: none of its code runs in this one. UserError as above.
 PluginInfo inspect_library(const std::string& path);
+/// The same where the user has agreed to run this file before, for at most `longest`. UserError where they have not.
+PluginInfo inspect_agreed_library(const std::string& path, Consent consent,
+                                  std::chrono::milliseconds longest);
 
 /// Names of the plugins in `folders`, each with the file that its name finds, sorted.
 std::vector<std::pair<std::string, std::string>> libraries_in(const std::vector<std::string>& folders);

@@ -2,6 +2,7 @@
 #include "runtime/plugin/plugin.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 
@@ -33,6 +34,13 @@ void append_environment_path(std::vector<std::string>& folders) {
     if (!folder.empty()) folders.emplace_back(folder);
     rest.remove_prefix(std::min(rest.size(), folder.size() + 1));
   }
+}
+
+/// "" where the system does not tell where the binary is.
+std::string folder_beside_binary() {
+  std::error_code error;
+  const std::filesystem::path binary = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? "" : (binary.parent_path().parent_path() / "lib/rewire/plugins").string();
 }
 
 /// A name is looked for in the user's own folders. Those of `extra` may be of one command only, whose run is
@@ -91,9 +99,7 @@ std::vector<std::string> plugin_search_path(const std::vector<std::string>& extr
   } else if (home.starts_with('/')) {
     folders.push_back(home + "/.local/share/rewire/plugins");
   }
-  std::error_code error;
-  const std::filesystem::path binary = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (!error) folders.push_back((binary.parent_path().parent_path() / "lib/rewire/plugins").string());
+  if (std::string folder = folder_beside_binary(); !folder.empty()) folders.push_back(std::move(folder));
   return folders;
 }
 
@@ -111,6 +117,27 @@ std::vector<PluginInfo> list_plugins(const std::vector<std::string>& extra) {
 
 PluginInfo inspect_plugin(const std::string& name, const std::vector<std::string>& extra) {
   return inspect_library(find_library(name, plugin_search_path(extra)));
+}
+
+std::vector<std::string> find_plugin_names(const std::vector<std::string>& extra) {
+  std::vector<std::string> names;
+  try {
+    for (const auto& library : libraries_in(plugin_search_path(extra))) names.push_back(library.first);
+  } catch (const UserError&) {  // a variable that is no path
+  }
+  return names;
+}
+
+std::optional<PluginInfo> inspect_agreed(const std::string& name, const std::vector<std::string>& extra) {
+  constexpr std::chrono::milliseconds kMoment{300};
+  try {
+    const std::string file = find_library(name, plugin_search_path(extra));
+    const bool is_ours =
+        std::filesystem::path(file).parent_path() == std::filesystem::path(folder_beside_binary());
+    return inspect_agreed_library(file, is_ours ? Consent::not_needed : Consent::remembered, kMoment);
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
 }
 
 std::optional<std::string> find_library_hash(const std::string& name, const std::vector<std::string>& extra) {

@@ -47,6 +47,13 @@ std::vector<PluginInfo> list_plugins(const std::vector<std::string>& extra);
 /// The same of one. UserError if it cannot be loaded.
 PluginInfo inspect_plugin(const std::string& name, const std::vector<std::string>& extra);
 
+/// The names that there are plugins of, sorted: of the files, none of which is opened. None where the environment has no
+/// path to search.
+std::vector<std::string> find_plugin_names(const std::vector<std::string>& extra);
+/// What inspect_plugin() tells, where nobody has asked for this plugin: of a library beside the binary, or one that the
+/// user has agreed to run before (trust_list.h), and within a moment. Nothing of all others, and none of their code is run.
+std::optional<PluginInfo> inspect_agreed(const std::string& name, const std::vector<std::string>& extra);
+
 /// The SHA-256 of the library that a name or path finds; none of its code is run. Nothing where there is none
 /// that can be read.
 std::optional<std::string> find_library_hash(const std::string& name, const std::vector<std::string>& extra);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ir/error.h"
+#include "runtime/exec/compile_notice.h"
 #include "runtime/io/files.h"
 #include "runtime/train/run_folder.h"
 #include "runtime/train/run_log.h"
@@ -64,6 +65,7 @@ void compile(const RunPlan& plan, std::int64_t first, Engine& engine, TrainObser
     for (const char* kind : {"eval", "eval_ema", "features", "features_ema", "pictures", "sample_step"})
       prepare_evaluation(phases[i].program(kind));
   }
+  log_compiled(engine);
 }
 
 /// Every parameter as a new run has it.

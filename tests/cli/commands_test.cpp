@@ -39,7 +39,8 @@ const std::vector<std::string> kCommands = {"train",        "sweep",
                                             "objectives",   "objectives info",
                                             "optimizers",   "optimizers info",
                                             "schedules",    "schedules info",
-                                            "doctor"};
+                                            "doctor",       "help",
+                                            "completion",   "man"};
 
 Words words_of(const std::string& command) {
   const std::size_t space = command.find(' ');

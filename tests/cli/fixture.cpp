@@ -25,7 +25,8 @@ runtime::HostTensor classes(const ir::Shape& shape) {
 }  // namespace
 
 std::string without_progress(const std::string& err) {
-  static const std::regex progress("rewire: info: \\d+ of \\d+ kernels compiled in [^\n]*\n");
+  static const std::regex progress(
+      "rewire: info: (\\d+ of \\d+ kernels compiled|compiled \\d+ kernels?) in [^\n]*\n");
   return std::regex_replace(err, progress, "");
 }
 

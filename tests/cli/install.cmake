@@ -27,6 +27,22 @@ foreach(plugin ${installed})
 endforeach()
 run("${rewire}" doctor)
 
+# What shells and man look for.
+foreach(file share/bash-completion/completions/rewire share/zsh/site-functions/_rewire share/fish/vendor_completions.d/rewire.fish
+        share/man/man1/rewire.1 share/man/man1/rewire-data-info.1)
+  if(NOT EXISTS "${WORK}/moved/${file}")
+    message(FATAL_ERROR "${file} is not installed")
+  endif()
+endforeach()
+foreach(shell bash zsh fish)
+  run("${rewire}" completion ${shell})
+  file(GLOB script "${WORK}/moved/share/${shell}*/*/*rewire*")
+  file(READ "${script}" installed_script)
+  if(NOT output STREQUAL installed_script)
+    message(FATAL_ERROR "${script} is not what `rewire completion ${shell}` prints")
+  endif()
+endforeach()
+
 # Beside the binary stands what compiles kernels for it; it says that nobody else calls it.
 execute_process(COMMAND "${WORK}/moved/libexec/rewire/nvrtc-worker" RESULT_VARIABLE code ERROR_VARIABLE error)
 if(NOT code EQUAL 2 OR NOT error MATCHES "started by rewire")

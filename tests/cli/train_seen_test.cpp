@@ -1,5 +1,6 @@
 // What a person trains on and sees: image files as data sets come, and the line that moves on a terminal.
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -157,17 +158,23 @@ TEST_CASE("Where stderr is no terminal, each line of metrics is a line of the lo
   }
 }
 
+/// Without the line that a slow machine has on what it compiled.
+void drop_compile_notice(std::vector<std::string>& lines) {
+  std::erase_if(lines, [](const std::string& line) { return line.find(": compiled ") != std::string::npos; });
+}
+
 TEST_CASE("On a terminal one line moves, says how long it takes and leaves the others whole") {
   for (const unsigned short columns : {30, 120}) {
     CAPTURE(columns);
+    const bool utf8 = columns == 120;
     const TemporaryFolder folder;
     Terminal terminal(columns);
     // The line moves five times a second: twelve thousand steps take some seconds on any machine.
     const Words options = {"--set", "data.format=synthetic", "--set", "data.count=24000",
                            "--set", "train.batch=4",         "--set", "train.epochs=2",
                            "--set", "eval.batch=2000",       "--set", "train.log_every=1"};
-    RunningCommand command(Words{"train"} + kModel + options + Words{"--out", folder.file("run")}, {}, "",
-                           terminal.name());
+    RunningCommand command(Words{"train"} + kModel + options + Words{"--out", folder.file("run")},
+                           {utf8 ? "LC_ALL=C.UTF-8" : "LC_ALL=C"}, "", terminal.name());
     while (command.running()) {
       terminal.read();
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -176,19 +183,25 @@ TEST_CASE("On a terminal one line moves, says how long it takes and leaves the o
     CHECK(command.wait().code == 0);
     const std::string& text = terminal.text();
     CAPTURE(text);
-    int steps = 0;
+    int steps = 0, curves = 0;
     for (const std::string& line : moving(text)) {
       if (line.find("  step ") == std::string::npos) continue;
       ++steps;
       CAPTURE(line);
-      CHECK(line.size() < columns);
+      CHECK(std::ranges::count_if(line, [](char c) { return (c & 0xc0) != 0x80; }) < columns);
       if (columns == 120) {
         CHECK_THAT(line, REWIRE_CATCH_CONTAINS("/6000  loss "));
-        CHECK(std::regex_search(line, std::regex(R"( images/s  \d+:\d\d(:\d\d)? left$)")));
+        CHECK(std::regex_search(
+            line, std::regex(R"( images/s  \d+ MB  \d+:\d\d(:\d\d)? left(  (▁|▂|▃|▄|▅|▆|▇|█)+)?$)")));
+        curves += line.ends_with(" left") ? 0 : 1;
+      } else {
+        CHECK(std::ranges::all_of(line, [](char c) { return c > 0; }));
       }
     }
     CHECK(steps > 0);
-    const std::vector<std::string> lines = left_on_screen(text);
+    CHECK((curves > 0) == utf8);
+    std::vector<std::string> lines = left_on_screen(text);
+    drop_compile_notice(lines);
     REQUIRE(lines.size() == 5);
     CHECK_THAT(lines[0], Catch::Matchers::EndsWith(" weights, 24000 + 24000 images, 2 epochs of 6000 steps"));
     CHECK(lines[1] == "training in " + folder.file("run"));
@@ -196,6 +209,89 @@ TEST_CASE("On a terminal one line moves, says how long it takes and leaves the o
     CHECK_THAT(lines[3], Catch::Matchers::StartsWith("epoch 2/2  loss "));
     CHECK(lines[4].empty());
   }
+}
+
+TEST_CASE("With --plain nothing moves on a terminal, and lines of metrics are lines") {
+  const TemporaryFolder folder;
+  Terminal terminal(120);
+  const Words options = {"--set", "data.format=synthetic", "--set", "data.count=60",
+                         "--set", "train.batch=4",         "--set", "train.epochs=1",
+                         "--set", "train.log_every=5",     "--set", "eval.batch=60"};
+  RunningCommand command(Words{"train", "--plain"} + kModel + options + Words{"--out", folder.file("run")},
+                         {}, "", terminal.name());
+  CHECK(command.wait().code == 0);
+  terminal.read();
+  CHECK(terminal.text().find("\x1b[K") == std::string::npos);
+  std::vector<std::string> steps = left_on_screen(terminal.text());
+  std::erase_if(steps, [](const std::string& line) { return line.find("  step ") == std::string::npos; });
+  CHECK(steps.size() == 3);
+}
+
+/// A run of very many steps on a terminal, until it has trained for a moment.
+class LongRun {
+ public:
+  LongRun()
+      : command_(Words{"train"} + kModel +
+                     Words{"--set", "data.format=synthetic", "--set", "data.count=400000", "--set",
+                           "train.batch=4", "--set", "train.epochs=1", "--set", "eval.batch=2000", "--set",
+                           "train.log_every=1000000", "--out", run},
+                 {}, "", terminal.name()) {
+    wait_for("  step ");
+  }
+
+  /// What the terminal shows by then.
+  void wait_for(const std::string& text) {
+    while (command_.running() && terminal.text().find(text) == std::string::npos) {
+      terminal.read();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    CHECK_THAT(terminal.text(), REWIRE_CATCH_CONTAINS(text));
+  }
+  void signal() { command_.signal(SIGINT); }
+  Outcome end() {
+    while (command_.running()) {
+      terminal.read();
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    const Outcome outcome = command_.wait();
+    terminal.read();
+    return outcome;
+  }
+
+  const TemporaryFolder folder;
+  const std::string run = folder.file("run");
+  Terminal terminal{120};
+
+ private:
+  RunningCommand command_;
+};
+
+TEST_CASE("Ctrl-C is answered at once; what is saved, and the command that goes on, come at the end") {
+  LongRun train;
+  train.signal();
+  CHECK(train.end().code == 128 + SIGINT);
+  const std::vector<std::string> lines = left_on_screen(train.terminal.text());
+  const auto said =
+      std::ranges::find(lines, "rewire: stopping: the run is saved after this step; again to end at once");
+  REQUIRE(said != lines.end());
+  CHECK_THAT(lines.at(lines.size() - 2),
+             Catch::Matchers::StartsWith("rewire: stopped by signal 2 after step ") &&
+                 Catch::Matchers::EndsWith("rewire train --resume " + train.run + " goes on"));
+  CHECK(checkpoints(train.run) == 1);
+}
+
+TEST_CASE("A second Ctrl-C ends the process at once, and the run can go on from its checkpoint") {
+  LongRun train;
+  train.signal();
+  train.wait_for("again to end at once");
+  train.signal();
+  const Outcome outcome = train.end();
+  CHECK(outcome.code == 128 + SIGINT);
+  // The first may have been through with saving when the second came; otherwise there is nothing to go on from.
+  const Outcome resumed =
+      rewire_command({"train", "--resume", train.run, "--set", "train.max_steps=1", "--quiet"});
+  CHECK((resumed.code == 0 || resumed.code == 2));
+  for (const Json& line : metrics(train.run)) CHECK(line.is_object());
 }
 
 }  // namespace

@@ -1,0 +1,29 @@
+// The keys of recipes as help and completion show them: kinds, defaults and bounds are those that the recipe's reader has,
+// meanings those of docs/training.md.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/recipe/recipe.h"
+
+namespace rewire::cli {
+
+struct KeyDoc {
+  std::string path;                 // "train.batch"
+  std::string kind, range;          // "int", "> 0"
+  std::string default_value;        // "" of text that is empty
+  std::string doc;                  // of any length, in a line
+  std::string condition;            // "optimizer.name=sgd"; "": it has an effect everywhere
+  std::vector<std::string> values;  // that it takes, where these can be listed
+  bool is_path = false;
+  bool has_effect = true;  // in the recipe that was asked of
+
+  std::string_view section() const;
+};
+
+/// Every key, in the recipe's order, with the defaults that `recipe` gives by its choices.
+std::vector<KeyDoc> key_docs(const runtime::Recipe& recipe);
+
+}  // namespace rewire::cli

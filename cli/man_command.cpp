@@ -1,0 +1,66 @@
+// rewire man: manual pages, as man and groff read them.
+#include <algorithm>
+#include <filesystem>
+
+#include "cli/commands.h"
+#include "cli/man.h"
+#include "cli/streams.h"
+#include "ir/error.h"
+#include "runtime/io/files.h"
+
+namespace rewire::cli {
+namespace {
+
+struct Request {
+  std::vector<std::string> words;
+  std::string output;
+};
+
+void declare(Request& request, Options& options) {
+  options
+      .texts("COMMAND", request.words, "the command whose page is printed; without it rewire(1)",
+             Options::Need::optional)
+      .takes([] { return offers_of(commands()); });
+  options.text("--output", request.output, "a folder that every page is written to, as rewire-COMMAND.1")
+      .takes(Values::folder);
+  options.example("rewire man dump | man -l -", "read a page");
+  options.example("rewire man --output ~/.local/share/man/man1", "so that man rewire-dump finds it");
+}
+
+void write_all(const std::vector<Command>& all, const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) user_error("man: cannot make the folder {}: {}", folder, error.message());
+  runtime::write_file_atomically(folder + "/rewire.1", man_page_of_all(all));
+  for (const Command& command : all)
+    runtime::write_file_atomically(folder + "/" + man_name(command) + ".1",
+                                   man_page(command, declaration_of(command)));
+}
+
+void run(const Request& request) {
+  const std::vector<Command> all = commands();
+  if (!request.output.empty()) {
+    if (!request.words.empty()) user_error("man: --output writes every page: drop {}", request.words.front());
+    return write_all(all, request.output);
+  }
+  if (request.words.empty()) return write_stdout(man_page_of_all(all));
+  std::vector<std::string> words = request.words;
+  const Command* command = find_command(all, words);
+  if (command == nullptr || !words.empty()) {
+    std::string whole;
+    for (const std::string& word : request.words) whole += (whole.empty() ? "" : " ") + word;
+    std::vector<std::string> names;
+    for (const Command& one : all) names.push_back(one.name);
+    user_error("man: unknown command '{}'{}; rewire --help lists the commands", whole,
+               did_you_mean(whole, names));
+  }
+  write_stdout(man_page(*command, declaration_of(*command)));
+}
+
+}  // namespace
+
+Command man_command() {
+  return make_command<Request>("man", "a command's manual page, or all of them as files", declare, run);
+}
+
+}  // namespace rewire::cli

@@ -1,0 +1,183 @@
+#include "cli/topics.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "cli/exit_codes.h"
+#include "cli/help.h"
+#include "cli/key_docs.h"
+#include "cli/topics_text.h"
+#include "ir/error.h"
+#include "models/model.h"
+#include "runtime/device/environment.h"
+#include "runtime/exec/make_engine.h"
+#include "runtime/plugin/filters.h"
+#include "runtime/plugin/plugin.h"
+#include "runtime/plugin/trust_list.h"
+
+namespace rewire::cli {
+namespace {
+
+constexpr std::size_t kColumn = 24;
+
+/// The keys of a section, a line each; its heading is the section as a recipe has it.
+std::string section_text(const std::vector<KeyDoc>& keys, std::string_view section) {
+  std::string text = section.empty() ? "" : fmt::format("\n  [{}]\n", section);
+  for (const KeyDoc& key : keys) {
+    if (key.section() != section) continue;
+    const std::string name = key.path.substr(section.empty() ? 0 : section.size() + 1);
+    const std::string value = key.default_value.empty() ? "\"\"" : key.default_value;
+    std::string line = fmt::format("  {:<26} {:<6} {}", name, key.kind, value);
+    const std::string with = fmt::format("{:<44}  {}", line, key.condition);
+    if (!key.condition.empty() && line.size() < 44 && with.size() <= kPageWidth) line = with;
+    if (line.size() > kPageWidth) line = line.substr(0, kPageWidth - 4) + " ...";
+    text += line + '\n';
+  }
+  return text;
+}
+
+std::vector<std::string> sections_of(const std::vector<KeyDoc>& keys) {
+  std::vector<std::string> sections;
+  for (const KeyDoc& key : keys) {
+    if (std::ranges::find(sections, key.section()) == sections.end()) sections.emplace_back(key.section());
+  }
+  return sections;
+}
+
+std::string all_keys() {
+  const std::vector<KeyDoc> keys = key_docs({});
+  std::string text = "\n";
+  for (const std::string& section : sections_of(keys)) text += section_text(keys, section);
+  return text;
+}
+
+std::string families() {
+  std::string text;
+  for (const models::Model* model : models::models()) {
+    if (model->values.empty()) text += help_row(std::string(model->name), std::string(model->doc), kColumn);
+  }
+  return text;
+}
+
+std::string filters() {
+  std::string text;
+  for (const ir::ParameterInfo& filter : runtime::Filters::infos())
+    text += help_row(filter.name, fmt::format("{} [{}]", filter.doc, filter.default_value), kColumn);
+  return text;
+}
+
+/// The environment may be such that there is none.
+std::string plugin_path() {
+  try {
+    std::string text;
+    for (const std::string& folder : runtime::plugin_search_path({})) text += "  " + folder + '\n';
+    return text;
+  } catch (const UserError& error) {
+    return "  " + wrapped(error.what(), kPageWidth, 2) + '\n';
+  }
+}
+
+std::string places() {
+  const auto shown = [](const std::string& path) { return path.empty() ? "nowhere: HOME is not set" : path; };
+  return "  compiled kernels and choices\n      " + shown(runtime::kernel_cache_directory()) +
+         "\n  the hashes of code that you have agreed to run\n      " + shown(runtime::trust_list_path()) +
+         "\n  folders that plugins are looked for in\n" + "    " + [&] {
+           std::string text = plugin_path();
+           for (std::size_t at = 0; (at = text.find("\n  ", at)) != std::string::npos; at += 5)
+             text.insert(at + 1, "    ");
+           return text;
+         }();
+}
+
+std::string codes() {
+  std::string text;
+  for (const ExitCode& row : exit_codes())
+    text += help_row(std::string(row.code), std::string(row.meaning), 10);
+  return text;
+}
+
+std::string recorded_variables() {
+  return "  " + wrapped(fmt::format("{}", fmt::join(runtime::recorded_variables(), " ")), kPageWidth, 2);
+}
+
+struct Fact {
+  std::string_view name;
+  std::string (*text)();
+};
+constexpr Fact kFacts[] = {{"keys", all_keys},
+                           {"families", families},
+                           {"filters", filters},
+                           {"plugin-path", plugin_path},
+                           {"places", places},
+                           {"exit-codes", codes},
+                           {"recorded-variables", recorded_variables}};
+
+std::string fact(std::string_view name) {
+  const auto* found = std::ranges::find(kFacts, name, &Fact::name);
+  if (found == std::end(kFacts)) internal_error("a topic asks for {{{{{}}}}}, which is unknown", name);
+  std::string text = found->text();
+  while (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+/// With what {{name}} stands for.
+std::string filled(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t begin = text.find("{{"), end = text.find("}}");
+    if (begin == std::string_view::npos || end == std::string_view::npos) break;
+    result += text.substr(0, begin);
+    result += fact(text.substr(begin + 2, end - begin - 2));
+    text.remove_prefix(end + 2);
+  }
+  return result.append(text);
+}
+
+std::string page_of(const KeyDoc& key) {
+  std::string text = wrapped(fmt::format("{}: {}", key.path, key.doc), kPageWidth) + "\n\n";
+  text += help_row("takes", key.kind + (key.range.empty() ? "" : ", " + key.range), 12);
+  if (key.range.empty() && key.values.size() > 2)
+    text += help_row("", fmt::format("{}", fmt::join(key.values, " ")), 12);
+  text += help_row("default", key.default_value.empty() ? "none" : key.default_value, 12);
+  if (!key.condition.empty()) text += help_row("with", key.condition, 12);
+  return text;
+}
+
+}  // namespace
+
+std::vector<Topic> topics() {
+  std::vector<Topic> list;
+  for (const TopicText& topic : topic_texts())
+    list.push_back({std::string(topic.name), std::string(topic.text.substr(0, topic.text.find('\n')))});
+  return list;
+}
+
+std::string topic_page(std::string_view name) {
+  const std::vector<TopicText> texts = topic_texts();
+  const auto found = std::ranges::find(texts, name, &TopicText::name);
+  if (found == texts.end()) internal_error("there is no topic {}", name);
+  return fmt::format("{}: {}", name, filled(found->text));
+}
+
+std::optional<std::string> key_page(std::string_view key) {
+  const std::vector<KeyDoc> keys = key_docs({});
+  if (const auto found = std::ranges::find(keys, key, &KeyDoc::path); found != keys.end())
+    return page_of(*found);
+  std::string text;
+  for (const KeyDoc& one : keys) {
+    if (!key.empty() && one.section() == key) text += help_row(one.path, one.doc, kColumn + 4);
+  }
+  return text.empty() ? std::optional<std::string>() : text;
+}
+
+std::string list_of_topics() {
+  std::size_t width = 0;
+  for (const Topic& topic : topics()) width = std::max(width, topic.name.size());
+  std::string text = "Topics (rewire help TOPIC):\n";
+  for (const Topic& topic : topics()) text += help_row(topic.name, topic.doc, width + 4);
+  return text;
+}
+
+}  // namespace rewire::cli
