@@ -138,8 +138,8 @@ void run(const Request& request) {
 }  // namespace
 
 Command diff_command() {
-  return make_command<Request>(
-      "diff", "what differs between two networks or two runs: IR, kernels, memory, metrics", declare, run);
+  return make_command<Request>("diff", "what differs between two networks, or between two runs", declare,
+                               run);
 }
 
 }  // namespace rewire::cli

@@ -296,9 +296,8 @@ void run(const Request& request) {
 }  // namespace
 
 Command trace_command() {
-  return make_command<Request>("trace",
-                               "values inside the network, forward and backward; where they go wrong",
-                               declare, run, "a smaller --batch, or fewer --tensors");
+  return make_command<Request>("trace", "values inside the network, and which goes wrong first", declare, run,
+                               "a smaller --batch, or fewer --tensors");
 }
 
 }  // namespace rewire::cli
