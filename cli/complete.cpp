@@ -119,7 +119,8 @@ runtime::Recipe recipe_of(const Given& given) {
         if (is_run_folder(model)) {
           recipe = runtime::read_recipe(model + "/recipe.toml", {}, runtime::RecipeOf::run);
         } else if (model.ends_with(".toml")) {
-          recipe = runtime::read_recipe(model);
+          // A pipe of that name would be waited for.
+          if (std::filesystem::is_regular_file(model)) recipe = runtime::read_recipe(model);
         } else {
           recipe.model.name = model;
         }

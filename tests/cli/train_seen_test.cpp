@@ -232,9 +232,9 @@ class LongRun {
  public:
   LongRun()
       : command_(Words{"train"} + kModel +
-                     Words{"--set", "data.format=synthetic", "--set", "data.count=400000", "--set",
-                           "train.batch=4", "--set", "train.epochs=1", "--set", "eval.batch=2000", "--set",
-                           "train.log_every=1000000", "--out", run},
+                     Words{"--set", "data.format=synthetic", "--set", "data.count=2000", "--set",
+                           "train.batch=4", "--set", "train.epochs=1000", "--set", "eval.every=1000", "--set",
+                           "eval.batch=2000", "--set", "train.log_every=1000000", "--out", run},
                  {}, "", terminal.name()) {
     wait_for("  step ");
   }

@@ -2,6 +2,7 @@
 #include "cli/complete.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
@@ -146,6 +147,8 @@ TEST_CASE("A recipe's own choices decide which keys are offered; one that cannot
   CHECK(offers({"train", folder.file("a.toml"), "--set", "optimizer."}, "optimizer.momentum="));
   CHECK_FALSE(offers({"train", folder.file("bad.toml"), "--set", "optimizer."}, "optimizer.momentum="));
   CHECK(offers({"train", folder.file("bad.toml"), "--set", "optimizer."}, "optimizer.lr="));
+  REQUIRE(::mkfifo(folder.file("pipe.toml").c_str(), 0600) == 0);
+  CHECK(offers({"train", folder.file("pipe.toml"), "--set", "optimizer."}, "optimizer.lr="));
   CHECK(offers({"train", folder.file("none.toml"), "--set", "nonsense", "--set", "seed"}, "seed="));
 }
 
