@@ -119,7 +119,8 @@ runtime::Recipe recipe_of(const Given& given) {
         if (is_run_folder(model)) {
           recipe = runtime::read_recipe(model + "/recipe.toml", {}, runtime::RecipeOf::run);
         } else if (model.ends_with(".toml")) {
-          recipe = runtime::read_recipe(model);
+          // A pipe of that name would be waited for.
+          if (std::filesystem::is_regular_file(model)) recipe = runtime::read_recipe(model);
         } else {
           recipe.model.name = model;
         }
@@ -174,12 +175,13 @@ Candidates of_settings(const std::string& word, const std::vector<std::string>& 
 }
 
 /// Names, with what they say of themselves as long as that takes no time that a person notices.
-Candidates plugin_names(const Given& given) {
+Candidates plugin_names(const std::string& word, const Given& given) {
   constexpr std::chrono::milliseconds kLongest{60};
   const auto start = std::chrono::steady_clock::now();
   const std::vector<std::string> folders = given.of("--plugin-path");
   Candidates candidates;
   for (const std::string& name : runtime::find_plugin_names(folders)) {
+    if (!name.starts_with(word)) continue;
     Candidate& candidate = candidates.emplace_back(Candidate{name});
     if (std::chrono::steady_clock::now() - start > kLongest) continue;
     if (const auto info = runtime::inspect_agreed(name, folders)) candidate.doc = info->doc;
@@ -208,9 +210,9 @@ Candidates of_plugins(const std::string& word, const Given& given) {
   const std::size_t colon = word.find(':');
   if (colon == std::string::npos) {
     if (word.find('/') != std::string::npos || word.starts_with('.')) return files_at(word, {".so"});
-    Candidates candidates = plugin_names(given);
+    Candidates candidates = plugin_names(word, given);
     candidates.push_back({"none", "plain joins"});
-    append(candidates, files_at(word, {".so"}));
+    if (!word.empty()) append(candidates, files_at(word, {".so"}));
     return candidates;
   }
   const std::vector<std::string> pairs = split(std::string_view(word).substr(colon + 1), ',');
@@ -305,8 +307,8 @@ Candidates of_value(const OptionInfo& option, const std::string& word, const Giv
     case Values::plugin:
       return of_plugins(word, given);
     case Values::plugin_name: {
-      candidates = plugin_names(given);
-      append(candidates, files_at(word, {".so"}));
+      candidates = plugin_names(word, given);
+      if (!word.empty()) append(candidates, files_at(word, {".so"}));
       return candidates;
     }
     case Values::words:
@@ -338,7 +340,7 @@ Candidates of_command(const Command& command, const std::vector<std::string>& be
   }
   if (const OptionInfo* argument = argument_at(declaration, given.arguments))
     return of_value(*argument, word, given);
-  return of_options(declaration, given);
+  return given.options_end ? Candidates() : of_options(declaration, given);
 }
 
 /// The first words of commands; of a family without a command of that name, all of it in a line.

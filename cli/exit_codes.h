@@ -19,7 +19,7 @@ inline std::vector<ExitCode> exit_codes() {
   return {{"0", "done"},
           {"1", "the answer is no (a check that fails, a loss that is not finite), or a fault of Rewire"},
           {"2", "a request that you can mend: an option, a file, a value, too little memory"},
-          {"130", "stopped by Ctrl-C (SIGINT); what was done is saved"},
+          {"130", "stopped by Ctrl-C (SIGINT); a run that trained is saved"},
           {"128+N", "stopped by signal N: 129 SIGHUP, 143 SIGTERM; 141: the reader of stdout has gone"}};
 }
 

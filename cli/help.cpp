@@ -78,14 +78,6 @@ std::string rows_of(const Declaration& declaration, bool arguments) {
   return text;
 }
 
-std::string list_of(const std::vector<Command>& commands) {
-  std::size_t width = 0;
-  for (const Command& command : commands) width = std::max(width, command.name.size());
-  std::string list;
-  for (const Command& command : commands) list += help_row(command.name, command.doc, width + 4);
-  return list;
-}
-
 /// A command line in lines of 80 columns, as a shell takes it.
 std::string example_line(const std::string& line) {
   std::string text = wrapped(line, kPageWidth - 2, 6);
@@ -170,6 +162,14 @@ std::string help_of(const Command& command, const Declaration& declaration,
   for (const Example& example : declaration.examples)
     examples += example_line(example.line) + "      " + wrapped(example.doc, kPageWidth, 6) + '\n';
   return text + section("Examples", examples);
+}
+
+std::string list_of(const std::vector<Command>& commands) {
+  std::size_t width = 0;
+  for (const Command& command : commands) width = std::max(width, command.name.size());
+  std::string list;
+  for (const Command& command : commands) list += help_row(command.name, command.doc, width + 4);
+  return list;
 }
 
 std::string help_of_all(const std::vector<Command>& commands) {

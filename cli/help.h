@@ -28,7 +28,9 @@ std::string usage_of(const Command& command, const Declaration& declaration);
 /// The page of a command; `further`: the commands of two words that begin with it.
 std::string help_of(const Command& command, const Declaration& declaration,
                     const std::vector<Command>& further);
-/// `rewire --help`: every command, a line each.
+/// A line each.
+std::string list_of(const std::vector<Command>& commands);
+/// `rewire --help`: every command.
 std::string help_of_all(const std::vector<Command>& commands);
 
 }  // namespace rewire::cli

@@ -25,12 +25,13 @@ std::vector<Offer> subjects() {
 
 void declare(Request& request, Options& options) {
   options
-      .texts("SUBJECT", request.words, "a topic, a command, a recipe's key or a section of keys",
+      .texts("SUBJECT", request.words,
+             "a topic, a command, a recipe's key, or its section with a point behind it",
              Options::Need::optional)
       .takes(subjects);
   options.example("rewire help", "the topics");
   options.example("rewire help recipes", "what a recipe is, and its keys");
-  options.example("rewire help train.batch", "one key; train: those of a section");
+  options.example("rewire help train.batch", "one key; train. with a point: those of [train]");
 }
 
 bool print_command(std::vector<std::string> words) {
@@ -39,6 +40,13 @@ bool print_command(std::vector<std::string> words) {
   if (command == nullptr || !words.empty()) return false;
   write_stdout(help_of(*command, declaration_of(*command), commands_of(all, command->name)));
   return true;
+}
+
+void print_topic(const std::string& name) {
+  write_stdout(topic_page(name));
+  const std::vector<Command> all = commands();
+  if (std::ranges::find(all, name, &Command::name) != all.end())
+    print("\nrewire {} --help explains the command of this name.\n", name);
 }
 
 void run(const Request& request) {
@@ -50,8 +58,11 @@ void run(const Request& request) {
   const std::string& subject = request.words.front();
   const std::vector<Topic> all = topics();
   if (request.words.size() == 1 && std::ranges::find(all, subject, &Topic::name) != all.end())
-    return write_stdout(topic_page(subject));
+    return print_topic(subject);
   if (print_command(request.words)) return;
+  if (const std::vector<Command> family = commands_of(commands(), subject);
+      request.words.size() == 1 && !family.empty())
+    return write_stdout(list_of(family));
   if (const auto page = request.words.size() == 1 ? key_page(subject) : std::nullopt)
     return write_stdout(*page);
   std::string whole;

@@ -29,9 +29,9 @@ std::string plain(std::string_view markdown) {
   return text;
 }
 
-/// Without "(Memory, below)", which is said of the page.
+/// Without "(Memory, below)" and "(below)", which are said of the page.
 std::string without_references(std::string text) {
-  constexpr std::string_view kBelow = ", below)";
+  constexpr std::string_view kBelow = "below)";
   for (std::size_t end; (end = text.find(kBelow)) != std::string::npos;) {
     const std::size_t begin = text.rfind(" (", end);
     if (begin == std::string::npos) break;

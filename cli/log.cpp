@@ -1,17 +1,32 @@
 #include "cli/log.h"
 
-#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/sinks/ansicolor_sink.h>
 #include <spdlog/spdlog.h>
 
+#include "cli/streams.h"
+
 namespace rewire::cli {
+namespace {
+
+using TerminalSink = spdlog::sinks::ansicolor_stderr_sink_mt;
+
+/// Begins a line of its own, below none that moves.
+class LineSink final : public TerminalSink {
+ public:
+  void log(const spdlog::details::log_msg& message) override {
+    cli::clear_line();
+    TerminalSink::log(message);
+  }
+};
+
+}  // namespace
 
 std::vector<std::string> log_level_names() {
   return {"debug", "info", "warning", "error", "off"};
 }
 
 void set_up_log(std::string_view level) {
-  auto logger =
-      std::make_shared<spdlog::logger>("rewire", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+  auto logger = std::make_shared<spdlog::logger>("rewire", std::make_shared<LineSink>());
   logger->set_pattern("rewire: %^%l%$: %v");
   logger->set_level(spdlog::level::from_str(std::string(level)));
   spdlog::set_default_logger(std::move(logger));

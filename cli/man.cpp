@@ -56,7 +56,7 @@ std::string italic(std::string_view text) {
 std::string header(const std::string& name, const std::string& doc) {
   std::string upper;
   for (const char c : name) upper += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return fmt::format(".TH {} 1 \"\" \"Rewire {}\" \"Rewire\"\n.SH NAME\n{} \\- {}\n", roff(upper),
+  return fmt::format(".TH {} 1 \"\" \"Rewire {}\" \"Rewire\"\n.nh\n.ad l\n.SH NAME\n{} \\- {}\n", roff(upper),
                      REWIRE_VERSION, roff(name), roff(doc));
 }
 

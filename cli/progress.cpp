@@ -70,8 +70,7 @@ MovingLine::~MovingLine() {
 }
 
 void MovingLine::clear() {
-  if (shown_) overwrite_line("");
-  shown_ = false;
+  clear_line();
 }
 
 void MovingLine::line(const std::string& text) {
@@ -94,7 +93,6 @@ void MovingLine::moving(const std::string& text, bool now) {
   if (!now && time - last_ < kInterval) return;
   last_ = time;
   overwrite_line(cut_columns(visible(text), width()));
-  shown_ = true;
 }
 
 bool is_step_line(std::string_view line) {

@@ -36,7 +36,6 @@ class MovingLine {
 
  private:
   bool quiet_, terminal_;
-  bool shown_ = false;
   double last_ = 0;  // when the moving line was last written
 };
 

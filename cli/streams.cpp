@@ -4,12 +4,15 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <system_error>
 
 namespace rewire::cli {
 namespace {
+
+std::atomic<bool> line_stands{false};  // by overwrite_line()
 
 void write_raw(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stderr);
@@ -40,7 +43,12 @@ void write_stderr(std::string_view text) {
 }
 
 void overwrite_line(std::string_view text) {
+  line_stands = !text.empty();
   write_raw("\r\x1b[K" + visible(text));
+}
+
+void clear_line() {
+  if (line_stands) overwrite_line("");
 }
 
 void write_stdout(std::string_view text) {

@@ -22,6 +22,8 @@ void hold_standard_streams();
 void write_stderr(std::string_view text);
 /// On a terminal, in place of the line that stderr's cursor is in.
 void overwrite_line(std::string_view text);
+/// What overwrite_line() has left there goes, so that other text begins a line.
+void clear_line();
 
 /// Lines on stdout; std::system_error if they cannot be written.
 void write_stdout(std::string_view text);

@@ -162,6 +162,7 @@ std::string topic_page(std::string_view name) {
 }
 
 std::optional<std::string> key_page(std::string_view key) {
+  if (key.ends_with('.')) key.remove_suffix(1);
   const std::vector<KeyDoc> keys = key_docs({});
   if (const auto found = std::ranges::find(keys, key, &KeyDoc::path); found != keys.end())
     return page_of(*found);

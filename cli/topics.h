@@ -18,7 +18,8 @@ std::vector<Topic> topics();
 /// The whole page, in 80 columns.
 std::string topic_page(std::string_view name);
 
-/// The page of a recipe's key, or of all keys of a section; nothing where there is no such key.
+/// The page of a recipe's key, or of all keys of a section ("data", or "train." with a point, as there are commands of
+/// that name); nothing where there is no such key.
 std::optional<std::string> key_page(std::string_view key);
 
 /// `rewire help`: the topics, a line each.

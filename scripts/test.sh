@@ -74,7 +74,7 @@ for set in "$@"; do
       check asan --label-exclude 'slow|program'
       ;;
     asan-program)
-      build asan cli_test rewire rewire_plugins
+      build asan cli_test terminal_test rewire rewire_plugins
       check asan --label-regex program
       ;;
     tsan)

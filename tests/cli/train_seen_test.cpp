@@ -232,9 +232,9 @@ class LongRun {
  public:
   LongRun()
       : command_(Words{"train"} + kModel +
-                     Words{"--set", "data.format=synthetic", "--set", "data.count=400000", "--set",
-                           "train.batch=4", "--set", "train.epochs=1", "--set", "eval.batch=2000", "--set",
-                           "train.log_every=1000000", "--out", run},
+                     Words{"--set", "data.format=synthetic", "--set", "data.count=2000", "--set",
+                           "train.batch=4", "--set", "train.epochs=1000", "--set", "eval.every=1000", "--set",
+                           "eval.batch=2000", "--set", "train.log_every=1000000", "--out", run},
                  {}, "", terminal.name()) {
     wait_for("  step ");
   }
@@ -277,7 +277,7 @@ TEST_CASE("Ctrl-C is answered at once; what is saved, and the command that goes 
   CHECK_THAT(lines.at(lines.size() - 2),
              Catch::Matchers::StartsWith("rewire: stopped by signal 2 after step ") &&
                  Catch::Matchers::EndsWith("rewire train --resume " + train.run + " goes on"));
-  CHECK(checkpoints(train.run) == 1);
+  CHECK(checkpoints(train.run) >= 1);
 }
 
 TEST_CASE("A second Ctrl-C ends the process at once, and the run can go on from its checkpoint") {

@@ -2,6 +2,7 @@
 #include "cli/complete.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
@@ -43,7 +44,8 @@ std::string doc_of(const Words& words, const std::string& word) {
 }
 
 bool offers(const Words& words, const std::string& word) {
-  return std::ranges::find(words_at(words), word) != words_at(words).end();
+  const Words all = words_at(words);
+  return std::ranges::find(all, word) != all.end();
 }
 
 void write(const std::string& path, const std::string& text) {
@@ -145,6 +147,8 @@ TEST_CASE("A recipe's own choices decide which keys are offered; one that cannot
   CHECK(offers({"train", folder.file("a.toml"), "--set", "optimizer."}, "optimizer.momentum="));
   CHECK_FALSE(offers({"train", folder.file("bad.toml"), "--set", "optimizer."}, "optimizer.momentum="));
   CHECK(offers({"train", folder.file("bad.toml"), "--set", "optimizer."}, "optimizer.lr="));
+  REQUIRE(::mkfifo(folder.file("pipe.toml").c_str(), 0600) == 0);
+  CHECK(offers({"train", folder.file("pipe.toml"), "--set", "optimizer."}, "optimizer.lr="));
   CHECK(offers({"train", folder.file("none.toml"), "--set", "nonsense", "--set", "seed"}, "seed="));
 }
 
@@ -197,13 +201,13 @@ TEST_CASE("Plugins are found now; what one can be told is offered where its code
   fs::copy_file(REWIRE_FIXTURES "/gain.so", file);
   CHECK(offers({"train", "vit", "--plugin", ""}, "mine"));
   // Of one that nobody has agreed to, the host's own parameters.
-  CHECK(doc_of({"train", "vit", "--plugin", ""}, "mine").empty());
+  CHECK(doc_of({"train", "vit", "--plugin", "mi"}, "mine").empty());
   CHECK_FALSE(offers({"train", "vit", "--plugin", "mine:"}, "mine:factor="));
   CHECK(offers({"train", "vit", "--plugin", "mine:"}, "mine:layers="));
 
   agree_to(file);
   const runtime::PluginInfo info = runtime::inspect_plugin("mine", {});
-  CHECK(doc_of({"train", "vit", "--plugin", ""}, "mine") == info.doc);
+  CHECK(doc_of({"train", "vit", "--plugin", "mi"}, "mine") == info.doc);
   CHECK(doc_of({"plugins", "info", "m"}, "mine") == info.doc);
   REQUIRE_FALSE(info.parameters.empty());
   for (const ir::ParameterInfo& parameter : info.parameters)

@@ -92,6 +92,7 @@ TEST_CASE("The topic on recipes has every key, and each key a page that says wha
   CHECK_THAT(*key_page("train"), REWIRE_CATCH_CONTAINS("train.batch"));
   CHECK_THAT(*key_page("train.batch"), REWIRE_CATCH_CONTAINS("int, 1 to "));
   CHECK_FALSE(key_page("train.bach").has_value());
+  CHECK(key_page("train.") == key_page("train"));
   CHECK_FALSE(key_page("").has_value());
 }
 
