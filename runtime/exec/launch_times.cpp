@@ -3,10 +3,20 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <variant>
 
 #include "codegen/cost.h"
 
 namespace rewire::runtime {
+namespace {
+
+struct PlaceOfLaunch {
+  std::string operator()(const codegen::KernelLaunch& launch) const { return launch.kernel.name; }
+  std::string operator()(const codegen::GemmLaunch& launch) const { return launch.location; }
+  std::string operator()(const codegen::OpCall& call) const { return call.op.location; }
+};
+
+}  // namespace
 
 std::vector<LaunchTime> launch_times(const codegen::Program& program, const std::vector<double>& seconds,
                                      const std::vector<LaunchLabel>& labels, const UseOf& use_of) {
@@ -27,6 +37,7 @@ std::vector<LaunchTime> launch_times(const codegen::Program& program, const std:
     time.seconds += seconds[i];
     time.bytes += cost.bytes;
     time.flops += cost.flops;
+    time.spans.push_back({i, seconds[i], cost.bytes, cost.flops, std::visit(PlaceOfLaunch(), launch)});
   }
   std::ranges::stable_sort(times, std::greater<>(), &LaunchTime::seconds);
   return times;
