@@ -115,7 +115,7 @@ struct LaunchSpan {
   std::size_t at = 0;  // its place in the program's order
   double seconds = 0;  // of its best run
   std::int64_t bytes = 0, flops = 0;
-  std::string place;  // "blocks.3.attn.qkv", or the kernel's name, which is made of one
+  std::string place;  // "blocks.3.attn.qkv"; of a kernel of ops at several places, all of them
 };
 
 /// The launches of a program that run the same code on the same shapes.

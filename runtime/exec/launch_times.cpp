@@ -1,8 +1,11 @@
 #include "runtime/exec/launch_times.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <string_view>
 #include <variant>
 
 #include "codegen/cost.h"
@@ -10,8 +13,25 @@
 namespace rewire::runtime {
 namespace {
 
+/// The place in a kernel's line of provenance: "residual at blocks.3.attn", "at blocks.3.attn"; "" without one.
+std::string_view place_in(std::string_view origin) {
+  constexpr std::string_view kAt = "at ";
+  const std::size_t found = origin.starts_with(kAt) ? 0 : origin.find(" at ");
+  if (found == std::string_view::npos) return "";
+  origin.remove_prefix(found + kAt.size() + (found == 0 ? 0 : 1));
+  return origin.substr(0, origin.find_first_of(" :"));
+}
+
 struct PlaceOfLaunch {
-  std::string operator()(const codegen::KernelLaunch& launch) const { return launch.kernel.name; }
+  /// Each once, in order.
+  std::string operator()(const codegen::KernelLaunch& launch) const {
+    std::vector<std::string_view> places;
+    for (const std::string& line : launch.kernel.origin) {
+      const std::string_view place = place_in(line);
+      if (!place.empty() && std::ranges::find(places, place) == places.end()) places.push_back(place);
+    }
+    return fmt::format("{}", fmt::join(places, ", "));
+  }
   std::string operator()(const codegen::GemmLaunch& launch) const { return launch.location; }
   std::string operator()(const codegen::OpCall& call) const { return call.op.location; }
 };

@@ -44,6 +44,8 @@ class Trace(unittest.TestCase):
             self.assertEqual(sum(event["args"][key] for event in spans[2]), sum(row[key] for row in profile))
         self.assertAlmostEqual(sum(event["dur"] for event in spans[2]), sum(row["ms"] for row in profile) * 1e3, delta=1e-3)
         places = [event["args"]["place"] for event in spans[2]]
+        for place in places:
+            self.assertRegex(place, r"^([\w.]+(, [\w.]+)*)?$")
         # Forwards through the blocks, then backwards.
         first = {block: next(i for i, place in enumerate(places) if f"blocks.{block}." in place) for block in (0, 1)}
         last = {block: max(i for i, place in enumerate(places) if f"blocks.{block}.attn.qkv" in place) for block in (0, 1)}

@@ -147,7 +147,8 @@ TEST_CASE("a histogram counts every finite number in the bucket that holds it") 
   }
   CHECK(histogram.sum == Approx(sum));
   CHECK(histogram.sum_squares == Approx(squares));
-  for (const auto& [limit, count] : histogram.buckets) {
+  for (const auto& bucket : histogram.buckets) {
+    const double limit = bucket.first, count = bucket.second;
     CHECK(count ==
           std::ranges::count_if(finite, [&](float number) { return number > before && number <= limit; }));
     counted += count;
