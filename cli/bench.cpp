@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <iostream>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "cli/choices.h"
 #include "cli/command.h"
@@ -15,7 +17,9 @@
 #include "cli/json.h"
 #include "cli/memory.h"
 #include "cli/network.h"
+#include "cli/program.h"
 #include "cli/streams.h"
+#include "cli/trace_events.h"
 #include "ir/error.h"
 #include "programs/programs.h"
 #include "runtime/device/cuda/device.h"
@@ -23,6 +27,7 @@
 #include "runtime/exec/benchmark.h"
 #include "runtime/exec/ceilings.h"
 #include "runtime/exec/make_engine.h"
+#include "runtime/io/files.h"
 #include "runtime/train/weights.h"
 
 namespace rewire::cli {
@@ -37,6 +42,7 @@ struct Request {
   std::string mode = "train";
   std::int64_t batch = 0, steps = 20, threads = 0;
   bool profile = false, kernels = false, resident = false, json = false, pipe = false;
+  std::string trace;
   EngineRequest engine;
   std::vector<std::string> overrides;
 };
@@ -61,6 +67,8 @@ void declare(Request& request, Options& options) {
       "the same, and what share each reaches of a large copy and of the processor's multiply-adds, "
       "both timed here; with --device cuda of a large product, and also registers, spills and shared "
       "memory");
+  options.text("--trace", request.trace,
+               "a file to write the launches of --profile to, and the start-up, for ui.perfetto.dev");
   options.flag(
       "--resident", request.resident,
       "also steps whose inputs stay in the device's memory; the others copy a batch from the host each");
@@ -136,15 +144,34 @@ struct Prepared {
   int threads = 0;
   runtime::ChoiceRecord choices;
   std::unique_ptr<runtime::JitEngine> engine;
+  std::vector<TraceStage> stages;  // what it took
+};
+
+/// What runs between its making and stage() is a stage.
+class Stages {
+ public:
+  void stage(const std::string& name) {
+    const auto now = std::chrono::steady_clock::now();
+    stages_.push_back({name, std::chrono::duration<double>(now - std::exchange(began_, now)).count()});
+  }
+  std::vector<TraceStage> done() && { return std::move(stages_); }
+
+ private:
+  std::vector<TraceStage> stages_;
+  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
 };
 
 Prepared prepare(const Request& request) {
+  Stages stages;
   runtime::Network network = runtime::resolve_network(request.network);
+  stages.stage("recipe and plugins");
   Bench bench = make_bench(request, network);
+  stages.stage("programs");
   const std::string name = engine_of(request.engine);
   runtime::require_precision(name, bench.module);
   runtime::Tuner tuner = runtime::make_tuner(name, choice_options(request.choices));
   runtime::make_choices(bench.module, names_of(bench.programs), tuner);
+  stages.stage("choices");
   runtime::cuda::forget_device_memory_peak();  // what candidates took is no step's
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
   const auto threads = static_cast<int>(request.threads > 0 ? request.threads : network.recipe.train.threads);
@@ -152,7 +179,15 @@ Prepared prepare(const Request& request) {
       name, bench.module, threads, tuner.record(), runtime::read_kernel_overrides(request.overrides));
   runtime::start_state(*engine, bench.module, runtime::fresh_weights(bench.module, network.plugins, seed),
                        seed);
-  return {std::move(network), std::move(bench), name, threads, tuner.record(), std::move(engine)};
+  stages.stage("engine and weights");
+  if (!request.trace.empty()) {  // else the first run compiles
+    for (const runtime::TimedProgram& program : bench.programs) {
+      engine->prepare(program.function);
+      stages.stage("compile " + program.function);
+    }
+  }
+  return {std::move(network), std::move(bench),        name, threads, tuner.record(),
+          std::move(engine),  std::move(stages).done()};
 }
 
 /// With request.kernels the engine is gone afterwards: its memory is wanted.
@@ -175,7 +210,7 @@ Result measure(const Request& request, Prepared& prepared) {
   }
   result.peak_bytes = runtime::peak_memory_bytes();
   result.engine = engine.report();
-  if (request.profile || request.kernels)
+  if (request.profile || request.kernels || !request.trace.empty())
     result.profile =
         engine.profile(bench.programs[0].function, bench.programs[0].inputs, static_cast<int>(request.steps));
   if (request.kernels) {
@@ -368,6 +403,7 @@ nlohmann::ordered_json answer(const std::string& line, Held& held) {
       "bench", [&](Options& options) { declare(request, options); }, words.get<std::vector<std::string>>());
   require_model(request, "");
   if (request.pipe) user_error("bench --pipe: a line of it cannot have --pipe");
+  if (!request.trace.empty()) user_error("bench --pipe: a line of it cannot have --trace");
   const std::string key = key_of(request);
   auto found = held.find(key);
   if (found == held.end()) found = held.emplace(key, prepare(request)).first;
@@ -393,14 +429,23 @@ void answer_lines() {
   }
 }
 
+void write_trace(const Request& request, const Prepared& prepared, const Result& result) {
+  const nlohmann::ordered_json trace =
+      trace_events(prepared.stages, prepared.bench.programs[0].function, result.profile);
+  runtime::write_file_atomically(request.trace, trace.dump(1) + "\n");
+}
+
 void run(const Request& request) {
   if (request.pipe) {
     if (!request.network.model.empty()) user_error("bench --pipe: MODEL stands in the lines, not beside it");
+    if (!request.trace.empty()) user_error("bench --pipe: --trace is of one bench alone");
     return answer_lines();
   }
   require_model(request, " (or --pipe)");
+  if (!request.trace.empty()) check_output(request.trace, {request.network.model}, "--trace");
   Prepared prepared = prepare(request);
   const Result result = measure(request, prepared);
+  if (!request.trace.empty()) write_trace(request, prepared, result);
   if (request.json) {
     print_json(to_json(request, result));
   } else {

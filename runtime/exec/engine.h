@@ -110,6 +110,14 @@ struct LaunchProducts {
   bool tf32 = false;
 };
 
+/// One launch of a program.
+struct LaunchSpan {
+  std::size_t at = 0;  // its place in the program's order
+  double seconds = 0;  // of its best run
+  std::int64_t bytes = 0, flops = 0;
+  std::string place;  // "blocks.3.attn.qkv"; of a kernel of ops at several places, all of them
+};
+
 /// The launches of a program that run the same code on the same shapes.
 struct LaunchTime {
   std::string name;  // of the first of them
@@ -118,6 +126,7 @@ struct LaunchTime {
   std::int64_t bytes = 0, flops = 0;       // of all of them: codegen/cost.h
   std::optional<KernelUse> use;            // of a GPU's kernel
   std::optional<LaunchProducts> products;  // of a GPU's library
+  std::vector<LaunchSpan> spans = {};      // each of them, in the program's order
 };
 
 /// A kernel as an engine compiles it: LLVM IR or CUDA C++. Launches of one key run the same code.

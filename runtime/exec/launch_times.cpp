@@ -1,12 +1,42 @@
 #include "runtime/exec/launch_times.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <string_view>
+#include <variant>
 
 #include "codegen/cost.h"
 
 namespace rewire::runtime {
+namespace {
+
+/// The place in a kernel's line of provenance: "residual at blocks.3.attn", "at blocks.3.attn"; "" without one.
+std::string_view place_in(std::string_view origin) {
+  constexpr std::string_view kAt = "at ";
+  const std::size_t found = origin.starts_with(kAt) ? 0 : origin.find(" at ");
+  if (found == std::string_view::npos) return "";
+  origin.remove_prefix(found + kAt.size() + (found == 0 ? 0 : 1));
+  return origin.substr(0, origin.find_first_of(" :"));
+}
+
+struct PlaceOfLaunch {
+  /// Each once, in order.
+  std::string operator()(const codegen::KernelLaunch& launch) const {
+    std::vector<std::string_view> places;
+    for (const std::string& line : launch.kernel.origin) {
+      const std::string_view place = place_in(line);
+      if (!place.empty() && std::ranges::find(places, place) == places.end()) places.push_back(place);
+    }
+    return fmt::format("{}", fmt::join(places, ", "));
+  }
+  std::string operator()(const codegen::GemmLaunch& launch) const { return launch.location; }
+  std::string operator()(const codegen::OpCall& call) const { return call.op.location; }
+};
+
+}  // namespace
 
 std::vector<LaunchTime> launch_times(const codegen::Program& program, const std::vector<double>& seconds,
                                      const std::vector<LaunchLabel>& labels, const UseOf& use_of) {
@@ -27,6 +57,7 @@ std::vector<LaunchTime> launch_times(const codegen::Program& program, const std:
     time.seconds += seconds[i];
     time.bytes += cost.bytes;
     time.flops += cost.flops;
+    time.spans.push_back({i, seconds[i], cost.bytes, cost.flops, std::visit(PlaceOfLaunch(), launch)});
   }
   std::ranges::stable_sort(times, std::greater<>(), &LaunchTime::seconds);
   return times;

@@ -42,38 +42,46 @@ std::string tag_of(const std::string& kind, std::string_view name) {
 
 RunEvents::RunEvents(const TrainRequest& request, const RunPlan& plan, const RunFolder& folder,
                      const RunProgress& start)
-    : plan_(plan), position_(start.events) {
-  if (!plan.recipe.train.events) return;
-  const std::int64_t step = start.position.step;
-  const bool goes_on = cut_events(folder, position_);
+    : request_(request), plan_(plan), folder_(folder), began_(start.position), position_(start.events) {
+  if (began_.step == 0) file();
+}
+
+EventFile* RunEvents::file() {
+  if (!plan_.recipe.train.events || file_ != nullptr) return file_.get();
+  const std::int64_t step = began_.step;
+  const bool goes_on = cut_events(folder_, position_);
   position_ = {step, 0};
-  file_ = std::make_unique<EventFile>(folder.file(RunFolder::event_file_name(step)), step > 0 ? step + 1 : 0);
-  if (goes_on) return;  // TensorBoard takes one of each
-  file_->session_start(flat_values(to_toml(plan.recipe), "recipe.toml"));
-  const Phase& phase = plan.programs.phase_of(start.position.epoch);
-  file_->graph(event_graph(
-      rewritten_forward(request.network, plan.recipe.train.batch, phase.first_epoch).function("forward")));
+  file_ =
+      std::make_unique<EventFile>(folder_.file(RunFolder::event_file_name(step)), step > 0 ? step + 1 : 0);
+  if (goes_on) return file_.get();  // TensorBoard takes one of each
+  file_->session_start(flat_values(to_toml(plan_.recipe), "recipe.toml"));
+  const std::int64_t epoch = plan_.programs.phase_of(began_.epoch).first_epoch;
+  const ir::Module network = rewritten_forward(request_.network, plan_.recipe.train.batch, epoch);
+  file_->graph(event_graph(network.function("forward")));
+  return file_.get();
 }
 
 void RunEvents::line(const nlohmann::ordered_json& line) {
-  if (file_ == nullptr) return;
+  EventFile* events = file();
+  if (events == nullptr) return;
   const auto& kind = line.at("kind").get_ref<const std::string&>();
   std::vector<std::pair<std::string, double>> values;
   for (const auto& [name, value] : line.items()) {
     if (name == "kind" || name == "step") continue;
     values.emplace_back(tag_of(kind, name), value.is_number() ? value.get<double>() : NAN);
   }
-  file_->scalars(line.at("step").get<std::int64_t>(), values);
+  events->scalars(line.at("step").get<std::int64_t>(), values);
 }
 
 void RunEvents::picture(std::int64_t step, const RunPicture& picture) {
-  if (file_ == nullptr) return;
   const DrawnImage& image = picture.image;
-  file_->image(step, "eval/pictures", image.height, image.width, image.channels, picture.png);
+  if (EventFile* events = file())
+    events->image(step, "eval/pictures", image.height, image.width, image.channels, picture.png);
 }
 
 void RunEvents::weights(std::int64_t step, const Engine& engine) {
-  if (file_ == nullptr) return;
+  EventFile* events = file();
+  if (events == nullptr) return;
   std::vector<std::pair<std::string, Histogram>> histograms;
   for (const ir::Parameter& parameter : plan_.programs.module.parameters) {
     const bool is_trained = parameter.trainable && parameter.kind == ir::StateKind::weight;
@@ -81,11 +89,11 @@ void RunEvents::weights(std::int64_t step, const Engine& engine) {
     const HostTensor weight = engine.read_state(parameter.name);
     histograms.emplace_back("weights/" + parameter.name, histogram_of(weight.as<float>()));
   }
-  file_->histograms(step, histograms);
+  events->histograms(step, histograms);
 }
 
 void RunEvents::end() {
-  if (file_ != nullptr) file_->session_end();
+  if (EventFile* events = file()) events->session_end();
 }
 
 EventsPosition RunEvents::sync() {

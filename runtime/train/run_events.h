@@ -23,7 +23,8 @@ namespace rewire::runtime {
 
 class RunEvents {
  public:
-  /// Nothing is written where train.events is off. UserError where a file cannot be.
+  /// Nothing is written where train.events is off. A run that goes on leaves the files as they are until it has something to
+  /// add. UserError where a file cannot be written, as from all that follow.
   RunEvents(const TrainRequest& request, const RunPlan& plan, const RunFolder& folder,
             const RunProgress& start);
 
@@ -39,9 +40,15 @@ class RunEvents {
   EventsPosition sync();
 
  private:
+  /// nullptr where they are off.
+  EventFile* file();
+
+  const TrainRequest& request_;
   const RunPlan& plan_;
+  const RunFolder& folder_;
+  const TrainPosition began_;
   EventsPosition position_;
-  std::unique_ptr<EventFile> file_;  // none: off
+  std::unique_ptr<EventFile> file_;  // none: off, or there was nothing yet
 };
 
 }  // namespace rewire::runtime

@@ -27,14 +27,28 @@ RunLog::RunLog(TrainObserver& observer)
         if (level != LogLevel::debug) line(fmt::format("{}: {}", level_word(level), message));
       }) {}
 
-void RunLog::open(const RunFolder& folder) {
-  const std::string path = folder.file("log.txt");
-  std::error_code error;
-  const auto size = std::filesystem::file_size(path, error);
-  const std::lock_guard lock(mutex_);
-  file_ = std::make_unique<AppendedFile>(path, error ? 0 : static_cast<std::int64_t>(size),
-                                         "a run's log stands in one");
-  file_->append(std::exchange(early_, ""));
+void RunLog::stands_in(const RunFolder& folder) {
+  path_ = folder.file("log.txt");
+}
+
+void RunLog::open() {
+  std::string refusal;
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(opened_, true)) return;
+    try {
+      std::error_code error;
+      const auto size = std::filesystem::file_size(path_, error);
+      file_ = std::make_unique<AppendedFile>(path_, error ? 0 : static_cast<std::int64_t>(size),
+                                             "a run's log stands in one");
+      file_->append(std::exchange(early_, ""));
+    } catch (const UserError& why) {
+      file_.reset();
+      refusal = why.what();
+    }
+  }
+  if (!refusal.empty())
+    write_log(LogLevel::warning, fmt::format("the run goes on without its log: {}", refusal));
 }
 
 void RunLog::line(std::string_view text) {
@@ -42,10 +56,19 @@ void RunLog::line(std::string_view text) {
       fmt::format("{:%Y-%m-%dT%H:%M:%SZ} {}\n", fmt::gmtime(std::time(nullptr)), visible(text));
   const std::lock_guard lock(mutex_);
   try {
-    file_ == nullptr ? static_cast<void>(early_ += stamped) : file_->append(stamped);
+    if (file_ != nullptr) {
+      file_->append(stamped);
+    } else if (!opened_) {
+      early_ += stamped;
+    }
   } catch (const UserError&) {
     file_.reset();
   }
+}
+
+void RunLog::stepped(const TrainView& view) {
+  open();
+  observer_.stepped(view);
 }
 
 void RunLog::started(const RunFacts& facts) {
@@ -66,11 +89,13 @@ void RunLog::epoch_done(const EpochReport& report) {
 }
 
 void RunLog::replaying(const std::string& program) {
+  open();
   line(fmt::format("{} gave a number that is not finite; looking for the first such tensor", program));
   observer_.replaying(program);
 }
 
 void RunLog::ended(const TrainResult& result) {
+  open();
   line(result.stopped_by == 0
            ? fmt::format("complete after step {}: {:.0f} images/s", result.position.step,
                          result.images_per_second)

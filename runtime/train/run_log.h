@@ -4,8 +4,9 @@
 //   2026-11-26T16:03:10Z warning: runs/a: the best checkpoint was chosen by loss; …
 //   2026-11-26T16:03:11Z epoch 1/3: loss 1.7555, top-1 39.06 %; test loss 1.3866, top-1 48.15 %, 2.1 s
 //
-// A run that goes on appends to it, and says so. What it says before its folder is there is written as soon as it is. It
-// tells what stands elsewhere too: where it can no longer be written, the run goes on without it.
+// A run that goes on appends to it, and says so: with its first step, so that one that comes to nothing leaves its folder as
+// it was. It tells what stands elsewhere too: where it cannot be written, the
+// run goes on without it.
 #pragma once
 
 #include <memory>
@@ -25,15 +26,16 @@ class RunLog final : public TrainObserver {
  public:
   explicit RunLog(TrainObserver& observer);
 
-  /// UserError where the file is none, or cannot be written.
-  void open(const RunFolder& folder);
+  /// Where it is written to, with the first step or by open().
+  void stands_in(const RunFolder& folder);
+  void open();
   /// How the run ended.
   void ended(const TrainResult& result);
   void failed(std::string_view why);
 
   void compiling(const std::string& program) override { observer_.compiling(program); }
   void started(const RunFacts& facts) override;
-  void stepped(const TrainView& view) override { observer_.stepped(view); }
+  void stepped(const TrainView& view) override;
   void logged(const TrainView& view) override { observer_.logged(view); }
   void recorded(const nlohmann::ordered_json& line) override { observer_.recorded(line); }
   void evaluating(std::int64_t done, std::int64_t batches) override { observer_.evaluating(done, batches); }
@@ -44,7 +46,9 @@ class RunLog final : public TrainObserver {
   void line(std::string_view text);
 
   TrainObserver& observer_;
-  std::mutex mutex_;
+  std::string path_;
+  std::mutex mutex_;  // of all below
+  bool opened_ = false;
   std::unique_ptr<AppendedFile> file_;  // none: before open(), or it failed
   std::string early_;                   // what was said before open()
   const LogListener listener_;

@@ -190,7 +190,8 @@ TrainResult train(const TrainRequest& request, const std::string& out, OutFolder
     keep_plugins(folder, request.network.plugins);
     keep_kernels(folder, request.kernels);
     record_choices(folder, request.engine, start.progress.choices, request.kernels, 0);
-    observer.open(folder);
+    observer.stands_in(folder);
+    observer.open();
     RunLoop run(request, plan, folder, observer, std::move(engine), std::move(start));
     TrainResult result = finish(run, observer);
     if (result.stopped_by == 0 || result.position.step > 0) return result;
@@ -240,7 +241,7 @@ TrainResult resume_training(const TrainRequest& request, const std::string& path
     for (const char* file : {kFinalWeights, kFinalAverages})
       std::filesystem::remove(folder.file(file), ignored);
   }
-  observer.open(folder);
+  observer.stands_in(folder);
   return finish(run, observer);
 }
 

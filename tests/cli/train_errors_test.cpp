@@ -276,7 +276,8 @@ TEST_CASE("A run that fails before it has anything to show leaves no folder; one
   {
     const FileLimit limit(fs::file_size(whole + "/checkpoints/0001-00000008/weights.safetensors") - 1);
     outcome =
-        rewire_command(Words{"train"} + kRefusedRun + Words{"--out", run, "--set", "train.log_every=1"});
+        rewire_command(Words{"train"} + kRefusedRun +
+                       Words{"--out", run, "--set", "train.log_every=1", "--set", "train.events=false"});
   }
   CHECK(outcome.code == 2);
   CHECK_THAT(outcome.err,

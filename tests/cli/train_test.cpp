@@ -67,9 +67,9 @@ void check_same_run(const std::string& run) {
   CHECK(read_text(run + last) == read_text(whole_run() + last));
 }
 
-TEST_CASE("A run folder holds recipe, choices, metrics, checkpoints and weights") {
+TEST_CASE("A run folder holds recipe, choices, metrics, checkpoints, weights, log, report and events") {
   const std::string& run = whole_run();
-  CHECK(entries(run) == 5);
+  CHECK(entries(run) == 8);
   CHECK(checkpoints(run) == 2);
   CHECK(fs::exists(run + "/checkpoints/0001-00000150/weights.safetensors"));
   const std::vector<Json> lines = metrics(run);

@@ -131,6 +131,11 @@ class EventFiles(unittest.TestCase):
         self.assertEqual([at for at, _ in whole.histograms["weights/head.weight"]], list(range(4, step + 9, 4)))
 
     def test_files_that_are_gone_or_short_stop_no_run(self):
+        run = train(REWIRE, self.folder / "again", "train.epochs=1", more=["--quiet"])
+        before = Events(run)
+        subprocess.run([REWIRE, "train", "--resume", run, "--quiet"], check=True, capture_output=True)  # nothing is left to do
+        again = Events(run)
+        self.assertEqual((again.scalars, again.ends), (before.scalars, 1))
         for name, harm in {"gone": lambda file: file.unlink(), "short": lambda file: file.write_bytes(file.read_bytes()[:100])}.items():
             run = train(REWIRE, self.folder / name, "train.epochs=1", more=["--quiet"])
             harm(run / "events.out.tfevents.00000000.rewire")

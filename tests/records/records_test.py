@@ -85,6 +85,26 @@ class Records(unittest.TestCase):
         self.assertRegex(last, "^" + STAMP + "ended: step [0-9]+ .*not finite")
         self.assertIn(re.sub("^" + STAMP + "ended: ", "", last), done.stderr)
 
+    def test_a_run_that_cannot_go_on_leaves_its_folder_as_it_was(self):
+        run = train(REWIRE, self.folder / "blocked", "train.epochs=1", more=["--quiet"])
+        (run / "weights.safetensors").unlink()
+        (run / "weights.safetensors").mkdir()
+        def files():
+            return {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+        before = files()
+        done = subprocess.run([REWIRE, "train", "--resume", run, "--quiet"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("weights.safetensors: Is a directory", done.stderr)
+        self.assertEqual(files(), before)
+
+    def test_a_log_that_cannot_be_written_stops_no_run(self):
+        run = train(REWIRE, self.folder / "no_log", "train.epochs=1", more=["--quiet"])
+        (run / "log.txt").unlink()
+        (run / "log.txt").mkdir()
+        done = subprocess.run([REWIRE, "train", "--resume", run, "--set", "train.epochs=2"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"warning: the run goes on without its log: cannot write {run}/log.txt: Is a directory", done.stderr)
+
     def test_the_report_of_a_run_is_that_of_the_command(self):
         run = train(REWIRE, self.folder / "report", "train.epochs=2", more=["--quiet"])
         page = (run / "report.html").read_text()

@@ -5,6 +5,7 @@
 
 Trains three small runs: two seeds of one recipe, and another learning rate.
 """
+import csv
 import json
 import math
 import pathlib
@@ -120,6 +121,42 @@ class Data(unittest.TestCase):
         refused = rewire("report", self.runs[0], "--output", self.runs[0] / "metrics.jsonl")
         self.assertEqual(refused.returncode, 2)
         self.assertEqual((self.runs[0] / "metrics.jsonl").read_bytes(), kept)
+
+    def test_tables_have_a_line_for_each_line_of_each_run(self):
+        tables = self.folder / "made" / "tables"
+        said = self.report(*self.runs, "--csv", tables)
+        self.assertEqual(said.split(), [str(tables / f"{kind}.csv") for kind in ("diagnose", "eval", "train")])
+        labels = {run: group["label"] for group in self.data["groups"] for run in group["runs"]}
+        for kind in ("train", "eval", "diagnose"):
+            expected = [(labels[i], run, line) for i, run in enumerate(self.data["runs"])
+                        for line in map(json.loads, (self.runs[i] / "metrics.jsonl").read_text().splitlines()) if line["kind"] == kind]
+            with (tables / f"{kind}.csv").open(newline="", encoding="utf-8") as file:
+                rows = list(csv.DictReader(file))
+            self.assertEqual(list(rows[0])[:5], ["run", "group", "seed", "epoch", "step"])
+            self.assertEqual(len(rows), len(expected))
+            for row, (label, run, line) in zip(rows, expected):
+                self.assertEqual((row.pop("run"), row.pop("group"), row.pop("seed")), (run["name"], label, str(run["seed"])))
+                line.pop("kind")
+                self.assertEqual({name: float(text) for name, text in row.items() if text}, line)
+        try:
+            import pandas
+        except ImportError:
+            return
+        table = pandas.read_csv(tables / "eval.csv", float_precision="round_trip")
+        self.assertEqual(list(table.loss), [loss for run in self.data["runs"] for loss in run["eval"]["loss"]])
+
+    def test_tables_quote_what_would_break_them_and_leave_out_what_is_no_number(self):
+        run = self.folder / 'a, "b"'
+        shutil.copytree(self.runs[0], run)
+        (run / "metrics.jsonl").write_text('{"kind":"eval","epoch":0,"step":4,"loss":null}\n'
+                                           '{"kind":"eval","epoch":1,"step":8,"loss":0.5,"top1":1}\n')
+        self.report(run, "--csv", self.folder / "odd")
+        self.assertEqual((self.folder / "odd" / "eval.csv").read_text(),
+                         'run,group,seed,epoch,step,loss,top1\n"a, ""b""",none,0,0,4,,\n"a, ""b""",none,0,1,8,0.5,1\n')
+        self.assertEqual([file.name for file in (self.folder / "odd").iterdir()], ["eval.csv"])
+        both = rewire("report", run, "--csv", self.folder / "odd", "--json")
+        self.assertEqual(both.returncode, 2)
+        self.assertRegex(both.stderr, "^rewire: report: --csv .*/odd takes the place of --json: ask for one of them\n$")
 
     def test_numbers_are_numbers(self):
         def walk(value):

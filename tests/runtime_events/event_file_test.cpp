@@ -147,7 +147,8 @@ TEST_CASE("a histogram counts every finite number in the bucket that holds it") 
   }
   CHECK(histogram.sum == Approx(sum));
   CHECK(histogram.sum_squares == Approx(squares));
-  for (const auto& [limit, count] : histogram.buckets) {
+  for (const auto& bucket : histogram.buckets) {
+    const double limit = bucket.first, count = bucket.second;
     CHECK(count ==
           std::ranges::count_if(finite, [&](float number) { return number > before && number <= limit; }));
     counted += count;
@@ -163,7 +164,8 @@ TEST_CASE("a histogram counts every finite number in the bucket that holds it") 
 }
 
 TEST_CASE("a graph has a node for each op, named by its place, with its inputs, shapes and attributes") {
-  ir::Function function{"forward"};
+  ir::Function function;
+  function.name = "forward";
   const auto value = [&](ir::Shape shape) { return function.new_value({ir::DType::f32, std::move(shape)}); };
   const ir::Value image = value({2, 3}), weight = value({4, 3}), product = value({2, 4}), sum = value({2, 4}),
                   second = value({2, 4});
