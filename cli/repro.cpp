@@ -124,12 +124,21 @@ runtime::TensorMap perturbed(const ir::Module& module, const runtime::TensorMap&
   return state;
 }
 
+/// Fresh ones of the network, which plugins may have a say in, as far as a program of it has them.
+runtime::TensorMap fresh_weights_of(const runtime::Network& network, const ir::Module& program) {
+  const ir::Module module = runtime::training_module(network, network.recipe.train.batch);
+  runtime::TensorMap weights =
+      runtime::fresh_weights(module, network.plugins, static_cast<std::uint64_t>(network.recipe.seed));
+  std::erase_if(weights, [&](const auto& weight) { return program.find_parameter(weight.first) == nullptr; });
+  return weights;
+}
+
 /// The first of a run, from the weights of the file or fresh ones.
 runtime::TensorMap state_of_step(const Request& request, const runtime::Network& network,
                                  const ir::Module& module) {
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
   const runtime::TensorMap weights = request.program.weights.empty()
-                                         ? runtime::fresh_weights(module, network.plugins, seed)
+                                         ? fresh_weights_of(network, module)
                                          : runtime::read_weights(module, request.program.weights);
   const auto engine = runtime::make_engine(runtime::engine_names().front(), module);
   runtime::start_state(*engine, module, weights, seed);
@@ -217,7 +226,7 @@ void write_kernel(const Request& request) {
   runtime::ChoiceRecord choices;
   ir::PassContext context;
   const codegen::Compiled compiled = lower_step(module, {}, {{}, false}, context, &choices);
-  const runtime::TensorMap weights = runtime::fresh_weights(module, network.plugins, seed);
+  const runtime::TensorMap weights = fresh_weights_of(network, module);
   runtime::ReproCase made =
       runtime::kernel_case(compiled, request.kernel, random_inputs_of(module, module.functions.front(), seed),
                            perturbed(module, weights, seed));

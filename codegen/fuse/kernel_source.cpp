@@ -40,6 +40,28 @@ std::vector<int> attention_of(const ir::Function& function, const tile::Kernel& 
   return {};
 }
 
+/// A call may write its results in another order of axes, or into a window of a concat: the copies and concats that it so
+/// carries out, behind shape ops.
+void add_copies(const Grouping& grouping, std::set<int>& ops, ir::Value value) {
+  const ir::Function& function = grouping.function();
+  for (std::size_t i = 0; i < function.body.size(); ++i) {
+    const ir::Op& op = function.body[i];
+    if (std::ranges::find(op.operands, value) == op.operands.end()) continue;
+    const int index = static_cast<int>(i);
+    if (op.code == ir::Opcode::concat || grouping.is_copy(index)) ops.insert(index);
+    if (is_view(op.code)) add_copies(grouping, ops, op.results[0]);
+  }
+}
+
+std::vector<int> with_copies(const Grouping& grouping, const std::vector<int>& calls) {
+  std::set<int> ops(calls.begin(), calls.end());
+  for (const int call : calls) {
+    for (const ir::Value result : grouping.function().body[static_cast<std::size_t>(call)].results)
+      add_copies(grouping, ops, result);
+  }
+  return {ops.begin(), ops.end()};
+}
+
 }  // namespace
 
 KernelSources kernel_sources(const ir::Module& module, const FuseOptions& options) {
@@ -64,8 +86,10 @@ KernelSources kernel_sources(const ir::Module& module, const FuseOptions& option
     if (next < program.groups.size() && program.groups[next].kernel == kernel->kernel.name) {
       ops = groups.at(next++);
       written = {kernel->buffers.begin(), kernel->buffers.end()};
-    } else if (ops = attention_of(sources.prepared.functions.front(), kernel->kernel); ops.empty()) {
-      if (next > 0 && reads_any(*kernel, written)) ops = groups[next - 1];
+    } else if (ops = attention_of(grouping.function(), kernel->kernel); !ops.empty()) {
+      ops = with_copies(grouping, ops);
+    } else if (next > 0 && reads_any(*kernel, written)) {
+      ops = groups[next - 1];
     }
     if (!ops.empty()) sources.kernels.push_back({kernel->kernel, std::move(ops)});
   }

@@ -75,9 +75,16 @@ class Cutter {
 
   void add_results(const ir::Op& op) {
     for (const ir::Value result : op.results) {
-      if (is_read_outside(result))
+      if (is_read_outside(result) && !stands_elsewhere(op, result))
         out_.results.push_back({unique_name(name_of(result)), values_.at(result.id)});
     }
+  }
+
+  /// What a call computes is in memory once: where a copy or concat that is cut out with it has it.
+  bool stands_elsewhere(const ir::Op& call, ir::Value result) const {
+    const auto users = users_.find(result.id);
+    return !codegen::is_fusible(call.code) && users != users_.end() &&
+           std::ranges::any_of(users->second, [&](int user) { return ops_.contains(user); });
   }
 
   /// By another op than those that are cut out, or by whoever gets the results; through shape ops too.

@@ -62,7 +62,8 @@ std::optional<ReproCase> non_finite_of_run(const Network& network, const std::st
   const ir::Module module = step_of_run(network, feed.batches());
   const auto engine = make_engine(engine_names().front(), module);
   const auto seed = static_cast<std::uint64_t>(recipe.seed);
-  start_state(*engine, module, fresh_weights(module, network.plugins, seed), seed);
+  const ir::Module forward = training_module(network, recipe.train.batch);
+  start_state(*engine, module, fresh_weights(forward, network.plugins, seed), seed);
   const std::vector<std::string> checkpoints = RunFolder::open(run).checkpoints();
   DataPosition start;
   if (!checkpoints.empty()) start = take_checkpoint(checkpoints.back(), module, *engine);
