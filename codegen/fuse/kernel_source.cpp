@@ -49,7 +49,7 @@ void add_copies(const Grouping& grouping, std::set<int>& ops, ir::Value value) {
     if (std::ranges::find(op.operands, value) == op.operands.end()) continue;
     const int index = static_cast<int>(i);
     if (op.code == ir::Opcode::concat || grouping.is_copy(index)) ops.insert(index);
-    if (is_view(op.code)) add_copies(grouping, ops, op.results[0]);
+    if (is_view(op.code) || op.code == ir::Opcode::concat) add_copies(grouping, ops, op.results[0]);
   }
 }
 

@@ -35,6 +35,7 @@ class Cutter {
       values_[input.id] = out_.new_value(function_.type(input));
       out_.arguments.push_back({unique_name(name_of(input)), values_[input.id]});
     }
+    for (const auto& [value, transpose] : transposed_) restore(value, op(transpose));
     for (const int index : taken_) copy(op(index));
     for (const int index : ops_) add_results(op(index));
     Cut cut{module_, {inputs_.begin(), inputs_.end()}};
@@ -56,11 +57,40 @@ class Cutter {
     const bool is_seen_through =
         index >= 0 && (codegen::is_leaf(op(index).code) || codegen::is_view(op(index).code));
     if (!is_seen_through) {
+      if (const int transpose = transpose_of_call(value); transpose >= 0) {
+        transposed_[value.id] = transpose;
+        value = op(transpose).results[0];
+      }
       inputs_.insert(value);
       return;
     }
     taken_.insert(index);
     for (const ir::Value operand : op(index).operands) take(operand);
+  }
+
+  /// The transpose that a call's result stands in memory as, if somebody reads it so; else -1.
+  int transpose_of_call(ir::Value value) const {
+    const int index = definition(value);
+    if (index < 0 || codegen::is_fusible(op(index).code)) return -1;
+    const auto users = users_.find(value.id);
+    if (users == users_.end()) return -1;
+    const auto found =
+        std::ranges::find_if(users->second, [&](int user) { return op(user).code == ir::Opcode::transpose; });
+    return found == users->second.end() ? -1 : *found;
+  }
+
+  /// The value that was transposed, from the argument that is it transposed.
+  void restore(std::int32_t value, const ir::Op& transpose) {
+    const ir::Ints& permutation = transpose.attributes.get_ints("permutation");
+    ir::Ints inverse(permutation.size());
+    for (std::size_t i = 0; i < permutation.size(); ++i)
+      inverse[static_cast<std::size_t>(permutation[i])] = static_cast<std::int64_t>(i);
+    ir::Op op = transpose;
+    op.operands = {values_.at(transpose.results[0].id)};
+    op.attributes.set("permutation", inverse);
+    op.results = {out_.new_value(function_.type({value}))};
+    values_[value] = op.results[0];
+    out_.body.push_back(std::move(op));
   }
 
   void copy(const ir::Op& from) {
@@ -121,6 +151,8 @@ class Cutter {
   const std::vector<std::int32_t> definitions_;
   std::map<std::int32_t, std::vector<int>> users_;
   std::set<ir::Value> inputs_;
+  std::map<std::int32_t, int>
+      transposed_;  // a call's result by Value::id: the op whose result is the argument
   std::map<std::int32_t, ir::Value> values_;  // of the cut, by those of the function
   std::set<std::string> names_;
   ir::Function out_;

@@ -13,7 +13,7 @@ inline constexpr const char* kCutFunction = "kernel";
 
 struct Cut {
   ir::Module module;  // the function kCutFunction alone, and the parameters that it reads or updates
-  std::vector<ir::Value> inputs;  // by argument: the value of the function that it was cut from
+  std::vector<ir::Value> inputs;  // by argument: the value of the function that it is
 };
 
 /// `ops`: body indices of the module's first function. Parameters, constants and shape ops through which the ops read are
