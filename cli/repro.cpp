@@ -35,29 +35,27 @@ struct Request {
   ProgramRequest program;
   std::string kernel, output;
   bool failure = false, with_plugins = false, json = false;
-  std::int64_t most_megabytes = 4;
+  std::int64_t most_megabytes = 1;
 };
 
 void declare(Request& request, Options& options) {
   options.text("MODEL", request.network.model,
-               "a recipe, a module, a name of the zoo or the folder of a run, of which a folder is written; "
-               "or such a folder, which "
-               "is run again",
+               "a recipe, a module, a name of the zoo or the folder of a run; or a folder that repro wrote, "
+               "to run it again",
                Options::Need::required);
   declare_changes(request.network, options);
   options.text("--kernel", request.kernel,
                "the kernel of the training step to cut out, as dump --stage fused names it");
-  options.flag("--failure", request.failure,
-               "look for a failure instead: plugins that are refused, a step that cannot be compiled or is "
-               "not finite, a program "
-               "that is compiled to something else than is evaluated");
+  options.flag(
+      "--failure", request.failure,
+      "look for what fails: the plugins, compiling, a step that is not finite, the compiled program");
   options.text("--output", request.output, "the folder to write, a new one or empty");
   options.text("--weights", request.program.weights,
                "with --failure: the weights of the step, a safetensors file");
   options.list("--input", request.program.inputs,
                "with --failure: NAME=FILE.npy, inputs of the step; random ones without");
   options.integer("--most", request.most_megabytes, 0,
-                  "megabytes of a tensor that is stored; a larger one is made from a seed (4)");
+                  "megabytes of a tensor that is stored; a larger one is made from a seed");
   options.flag("--with-plugins", request.with_plugins, "also copy the plugins' libraries into the folder");
   options.flag("--json", request.json, "of a folder that is run again: print an object");
 }
@@ -179,11 +177,18 @@ std::vector<runtime::ReproPlugin> plugins_of(const std::vector<runtime::PluginHa
   return list;
 }
 
+/// Without the folders of files: where they stood is nobody else's business.
+std::string without_folders(const std::string& text) {
+  const std::size_t end = std::min(text.find(':'), text.size());
+  const std::size_t slash = text.rfind('/', end);
+  return slash == std::string::npos ? text : text.substr(slash + 1);
+}
+
 /// MODEL as the command line has it.
 std::string command_of(const runtime::NetworkRequest& network) {
-  std::string text = network.run.empty() ? network.model : network.run;
+  std::string text = without_folders(network.run.empty() ? network.model : network.run);
   for (const std::string& setting : network.settings) text += " --set " + setting;
-  for (const std::string& plugin : network.plugins) text += " --plugin " + plugin;
+  for (const std::string& plugin : network.plugins) text += " --plugin " + without_folders(plugin);
   return text;
 }
 
@@ -199,10 +204,11 @@ void write(const Request& request, runtime::ReproCase made, const std::vector<ru
   }
   const bool same_code = made.same_code;
   const std::string subject = made.subject;
+  const std::string command = runtime::replay_command(made, request.output, request.with_plugins);
   runtime::write_case(request.output, std::move(made), request.most_megabytes * kMegabyte, libraries);
   print("{}\n", subject);
   if (!same_code) print("note: cut out alone, it is compiled to other code than in the whole program\n");
-  print("run it again: rewire repro {}\n", request.output);
+  print("run it again: {}\n", command);
 }
 
 /// The CUDA C++ of the kernel of this name, where the step has one as it is cut for a GPU.

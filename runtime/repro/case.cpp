@@ -225,7 +225,9 @@ std::string readme_of(const ReproCase& subject, const Json& record, const std::s
       text = "# A program that cannot be compiled\n";
       break;
   }
-  text += fmt::format("\n    rewire repro {}\n\n", folder_name);
+  const bool copied =
+      std::ranges::any_of(subject.plugins, [](const ReproPlugin& one) { return !one.copy.empty(); });
+  text += fmt::format("\n    {}\n\n", replay_command(subject, folder_name, copied));
   if (is_compared(subject.kind)) {
     text +=
         "compiles module.rir, runs it, and compares each result with what the evaluator computes in double "
@@ -443,6 +445,12 @@ std::string replay_refusal(const std::string& folder, const ReproCase& subject,
 
 bool ReproOutcome::passed() const {
   return message.empty() && std::ranges::all_of(rows, &ReproRow::passed);
+}
+
+std::string replay_command(const ReproCase& subject, const std::string& folder, bool copied) {
+  const std::string command = "rewire repro " + folder;
+  if (subject.kind != ReproKind::refusal) return command;
+  return command + (copied ? " --trust" : " --plugin-path FOLDER-OF-THE-PLUGIN");
 }
 
 bool is_case(const std::string& folder) {

@@ -49,6 +49,9 @@ struct ReproCase {
   std::map<std::string, std::string> texts;  // further files
 };
 
+/// The one command that runs a folder again. `copied`: with the plugins' libraries in it.
+std::string replay_command(const ReproCase& subject, const std::string& folder, bool copied);
+
 /// The folder must not be there, or be empty. Tensors of more than `most_bytes` are made from a seed, as uniform numbers
 /// between the least and the largest of theirs. `libraries`: of the plugins to be copied, by their places. UserError where
 /// it cannot be written.
