@@ -11,6 +11,9 @@
 namespace rewire::runtime {
 namespace {
 
+/// Of one launch or buffer; a file has too few of them for their sum to be beyond 64 bits.
+constexpr std::int64_t kMostOfOne = std::int64_t{1} << 44;
+
 std::string text_of(const JsonView& object, std::string_view key) {
   return object.at(key).text();
 }
@@ -95,8 +98,8 @@ void read_launches(const JsonView& data, NetworkFacts& facts) {
     one.kind = text_of(launch, "kind");
     one.name = text_of(launch, "name");
     one.at = text_of(launch, "at");
-    one.bytes = launch.at("bytes").count();
-    one.flops = launch.at("flops").count();
+    one.bytes = launch.at("bytes").count(kMostOfOne);
+    one.flops = launch.at("flops").count(kMostOfOne);
     one.ms = optional_number(launch, "ms");
     if (one.kind != "kernel") continue;
     if (facts.codes.empty()) launch.at("code").refuse("is the number of a code, and there are none");
@@ -112,8 +115,7 @@ void read_memory(const JsonView& data, NetworkFacts& facts) {
   std::map<std::string, std::int64_t> kinds = {{"state", 0}, {"argument", 0}, {"result", 0}, {"constant", 0}};
   for (const JsonView& buffer : data.at("buffers").items()) {
     const auto kind = kinds.find(text_of(buffer, "kind"));
-    constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
-    if (kind != kinds.end()) kind->second += buffer.at("bytes").count(kMostBytes);
+    if (kind != kinds.end()) kind->second += buffer.at("bytes").count(kMostOfOne);
   }
   for (const char* kind : {"state", "argument", "result", "constant"})
     facts.memory.emplace_back(kind == std::string_view("state") ? "state" : std::string(kind) + "s",
