@@ -19,6 +19,7 @@
 #include "runtime/io/files.h"
 #include "runtime/io/json_view.h"
 #include "runtime/io/safetensors.h"
+#include "runtime/repro/make_case.h"
 #include "runtime/train/engine_check.h"
 #include "runtime/train/non_finite.h"
 
@@ -28,7 +29,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kCaseFormat = 1;
-constexpr const char* kRecord = "repro.json";
+constexpr const char* kReproRecord = "repro.json";
 constexpr const char* kModuleFile = "module.rir";
 constexpr int kTimedRuns = 5;
 constexpr std::string_view kKindNames[] = {"kernel", "program", "non_finite", "refusal", "compile"};
@@ -308,7 +309,7 @@ std::vector<ReproPlugin> plugins_from(const JsonView& record) {
   return plugins;
 }
 
-std::string read_text(const std::string& file) {
+std::string read_module_text(const std::string& file) {
   const std::vector<std::byte> bytes = read_file(file, kMostJsonBytes * 16, FileKind::regular);
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -350,7 +351,7 @@ void read_tensors(const std::string& folder, LoadedCase& loaded) {
 
 LoadedCase load_case(const std::string& folder) {
   LoadedCase loaded;
-  const std::string file = path_in(folder, kRecord);
+  const std::string file = path_in(folder, kReproRecord);
   loaded.record = read_json(file);
   const JsonView record(loaded.record, file);
   const std::int64_t format = record.at("format").count();
@@ -361,6 +362,9 @@ LoadedCase load_case(const std::string& folder) {
   subject.model = record.at("model").text();
   subject.subject = record.at("subject").text();
   subject.function = record.at("function").text();
+  subject.code = record.at("code").text();
+  if (!record.at("same_code").raw().is_boolean()) record.at("same_code").refuse("is neither true nor false");
+  subject.same_code = record.at("same_code").raw();
   subject.seed = static_cast<std::uint64_t>(record.at("seed").count());
   subject.plugins = plugins_from(record);
   for (const JsonView& one : record.at("seeded").items()) {
@@ -368,7 +372,7 @@ LoadedCase load_case(const std::string& folder) {
                              static_cast<std::uint64_t>(one.at("seed").count()), one.at("low").number(),
                              one.at("high").number()});
   }
-  subject.module = ir::parse(read_text(path_in(folder, kModuleFile)), path_in(folder, kModuleFile));
+  subject.module = ir::parse(read_module_text(path_in(folder, kModuleFile)), path_in(folder, kModuleFile));
   if (subject.module.find_function(subject.function) == nullptr)
     user_error("{}: the module has no function '{}'", path_in(folder, kModuleFile), subject.function);
   if (has_tensors(subject.kind)) read_tensors(folder, loaded);
@@ -385,7 +389,8 @@ void note_machine(const JsonView& record, std::vector<std::string>& notes) {
 
 void replay_compared(const std::string& folder, const LoadedCase& loaded, ReproOutcome& outcome) {
   const ReproCase& subject = loaded.subject;
-  const std::string file = path_in(folder, kRecord), expected_file = path_in(folder, "expected.safetensors");
+  const std::string file = path_in(folder, kReproRecord),
+                    expected_file = path_in(folder, "expected.safetensors");
   TensorMap expected;
   if (std::filesystem::exists(expected_file)) expected = read_safetensors(expected_file).tensors;
   std::map<std::string, double> allowed;
@@ -454,7 +459,7 @@ std::string replay_command(const ReproCase& subject, const std::string& folder, 
 }
 
 bool is_case(const std::string& folder) {
-  return std::filesystem::exists(path_in(folder, kRecord));
+  return std::filesystem::exists(path_in(folder, kReproRecord));
 }
 
 std::string refusal_of(const ir::Module& module, const std::vector<PluginHandle>& plugins,
@@ -539,6 +544,7 @@ void write_case(const std::string& folder, ReproCase subject, std::int64_t most_
                        {"subject", subject.subject},
                        {"function", subject.function},
                        {"seed", subject.seed},
+                       {"code", subject.code},
                        {"same_code", subject.same_code},
                        {"machine", machine_json()},
                        {"choices", to_json(subject.choices)},
@@ -550,7 +556,7 @@ void write_case(const std::string& folder, ReproCase subject, std::int64_t most_
   const std::string name = std::filesystem::path(folder).lexically_normal().filename().string();
   write_file_atomically(path_in(folder, "README.md"), readme_of(subject, record, name));
   // Last: a folder that has it is whole.
-  write_file_atomically(path_in(folder, kRecord),
+  write_file_atomically(path_in(folder, kReproRecord),
                         record.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
@@ -560,7 +566,10 @@ ReproOutcome replay_case(const std::string& folder, const std::vector<std::strin
   ReproOutcome outcome;
   outcome.kind = subject.kind;
   outcome.subject = subject.subject;
-  note_machine(JsonView(loaded.record, path_in(folder, kRecord)), outcome.notes);
+  note_machine(JsonView(loaded.record, path_in(folder, kReproRecord)), outcome.notes);
+  const bool had_code = subject.kind == ReproKind::kernel && subject.same_code;
+  if (had_code && !compiles_to(subject.module, subject.code))
+    outcome.notes.push_back("it is compiled to other code now than kernel.tile says");
   switch (subject.kind) {
     case ReproKind::kernel:
     case ReproKind::program:

@@ -43,6 +43,7 @@ struct ReproCase {
   std::string function;
   TensorMap inputs, state;
   std::uint64_t seed = 0;
+  std::string code;       // of a kernel: code_digest()
   bool same_code = true;  // of a kernel: what is cut out becomes the same code
   ChoiceRecord choices;
   std::vector<ReproPlugin> plugins;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 
+#include "codegen/files/digest.h"
 #include "codegen/fuse/kernel_source.h"
 #include "codegen/llvm/jit.h"
 #include "ir/error.h"
@@ -67,23 +69,28 @@ ReproCase case_of(const KernelSource& source, const Cut& cut,
   return made;
 }
 
-/// Whether what is cut out is compiled to a kernel of the same code.
-bool becomes(const ir::Module& cut, const codegen::tile::Kernel& kernel) {
-  ir::PassContext context;
-  const codegen::Compiled compiled = codegen::compile(cut, cut.functions.front(), {}, context);
-  const std::string wanted = codegen::tile::structure(kernel);
-  return std::ranges::any_of(
-      codegen::kernel_sources(compiled.module, {}).kernels,
-      [&](const KernelSource& source) { return codegen::tile::structure(source.kernel) == wanted; });
-}
-
-void add_texts(const codegen::tile::Kernel& kernel, ReproCase& made) {
+void add_code(const codegen::tile::Kernel& kernel, ReproCase& made) {
+  made.code = code_digest(kernel);
+  made.same_code = compiles_to(made.module, made.code);
   made.texts["kernel.tile"] = codegen::tile::print(kernel);
   made.texts["kernel.ll"] = codegen::trace_llvm(kernel).text;
   made.texts["kernel.s"] = codegen::trace_assembly(kernel).text;
 }
 
 }  // namespace
+
+std::string code_digest(const codegen::tile::Kernel& kernel) {
+  const std::string text = codegen::tile::structure(kernel);
+  return codegen::digest_hex(std::as_bytes(std::span(text)));
+}
+
+bool compiles_to(const ir::Module& cut, const std::string& digest) {
+  ir::PassContext context;
+  const codegen::Compiled compiled = codegen::compile(cut, cut.functions.front(), {}, context);
+  return std::ranges::any_of(
+      codegen::kernel_sources(compiled.module, {}).kernels,
+      [&](const KernelSource& source) { return code_digest(source.kernel) == digest; });
+}
 
 ReproCase kernel_case(const codegen::Compiled& compiled, const std::string& kernel, const TensorMap& inputs,
                       const TensorMap& state) {
@@ -100,8 +107,7 @@ ReproCase kernel_case(const codegen::Compiled& compiled, const std::string& kern
   const auto values = values_in_run(engine_names().front(), sources.prepared,
                                     {cut.inputs.begin(), cut.inputs.end()}, inputs, state);
   ReproCase made = case_of(*found, cut, values, state);
-  made.same_code = becomes(made.module, found->kernel);
-  add_texts(found->kernel, made);
+  add_code(found->kernel, made);
   return made;
 }
 
@@ -119,8 +125,7 @@ std::optional<ReproCase> wrong_kernel(const codegen::Compiled& compiled, const T
     ReproCase made = case_of(sources.kernels[i], cuts[i], values, state);
     const std::vector<ReproRow> rows = compare_runs(made.module, made.function, made.inputs, made.state);
     if (std::ranges::all_of(rows, &ReproRow::passed)) continue;
-    made.same_code = becomes(made.module, sources.kernels[i].kernel);
-    add_texts(sources.kernels[i].kernel, made);
+    add_code(sources.kernels[i].kernel, made);
     return made;
   }
   return std::nullopt;

@@ -19,4 +19,9 @@ ReproCase kernel_case(const codegen::Compiled& compiled, const std::string& kern
 std::optional<ReproCase> wrong_kernel(const codegen::Compiled& compiled, const TensorMap& inputs,
                                       const TensorMap& state);
 
+/// A digest of what identifies a kernel's machine code.
+std::string code_digest(const codegen::tile::Kernel& kernel);
+/// Whether a module whose one function is cut out is compiled to a kernel of this code.
+bool compiles_to(const ir::Module& cut, const std::string& digest);
+
 }  // namespace rewire::runtime

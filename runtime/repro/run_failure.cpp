@@ -19,12 +19,12 @@
 namespace rewire::runtime {
 namespace {
 
-constexpr const char* kStep = "step";
+constexpr const char* kFailingStep = "step";
 
 ir::Module step_of_run(const Network& network, std::int64_t steps_per_epoch) {
   ir::Module module = training_module(network, network.recipe.train.batch);
   programs::add_step_program(module, train_options(network.recipe, static_cast<double>(steps_per_epoch)));
-  std::erase_if(module.functions, [](const ir::Function& function) { return function.name != kStep; });
+  std::erase_if(module.functions, [](const ir::Function& function) { return function.name != kFailingStep; });
   module.drop_unused_parameters();
   return module;
 }
@@ -71,16 +71,16 @@ std::optional<ReproCase> non_finite_of_run(const Network& network, const std::st
   Batch batch;
   for (std::int64_t i = 0; i < feed.batches(); ++i) {
     loader->next(batch);
-    TensorMap inputs = take_inputs(module.function(kStep), batch);
-    if (is_finite_result(engine->run(kStep, inputs))) {
+    TensorMap inputs = take_inputs(module.function(kFailingStep), batch);
+    if (is_finite_result(engine->run(kFailingStep, inputs))) {
       put_back(std::move(inputs), batch);
       continue;
     }
     // The step that failed has left the state as it was.
     ReproCase made;
     made.kind = ReproKind::non_finite;
-    made.function = kStep;
-    made.subject = first_non_finite(module, kStep, *engine, inputs);
+    made.function = kFailingStep;
+    made.subject = first_non_finite(module, kFailingStep, *engine, inputs);
     for (const ir::Parameter& parameter : module.parameters)
       made.state[parameter.name] = engine->read_state(parameter.name);
     made.inputs = std::move(inputs);

@@ -104,9 +104,13 @@ class Repro(unittest.TestCase):
         content = bytearray(expected.read_bytes())
         content[-4:] = struct.pack("<f", 1000)
         expected.write_bytes(content)
+        record = json.loads((folder / "repro.json").read_text())
+        (folder / "repro.json").write_text(json.dumps(record | {"code": "0" * 64, "machine": record["machine"] | {"cpu": "other"}}))
         done = self.again(folder)
         self.assertEqual(done.returncode, 1)
         self.assertIn("WRONG", done.stdout)
+        self.assertEqual(done.stdout.count("note: "), 2)
+        self.assertIn("note: it is compiled to other code now than kernel.tile says\n", done.stdout)
         self.assertRegex(done.stderr, r"^rewire: moved-k: .* is not what the evaluator computes \(error .*\n$")
 
     def test_large_tensors_are_made_from_seeds(self):
