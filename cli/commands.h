@@ -24,6 +24,7 @@ Command tokencut_command();
 Command dump_command();
 Command explore_command();
 Command diff_command();
+Command repro_command();
 Command bench_command();
 Command models_command();
 Command models_info_command();

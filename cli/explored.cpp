@@ -21,7 +21,9 @@ void profile_step(const runtime::Network& network, const ir::Module& module,
   const int threads = static_cast<int>(network.recipe.train.threads);
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
   const auto jit = runtime::make_compiling_engine(engine, module, threads);
-  runtime::start_state(*jit, module, runtime::fresh_weights(module, network.plugins, seed), seed);
+  // Plugins initialise their weights in a module that has `forward`.
+  const ir::Module forward = runtime::training_module(network, network.recipe.train.batch);
+  runtime::start_state(*jit, module, runtime::fresh_weights(forward, network.plugins, seed), seed);
   const ir::Function& step = module.functions.front();
   const auto categories = [&](std::string_view input) { return programs::categories(module, input); };
   subject.times = jit->profile(step.name, runtime::random_inputs(step, categories), kProfileRuns);

@@ -150,9 +150,11 @@ void run(const Request& request) {
   }
   if (!engine.passed()) {
     const auto wrong = std::ranges::find_if_not(engine.rows, &runtime::EngineCheckRow::passed);
-    throw RuntimeFailure(fmt::format(
-        "the compiled program is not the one that is evaluated (error of {} {:.1e}, above {:.1e})",
-        wrong->worst, wrong->error, wrong->tolerance));
+    throw RuntimeFailure(
+        fmt::format("the compiled program is not the one that is evaluated (error of {} {:.1e}, above "
+                    "{:.1e}); `rewire repro` with "
+                    "--failure writes a folder that shows it",
+                    wrong->worst, wrong->error, wrong->tolerance));
   }
 }
 

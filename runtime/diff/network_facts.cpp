@@ -11,7 +11,10 @@
 namespace rewire::runtime {
 namespace {
 
-std::string text_of(const JsonView& object, std::string_view key) {
+/// Of one launch or buffer; a file has too few of them for their sum to be beyond 64 bits.
+constexpr std::int64_t kMostOfOne = std::int64_t{1} << 44;
+
+std::string text_at(const JsonView& object, std::string_view key) {
   return object.at(key).text();
 }
 
@@ -20,8 +23,8 @@ std::string shown_value(const JsonView& value) {
   return value.raw().is_string() ? value.text() : value.raw().dump();
 }
 
-std::string plugin_text(const JsonView& plugin) {
-  std::string text = text_of(plugin, "name") + " " + text_of(plugin, "version");
+std::string plugin_line(const JsonView& plugin) {
+  std::string text = text_at(plugin, "name") + " " + text_at(plugin, "version");
   std::vector<std::string> values;
   for (const auto& [key, value] : plugin.at("values").members())
     values.push_back(key + "=" + shown_value(value));
@@ -32,22 +35,22 @@ void read_about(const JsonView& data, NetworkFacts& facts) {
   for (const char* key : {"model", "program", "batch", "cpu", "gpu", "version"})
     facts.about.emplace_back(key, shown_value(data.at(key)));
   std::vector<std::string> plugins;
-  for (const JsonView& plugin : data.at("plugins").items()) plugins.push_back(plugin_text(plugin));
+  for (const JsonView& plugin : data.at("plugins").items()) plugins.push_back(plugin_line(plugin));
   facts.about.emplace_back("plugins", plugins.empty() ? "none" : fmt::format("{}", fmt::join(plugins, "; ")));
 }
 
 void read_joins(const JsonView& data, NetworkFacts& facts) {
   for (const JsonView& join : data.at("joins").items()) {
     std::vector<std::string> formulas;
-    for (const JsonView& formula : join.at("formulas").items()) formulas.push_back(text_of(formula, "text"));
-    facts.joins[text_of(join, "at")] = fmt::format("{}", fmt::join(formulas, "; "));
+    for (const JsonView& formula : join.at("formulas").items()) formulas.push_back(text_at(formula, "text"));
+    facts.joins[text_at(join, "at")] = fmt::format("{}", fmt::join(formulas, "; "));
   }
 }
 
 std::string declared(const JsonView& list) {
   std::vector<std::string> parts;
   for (const JsonView& one : list.items())
-    parts.push_back(fmt::format("{}: {}", text_of(one, "name"), text_of(one, "type")));
+    parts.push_back(fmt::format("{}: {}", text_at(one, "name"), text_at(one, "type")));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
@@ -56,20 +59,20 @@ ModuleFacts read_module_facts(const JsonView& module) {
   for (const auto& [name, value] : module.at("attributes").members())
     facts.declarations["attribute " + name] = shown_value(value);
   for (const JsonView& parameter : module.at("parameters").items()) {
-    std::string text = text_of(parameter, "type");
+    std::string text = text_at(parameter, "type");
     for (const auto& [key, value] : parameter.members()) {
       if (key != "name" && key != "type") text += fmt::format(" {}={}", key, value.raw().dump());
     }
-    facts.declarations["param " + text_of(parameter, "name")] = text;
+    facts.declarations["param " + text_at(parameter, "name")] = text;
   }
   for (const JsonView& function : module.at("functions").items()) {
     FunctionFacts& one = facts.functions.emplace_back();
-    one.name = text_of(function, "name");
+    one.name = text_at(function, "name");
     one.lines.push_back({fmt::format("func {}({}) -> ({})", one.name, declared(function.at("arguments")),
                                      declared(function.at("results"))),
                          ""});
     for (const JsonView& op : function.at("ops").items())
-      one.lines.push_back({text_of(op, "text"), text_of(op, "at")});
+      one.lines.push_back({text_at(op, "text"), text_at(op, "at")});
     facts.ops += one.lines.size() - 1;
     if (const auto returned = function.find("return"))
       one.lines.push_back({"return " + returned->text(), ""});
@@ -86,17 +89,17 @@ std::optional<double> optional_number(const JsonView& object, std::string_view k
 void read_launches(const JsonView& data, NetworkFacts& facts) {
   for (const JsonView& code : data.at("codes").items()) {
     CodeFacts& one =
-        facts.codes.emplace_back(CodeFacts{text_of(code, "name"), text_of(code, "tile"), "", ""});
+        facts.codes.emplace_back(CodeFacts{text_at(code, "name"), text_at(code, "tile"), "", ""});
     if (const auto structure = code.find("structure")) one.structure = structure->text();
     if (const auto assembly = code.find("asm")) one.assembly = assembly->text();
   }
   for (const JsonView& launch : data.at("launches").items()) {
     LaunchFacts& one = facts.launches.emplace_back();
-    one.kind = text_of(launch, "kind");
-    one.name = text_of(launch, "name");
-    one.at = text_of(launch, "at");
-    one.bytes = launch.at("bytes").count();
-    one.flops = launch.at("flops").count();
+    one.kind = text_at(launch, "kind");
+    one.name = text_at(launch, "name");
+    one.at = text_at(launch, "at");
+    one.bytes = launch.at("bytes").count(kMostOfOne);
+    one.flops = launch.at("flops").count(kMostOfOne);
     one.ms = optional_number(launch, "ms");
     if (one.kind != "kernel") continue;
     if (facts.codes.empty()) launch.at("code").refuse("is the number of a code, and there are none");
@@ -111,9 +114,8 @@ void read_memory(const JsonView& data, NetworkFacts& facts) {
                   {"live peak", memory.at("live_peak_bytes").count()}};
   std::map<std::string, std::int64_t> kinds = {{"state", 0}, {"argument", 0}, {"result", 0}, {"constant", 0}};
   for (const JsonView& buffer : data.at("buffers").items()) {
-    const auto kind = kinds.find(text_of(buffer, "kind"));
-    constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
-    if (kind != kinds.end()) kind->second += buffer.at("bytes").count(kMostBytes);
+    const auto kind = kinds.find(text_at(buffer, "kind"));
+    if (kind != kinds.end()) kind->second += buffer.at("bytes").count(kMostOfOne);
   }
   for (const char* kind : {"state", "argument", "result", "constant"})
     facts.memory.emplace_back(kind == std::string_view("state") ? "state" : std::string(kind) + "s",

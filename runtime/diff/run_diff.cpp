@@ -85,7 +85,7 @@ Json metric_rows(const Json& report, std::string_view wanted_kind, bool of_clock
   return rows;
 }
 
-std::map<std::string, std::string> facts_of(const Json& object) {
+std::map<std::string, std::string> text_facts(const Json& object) {
   std::map<std::string, std::string> facts;
   for (const auto& [key, value] : object.items()) facts[key] = value.get<std::string>();
   return facts;
@@ -147,8 +147,8 @@ Json run_diff(const DiffNames& folders) {
   Json diff = {{"format", 1}, {"kind", "runs"}, {"a", folders.a}, {"b", folders.b}, {"same", false}};
   diff["recipe"] = recipe_rows(report["differences"]);
   diff["plugins"] = different_rows(builds_in(a), builds_in(b));
-  diff["environment"] =
-      different_rows(facts_of(report["runs"][0]["environment"]), facts_of(report["runs"][1]["environment"]));
+  diff["environment"] = different_rows(text_facts(report["runs"][0]["environment"]),
+                                       text_facts(report["runs"][1]["environment"]));
   diff["choices"] = different_rows(choices_taken(a), choices_taken(b));
   diff["metrics"] = Json::array();
   diff["speed"] = Json::array();

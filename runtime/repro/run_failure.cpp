@@ -1,0 +1,93 @@
+#include "runtime/repro/run_failure.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "ir/error.h"
+#include "programs/programs.h"
+#include "runtime/exec/make_engine.h"
+#include "runtime/io/json_view.h"
+#include "runtime/io/safetensors.h"
+#include "runtime/train/data_feed.h"
+#include "runtime/train/non_finite.h"
+#include "runtime/train/run_folder.h"
+#include "runtime/train/weights.h"
+
+namespace rewire::runtime {
+namespace {
+
+constexpr const char* kFailingStep = "step";
+
+ir::Module step_of_run(const Network& network, std::int64_t steps_per_epoch) {
+  ir::Module module = training_module(network, network.recipe.train.batch);
+  programs::add_step_program(module, train_options(network.recipe, static_cast<double>(steps_per_epoch)));
+  std::erase_if(module.functions, [](const ir::Function& function) { return function.name != kFailingStep; });
+  module.drop_unused_parameters();
+  return module;
+}
+
+/// What a checkpoint holds takes the place of what the engine has.
+DataPosition take_checkpoint(const std::string& checkpoint, const ir::Module& module, Engine& engine) {
+  for (const char* file : {"weights", "state"}) {
+    for (const auto& [name, tensor] :
+         read_safetensors(fmt::format("{}/{}.safetensors", checkpoint, file)).tensors) {
+      const ir::Parameter* parameter = module.find_parameter(name);
+      if (parameter != nullptr && parameter->type == tensor.type()) engine.write_state(name, tensor);
+    }
+  }
+  const std::string file = checkpoint + "/checkpoint.json";
+  const nlohmann::ordered_json document = read_json(file);
+  const JsonView record(document, file);
+  return {record.at("epoch").count(), record.at("step_in_epoch").count()};
+}
+
+bool is_finite_result(const TensorMap& results) {
+  return std::ranges::all_of(results, [](const auto& result) {
+    const std::vector<double> values = to_double(result.second).data;
+    return std::ranges::all_of(values, [](double value) { return std::isfinite(value); });
+  });
+}
+
+}  // namespace
+
+std::optional<ReproCase> non_finite_of_run(const Network& network, const std::string& run) {
+  const Recipe& recipe = network.recipe;
+  if (recipe.train.accumulate != 1)
+    user_error("repro: {}: train.accumulate = {}: a step of several programs is not looked at", run,
+               recipe.train.accumulate);
+  const DataFeed feed(recipe, Split::train, training_face(network_source(network), recipe.objective));
+  const ir::Module module = step_of_run(network, feed.batches());
+  const auto engine = make_engine(engine_names().front(), module);
+  const auto seed = static_cast<std::uint64_t>(recipe.seed);
+  const ir::Module forward = training_module(network, recipe.train.batch);
+  start_state(*engine, module, fresh_weights(forward, network.plugins, seed), seed);
+  const std::vector<std::string> checkpoints = RunFolder::open(run).checkpoints();
+  DataPosition start;
+  if (!checkpoints.empty()) start = take_checkpoint(checkpoints.back(), module, *engine);
+  const std::unique_ptr<Loader> loader = feed.load(start);
+  Batch batch;
+  for (std::int64_t i = 0; i < feed.batches(); ++i) {
+    loader->next(batch);
+    TensorMap inputs = take_inputs(module.function(kFailingStep), batch);
+    if (is_finite_result(engine->run(kFailingStep, inputs))) {
+      put_back(std::move(inputs), batch);
+      continue;
+    }
+    // The step that failed has left the state as it was.
+    ReproCase made;
+    made.kind = ReproKind::non_finite;
+    made.function = kFailingStep;
+    made.subject = first_non_finite(module, kFailingStep, *engine, inputs);
+    for (const ir::Parameter& parameter : module.parameters)
+      made.state[parameter.name] = engine->read_state(parameter.name);
+    made.inputs = std::move(inputs);
+    made.module = module;
+    return made;
+  }
+  return std::nullopt;
+}
+
+}  // namespace rewire::runtime
