@@ -91,8 +91,5 @@ std::string compile_failure_of(const ir::Module& module, const std::string& func
 /// What first_non_finite() says of a run; "": all is finite. `state`: of every parameter.
 std::string non_finite_in(const ir::Module& module, const std::string& function, const TensorMap& inputs,
                           const TensorMap& state);
-/// Engine against evaluator, with what f32 may cost.
-std::vector<ReproRow> compare_runs(const ir::Module& module, const std::string& function,
-                                   const TensorMap& inputs, const TensorMap& state);
 
 }  // namespace rewire::runtime

@@ -9,6 +9,7 @@
 #include "codegen/llvm/jit.h"
 #include "ir/error.h"
 #include "runtime/exec/make_engine.h"
+#include "runtime/repro/compare.h"
 #include "runtime/repro/cut.h"
 
 namespace rewire::runtime {
@@ -123,7 +124,9 @@ std::optional<ReproCase> wrong_kernel(const codegen::Compiled& compiled, const T
   const auto values = values_in_run("evaluator", sources.prepared, wanted, inputs, state);
   for (std::size_t i = 0; i < cuts.size(); ++i) {
     ReproCase made = case_of(sources.kernels[i], cuts[i], values, state);
-    const std::vector<ReproRow> rows = compare_runs(made.module, made.function, made.inputs, made.state);
+    const TensorMap expected = evaluated(made.module, made.function, made.inputs, made.state);
+    const std::vector<ReproRow> rows =
+        compare_runs(made.module, made.function, made.inputs, made.state, expected);
     if (std::ranges::all_of(rows, &ReproRow::passed)) continue;
     add_code(sources.kernels[i].kernel, made);
     return made;

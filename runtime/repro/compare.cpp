@@ -1,0 +1,112 @@
+#include "runtime/repro/compare.h"
+
+#include <cmath>
+
+#include "runtime/exec/make_engine.h"
+#include "runtime/train/engine_check.h"
+
+namespace rewire::runtime {
+namespace {
+
+double norm_of(const std::vector<double>& values) {
+  double square = 0;
+  for (const double value : values) square += value * value;
+  return std::sqrt(square);
+}
+
+/// |actual - expected| / |expected|; 0 where they are the same, element by element.
+double relative_distance(const HostTensor& actual, const HostTensor& expected) {
+  const std::vector<double> reference = to_double(expected).data;
+  std::vector<double> difference = to_double(actual).data;
+  for (std::size_t i = 0; i < difference.size(); ++i) {
+    const bool same =
+        difference[i] == reference[i] || (std::isnan(difference[i]) && std::isnan(reference[i]));
+    difference[i] = same ? 0 : difference[i] - reference[i];
+  }
+  const double distance = norm_of(difference);
+  return distance == 0 ? 0 : distance / norm_of(reference);
+}
+
+/// What rounding may cost (engine_check.h): more than the fixed bound where values are narrow, or nearly cancel.
+class Allowance {
+ public:
+  Allowance(const ir::Module& module, const std::string& function, const TensorMap& inputs,
+            const TensorMap& state, const TensorMap& expected)
+      : module_(module), function_(function), inputs_(inputs), state_(state), expected_(expected) {}
+
+  double of(const std::string& name, double error) {
+    constexpr double kAhead = 10;  // another processor rounds otherwise
+    constexpr double kNarrow = 0x1p-9;
+    double allowed = kEngineOutputTolerance;
+    if (error * kAhead <= allowed) return allowed;
+    if (has_narrow_values(module_)) {
+      if (rounded_.empty())
+        rounded_ =
+            run_once(*make_evaluator_engine(module_, Rounding::dtypes), module_, function_, inputs_, state_);
+      allowed += 2 * relative_distance(rounded_.at(name), expected_.at(name)) + kNarrow;
+    }
+    constexpr double kTimesScatter = 4;
+    const double scattered = scatter(name);
+    return std::isfinite(scattered) ? allowed + kTimesScatter * scattered : allowed;
+  }
+
+ private:
+  double scatter(const std::string& name) {
+    for (int i = 1; noisy_.size() < kNoiseRuns; ++i) {
+      const auto noisy = make_evaluator_engine(module_, Rounding::none, static_cast<std::uint64_t>(i));
+      noisy_.push_back(run_once(*noisy, module_, function_, inputs_, state_));
+    }
+    double square = 0;
+    for (const TensorMap& noisy : noisy_)
+      square += std::pow(relative_distance(noisy.at(name), expected_.at(name)), 2);
+    return std::sqrt(square / kNoiseRuns);
+  }
+
+  const ir::Module& module_;
+  const std::string& function_;
+  const TensorMap &inputs_, &state_, &expected_;
+  TensorMap rounded_;
+  std::vector<TensorMap> noisy_;
+};
+
+}  // namespace
+
+TensorMap run_once(Engine& engine, const ir::Module& module, const std::string& name, const TensorMap& inputs,
+                   const TensorMap& state) {
+  for (const ir::Parameter& parameter : module.parameters)
+    engine.write_state(parameter.name, state.at(parameter.name));
+  TensorMap left = engine.run(name, inputs);
+  for (const ir::Op& op : module.function(name).body) {
+    if (op.code != ir::Opcode::update) continue;
+    const std::string& updated = op.attributes.get_string("name");
+    left[updated + " after the run"] = engine.read_state(updated);
+  }
+  return left;
+}
+
+TensorMap evaluated(const ir::Module& module, const std::string& function, const TensorMap& inputs,
+                    const TensorMap& state) {
+  return run_once(*make_evaluator_engine(module), module, function, inputs, state);
+}
+
+std::vector<ReproRow> rows_of(const TensorMap& actual, const TensorMap& expected,
+                              const std::function<double(const std::string&, double)>& allowed) {
+  std::vector<ReproRow> rows;
+  for (const auto& [name, tensor] : expected) {
+    const double error = relative_distance(actual.at(name), tensor);
+    rows.push_back({name, tensor.type().elements(), error, allowed(name, error)});
+  }
+  return rows;
+}
+
+std::vector<ReproRow> compare_runs(const ir::Module& module, const std::string& function,
+                                   const TensorMap& inputs, const TensorMap& state,
+                                   const TensorMap& expected) {
+  const auto engine = make_engine(engine_names().front(), module);
+  const TensorMap actual = run_once(*engine, module, function, inputs, state);
+  Allowance allowance(module, function, inputs, state, expected);
+  return rows_of(actual, expected,
+                 [&](const std::string& name, double error) { return allowance.of(name, error); });
+}
+
+}  // namespace rewire::runtime
