@@ -442,7 +442,7 @@ void run(const Request& request) {
     return answer_lines();
   }
   require_model(request, " (or --pipe)");
-  if (!request.trace.empty()) check_output(request.trace, {request.network.model}, "--trace");
+  if (!request.trace.empty()) check_output(request.trace, files_of(request.network), "--trace");
   Prepared prepared = prepare(request);
   const Result result = measure(request, prepared);
   if (!request.trace.empty()) write_trace(request, prepared, result);

@@ -1,6 +1,7 @@
 #include "cli/complete_paths.h"
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -10,7 +11,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMost = 2000;  // entries of a folder that are looked at
+constexpr std::size_t kMost = 2000;                             // candidates of a folder
+constexpr auto kPathPatience = std::chrono::milliseconds(500);  // with its entries: Tab is to be quick
 
 bool ends_as(const std::string& name, const std::vector<std::string>& endings) {
   return endings.empty() ||
@@ -25,10 +27,13 @@ std::vector<Candidate> entries(
   std::vector<Candidate> candidates;
   std::error_code error;
   std::size_t count = 0;
+  const auto end_of_time = std::chrono::steady_clock::now() + kPathPatience;
   for (fs::directory_iterator entry(folder.empty() ? "." : folder, error), end;
-       !error && entry != end && count < kMost; entry.increment(error), ++count) {
+       !error && entry != end && count < kMost && std::chrono::steady_clock::now() < end_of_time;
+       entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     if (!name.starts_with(begin) || (name.starts_with('.') && !begin.starts_with('.'))) continue;
+    ++count;
     if (std::optional<Candidate> candidate = take(entry->path(), folder + name))
       candidates.push_back(std::move(*candidate));
   }

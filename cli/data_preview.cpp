@@ -106,7 +106,7 @@ nlohmann::ordered_json to_json(const Request& request, const runtime::Batch& bat
 }
 
 void run(const Request& request) {
-  check_output(request.output, {request.network.model});
+  check_output(request.output, files_of(request.network));
   const runtime::Network network = network_without_plugins(request);
   const runtime::Split split = request.split == "train" ? runtime::Split::train : runtime::Split::test;
   const runtime::DataFeed data(network.recipe, split,

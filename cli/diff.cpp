@@ -105,6 +105,10 @@ nlohmann::ordered_json compare(const Request& request, const Side& b) {
     user_error("diff: {} is the folder of a run, {} is not; the network of a run is {}/recipe.toml",
                a_is_run ? a.what : b.what, a_is_run ? b.what : a.what, a_is_run ? a.what : b.what);
   }
+  if (kind_of(a) == SideKind::data && kind_of(b) == SideKind::data) {
+    refuse_changes(request, a, "a file of data");
+    if (request.profile) user_error("diff: --profile is of networks; {} is a file of data", a.what);
+  }
   if (!a_is_run) return network_diff(facts_of_side(request, a), facts_of_side(request, b), names);
   refuse_changes(request, a, "the folder of a run");
   refuse_changes(request, b, "the folder of a run");
@@ -121,8 +125,11 @@ void write_page(const Request& request, const nlohmann::ordered_json& diff) {
 void run(const Request& request) {
   Side b = request.b;
   if (b.what.empty()) b.what = request.a.what;
-  if (!request.output.empty() && request.output != "-")
-    check_output(request.output, {request.a.what, b.what});
+  if (!request.output.empty() && request.json)
+    user_error("diff: --output writes a page, --json prints an object: drop one");
+  if (!request.output.empty() && request.output != "-") {
+    for (const Side& side : {request.a, b}) check_output(request.output, files_of(network_of(request, side)));
+  }
   const nlohmann::ordered_json diff = compare(request, b);
   if (!request.output.empty()) {
     write_page(request, diff);

@@ -382,7 +382,7 @@ void print_diff(const Json& diff, bool full) {
   print("a: {}\nb: {}\n", value_text(diff["a"]), value_text(diff["b"]));
   const bool of_networks = diff["kind"] == "networks";
   if (diff["same"].get<bool>()) {
-    print("no difference\n");
+    print("no difference{}\n", of_networks ? " in the network and its training step" : "");
     if (of_networks) print_times(diff["kernels"]["times"], full ? kNoLimits : Limits());
     return;
   }

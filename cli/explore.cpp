@@ -42,7 +42,8 @@ void declare(Request& request, Options& options) {
 void run(const Request& request) {
   if (request.output.empty() && !request.json)
     user_error("explore: --output FILE is needed, the page to write; or --json, which prints its data");
-  if (!request.output.empty() && request.output != "-") check_output(request.output, {request.network.model});
+  if (!request.output.empty() && request.output != "-")
+    check_output(request.output, files_of(request.network));
   const nlohmann::ordered_json data = explored(request.network, request.options);
   if (request.json) return print_json(data, 1);
   const std::string page = runtime::make_page(runtime::explorer_files(), request.network.model, data);

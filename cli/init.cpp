@@ -22,7 +22,7 @@ void declare(Request& request, Options& options) {
 }
 
 void run(const Request& request) {
-  check_output(request.output, {request.network.model});
+  check_output(request.output, files_of(request.network));
   const runtime::Network network = runtime::resolve_network(request.network);
   const ir::Module module = runtime::rewritten_module(network, 1);
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);

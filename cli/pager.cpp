@@ -77,9 +77,9 @@ class LentOutput {
   LentOutput(const LentOutput&) = delete;
   LentOutput& operator=(const LentOutput&) = delete;
 
-  /// Waits until the pager is left.
-  ~LentOutput() {
-    if (pager_ <= 0) return;
+  /// Waits until the pager is left. False where there was none to run.
+  bool give_back() {
+    if (pager_ <= 0) return false;
     std::fflush(stdout);
     std::clearerr(stdout);
     ::dup2(terminal_, STDOUT_FILENO);
@@ -87,10 +87,11 @@ class LentOutput {
     int status = 0;
     while (::waitpid(pager_, &status, 0) < 0 && errno == EINTR) continue;
     ::sigaction(SIGINT, &interrupt_, nullptr);
+    pager_ = -1;
     constexpr int kNoSuchCommand = 127;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == kNoSuchCommand)
-      write_stderr("rewire: the pager of $REWIRE_PAGER or $PAGER is not there; --no-pager does without\n");
+    return !WIFEXITED(status) || WEXITSTATUS(status) != kNoSuchCommand;
   }
+  ~LentOutput() { give_back(); }
 
  private:
   pid_t pager_ = -1;
@@ -103,12 +104,13 @@ class LentOutput {
 void page(bool wanted, const std::function<void()>& print) {
   const std::string command = wanted && ::isatty(STDOUT_FILENO) == 1 ? pager_command() : "";
   if (command.empty()) return print();
-  const LentOutput lent(command);
+  LentOutput lent(command);
   try {
     print();
   } catch (const std::system_error& error) {
     if (error.code().value() != EPIPE) throw;
   }
+  if (!lent.give_back()) print();
 }
 
 }  // namespace rewire::cli

@@ -99,14 +99,29 @@ bool is_inside(const std::string& file, const std::string& folder) {
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
+/// The folder of a run that the path is, or lies in; "" where there is none.
+std::string run_around(const std::string& path) {
+  std::error_code ignored;
+  for (std::filesystem::path folder = std::filesystem::weakly_canonical(path, ignored);
+       folder.has_relative_path(); folder = folder.parent_path()) {
+    if (std::filesystem::is_regular_file(folder / "recipe.toml", ignored) &&
+        std::filesystem::is_regular_file(folder / "metrics.jsonl", ignored))
+      return folder.string();
+  }
+  return "";
+}
+
 }  // namespace
 
 void check_output(const std::string& output, const std::vector<std::string>& read,
                   const std::string& option) {
+  std::error_code ignored;
+  const std::string run = std::filesystem::exists(output, ignored) ? run_around(output) : "";
   for (const std::string& folder : read) {
     if (is_inside(output, folder))
       user_error("{} {} is a file of the run {}: choose another", option, output, folder);
   }
+  if (!run.empty()) user_error("{} {} is a file of the run {}: choose another", option, output, run);
   runtime::require_writable(output);
   for (const std::string& file : read) {
     std::error_code missing;
@@ -115,8 +130,20 @@ void check_output(const std::string& output, const std::vector<std::string>& rea
   }
 }
 
+void check_output_folder(const std::string& output) {
+  if (const std::string run = run_around(output); !run.empty())
+    user_error("--output {} is the folder of the run {}, or lies in it: choose another", output, run);
+}
+
+std::vector<std::string> files_of(const runtime::NetworkRequest& network) {
+  std::vector<std::string> files = {network.model};
+  for (const std::string& plugin : network.plugins) files.push_back(plugin.substr(0, plugin.find(':')));
+  return files;
+}
+
 std::vector<std::string> files_of(const runtime::NetworkRequest& network, const ProgramRequest& program) {
-  std::vector<std::string> files = {network.model, program.weights, program.labels};
+  std::vector<std::string> files = files_of(network);
+  files.insert(files.end(), {program.weights, program.labels});
   for (const std::string& given : program.inputs) {
     files.push_back(given);
     files.push_back(given.substr(given.find('=') + 1));

@@ -35,13 +35,17 @@ std::vector<std::string> names_of(const programs::Inputs& inputs);
 std::int64_t batch_of(const runtime::GivenInputs& given, const programs::Inputs& inputs, bool stack);
 
 /// Before any work: UserError where nothing can be written to `output`, and where it is one of the files that
-/// are read, or is there in a folder among them: a run's. What names no file, such as a model of the zoo, may be among them.
+/// are read, or is there in a folder among them or of any run. What names no file, such as a model of the zoo, may be among them.
 /// `option` asked for it.
 void check_output(const std::string& output, const std::vector<std::string>& read,
                   const std::string& option = "--output");
 /// UserError where two of these options, each with its file or "", have the same file.
 void check_different(const std::vector<std::pair<std::string, std::string>>& outputs);
-/// MODEL, and the files of declare_program().
+/// Before any work: UserError where the folder is that of a run, or lies in one.
+void check_output_folder(const std::string& output);
+/// MODEL, and the libraries of --plugin.
+std::vector<std::string> files_of(const runtime::NetworkRequest& network);
+/// The same, and the files of declare_program().
 std::vector<std::string> files_of(const runtime::NetworkRequest& network, const ProgramRequest& program);
 
 /// The engine of a module, holding the weights of the file. `choices`: what was chosen for it.

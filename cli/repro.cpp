@@ -188,17 +188,23 @@ std::vector<runtime::ReproPlugin> plugins_of(const std::vector<runtime::PluginHa
 }
 
 /// Without the folders of files: where they stood is nobody else's business.
-std::string without_folders(const std::string& text) {
-  const std::size_t end = std::min(text.find(':'), text.size());
-  const std::size_t slash = text.rfind('/', end);
-  return slash == std::string::npos ? text : text.substr(slash + 1);
+std::string without_folders(const std::string& text, char before = '\0') {
+  const std::size_t begin = before == '\0' ? 0 : std::min(text.find(before) + 1, text.size());
+  const std::size_t slash = text.rfind('/');
+  return slash == std::string::npos || slash < begin ? text : text.substr(0, begin) + text.substr(slash + 1);
+}
+
+/// NAME:KEY=VALUE,... of which NAME may be a path.
+std::string plugin_without_folders(const std::string& text) {
+  const std::size_t colon = std::min(text.find(':'), text.size());
+  return without_folders(text.substr(0, colon)) + text.substr(colon);
 }
 
 /// MODEL as the command line has it.
 std::string command_of(const runtime::NetworkRequest& network) {
   std::string text = without_folders(network.run.empty() ? network.model : network.run);
-  for (const std::string& setting : network.settings) text += " --set " + setting;
-  for (const std::string& plugin : network.plugins) text += " --plugin " + without_folders(plugin);
+  for (const std::string& setting : network.settings) text += " --set " + without_folders(setting, '=');
+  for (const std::string& plugin : network.plugins) text += " --plugin " + plugin_without_folders(plugin);
   return text;
 }
 
@@ -301,13 +307,14 @@ bool write_compile_failure(const Request& request, const runtime::Network& netwo
   return true;
 }
 
+bool write_non_finite_of_run(const Request& request, const runtime::Network& network) {
+  std::optional<runtime::ReproCase> found = runtime::non_finite_of_run(network, request.network.run);
+  if (!found) return false;
+  write(request, std::move(*found), network.plugins, static_cast<std::uint64_t>(network.recipe.seed));
+  return true;
+}
+
 bool write_non_finite(const Request& request, const runtime::Network& network, const ir::Module& module) {
-  const auto recipe_seed = static_cast<std::uint64_t>(network.recipe.seed);
-  if (!request.network.run.empty()) {
-    std::optional<runtime::ReproCase> found = runtime::non_finite_of_run(network, request.network.run);
-    if (found) write(request, std::move(*found), network.plugins, recipe_seed);
-    return found.has_value();
-  }
   runtime::ReproCase made;
   made.kind = runtime::ReproKind::non_finite;
   made.module = module;
@@ -316,7 +323,7 @@ bool write_non_finite(const Request& request, const runtime::Network& network, c
   made.inputs = inputs_of_step(request, network, module, module.functions.front());
   made.subject = runtime::non_finite_in(module, made.function, made.inputs, made.state);
   if (made.subject.empty()) return false;
-  write(request, std::move(made), network.plugins, recipe_seed);
+  write(request, std::move(made), network.plugins, static_cast<std::uint64_t>(network.recipe.seed));
   return true;
 }
 
@@ -359,10 +366,12 @@ void write_failure(const Request& request) {
     if (write_refusal(request)) return;
     throw;
   }
+  // A run has its own step, by the length of its epochs.
+  if (!request.network.run.empty() && write_non_finite_of_run(request, *network)) return;
   const ir::Module module =
       step_module(*network, runtime::training_module(*network, network->recipe.train.batch));
   if (write_compile_failure(request, *network, module)) return;
-  if (write_non_finite(request, *network, module)) return;
+  if (request.network.run.empty() && write_non_finite(request, *network, module)) return;
   if (write_difference(request, *network)) return;
   print(
       "nothing fails: the plugins' rewrites, compiling, one step, and the compiled program against the "
@@ -385,7 +394,13 @@ void run(const Request& asked) {
   if (!request.kernel.empty() && request.failure)
     user_error("repro: --kernel and --failure are two things; give one");
   if (request.output.empty()) user_error("repro: --output FOLDER is needed, the folder to write");
+  check_output_folder(request.output);
+  runtime::require_free(request.output);
+  if (!request.failure && (!request.program.weights.empty() || !request.program.inputs.empty()))
+    user_error("repro: --weights and --input are of --failure: drop them, or --kernel");
   if (is_folder) {
+    if (request.failure && (!request.program.weights.empty() || !request.program.inputs.empty()))
+      user_error("repro: {} is a run, with weights and data of its own: drop --weights and --input", model);
     request.network.run = model;
     model = runtime::RunFolder::open(model).file("recipe.toml");
   }
@@ -395,9 +410,8 @@ void run(const Request& asked) {
 }  // namespace
 
 Command repro_command() {
-  return make_command<Request>(
-      "repro", "a folder that reproduces one kernel or one failure alone; or what is in one, run again",
-      declare, run);
+  return make_command<Request>("repro", "a folder that reproduces a kernel or a failure, or runs one",
+                               declare, run);
 }
 
 }  // namespace rewire::cli

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstddef>
 #include <string_view>
@@ -34,13 +35,17 @@ void say_first(const char* line) {
 }
 
 void note(int signal) {
-  if (received != 0 || asked_for == 0) {
-    if (asked_for == 0) say_stopped(signal);
+  const int cause = errno;
+  const bool is_first = received == 0;
+  // Before a word: a terminal that takes none holds this up, and the next signal is to end the process.
+  received = signal;
+  if (!is_first || asked_for == 0) {
+    if (is_first) say_stopped(signal);
     std::signal(signal, SIG_DFL);
     std::raise(signal);
   }
   if (first_line != nullptr) say_first(first_line);
-  received = signal;
+  errno = cause;
 }
 
 }  // namespace

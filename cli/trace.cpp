@@ -89,6 +89,7 @@ void check(const Request& request) {
   if (has_files && request.data) user_error("trace: --data is another batch than that of --input: drop one");
   if (!request.reference.empty() && !request.expected.empty())
     user_error("trace: --against and --expect are two things to compare with: drop one");
+  if (!request.output.empty()) check_output_folder(request.output);
   if (!request.checkpoint.empty() && !request.program.weights.empty())
     user_error("trace: --checkpoint chooses among the weights of the run: drop it, or --weights {}",
                request.program.weights);

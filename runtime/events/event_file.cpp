@@ -67,12 +67,13 @@ std::string event_record(std::string_view bytes) {
   return record;
 }
 
-EventFile::EventFile(const std::string& path, std::int64_t first_step)
-    : file_(path, 0, "a run's events stand in one") {
+EventFile::EventFile(const std::string& path, std::int64_t first_step, std::int64_t bytes)
+    : file_(path, bytes, "a run's events stand in one") {
   events::Event version = event_at(0), start = event_at(first_step);
   version.set_file_version(kEventVersion);
   start.mutable_session_log()->set_status(events::SessionLog::START);
-  file_.append(event_record(version.SerializeAsString()) + event_record(start.SerializeAsString()));
+  const std::string begin = bytes == 0 ? event_record(version.SerializeAsString()) : "";
+  file_.append(begin + event_record(start.SerializeAsString()));
 }
 
 void EventFile::scalars(std::int64_t step, const std::vector<std::pair<std::string, double>>& values) {

@@ -25,9 +25,10 @@ std::string event_record(std::string_view bytes);
 
 class EventFile {
  public:
-  /// A new one, in place of one that is there: begins with its version, and that what a reader has of steps from
-  /// `first_step` on is void. UserError as AppendedFile, as from all that follow.
-  EventFile(const std::string& path, std::int64_t first_step);
+  /// Goes on behind the first `bytes` of one that is there; 0: a new one, in its place, which begins with its version.
+  /// The next event says that what a reader has of steps from `first_step` on is void. UserError as AppendedFile, as from
+  /// all that follow.
+  EventFile(const std::string& path, std::int64_t first_step, std::int64_t bytes = 0);
 
   /// By tag; "train/loss" stands in the group "train". As f32: TensorBoard has no more.
   void scalars(std::int64_t step, const std::vector<std::pair<std::string, double>>& values);

@@ -15,6 +15,12 @@ namespace rewire::runtime {
 namespace {
 
 [[noreturn]] void fail_to_append(const std::string& path) {
+  if (errno == ELOOP) {
+    user_error(
+        "{} is a link: a run writes into files of its own folder alone; move it away, or put a file in its "
+        "place",
+        path);
+  }
   user_error("cannot write {}: {}", path, std::generic_category().message(errno));
 }
 
@@ -22,8 +28,9 @@ namespace {
 
 AppendedFile::AppendedFile(std::string path, std::int64_t bytes, std::string_view holds)
     : path_(std::move(path)), bytes_(bytes) {
-  // A pipe would be waited for.
-  file_ = codegen::Descriptor(::open(path_.c_str(), O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666));
+  // A pipe would be waited for; a link of whoever made the folder may lead to any file of the user.
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  file_ = codegen::Descriptor(::open(path_.c_str(), kFlags, 0666));
   if (!file_) fail_to_append(path_);
   struct stat status{};
   if (::fstat(file_.get(), &status) != 0) fail_to_append(path_);

@@ -13,7 +13,7 @@ namespace rewire::runtime {
 class AppendedFile {
  public:
   /// Keeps the first `bytes` of a file that is there and goes on behind them. `holds`: "a run's metrics stand in one",
-  /// for the message. UserError if it cannot be written, is no file, or is shorter.
+  /// for the message. UserError if it cannot be written, is a link or no file, or is shorter.
   AppendedFile(std::string path, std::int64_t bytes, std::string_view holds);
 
   /// Whole, by one write where the system takes it so. UserError if there is no room: then nothing of it is left.

@@ -84,14 +84,6 @@ std::string path_in(const std::string& folder, std::string_view name) {
   return fmt::format("{}/{}", folder, name);
 }
 
-void require_free(const std::string& folder) {
-  std::error_code error;
-  if (std::filesystem::exists(folder, error) && !std::filesystem::is_directory(folder, error))
-    user_error("repro: {} is no folder", folder);
-  if (std::filesystem::is_directory(folder, error) && !std::filesystem::is_empty(folder, error))
-    user_error("repro: {} is not empty; choose another folder", folder);
-}
-
 Json plugins_to_json(const std::vector<ReproPlugin>& plugins) {
   Json list = Json::array();
   for (const ReproPlugin& plugin : plugins) {
@@ -276,6 +268,8 @@ LoadedCase load_case(const std::string& folder) {
   subject.module = ir::parse(read_module_text(path_in(folder, kModuleFile)), path_in(folder, kModuleFile));
   if (subject.module.find_function(subject.function) == nullptr)
     user_error("{}: the module has no function '{}'", path_in(folder, kModuleFile), subject.function);
+  if (subject.kind == ReproKind::refusal && subject.function != "forward")
+    record.at("function").refuse("is not forward, which plugins rewrite");
   if (has_tensors(subject.kind)) read_tensors(folder, loaded);
   return loaded;
 }
@@ -314,6 +308,10 @@ void replay_compared(const std::string& folder, const LoadedCase& loaded, ReproO
     if (found->second.type() != tensor.type())
       user_error("{}: '{}' is {}, not {}", expected_file, name, to_string(tensor.type()),
                  to_string(found->second.type()));
+  }
+  for (const auto& [name, tensor] : actual) {
+    if (!allowed.contains(name) || !expected.contains(name))
+      user_error("{}: it says nothing of the program's result '{}'", file, name);
   }
   outcome.rows = rows_of(actual, expected, [&](const std::string& name, double) { return allowed.at(name); });
   outcome.milliseconds = 1e9;
@@ -400,6 +398,14 @@ std::string non_finite_in(const ir::Module& module, const std::string& function,
     return std::ranges::all_of(values, [](double value) { return std::isfinite(value); });
   });
   return finite ? "" : first_non_finite(module, function, *before, inputs);
+}
+
+void require_free(const std::string& folder) {
+  std::error_code error;
+  if (std::filesystem::exists(folder, error) && !std::filesystem::is_directory(folder, error))
+    user_error("repro: {} is no folder", folder);
+  if (std::filesystem::is_directory(folder, error) && !std::filesystem::is_empty(folder, error))
+    user_error("repro: {} is not empty; choose another folder", folder);
 }
 
 void write_case(const std::string& folder, ReproCase subject, std::int64_t most_bytes,

@@ -53,6 +53,8 @@ struct ReproCase {
 /// The one command that runs a folder again. `copied`: with the plugins' libraries in it.
 std::string replay_command(const ReproCase& subject, const std::string& folder, bool copied);
 
+/// Before any work: UserError where something other than an empty folder stands there.
+void require_free(const std::string& folder);
 /// The folder must not be there, or be empty. Tensors of more than `most_bytes` are made from a seed, as uniform numbers
 /// between the least and the largest of theirs. `libraries`: of the plugins to be copied, by their places. UserError where
 /// it cannot be written.

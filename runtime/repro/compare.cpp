@@ -8,25 +8,6 @@
 namespace rewire::runtime {
 namespace {
 
-double norm_of(const std::vector<double>& values) {
-  double square = 0;
-  for (const double value : values) square += value * value;
-  return std::sqrt(square);
-}
-
-/// |actual - expected| / |expected|; 0 where they are the same, element by element.
-double relative_distance(const HostTensor& actual, const HostTensor& expected) {
-  const std::vector<double> reference = to_double(expected).data;
-  std::vector<double> difference = to_double(actual).data;
-  for (std::size_t i = 0; i < difference.size(); ++i) {
-    const bool same =
-        difference[i] == reference[i] || (std::isnan(difference[i]) && std::isnan(reference[i]));
-    difference[i] = same ? 0 : difference[i] - reference[i];
-  }
-  const double distance = norm_of(difference);
-  return distance == 0 ? 0 : distance / norm_of(reference);
-}
-
 /// What rounding may cost (engine_check.h): more than the fixed bound where values are narrow, or nearly cancel.
 class Allowance {
  public:
@@ -36,18 +17,17 @@ class Allowance {
 
   double of(const std::string& name, double error) {
     constexpr double kAhead = 10;  // another processor rounds otherwise
-    constexpr double kNarrow = 0x1p-9;
     double allowed = kEngineOutputTolerance;
     if (error * kAhead <= allowed) return allowed;
     if (has_narrow_values(module_)) {
       if (rounded_.empty())
         rounded_ =
             run_once(*make_evaluator_engine(module_, Rounding::dtypes), module_, function_, inputs_, state_);
-      allowed += 2 * relative_distance(rounded_.at(name), expected_.at(name)) + kNarrow;
+      const double rounding = 2 * finite_error(rounded_.at(name), expected_.at(name), 0) + kNarrowRounding;
+      if (std::isfinite(rounding)) allowed += rounding;
     }
-    constexpr double kTimesScatter = 4;
     const double scattered = scatter(name);
-    return std::isfinite(scattered) ? allowed + kTimesScatter * scattered : allowed;
+    return std::isfinite(scattered) ? allowed + kScatters * scattered : allowed;
   }
 
  private:
@@ -58,7 +38,7 @@ class Allowance {
     }
     double square = 0;
     for (const TensorMap& noisy : noisy_)
-      square += std::pow(relative_distance(noisy.at(name), expected_.at(name)), 2);
+      square += std::pow(finite_error(noisy.at(name), expected_.at(name), 0), 2);
     return std::sqrt(square / kNoiseRuns);
   }
 
@@ -93,7 +73,7 @@ std::vector<ReproRow> rows_of(const TensorMap& actual, const TensorMap& expected
                               const std::function<double(const std::string&, double)>& allowed) {
   std::vector<ReproRow> rows;
   for (const auto& [name, tensor] : expected) {
-    const double error = relative_distance(actual.at(name), tensor);
+    const double error = finite_error(actual.at(name), tensor, 0);
     rows.push_back({name, tensor.type().elements(), error, allowed(name, error)});
   }
   return rows;

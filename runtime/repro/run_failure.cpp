@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "ir/error.h"
 #include "programs/programs.h"
@@ -31,12 +32,23 @@ ir::Module step_of_run(const Network& network, std::int64_t steps_per_epoch) {
 
 /// What a checkpoint holds takes the place of what the engine has.
 DataPosition take_checkpoint(const std::string& checkpoint, const ir::Module& module, Engine& engine) {
+  std::set<std::string> taken;
   for (const char* file : {"weights", "state"}) {
     for (const auto& [name, tensor] :
          read_safetensors(fmt::format("{}/{}.safetensors", checkpoint, file)).tensors) {
       const ir::Parameter* parameter = module.find_parameter(name);
-      if (parameter != nullptr && parameter->type == tensor.type()) engine.write_state(name, tensor);
+      if (parameter == nullptr) continue;  // of another program
+      if (parameter->type != tensor.type()) {
+        user_error("repro: {}: {} is {}, and {} in this network: drop what changes it", checkpoint, name,
+                   to_string(tensor.type()), to_string(parameter->type));
+      }
+      engine.write_state(name, tensor);
+      taken.insert(name);
     }
+  }
+  for (const ir::Parameter& parameter : module.parameters) {
+    if (parameter.is_weight() && !taken.contains(parameter.name))
+      user_error("repro: {} has no '{}': drop what changes the network", checkpoint, parameter.name);
   }
   const std::string file = checkpoint + "/checkpoint.json";
   const nlohmann::ordered_json document = read_json(file);

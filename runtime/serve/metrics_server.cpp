@@ -36,6 +36,7 @@ using Text = http::response<http::string_body>;
 constexpr const char* kOpenMetrics = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 constexpr auto kPatience = std::chrono::seconds(5);  // with a client, for its request and for the answer
 constexpr std::uint32_t kMostOfRequest = 8 << 10;
+constexpr int kMostConversations = 32;  // at once: the run needs files too
 
 Text answer_to(const http::request<http::empty_body>& request, const std::function<std::string()>& metrics) {
   Text answer{http::status::ok, request.version()};
@@ -61,10 +62,15 @@ Text answer_to(const http::request<http::empty_body>& request, const std::functi
 /// One request of one client; it lives as long as something of it is under way.
 class Conversation : public std::enable_shared_from_this<Conversation> {
  public:
-  Conversation(Tcp::socket socket, const std::function<std::string()>& metrics)
-      : stream_(std::move(socket)), metrics_(metrics) {
+  /// Counted in `count` as long as it lives.
+  Conversation(Tcp::socket socket, const std::function<std::string()>& metrics, int& count)
+      : stream_(std::move(socket)), metrics_(metrics), count_(count) {
     parser_.header_limit(kMostOfRequest);
+    ++count_;
   }
+  ~Conversation() { --count_; }
+  Conversation(const Conversation&) = delete;
+  Conversation& operator=(const Conversation&) = delete;
 
   void begin() {
     stream_.expires_after(kPatience);
@@ -88,23 +94,26 @@ class Conversation : public std::enable_shared_from_this<Conversation> {
   http::request_parser<http::empty_body> parser_;
   Text answer_;
   const std::function<std::string()>& metrics_;
+  int& count_;
 };
 
-}  // namespace
-
 /// What is known of the run.
-struct MetricsServer::Figures {
-  std::mutex mutex;
+struct KnownFigures {
   RunFacts facts;
   TrainView view;
   std::map<std::pair<std::string, std::string>, double> values;  // by kind and name, of the last such line
-
-  std::string text();
 };
 
-std::string MetricsServer::Figures::text() {
-  const std::lock_guard lock(mutex);
-  const std::string run = std::filesystem::path(facts.run).filename().string();
+/// "lab" of runs/lab and runs/lab/.
+std::string run_label(const std::string& folder) {
+  std::filesystem::path path = std::filesystem::path(folder).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  return path.filename().string();
+}
+
+std::string figures_text(const KnownFigures& known) {
+  const auto& [facts, view, values] = known;
+  const std::string run = run_label(facts.run);
   const OpenMetrics::Labels labels = {{"run", run}};
   OpenMetrics metrics;
   const auto one = [&](std::string_view name, std::string_view type, std::string_view unit,
@@ -134,6 +143,21 @@ std::string MetricsServer::Figures::text() {
     metrics.sample({{"run", run}, {"kind", key.first}, {"name", key.second}}, value);
   return std::move(metrics).text();
 }
+
+}  // namespace
+
+struct MetricsServer::Figures {
+  std::mutex mutex;
+  KnownFigures known;
+
+  /// A step waits for the copy at most.
+  std::string text() {
+    std::unique_lock lock(mutex);
+    const KnownFigures copy = known;
+    lock.unlock();
+    return figures_text(copy);
+  }
+};
 
 class MetricsServer::Listener {
  public:
@@ -193,7 +217,7 @@ class MetricsServer::Listener {
   void accept() {
     acceptor_.async_accept([this](beast::error_code error, Tcp::socket socket) {
       if (!error) {
-        std::make_shared<Conversation>(std::move(socket), metrics_)->begin();
+        begin(std::move(socket));
         return accept();
       }
       if (error == asio::error::operation_aborted) return;
@@ -205,7 +229,15 @@ class MetricsServer::Listener {
     });
   }
 
+  /// One too many is closed unheard.
+  void begin(Tcp::socket socket) {
+    ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
+    if (conversations_ < kMostConversations)
+      std::make_shared<Conversation>(std::move(socket), metrics_, conversations_)->begin();
+  }
+
   const std::function<std::string()> metrics_;
+  int conversations_ = 0;  // under way; it outlives context_, which holds them
   asio::io_context context_{1};
   Tcp::acceptor acceptor_;
   asio::steady_timer pause_{context_};
@@ -229,8 +261,8 @@ std::string MetricsServer::url() const {
 void MetricsServer::started(const RunFacts& facts) {
   {
     const std::lock_guard lock(figures_->mutex);
-    figures_->facts = facts;
-    figures_->view.position = facts.position;
+    figures_->known.facts = facts;
+    figures_->known.view.position = facts.position;
   }
   observer_.started(facts);
 }
@@ -238,7 +270,7 @@ void MetricsServer::started(const RunFacts& facts) {
 void MetricsServer::stepped(const TrainView& view) {
   {
     const std::lock_guard lock(figures_->mutex);
-    figures_->view = view;
+    figures_->known.view = view;
   }
   observer_.stepped(view);
 }
@@ -248,7 +280,8 @@ void MetricsServer::recorded(const nlohmann::ordered_json& line) {
     const std::lock_guard lock(figures_->mutex);
     const auto& kind = line.at("kind").get_ref<const std::string&>();
     for (const auto& [name, value] : line.items()) {
-      if (name != "kind") figures_->values[{kind, name}] = value.is_number() ? value.get<double>() : NAN;
+      if (name != "kind")
+        figures_->known.values[{kind, name}] = value.is_number() ? value.get<double>() : NAN;
     }
   }
   observer_.recorded(line);

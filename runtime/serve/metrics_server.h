@@ -1,7 +1,8 @@
 // A run's figures over HTTP, as OpenMetrics text, for Prometheus and whatever else scrapes: GET /metrics.
 //
 // In: what a TrainObserver is told, which is kept as numbers. Out: text, made for each request by a thread of its own. So a
-// step pays for a lock and a copy of its few metrics, and nothing waits for a client.
+// step pays for a lock and a copy of its few metrics, and nothing waits for a client. There are at most 32 clients at
+// once; one more is closed unheard, so that no crowd takes the files that the run needs.
 #pragma once
 
 #include <cstdint>

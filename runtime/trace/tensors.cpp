@@ -59,7 +59,8 @@ std::vector<TracedTensor> traceable_tensors(const ir::Function& forward) {
       const int number = ++counts[{op.location, op.code}];
       const std::string full =
           fmt::format("{}:{}{}", op.location, code, number == 1 ? "" : fmt::format(".{}", number));
-      if (!op.location.empty()) last_of_place[op.location] = tensors.size();
+      // Other results are beside it: a batch norm's are its statistics.
+      if (!op.location.empty() && value == op.results.front()) last_of_place[op.location] = tensors.size();
       tensors.push_back({full, full, code, value});
     }
   }

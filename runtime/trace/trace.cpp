@@ -55,26 +55,6 @@ double trace_norm(const HostTensor& tensor) {
   return std::sqrt(square);
 }
 
-bool all_finite(const HostTensor& tensor) {
-  return std::ranges::all_of(to_double(tensor).data, [](double value) { return std::isfinite(value); });
-}
-
-/// As relative_error(), of the elements that are finite; those that are not must be so in both.
-double finite_error(const HostTensor& actual, const HostTensor& expected, double floor) {
-  if (actual.type().shape != expected.type().shape) return std::numeric_limits<double>::infinity();
-  ir::Tensor x = to_double(actual), y = to_double(expected);
-  for (std::size_t i = 0; i < x.data.size(); ++i) {
-    if (std::isfinite(x.data[i]) != std::isfinite(y.data[i])) return std::numeric_limits<double>::infinity();
-    if (!std::isfinite(x.data[i])) x.data[i] = y.data[i] = 0;
-  }
-  double distance = 0, size = 0;
-  for (std::size_t i = 0; i < x.data.size(); ++i) {
-    distance += (x.data[i] - y.data[i]) * (x.data[i] - y.data[i]);
-    size += y.data[i] * y.data[i];
-  }
-  return distance == 0 ? 0 : std::sqrt(distance) / std::max(std::sqrt(size), floor);
-}
-
 /// c for which y is nearest to c x, where it is near; of as many elements.
 std::optional<double> multiple_of(const std::vector<double>& y, const std::vector<double>& x) {
   if (x.size() != y.size()) return std::nullopt;
@@ -159,15 +139,10 @@ Trace trace_tensors(const TraceJob& job, const std::vector<TracedTensor>& tensor
     const HostTensor& actual = runs.actual.at(result.result);
     TraceRow row{result.row, result.op, actual.type(), trace_statistics(actual)};
     if (comparison) {
-      const HostTensor& expected = runs.expected.at(result.result);
       const double floor = kTraceFloor * largest[result.is_gradient ? 1 : 0];
       const double fixed = result.is_gradient ? kEngineGradientTolerance : kEngineOutputTolerance;
-      if (all_finite(expected) && all_finite(actual)) {
-        const EngineCheckRow checked = comparison->compare(result.result, runs, floor, fixed);
-        row.difference = {checked.error, checked.tolerance};
-      } else {
-        row.difference = {finite_error(actual, expected, floor), fixed};
-      }
+      const EngineCheckRow checked = comparison->compare(result.result, runs, floor, fixed, true);
+      row.difference = {checked.error, checked.tolerance};
     }
     trace.rows.push_back(std::move(row));
   }
@@ -236,12 +211,27 @@ std::string explain_difference(const Trace& trace, const TraceRow& row) {
     return fmt::format("it is {}, and {} is expected", to_string(actual.type()), to_string(expected.type()));
   const std::vector<double> x = to_double(actual).data;
   std::vector<double> difference = to_double(expected).data;
+  const auto finite_in = [](const std::vector<double>& values) {
+    return std::ranges::count_if(values, [](double value) { return std::isfinite(value); });
+  };
+  if (std::isinf(row.difference->error)) {
+    return fmt::format("{} of its {} elements are finite, and {} of those expected", finite_in(x), x.size(),
+                       finite_in(difference));
+  }
+  if (x.size() == 1) return {};  // a number is a multiple of any other
   if (const auto factor = multiple_of(x, difference))
     return fmt::format("it is {:.4g} x what is expected", *factor);
   for (std::size_t i = 0; i < x.size(); ++i) difference[i] = x[i] - difference[i];
-  // The nearest that agrees: what went wrong in between is made of it.
-  for (auto other = trace.rows.rbegin(); other != trace.rows.rend(); ++other) {
-    if (other->name == row.name || (other->difference && other->difference->differs())) continue;
+  const auto at = std::ranges::find(trace.rows, row.name, &TraceRow::name);
+  const auto is_of_same_way = [&](const TraceRow& other) {
+    return (other.op == "gradient") == (row.op == "gradient");
+  };
+  // The nearest before it, then behind it: what went wrong in between is made of it.
+  std::vector<const TraceRow*> others;
+  for (auto other = at; other != trace.rows.begin();) others.push_back(&*--other);
+  for (auto other = at + 1; other != trace.rows.end(); ++other) others.push_back(&*other);
+  for (const TraceRow* other : others) {
+    if (!is_of_same_way(*other) || (other->difference && other->difference->differs())) continue;
     if (other->type.elements() != row.type.elements()) continue;
     if (const auto factor = multiple_of(difference, to_double(trace.values.at(other->name)).data))
       return fmt::format("its difference is {:.4g} x {}", *factor, other->name);

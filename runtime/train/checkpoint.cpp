@@ -1,5 +1,6 @@
 #include "runtime/train/checkpoint.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <map>
@@ -113,6 +114,12 @@ struct ProgressFile {
   std::vector<PluginBuild> plugins;
 };
 
+bool is_metric_name(std::string_view name) {
+  return !name.empty() && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+  });
+}
+
 RunProgress progress_from(const JsonView& json, std::int64_t format) {
   RunProgress progress;
   progress.position = {json.at("epoch").count(kMostEpochs), json.at("step_in_epoch").count(kMostSteps),
@@ -134,6 +141,7 @@ RunProgress progress_from(const JsonView& json, std::int64_t format) {
     best->only({"metric", "value", "checkpoint", "waited"});
     progress.best = {best->at("metric").text(), best->at("value").number(), best->at("checkpoint").text(),
                      best->at("waited").count(kMostSteps)};
+    if (!is_metric_name(progress.best->metric)) best->at("metric").refuse("is no name of a metric");
     if (!RunFolder::is_checkpoint_name(progress.best->checkpoint))
       best->at("checkpoint").refuse("is no name of a checkpoint");
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <string_view>
 
@@ -13,9 +14,7 @@ namespace rewire::runtime {
 namespace {
 
 constexpr double kGradientFloor = 1e-6;
-constexpr double kNarrowRounding = 0x1p-9;  // of bf16, half a unit in the last place
-constexpr double kTf32Rounding = 0x1p-10;   // a whole one
-constexpr double kScatters = 4;
+constexpr double kTf32Rounding = 0x1p-10;  // a whole one
 
 double norm(const std::vector<double>& values) {
   double square = 0;
@@ -30,6 +29,13 @@ std::string row_of(const std::string& output) {
   if (output.starts_with(ir::kUpdatePrefix)) return "updates";
   if (output.starts_with(ir::kAfterStepPrefix)) return "after_step";
   return output;
+}
+
+bool has_non_finite(const HostTensor& a, const HostTensor& b) {
+  const auto has = [](const HostTensor& tensor) {
+    return std::ranges::any_of(to_double(tensor).data, [](double value) { return !std::isfinite(value); });
+  };
+  return has(a) || has(b);
 }
 
 /// Rows of a check, each with its worst tensor.
@@ -66,6 +72,23 @@ double relative_error(const HostTensor& actual, const HostTensor& expected, doub
   return distance == 0 ? 0 : distance / std::max(norm(reference), floor);
 }
 
+double finite_error(const HostTensor& actual, const HostTensor& expected, double floor) {
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  if (actual.type().shape != expected.type().shape) return kInfinite;
+  const std::vector<double> values = to_double(actual).data, reference = to_double(expected).data;
+  double distance = 0, size = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double x = values[i], y = reference[i];
+    if (std::isfinite(x) && std::isfinite(y)) {
+      distance += (x - y) * (x - y);
+      size += y * y;
+    } else if (x != y && !(std::isnan(x) && std::isnan(y))) {
+      return kInfinite;
+    }
+  }
+  return distance == 0 ? 0 : std::sqrt(distance) / std::max(std::sqrt(size), floor);
+}
+
 EngineComparison::EngineComparison(Engine& engine, Engine& reference, const ir::Module& module,
                                    const TensorMap& state)
     : engine_(engine), reference_(reference), module_(module), state_(state) {
@@ -92,30 +115,53 @@ ProgramRuns EngineComparison::run(const std::string& program, TensorMap inputs) 
 }
 
 /// Of the tensor, relative as its error: the root mean square over runs with errors of rounding's size.
-double EngineComparison::scatter(const std::string& name, ProgramRuns& runs, double floor) const {
-  if (runs.noisy.empty()) {
-    for (int i = 1; i <= kNoiseRuns; ++i)
-      runs.noisy.push_back(
-          run_from(*make_evaluator_engine(module_, Rounding::none, static_cast<std::uint64_t>(i)), runs));
-  }
+double EngineComparison::scatter(const std::string& name, ProgramRuns& runs, double floor,
+                                 bool finite) const {
+  const auto error_of = finite ? finite_error : relative_error;
+  make_noise(runs);
   double square = 0;
   for (const TensorMap& noisy : runs.noisy)
-    square += std::pow(relative_error(noisy.at(name), runs.expected.at(name), floor), 2);
+    square += std::pow(error_of(noisy.at(name), runs.expected.at(name), floor), 2);
   return std::sqrt(square / kNoiseRuns);
 }
 
+void EngineComparison::make_noise(ProgramRuns& runs) const {
+  while (runs.noisy.size() < kNoiseRuns) {
+    const auto noise = static_cast<std::uint64_t>(runs.noisy.size() + 1);
+    runs.noisy.push_back(run_from(*make_evaluator_engine(module_, Rounding::none, noise), runs));
+  }
+}
+
+/// Whether runs that differ in rounding alone have other elements that are not finite.
+bool EngineComparison::rounding_decides(const std::string& name, ProgramRuns& runs) const {
+  make_noise(runs);
+  const HostTensor& first = runs.noisy.front().at(name);
+  const auto is_other = [&](const TensorMap& run) {
+    return std::isinf(finite_error(run.at(name), first, 0));
+  };
+  return std::ranges::any_of(runs.noisy, is_other) || (rounded_ != nullptr && is_other(runs.rounded));
+}
+
 EngineCheckRow EngineComparison::compare(const std::string& name, ProgramRuns& runs, double floor,
-                                         double fixed) const {
+                                         double fixed, bool finite) const {
+  const auto error_of = finite ? finite_error : relative_error;
   const HostTensor& expected = runs.expected.at(name);
   EngineCheckRow tensor{name, name, expected.type().elements(), 0, fixed, "fixed"};
-  tensor.error = relative_error(runs.actual.at(name), expected, floor);
+  tensor.error = error_of(runs.actual.at(name), expected, floor);
+  if (finite && !tensor.passed() && has_non_finite(runs.actual.at(name), expected) &&
+      rounding_decides(name, runs)) {
+    tensor.bound = "rounding";
+    tensor.tolerance = std::numeric_limits<double>::infinity();
+    return tensor;
+  }
   if (rounded_ != nullptr) {
     if (!tensor.passed()) tensor.bound = "rounding";
-    tensor.tolerance += 2 * relative_error(runs.rounded.at(name), expected, floor) + rounding_;
+    const double rounding = error_of(runs.rounded.at(name), expected, floor);
+    if (!finite || std::isfinite(rounding)) tensor.tolerance += 2 * rounding + rounding_;
   }
   if (!tensor.passed() && std::isfinite(tensor.error)) {
     // Where noise leads out of an op's domain, it says nothing, and allows nothing.
-    if (const double s = scatter(name, runs, floor); std::isfinite(s)) {
+    if (const double s = scatter(name, runs, floor, finite); std::isfinite(s)) {
       tensor.bound = "cancellation";
       tensor.tolerance += kScatters * s;
     }

@@ -28,6 +28,8 @@ namespace rewire::runtime {
 inline constexpr double kEngineOutputTolerance = 1e-5;
 inline constexpr double kEngineGradientTolerance = 1e-4;
 inline constexpr int kNoiseRuns = 8;
+inline constexpr double kNarrowRounding = 0x1p-9;  // of bf16, half a unit in the last place
+inline constexpr double kScatters = 4;             // of what noise scatters by
 
 struct EngineCheckRow {
   std::string what;           // a result of forward or a kind of side results, "loss", the role of weights
@@ -59,11 +61,15 @@ class EngineComparison {
 
   ProgramRuns run(const std::string& program, TensorMap inputs) const;
   /// Of the result `name`. `floor`: what the error is relative to where the tensor is smaller; `fixed`: the bound of f32.
-  EngineCheckRow compare(const std::string& name, ProgramRuns& runs, double floor, double fixed) const;
+  /// `finite`: of the elements that are finite, which errors of rounding may decide; else one that is not fails.
+  EngineCheckRow compare(const std::string& name, ProgramRuns& runs, double floor, double fixed,
+                         bool finite = false) const;
 
  private:
   TensorMap run_from(Engine& engine, const ProgramRuns& runs) const;
-  double scatter(const std::string& name, ProgramRuns& runs, double floor) const;
+  void make_noise(ProgramRuns& runs) const;
+  bool rounding_decides(const std::string& name, ProgramRuns& runs) const;
+  double scatter(const std::string& name, ProgramRuns& runs, double floor, bool finite) const;
 
   Engine& engine_;
   Engine& reference_;
@@ -75,6 +81,9 @@ class EngineComparison {
 
 /// |actual - expected| / max(|expected|, floor); 0 where all three are.
 double relative_error(const HostTensor& actual, const HostTensor& expected, double floor);
+/// The same of the elements that are finite in both. Infinite where one is not finite in one of them alone, or is another
+/// infinity, and where the shapes differ.
+double finite_error(const HostTensor& actual, const HostTensor& expected, double floor);
 
 /// `module` has `forward` and the program `grad` (programs::add_grad_program), and both engines run it; their
 /// state is overwritten. `reference` is the evaluator; a test of a device may take another engine that was

@@ -2,19 +2,23 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <exception>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
+#include <utility>
 
 #include "runtime/events/graph.h"
+#include "runtime/log.h"
 #include "runtime/recipe/flat_values.h"
 
 namespace rewire::runtime {
 namespace {
 
-/// What stands there behind the checkpoint is cut off. Whether anything is left.
-bool cut_events(const RunFolder& folder, const EventsPosition& kept) {
+/// What stands there behind the checkpoint is cut off. The bytes that are left of the newest file.
+std::int64_t cut_events(const RunFolder& folder, const EventsPosition& kept) {
   std::error_code error;
   std::vector<std::filesystem::path> later;
   for (std::filesystem::directory_iterator entry(folder.path(), error), end; !error && entry != end;
@@ -25,10 +29,10 @@ bool cut_events(const RunFolder& folder, const EventsPosition& kept) {
   for (const std::filesystem::path& path : later) std::filesystem::remove(path, error);
   const std::string newest = folder.file(RunFolder::event_file_name(kept.from_step));
   const auto size = std::filesystem::file_size(newest, error);
-  if (error) return false;
+  if (error) return 0;
   if (size > static_cast<std::uintmax_t>(kept.bytes))
     AppendedFile(newest, kept.bytes, "a run's events stand in one");
-  return kept.bytes > 0;
+  return std::min(kept.bytes, static_cast<std::int64_t>(size));
 }
 
 /// "diagnose.blocks.0.attn.cosine" of a diagnose line is in the group "diagnose" as it is.
@@ -38,66 +42,93 @@ std::string tag_of(const std::string& kind, std::string_view name) {
   return fmt::format("{}/{}", kind, name);
 }
 
-}  // namespace
-
-RunEvents::RunEvents(const TrainRequest& request, const RunPlan& plan, const RunFolder& folder,
-                     const RunProgress& start)
-    : request_(request), plan_(plan), folder_(folder), began_(start.position), position_(start.events) {
-  if (began_.step == 0) file();
-}
-
-EventFile* RunEvents::file() {
-  if (!plan_.recipe.train.events || file_ != nullptr) return file_.get();
-  const std::int64_t step = began_.step;
-  const bool goes_on = cut_events(folder_, position_);
-  position_ = {step, 0};
-  file_ =
-      std::make_unique<EventFile>(folder_.file(RunFolder::event_file_name(step)), step > 0 ? step + 1 : 0);
-  if (goes_on) return file_.get();  // TensorBoard takes one of each
-  file_->session_start(flat_values(to_toml(plan_.recipe), "recipe.toml"));
-  const std::int64_t epoch = plan_.programs.phase_of(began_.epoch).first_epoch;
-  const ir::Module network = rewritten_forward(request_.network, plan_.recipe.train.batch, epoch);
-  file_->graph(event_graph(network.function("forward")));
-  return file_.get();
-}
-
-void RunEvents::line(const nlohmann::ordered_json& line) {
-  EventFile* events = file();
-  if (events == nullptr) return;
+/// A line of metrics.jsonl.
+void add_scalars(EventFile& events, const nlohmann::ordered_json& line) {
   const auto& kind = line.at("kind").get_ref<const std::string&>();
   std::vector<std::pair<std::string, double>> values;
   for (const auto& [name, value] : line.items()) {
     if (name == "kind" || name == "step") continue;
     values.emplace_back(tag_of(kind, name), value.is_number() ? value.get<double>() : NAN);
   }
-  events->scalars(line.at("step").get<std::int64_t>(), values);
+  events.scalars(line.at("step").get<std::int64_t>(), values);
 }
 
-void RunEvents::picture(std::int64_t step, const RunPicture& picture) {
-  const DrawnImage& image = picture.image;
-  if (EventFile* events = file())
-    events->image(step, "eval/pictures", image.height, image.width, image.channels, picture.png);
-}
-
-void RunEvents::weights(std::int64_t step, const Engine& engine) {
-  EventFile* events = file();
-  if (events == nullptr) return;
+/// Of all that are trained, by tag.
+std::vector<std::pair<std::string, Histogram>> weight_histograms(const ir::Module& module,
+                                                                 const Engine& engine) {
   std::vector<std::pair<std::string, Histogram>> histograms;
-  for (const ir::Parameter& parameter : plan_.programs.module.parameters) {
+  for (const ir::Parameter& parameter : module.parameters) {
     const bool is_trained = parameter.trainable && parameter.kind == ir::StateKind::weight;
     if (!is_trained || parameter.type.dtype != ir::DType::f32) continue;
     const HostTensor weight = engine.read_state(parameter.name);
     histograms.emplace_back("weights/" + parameter.name, histogram_of(weight.as<float>()));
   }
-  events->histograms(step, histograms);
+  return histograms;
+}
+
+}  // namespace
+
+RunEvents::RunEvents(const TrainRequest& request, const RunPlan& plan, const RunFolder& folder,
+                     const RunProgress& start)
+    : request_(request), plan_(plan), folder_(folder), began_(start.position), position_(start.events) {
+  if (began_.step == 0) tell([](EventFile&) {});
+}
+
+void RunEvents::attempt(const std::function<void()>& work) {
+  if (failed_) return;
+  try {
+    work();
+  } catch (const std::exception& error) {
+    failed_ = true;
+    file_.reset();
+    write_log(LogLevel::warning, fmt::format("the run goes on without event files: {}", error.what()));
+  }
+}
+
+void RunEvents::tell(const std::function<void(EventFile&)>& event) {
+  attempt([&] {
+    if (!std::exchange(began_to_tell_, true)) begin();
+    if (file_ != nullptr) event(*file_);
+  });
+}
+
+void RunEvents::begin() {
+  const std::int64_t step = began_.step, kept = cut_events(folder_, position_);
+  if (!plan_.recipe.train.events) return;
+  // Of a checkpoint before an evaluation and the one behind it the step is the same.
+  const bool is_newest = position_.from_step == step && kept == position_.bytes;
+  file_ = std::make_unique<EventFile>(folder_.file(RunFolder::event_file_name(step)), step > 0 ? step + 1 : 0,
+                                      is_newest ? kept : 0);
+  if (kept > 0) return;  // TensorBoard takes one of each
+  file_->session_start(flat_values(to_toml(plan_.recipe), "recipe.toml"));
+  const std::int64_t epoch = plan_.programs.phase_of(began_.epoch).first_epoch;
+  const ir::Module network = rewritten_forward(request_.network, plan_.recipe.train.batch, epoch);
+  file_->graph(event_graph(network.function("forward")));
+}
+
+void RunEvents::line(const nlohmann::ordered_json& line) {
+  tell([&](EventFile& events) { add_scalars(events, line); });
+}
+
+void RunEvents::picture(std::int64_t step, const RunPicture& picture) {
+  const DrawnImage& image = picture.image;
+  tell([&](EventFile& events) {
+    events.image(step, "eval/pictures", image.height, image.width, image.channels, picture.png);
+  });
+}
+
+void RunEvents::weights(std::int64_t step, const Engine& engine) {
+  tell([&](EventFile& events) { events.histograms(step, weight_histograms(plan_.programs.module, engine)); });
 }
 
 void RunEvents::end() {
-  if (EventFile* events = file()) events->session_end();
+  if (plan_.recipe.train.events) tell([](EventFile& events) { events.session_end(); });
 }
 
 EventsPosition RunEvents::sync() {
-  if (file_ != nullptr) position_.bytes = file_->sync();
+  attempt([&] {
+    if (file_ != nullptr) position_ = {began_.step, file_->sync()};
+  });
   return position_;
 }
 

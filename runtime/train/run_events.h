@@ -7,9 +7,11 @@
 //
 // A resumed run cuts them off where its checkpoint stands, as metrics.jsonl, and begins another file: TensorBoard reads a
 // file that shrinks to its old end, and then the next, which says that what it has of later steps is void. They tell what
-// stands elsewhere too, so a run never fails for a file of them that is not there, or is shorter than it was.
+// stands elsewhere too, so a run never fails for them: where one cannot be written, it goes on with a warning and without
+// further events; it says nothing of one that is not there or is shorter than it was.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 
@@ -23,8 +25,8 @@ namespace rewire::runtime {
 
 class RunEvents {
  public:
-  /// Nothing is written where train.events is off. A run that goes on leaves the files as they are until it has something to
-  /// add. UserError where a file cannot be written, as from all that follow.
+  /// Nothing is written where train.events is off; files that are there are cut all the same. A run that goes on leaves
+  /// them as they are until it has something to add. Neither this nor what follows throws for what cannot be written.
   RunEvents(const TrainRequest& request, const RunPlan& plan, const RunFolder& folder,
             const RunProgress& start);
 
@@ -36,19 +38,24 @@ class RunEvents {
   /// The run is complete.
   void end();
 
-  /// All events are on disk when it returns.
+  /// All events are on disk when it returns. Behind a failure always the position before it.
   EventsPosition sync();
 
  private:
-  /// nullptr where they are off.
-  EventFile* file();
+  /// With a warning where it fails; behind that nothing.
+  void attempt(const std::function<void()>& work);
+  /// Nothing where they are off.
+  void tell(const std::function<void(EventFile&)>& event);
+  /// Cuts what is there, and begins the file.
+  void begin();
 
   const TrainRequest& request_;
   const RunPlan& plan_;
   const RunFolder& folder_;
   const TrainPosition began_;
   EventsPosition position_;
-  std::unique_ptr<EventFile> file_;  // none: off, or there was nothing yet
+  bool began_to_tell_ = false, failed_ = false;
+  std::unique_ptr<EventFile> file_;  // none: off, there was nothing yet, or it failed
 };
 
 }  // namespace rewire::runtime

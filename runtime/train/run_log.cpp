@@ -24,7 +24,7 @@ std::string_view level_word(LogLevel level) {
 
 RunLog::RunLog(TrainObserver& observer)
     : observer_(observer), listener_([this](LogLevel level, std::string_view message) {
-        if (level != LogLevel::debug) line(fmt::format("{}: {}", level_word(level), message));
+        if (level != LogLevel::debug) append(fmt::format("{}: {}", level_word(level), message));
       }) {}
 
 void RunLog::stands_in(const RunFolder& folder) {
@@ -32,37 +32,50 @@ void RunLog::stands_in(const RunFolder& folder) {
 }
 
 void RunLog::open() {
-  std::string refusal;
+  const auto begin = [this] {
+    std::error_code error;
+    const auto size = std::filesystem::file_size(path_, error);
+    file_ = std::make_unique<AppendedFile>(path_, error ? 0 : static_cast<std::int64_t>(size),
+                                           "a run's log stands in one");
+    file_->append(std::exchange(early_, ""));
+  };
   {
     const std::lock_guard lock(mutex_);
-    if (std::exchange(opened_, true)) return;
-    try {
-      std::error_code error;
-      const auto size = std::filesystem::file_size(path_, error);
-      file_ = std::make_unique<AppendedFile>(path_, error ? 0 : static_cast<std::int64_t>(size),
-                                             "a run's log stands in one");
-      file_->append(std::exchange(early_, ""));
-    } catch (const UserError& why) {
-      file_.reset();
-      refusal = why.what();
-    }
+    if (!std::exchange(opened_, true)) attempt(begin);
   }
+  warn_of_refusal();
+}
+
+void RunLog::attempt(const std::function<void()>& write) {
+  try {
+    write();
+  } catch (const UserError& why) {
+    file_.reset();
+    refusal_ = why.what();
+  }
+}
+
+void RunLog::warn_of_refusal() {
+  std::unique_lock lock(mutex_);
+  const std::string refusal = std::exchange(refusal_, "");
+  lock.unlock();
   if (!refusal.empty())
     write_log(LogLevel::warning, fmt::format("the run goes on without its log: {}", refusal));
 }
 
 void RunLog::line(std::string_view text) {
+  append(text);
+  warn_of_refusal();
+}
+
+void RunLog::append(std::string_view text) {
   const std::string stamped =
       fmt::format("{:%Y-%m-%dT%H:%M:%SZ} {}\n", fmt::gmtime(std::time(nullptr)), visible(text));
   const std::lock_guard lock(mutex_);
-  try {
-    if (file_ != nullptr) {
-      file_->append(stamped);
-    } else if (!opened_) {
-      early_ += stamped;
-    }
-  } catch (const UserError&) {
-    file_.reset();
+  if (file_ != nullptr) {
+    attempt([&] { file_->append(stamped); });
+  } else if (!opened_) {
+    early_ += stamped;
   }
 }
 

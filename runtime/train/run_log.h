@@ -6,9 +6,10 @@
 //
 // A run that goes on appends to it, and says so: with its first step, so that one that comes to nothing leaves its folder as
 // it was. It tells what stands elsewhere too: where it cannot be written, the
-// run goes on without it.
+// run goes on without it, and says so once.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -43,7 +44,13 @@ class RunLog final : public TrainObserver {
   void replaying(const std::string& program) override;
 
  private:
+  /// One line, and a warning where that failed.
   void line(std::string_view text);
+  /// The same without the warning, which the listener may not give: that follows with the next step.
+  void append(std::string_view text);
+  void warn_of_refusal();
+  /// Under the lock.
+  void attempt(const std::function<void()>& write);
 
   TrainObserver& observer_;
   std::string path_;
@@ -51,6 +58,7 @@ class RunLog final : public TrainObserver {
   bool opened_ = false;
   std::unique_ptr<AppendedFile> file_;  // none: before open(), or it failed
   std::string early_;                   // what was said before open()
+  std::string refusal_;                 // why it failed, until that is told
   const LogListener listener_;
 };
 

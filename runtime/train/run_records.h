@@ -13,8 +13,8 @@ namespace rewire::runtime {
 
 class RunRecords {
  public:
-  /// Each goes on where `start` stands; what is there of later steps is cut off. All outlive it. UserError where one
-  /// cannot be written, as from all that follow.
+  /// Each goes on where `start` stands; what is there of later steps is cut off. All outlive it. UserError where
+  /// metrics.jsonl cannot be written, as from all that follow; where the others cannot, a warning.
   RunRecords(const TrainRequest& request, const RunPlan& plan, const RunFolder& folder, const Engine& engine,
              const RunProgress& start);
 

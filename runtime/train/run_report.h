@@ -18,7 +18,8 @@ class RunReport {
   void end();
 
  private:
-  /// A report tells what stands elsewhere: one that fails is a warning.
+  /// A report tells what stands elsewhere: one that fails, whatever the cause, is a warning. Nothing is written through
+  /// a symbolic link.
   void write();
 
   std::string folder_;

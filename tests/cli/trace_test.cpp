@@ -36,6 +36,11 @@ TEST_CASE("trace names the op that makes a NaN") {
   const Json object = Json::parse(trace(planted("nan") + Words{"--json"}).out);
   CHECK_THAT(object["first_non_finite"].get<std::string>(), REWIRE_CATCH_CONTAINS("log at blocks.1.attn"));
   CHECK(object["first_difference"].is_null());
+  // Where both have it, it is none, and what is finite beside it is held to what rounding costs.
+  for (const Words& precision : {Words{}, Words{"--set", "train.dtype=bf16"}}) {
+    const Outcome against = trace(planted("nan") + precision + Words{"--against", "evaluator"});
+    CHECK(against.code == 0);
+  }
 }
 
 TEST_CASE("trace finds a wrong sign beside the values of a network without it") {
@@ -98,8 +103,35 @@ TEST_CASE("trace takes a batch from files, and a run with its weights and its da
   const Json last = Json::parse(
       rewire_command({"trace", run, "--data", "--batch", "8", "--json", "--tensors", "head*"}).out);
   CHECK(last["tensors"][2]["type"] == "f32[8,10]");
+  // What a run is made of is not written over, whoever names it, and nothing is added to it.
+  const std::string weights = read_text(run + "/weights.safetensors");
+  for (const Words& command : {Words{"explore", run + "/recipe.toml"}, Words{"diff", run + "/recipe.toml"}}) {
+    const Outcome refused = rewire_command(command + Words{"--output", run + "/weights.safetensors"});
+    CHECK(refused.code == 2);
+    CHECK_THAT(refused.err, REWIRE_CATCH_CONTAINS("is a file of the run"));
+  }
+  CHECK(read_text(run + "/weights.safetensors") == weights);
+  for (const Words& command :
+       {Words{"trace", run}, Words{"repro", run, "--failure"}, Words{"repro", run, "--failure", "--json"}}) {
+    const Outcome refused = rewire_command(command + Words{"--output", run + "/new"});
+    CHECK(refused.code == 2);
+    CHECK_THAT(refused.err, REWIRE_CATCH_CONTAINS("or lies in it"));
+  }
   const Json fresh = Json::parse(trace({"--json", "--tensors", "head*"}).out);
   CHECK(fresh["tensors"][0]["mean"] != last["tensors"][0]["mean"]);
+}
+
+TEST_CASE("trace names what a batch norm gives, not its statistics") {
+  const Json object = Json::parse(
+      rewire_command({"trace", "resnetv2_18", "--tensors", "*norm*", "--json", "--set", "model.image=32"})
+          .out);
+  std::size_t norms = 0;
+  for (const Json& tensor : object["tensors"]) {
+    if (tensor["op"] != "batch_norm") continue;
+    ++norms;
+    CHECK_THAT(tensor["type"].get<std::string>(), REWIRE_CATCH_CONTAINS("f32[2,"));
+  }
+  CHECK(norms > 4);
 }
 
 TEST_CASE("trace refuses what it cannot do") {

@@ -7,14 +7,16 @@ import json
 import math
 import pathlib
 import shutil
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 from event_reader import Events, double, doubles, fields
-from runs import MAE, killed, lines, scalars_of, train
+from runs import MAE, SMALL, killed, lines, scalars_of, train, words
 
 REWIRE = sys.argv.pop(1)
 
@@ -43,6 +45,12 @@ class EventFiles(unittest.TestCase):
     @classmethod
     def tearDownClass(cls):
         shutil.rmtree(cls.folder)
+
+    def resume(self, run, *settings):
+        """What it says on stderr."""
+        done = subprocess.run([REWIRE, "train", "--resume", run, *words(settings)], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stderr
 
     def same_scalars(self, events, run):
         expected = scalars_of(run)
@@ -142,6 +150,63 @@ class EventFiles(unittest.TestCase):
             done = subprocess.run([REWIRE, "train", "--resume", run, "--set", "train.epochs=2", "--quiet"], capture_output=True,
                                   text=True)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_an_event_file_that_cannot_be_written_stops_no_run(self):
+        run = train(REWIRE, self.folder / "no_file", "train.epochs=1", "train.keep=9", more=["--quiet"])
+        taken = run / "events.out.tfevents.00000004.rewire"
+        taken.mkdir()
+        (taken / "something").touch()
+        said = self.resume(run, "train.epochs=3")
+        self.assertEqual(said.count("event files"), 1, said)
+        self.assertIn(f"warning: the run goes on without event files: cannot write {taken}: Is a directory", said)
+        reached = [json.loads((run / "checkpoints" / name / "checkpoint.json").read_text())["events"]
+                   for name in ("0001-00000004", "0002-00000008", "0003-00000012")]
+        self.assertEqual(reached, [reached[0]] * 3)
+        shutil.rmtree(taken)
+        self.assertNotIn("event files", self.resume(run, "train.epochs=4"))
+        events = Events(run)
+        self.assertEqual((events.starts, len(events.graphs)), ([0, 13], 1))
+        self.assertEqual([step for step, _ in events.scalars["train/loss"]], [2, 4, 14, 16])
+
+    def test_no_event_is_written_through_a_link(self):
+        run = train(REWIRE, self.folder / "link", "train.epochs=1", more=["--quiet"])
+        file, other = run / "events.out.tfevents.00000000.rewire", self.folder / "other"
+        file.rename(other)
+        file.symlink_to(other)
+        before = other.read_bytes()
+        self.assertIn(f"goes on without event files: {file} is a link: ", self.resume(run, "train.epochs=2"))
+        self.assertEqual(other.read_bytes(), before)
+
+    def test_a_run_that_goes_on_without_events_cuts_them(self):
+        run = train(REWIRE, self.folder / "cut", "train.epochs=2", "train.keep=9", more=["--quiet"])
+        shutil.rmtree(run / "checkpoints" / "0002-00000008")
+        self.resume(run, "train.events=false")
+        events = Events(run)
+        self.assertEqual(len(events.files), 1)
+        self.assertEqual([step for step, _ in events.scalars["train/loss"]], [2, 4])
+        self.resume(run, "train.events=true", "train.epochs=3")
+        events = Events(run)
+        self.assertEqual((events.starts, len(events.graphs)), ([0, 9], 1))
+        self.assertEqual([step for step, _ in events.scalars["train/loss"]], [2, 4, 10, 12])
+
+    def test_a_run_that_goes_on_twice_behind_one_step_keeps_its_events(self):
+        run = self.folder / "twice"
+        settings = ["data.count=8000", "data.train_fraction=0.00875", "train.epochs=1"]  # its evaluation takes half a second
+        process = subprocess.Popen([REWIRE, "train", "vit_tiny_28", "--plugin", "none", "--quiet", *words((*SMALL, *settings)),
+                                    "--out", run], stdout=subprocess.DEVNULL)
+        end = time.monotonic() + 60
+        while not (run / "metrics.jsonl").exists() or len((run / "metrics.jsonl").read_text().splitlines()) < 2:
+            self.assertTrue(process.poll() is None and time.monotonic() < end)
+            time.sleep(0.002)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(60), 128 + signal.SIGTERM)
+        self.assertTrue((run / "checkpoints" / "0000-00000004").is_dir())  # before the evaluation
+        self.resume(run)
+        self.resume(run, "train.epochs=2")
+        events = Events(run)
+        self.assertEqual((len(events.files), events.starts, len(events.graphs)), (2, [0, 5, 5], 1))
+        self.assertEqual([step for step, _ in events.scalars["eval/loss"]], [4, 8])
+        self.same_scalars(events, run)
 
     def test_a_run_without_events_writes_none(self):
         run = train(REWIRE, self.folder / "without", "train.epochs=1", "train.events=false", "train.report=false", more=["--quiet"])

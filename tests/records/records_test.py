@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""What a run writes beside its event files: log.txt, report.html; and what it serves: OpenMetrics text.
+"""What a run writes beside its event files: log.txt, report.html; what it serves: OpenMetrics text; and how it stops.
 
     records_test.py REWIRE
 """
 import json
+import os
 import pathlib
 import re
+import resource
+import select
 import shutil
 import signal
 import socket
@@ -105,6 +108,90 @@ class Records(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(f"warning: the run goes on without its log: cannot write {run}/log.txt: Is a directory", done.stderr)
 
+    def test_a_log_that_cannot_grow_is_told_of_once(self):
+        run = train(REWIRE, self.folder / "short_log", "train.epochs=1", more=["--quiet"])
+        size, room = 64 << 20, 600
+        os.truncate(run / "log.txt", size)  # all else stays far below that
+        done = subprocess.run([REWIRE, "train", "--resume", run, "--set", "train.epochs=20"], capture_output=True, text=True,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size + room, size + room)))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        told = f"warning: the run goes on without its log: cannot write {run}/log.txt: File too large"
+        self.assertEqual(done.stderr.count(told), 1, done.stderr)
+        said = (run / "log.txt").read_bytes()[size:].decode()
+        self.assertIn("going on in", said)
+        self.assertIn("epoch 2/20", said)
+        self.assertTrue(said.endswith("\n"))
+
+    def test_nothing_is_written_through_a_link(self):
+        run = train(REWIRE, self.folder / "links", "train.epochs=1", more=["--quiet"])
+        other = self.folder / "of_the_user"
+        for name in ("log.txt", "report.html"):
+            (run / name).unlink()
+            (run / name).symlink_to(other)
+        other.write_text("mine\n")
+        done = subprocess.run([REWIRE, "train", "--resume", run, "--set", "train.epochs=2"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"warning: the run goes on without its log: {run}/log.txt is a link: ", done.stderr)
+        self.assertIn(f"warning: no report is written: {run}/report.html is a link: ", done.stderr)
+        (run / "metrics.jsonl").rename(self.folder / "metrics")
+        (run / "metrics.jsonl").symlink_to(self.folder / "metrics")
+        before = (self.folder / "metrics").read_bytes()
+        done = subprocess.run([REWIRE, "train", "--resume", run, "--set", "train.epochs=3"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(f"{run}/metrics.jsonl is a link: ", done.stderr)
+        self.assertEqual((other.read_text(), (self.folder / "metrics").read_bytes()), ("mine\n", before))
+
+    def test_a_best_metric_that_is_no_name_is_refused(self):
+        run = train(REWIRE, self.folder / "metric", "train.epochs=1", more=["--quiet"])
+        file = run / "checkpoints" / "0001-00000004" / "checkpoint.json"
+        told = json.loads(file.read_text())
+        del told["blake3"], told["files"]
+        old = {"steps": 0, "loss": 0.0, "correct": 0.0, "grad_norm": 0.0, "named": {}}
+        told.update(format=1, sums={"line": old, "epoch": old})  # without checksums
+        for metric in ("", "top 1", "loss\n", "\u001b[31m"):
+            told["best"]["metric"] = metric
+            file.write_text(json.dumps(told))
+            done = subprocess.run([REWIRE, "train", "--resume", run, "--quiet"], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2, metric)
+            self.assertIn("is no name of a metric", done.stderr)
+
+    def test_a_second_signal_ends_a_run_whose_terminal_is_stuck(self):
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        try:
+            while True:
+                os.write(writer, bytes(4096))
+        except BlockingIOError:
+            os.set_blocking(writer, True)
+        run = self.folder / "stuck"
+        process = subprocess.Popen([REWIRE, "train", "vit_tiny_28", "--plugin", "none", *words((*SMALL, "train.epochs=10000")),
+                                    "--out", run], stdout=subprocess.DEVNULL, stderr=writer)
+        try:
+            end = time.monotonic() + 60
+            while not (run / "log.txt").exists():  # it listens to signals by then
+                self.assertTrue(process.poll() is None and time.monotonic() < end)
+                time.sleep(0.01)
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.3)
+            self.assertIsNone(process.poll())  # its words are not taken
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.wait(20), -signal.SIGTERM)
+        finally:
+            process.kill()
+            process.wait()
+            os.close(reader)
+            os.close(writer)
+
+    def test_what_is_rare_in_a_large_folder_is_completed(self):
+        folder = self.folder / "large"
+        folder.mkdir()
+        names = ["wanted_1.toml", *(f"other_{i}" for i in range(2500)), "wanted_2.toml"]  # whichever end is read first
+        for name in names:
+            (folder / name).touch()
+        done = subprocess.run([REWIRE, "__complete", "rewire", "train", f"{folder}/wanted"], check=True, capture_output=True, text=True)
+        for name in ("wanted_1.toml", "wanted_2.toml"):
+            self.assertIn(name, done.stdout)
+
     def test_the_report_of_a_run_is_that_of_the_command(self):
         run = train(REWIRE, self.folder / "report", "train.epochs=2", more=["--quiet"])
         page = (run / "report.html").read_text()
@@ -124,9 +211,28 @@ class Records(unittest.TestCase):
         self.assertIsNotNone(told)
         return process, told
 
+    def crowd(self, port, url):
+        """Of 40 clients that say nothing 32 are waited for; who comes behind them is served."""
+        clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(40)]
+        end = time.monotonic() + 3  # less than the patience with the others
+        while len(closed := select.select(clients, [], [], 0)[0]) < 8:
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.01)
+        self.assertLessEqual(len(closed), 10)
+        self.assertEqual({client.recv(1) for client in closed}, {b""})
+        for client in clients:
+            client.close()
+        while True:
+            try:
+                with urllib.request.urlopen(url, timeout=10) as answer:
+                    return samples(answer.read().decode())
+            except (urllib.error.URLError, ConnectionError):  # until it has seen them go
+                self.assertLess(time.monotonic(), end + 10)
+                time.sleep(0.01)
+
     def test_figures_are_served_while_a_run_trains(self):
         out = self.folder / "served"
-        process, told = self.start(out, "--metrics-port", "0")
+        process, told = self.start(f"{out}/", "--metrics-port", "0")
         self.assertEqual(told.group(2), "127.0.0.1")
         url, end = told.group(1), time.monotonic() + 60
         try:
@@ -152,6 +258,7 @@ class Records(unittest.TestCase):
             self.assertRegex(taken.stderr, rf"^rewire: cannot serve metrics on port {told.group(3)} of 127\.0\.0\.1: "
                                            r"Address already in use; choose another --metrics-port, or 0 for any that is free\n$")
             self.assertFalse((self.folder / "none").exists())
+            self.crowd(int(told.group(3)), url)
             idle = socket.create_connection(("127.0.0.1", int(told.group(3))))  # says nothing, and holds nothing up
         finally:
             process.send_signal(signal.SIGTERM)

@@ -211,5 +211,31 @@ class Repro(unittest.TestCase):
         self.assertEqual(self.again(folder).returncode, 2)
 
 
+    def test_what_compares_nothing_is_refused(self):
+        folder = self.written("norm", *SMALL, "--kernel", self.kernels()["sums along rows"])
+        record = json.loads((folder / "repro.json").read_text())
+        (folder / "repro.json").write_text(json.dumps(record | {"results": record["results"][1:]}))
+        done = self.rewire("repro", folder)
+        self.assertEqual(done.returncode, 2, done.stdout)
+        (folder / "repro.json").write_text(json.dumps(record | {"results": []}))
+        self.assertEqual(self.rewire("repro", folder).returncode, 2)
+
+    def test_options_that_say_nothing_are_refused(self):
+        for more in (["--weights", "w.safetensors"], ["--input", "image=x.npy"]):
+            done = self.rewire("repro", *SMALL, "--kernel", "any", *more, "--output", self.base / "x")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("are of --failure", done.stderr)
+
+    def test_a_short_run_is_looked_at_and_names_no_folder(self):
+        run = self.base / "run"
+        done = self.rewire("train", *SMALL, "--set", "data.format=synthetic", "--set", "data.count=16", "--set", "train.epochs=1",
+                           "--set", "schedule.name=cosine", "--set", "optimizer.lr=1e30", "--out", run, "--quiet")
+        self.assertNotEqual(done.returncode, 0)
+        broken = self.written("broken", run, "--failure")
+        self.assertEqual(self.again(broken).returncode, 1)
+        for file in broken.iterdir():
+            self.assertNotIn(str(self.base).encode(), file.read_bytes(), file)
+
+
 if __name__ == "__main__":
     unittest.main()

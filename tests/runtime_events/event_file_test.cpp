@@ -123,6 +123,29 @@ TEST_CASE("an event file holds what was put into it, in order") {
   CHECK(hparams(7).session_end_info().status() == 1);
 }
 
+TEST_CASE("an event file that goes on keeps its beginning and says that what followed is void") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.file("events.out.tfevents.test");
+  std::int64_t kept = 0;
+  {
+    EventFile file(path, 5);
+    file.scalars(6, {{"train/loss", 2}});
+    kept = file.sync();
+    file.scalars(8, {{"train/loss", 1}});
+  }
+  EventFile file(path, 7, kept);
+  file.scalars(8, {{"train/loss", 3}});
+  const std::vector<events::Event> events = events_of(path);
+  REQUIRE(events.size() == 5);
+  CHECK(events[0].file_version() == "brain.Event:2");
+  CHECK(events[2].step() == 6);
+  CHECK(events[3].step() == 7);
+  CHECK(events[3].session_log().status() == events::SessionLog::START);
+  CHECK(events[3].file_version().empty());
+  CHECK(events[4].summary().value(0).simple_value() == 3.0F);
+  CHECK_THROWS_WITH(EventFile(path, 9, 1 << 20), REWIRE_CATCH_CONTAINS("fewer than the"));
+}
+
 TEST_CASE("a histogram counts every finite number in the bucket that holds it") {
   std::mt19937 random(5);
   std::normal_distribution<float> draw(0.5F, 2.0F);

@@ -1,6 +1,7 @@
 // The check of an engine passes where it computes what the evaluator does, and names what it gets wrong.
 #include "runtime/train/engine_check.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -166,6 +167,28 @@ TEST_CASE("Noise that leads out of an op's domain allows nothing") {
   const std::unique_ptr<Engine> evaluator = make_evaluator_engine(module);
   Wrong wrong(module, "forward", "logits", 1e-3F);
   CHECK_FALSE(check_engine(wrong, *evaluator, module, {}, kSeed).rows[0].passed());
+}
+
+HostTensor floats_of(const std::vector<float>& values) {
+  HostTensor tensor({ir::DType::f32, {static_cast<std::int64_t>(values.size())}});
+  std::ranges::copy(values, tensor.as<float>().begin());
+  return tensor;
+}
+
+TEST_CASE("What is not finite in both is left out of an error, and hides none") {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const float nan = std::nanf("");
+  const auto error = [](const std::vector<float>& actual, const std::vector<float>& expected) {
+    return finite_error(floats_of(actual), floats_of(expected), 0);
+  };
+  CHECK(error({1, 2, kInfinity, nan}, {1, 2, kInfinity, nan}) == 0);
+  CHECK(error({2, 4, kInfinity}, {1, 2, kInfinity}) == Approx(1));
+  CHECK(error({0, 0}, {0, 0}) == 0);
+  CHECK(std::isinf(error({1, 2}, {1, nan})));
+  CHECK(std::isinf(error({1, kInfinity}, {1, 2})));
+  CHECK(std::isinf(error({1, kInfinity}, {1, -kInfinity})));
+  CHECK(std::isinf(error({1, kInfinity}, {1, nan})));
+  CHECK(std::isinf(error({1, 2}, {1, 2, 3})));
 }
 
 }  // namespace

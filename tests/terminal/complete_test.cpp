@@ -76,7 +76,7 @@ void agree_to(const std::string& file) {
 }
 
 TEST_CASE("Commands are completed by word, those of two words behind their first") {
-  CHECK(words_at({"tr"}) == Words{"train", "transforms"});
+  CHECK(words_at({"tr"}) == Words{"train", "trace", "transforms"});
   CHECK(words_at({"dum"}) == Words{"dump"});
   CHECK(offers({""}, "train"));
   CHECK(offers({""}, "data"));
