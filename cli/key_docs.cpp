@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <ranges>
 
 #include "cli/topics_text.h"
 #include "ir/registry.h"
@@ -43,8 +42,9 @@ std::string without_references(std::string text) {
 /// What the table says of each key.
 std::map<std::string, std::string, std::less<>> meanings() {
   std::map<std::string, std::string, std::less<>> found;
-  for (const auto line : std::views::split(key_table(), '\n')) {
-    std::string_view row(line.begin(), line.end());
+  for (std::string_view rest = key_table(); !rest.empty();) {
+    std::string_view row = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(row.size() + 1, rest.size()));
     if (!row.starts_with("| `")) continue;
     const std::string key = plain(row.substr(2, row.find(" |", 2) - 2));
     row.remove_suffix(std::min<std::size_t>(2, row.size()));

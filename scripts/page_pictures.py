@@ -58,6 +58,7 @@ def draw_explorer(driver, rewire, page, folder):
 def draw_diff(driver, rewire, page, folder):
     subprocess.run([rewire, "diff", "vit_tiny_28", "--plugin-b", "orthogonal", "--output", page], check=True)
     show(driver, page, "", "light")
+    driver.execute_script("document.querySelector('.hunk').closest('details').scrollIntoView()")
     driver.save_screenshot(str(folder / "diff.png"))
 
 

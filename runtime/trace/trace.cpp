@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <limits>
 #include <memory>
-#include <ranges>
 
 #include "ir/error.h"
 #include "ir/verify.h"
@@ -38,11 +37,11 @@ std::vector<TracedResult> results_of(const std::vector<TracedTensor>& tensors, c
   for (const TracedTensor& tensor : tensors)
     results.push_back({tensor.name, tensor.op, std::string(programs::kTracePrefix) + tensor.full});
   results.push_back({"loss", "loss", "loss"});
-  for (const TracedTensor& tensor : std::views::reverse(tensors)) {
+  for (auto tensor = tensors.rbegin(); tensor != tensors.rend(); ++tensor) {
     std::string result =
-        fmt::format("{}{}{}", programs::kGradientPrefix, programs::kTracePrefix, tensor.full);
+        fmt::format("{}{}{}", programs::kGradientPrefix, programs::kTracePrefix, tensor->full);
     if (program.result(result))
-      results.push_back({tensor.name + ".grad", "gradient", std::move(result), true});
+      results.push_back({tensor->name + ".grad", "gradient", std::move(result), true});
   }
   return results;
 }
