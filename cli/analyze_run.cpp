@@ -32,7 +32,7 @@ class RunMeter {
   explicit RunMeter(const AnalyzeRunRequest& request)
       : request_(request),
         folder_(runtime::RunFolder::open(request.network.model)),
-        network_(runtime::resolve_network(of_run(request.network, folder_))),
+        network_(runtime::resolve_network(runtime::request_of_run(request.network, folder_))),
         source_(runtime::network_source(network_)),
         recipe_(recipe_of(network_, source_, request.images)),
         data_(recipe_, runtime::Split::test, runtime::network_face(source_.forward(1), recipe_.objective)) {
@@ -61,12 +61,6 @@ class RunMeter {
   }
 
  private:
-  static runtime::NetworkRequest of_run(runtime::NetworkRequest asked, const runtime::RunFolder& folder) {
-    asked.run = asked.model;
-    asked.model = folder.file("recipe.toml");
-    return asked;
-  }
-
   /// A batch is no larger than all images together, where the network heeds that.
   static runtime::Recipe recipe_of(const runtime::Network& network, const runtime::NetworkSource& source,
                                    std::int64_t images) {

@@ -100,10 +100,8 @@ void run(const Request& request) {
   }
   runtime::ChoiceOptions choices{{}, false};
   if (is_run) {
-    const std::string asked_run = asked.model;
     const runtime::RunFolder folder = runtime::RunFolder::open(asked.model);
-    asked.model = folder.file("recipe.toml");
-    asked.run = asked_run;
+    asked = runtime::request_of_run(asked, folder);
     choices.given = runtime::recorded_choices(folder);
     if (request.weights.empty()) {
       const auto which = request.averages ? runtime::WeightsOf::averages : runtime::WeightsOf::steps;

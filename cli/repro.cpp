@@ -116,22 +116,6 @@ void run_again(const Request& request) {
 
 // ---- what a program is given
 
-runtime::TensorMap random_inputs_of(const ir::Module& module, const ir::Function& function,
-                                    std::uint64_t seed) {
-  runtime::TensorMap inputs;
-  for (const ir::Argument& argument : function.arguments)
-    inputs[argument.name] = runtime::to_host(runtime::random_argument(module, function, argument, seed));
-  return inputs;
-}
-
-runtime::TensorMap perturbed(const ir::Module& module, const runtime::TensorMap& weights,
-                             std::uint64_t seed) {
-  runtime::TensorMap state;
-  for (const auto& [name, tensor] : runtime::perturbed_state(module, weights, seed))
-    state[name] = runtime::to_host(tensor);
-  return state;
-}
-
 /// Fresh ones of the network, which plugins may have a say in, as far as a program of it has them.
 runtime::TensorMap fresh_weights_of(const runtime::Network& network, const ir::Module& program) {
   const ir::Module module = runtime::training_module(network, network.recipe.train.batch);
@@ -148,18 +132,13 @@ runtime::TensorMap state_of_step(const Request& request, const runtime::Network&
   const runtime::TensorMap weights = request.program.weights.empty()
                                          ? fresh_weights_of(network, module)
                                          : runtime::read_weights(module, request.program.weights);
-  const auto engine = runtime::make_engine(runtime::engine_names().front(), module);
-  runtime::start_state(*engine, module, weights, seed);
-  runtime::TensorMap state;
-  for (const ir::Parameter& parameter : module.parameters)
-    state[parameter.name] = engine->read_state(parameter.name);
-  return state;
+  return runtime::first_state(module, weights, seed);
 }
 
 runtime::TensorMap inputs_of_step(const Request& request, const runtime::Network& network,
                                   const ir::Module& module, const ir::Function& step) {
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
-  runtime::TensorMap inputs = random_inputs_of(module, step, seed);
+  runtime::TensorMap inputs = runtime::random_arguments(module, step, seed);
   if (request.program.inputs.empty()) return inputs;
   std::vector<std::string> names;
   for (const ir::Argument& argument : step.arguments) names.push_back(argument.name);
@@ -249,9 +228,9 @@ void write_kernel(const Request& request) {
   ir::PassContext context;
   const codegen::Compiled compiled = lower_step(module, {}, {{}, false}, context, &choices);
   const runtime::TensorMap weights = fresh_weights_of(network, module);
-  runtime::ReproCase made =
-      runtime::kernel_case(compiled, request.kernel, random_inputs_of(module, module.functions.front(), seed),
-                           perturbed(module, weights, seed));
+  runtime::ReproCase made = runtime::kernel_case(
+      compiled, request.kernel, runtime::random_arguments(module, module.functions.front(), seed),
+      runtime::perturbed_tensors(module, weights, seed));
   made.choices = choices;
   if (const std::string text = cuda_text(module, request.kernel); !text.empty())
     made.texts["kernel.cu"] = text;
@@ -338,8 +317,8 @@ bool write_difference(const Request& request, const runtime::Network& network) {
   if (runtime::check_engine(*engine, *evaluator, module, weights, seed).passed()) return false;
   std::erase_if(module.functions, [](const ir::Function& function) { return function.name != "grad"; });
   module.drop_unused_parameters();
-  const runtime::TensorMap inputs = random_inputs_of(module, module.functions.front(), seed);
-  runtime::TensorMap state = perturbed(module, weights, seed);
+  const runtime::TensorMap inputs = runtime::random_arguments(module, module.functions.front(), seed);
+  runtime::TensorMap state = runtime::perturbed_tensors(module, weights, seed);
   ir::PassContext context;
   const codegen::Compiled compiled = lower_step(module, {}, {{}, false}, context);
   if (std::optional<runtime::ReproCase> wrong = runtime::wrong_kernel(compiled, inputs, state)) {
@@ -401,8 +380,7 @@ void run(const Request& asked) {
   if (is_folder) {
     if (request.failure && (!request.program.weights.empty() || !request.program.inputs.empty()))
       user_error("repro: {} is a run, with weights and data of its own: drop --weights and --input", model);
-    request.network.run = model;
-    model = runtime::RunFolder::open(model).file("recipe.toml");
+    request.network = runtime::request_of_run(request.network, runtime::RunFolder::open(model));
   }
   request.failure ? write_failure(request) : write_kernel(request);
 }

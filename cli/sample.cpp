@@ -123,10 +123,7 @@ void run(const Request& request) {
   if (!std::filesystem::is_directory(request.network.model))
     user_error("sample: {} is no run folder; train one with objective.name=diffusion", request.network.model);
   const runtime::RunFolder folder = runtime::RunFolder::open(request.network.model);
-  runtime::NetworkRequest asked = request.network;
-  asked.run = asked.model;
-  asked.model = folder.file("recipe.toml");
-  const runtime::Network network = runtime::resolve_network(asked);
+  const runtime::Network network = runtime::resolve_network(runtime::request_of_run(request.network, folder));
   const runtime::Recipe& recipe = network.recipe;
   const runtime::NetworkSource source = runtime::network_source(network);
   const auto& row = ir::find_row(programs::objectives(), "objective.name", recipe.objective.name);

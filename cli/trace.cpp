@@ -107,8 +107,7 @@ Subject open_subject(const Request& request) {
   Subject subject{{}, {request.program.weights, std::nullopt}};
   if (std::filesystem::is_directory(asked.model)) {
     const runtime::RunFolder folder = runtime::RunFolder::open(asked.model);
-    asked.run = asked.model;
-    asked.model = folder.file("recipe.toml");
+    asked = runtime::request_of_run(asked, folder);
     if (request.program.weights.empty())
       subject.weights = runtime::find_run_weights(folder, request.checkpoint, runtime::WeightsOf::steps);
     subject.network = runtime::resolve_network(asked);
@@ -138,16 +137,12 @@ runtime::TensorMap inputs_of(const Request& request, const runtime::NetworkSourc
                              const ir::Module& module) {
   const ir::Function& program = module.function("trace");
   if (request.data) return first_batch(source, recipe, request.batch, program);
+  if (given.empty())
+    return runtime::random_arguments(module, program, static_cast<std::uint64_t>(recipe.seed));
   runtime::TensorMap inputs;
-  for (const ir::Argument& argument : program.arguments) {
-    const auto file = given.find(argument.name);
-    if (file == given.end()) {
-      inputs.emplace(argument.name, runtime::to_host(runtime::random_argument(
-                                        module, program, argument, static_cast<std::uint64_t>(recipe.seed))));
-      continue;
-    }
-    runtime::check_batch(module, program, argument.name, file->second);
-    inputs.emplace(argument.name, file->second.tensor.clone());
+  for (const auto& [name, file] : given) {
+    runtime::check_batch(module, program, name, file);
+    inputs.emplace(name, file.tensor.clone());
   }
   return inputs;
 }

@@ -141,8 +141,7 @@ runtime::TrainResult train(const Request& request, Progress& progress) {
   std::string recorded;
   if (!request.resume.empty()) {
     const runtime::RunFolder folder = runtime::RunFolder::open(request.resume);
-    asked.model = folder.file("recipe.toml");
-    asked.run = request.resume;
+    asked = runtime::request_of_run(asked, folder);
     recorded = runtime::recorded_engine(folder);
   }
   const std::string engine = engine_of(request.engine, recorded);

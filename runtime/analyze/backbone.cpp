@@ -68,8 +68,7 @@ Backbone::Backbone(const BackboneRequest& request, const FeatureChoice& choice)
   epoch_ = -1;
   if (is_run) {
     const RunFolder folder = RunFolder::open(asked.model);
-    asked.run = asked.model;
-    asked.model = folder.file("recipe.toml");
+    asked = request_of_run(asked, folder);
     if (request.weights.empty()) {
       found = find_run_weights(folder, request.checkpoint,
                                request.averages ? WeightsOf::averages : WeightsOf::steps);

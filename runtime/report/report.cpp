@@ -49,17 +49,11 @@ std::vector<std::string> plugins_of(const toml::table& recipe) {
   return names;
 }
 
-std::string name_of(const std::string& folder) {
-  std::filesystem::path path = std::filesystem::path(folder).lexically_normal();
-  if (!path.has_filename()) path = path.parent_path();
-  return path.filename().string();
-}
-
 ReportedRun read_run(const std::string& path) {
   const RunFolder folder = RunFolder::open(path);
   ReportedRun run;
   run.path = path;
-  run.name = name_of(path);
+  run.name = RunFolder::name_of(path);
   const std::vector<std::byte> bytes = read_file(folder.file("recipe.toml"), kLargestToml, FileKind::regular);
   run.recipe.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const toml::table recipe = parse_toml(run.recipe, folder.file("recipe.toml"));

@@ -392,12 +392,7 @@ std::string non_finite_in(const ir::Module& module, const std::string& function,
     engine->write_state(name, tensor);
     before->write_state(name, tensor);
   }
-  const TensorMap results = engine->run(function, inputs);
-  const bool finite = std::ranges::all_of(results, [](const auto& result) {
-    const std::vector<double> values = to_double(result.second).data;
-    return std::ranges::all_of(values, [](double value) { return std::isfinite(value); });
-  });
-  return finite ? "" : first_non_finite(module, function, *before, inputs);
+  return all_finite(engine->run(function, inputs)) ? "" : first_non_finite(module, function, *before, inputs);
 }
 
 void require_free(const std::string& folder) {

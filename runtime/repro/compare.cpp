@@ -1,5 +1,6 @@
 #include "runtime/repro/compare.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "runtime/exec/make_engine.h"
@@ -67,6 +68,13 @@ TensorMap run_once(Engine& engine, const ir::Module& module, const std::string& 
 TensorMap evaluated(const ir::Module& module, const std::string& function, const TensorMap& inputs,
                     const TensorMap& state) {
   return run_once(*make_evaluator_engine(module), module, function, inputs, state);
+}
+
+bool all_finite(const TensorMap& results) {
+  return std::ranges::all_of(results, [](const auto& result) {
+    const std::vector<double> values = to_double(result.second).data;
+    return std::ranges::all_of(values, [](double value) { return std::isfinite(value); });
+  });
 }
 
 std::vector<ReproRow> rows_of(const TensorMap& actual, const TensorMap& expected,

@@ -19,6 +19,9 @@ TensorMap run_once(Engine& engine, const ir::Module& module, const std::string& 
 TensorMap evaluated(const ir::Module& module, const std::string& function, const TensorMap& inputs,
                     const TensorMap& state);
 
+/// Whether all elements of all of them are finite.
+bool all_finite(const TensorMap& results);
+
 /// By the names of what is expected; `allowed` is asked for a name and its error.
 std::vector<ReproRow> rows_of(const TensorMap& actual, const TensorMap& expected,
                               const std::function<double(const std::string&, double)>& allowed);

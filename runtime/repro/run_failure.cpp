@@ -12,6 +12,7 @@
 #include "runtime/exec/make_engine.h"
 #include "runtime/io/json_view.h"
 #include "runtime/io/safetensors.h"
+#include "runtime/repro/compare.h"
 #include "runtime/train/data_feed.h"
 #include "runtime/train/non_finite.h"
 #include "runtime/train/run_folder.h"
@@ -56,13 +57,6 @@ DataPosition take_checkpoint(const std::string& checkpoint, const ir::Module& mo
   return {record.at("epoch").count(), record.at("step_in_epoch").count()};
 }
 
-bool is_finite_result(const TensorMap& results) {
-  return std::ranges::all_of(results, [](const auto& result) {
-    const std::vector<double> values = to_double(result.second).data;
-    return std::ranges::all_of(values, [](double value) { return std::isfinite(value); });
-  });
-}
-
 }  // namespace
 
 std::optional<ReproCase> non_finite_of_run(const Network& network, const std::string& run) {
@@ -84,7 +78,7 @@ std::optional<ReproCase> non_finite_of_run(const Network& network, const std::st
   for (std::int64_t i = 0; i < feed.batches(); ++i) {
     loader->next(batch);
     TensorMap inputs = take_inputs(module.function(kFailingStep), batch);
-    if (is_finite_result(engine->run(kFailingStep, inputs))) {
+    if (all_finite(engine->run(kFailingStep, inputs))) {
       put_back(std::move(inputs), batch);
       continue;
     }

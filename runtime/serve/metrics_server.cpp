@@ -23,6 +23,7 @@
 #include "ir/error.h"
 #include "runtime/device/process.h"
 #include "runtime/serve/openmetrics.h"
+#include "runtime/train/run_folder.h"
 
 namespace rewire::runtime {
 namespace {
@@ -104,16 +105,9 @@ struct KnownFigures {
   std::map<std::pair<std::string, std::string>, double> values;  // by kind and name, of the last such line
 };
 
-/// "lab" of runs/lab and runs/lab/.
-std::string run_label(const std::string& folder) {
-  std::filesystem::path path = std::filesystem::path(folder).lexically_normal();
-  if (!path.has_filename()) path = path.parent_path();
-  return path.filename().string();
-}
-
 std::string figures_text(const KnownFigures& known) {
   const auto& [facts, view, values] = known;
-  const std::string run = run_label(facts.run);
+  const std::string run = RunFolder::name_of(facts.run);
   const OpenMetrics::Labels labels = {{"run", run}};
   OpenMetrics metrics;
   const auto one = [&](std::string_view name, std::string_view type, std::string_view unit,

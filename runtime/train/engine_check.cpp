@@ -184,16 +184,10 @@ bool has_narrow_values(const ir::Module& module) {
 
 EngineCheck check_engine(Engine& engine, Engine& reference, const ir::Module& module,
                          const TensorMap& weights, std::uint64_t seed) {
-  TensorMap state;
-  for (const auto& [name, tensor] : perturbed_state(module, weights, seed))
-    state.emplace(name, to_host(tensor));
+  const TensorMap state = perturbed_tensors(module, weights, seed);
   const EngineComparison comparison(engine, reference, module, state);
   const auto run = [&](const std::string& program) {
-    const ir::Function& function = module.function(program);
-    TensorMap inputs;
-    for (const ir::Argument& argument : function.arguments)
-      inputs.emplace(argument.name, to_host(random_argument(module, function, argument, seed)));
-    return comparison.run(program, std::move(inputs));
+    return comparison.run(program, random_arguments(module, module.function(program), seed));
   };
   CheckRows rows;
   ProgramRuns forward = run("forward");

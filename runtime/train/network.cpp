@@ -87,6 +87,12 @@ ir::Module read_module(const std::string& path) {
 
 }  // namespace
 
+NetworkRequest request_of_run(NetworkRequest request, const RunFolder& folder) {
+  request.run = folder.path();
+  request.model = folder.file("recipe.toml");
+  return request;
+}
+
 Network resolve_network(const NetworkRequest& request) {
   Network network;
   std::string& model = network.recipe.model.name;

@@ -10,6 +10,7 @@
 #include "ir/module.h"
 #include "runtime/plugin/plugin.h"
 #include "runtime/recipe/recipe.h"
+#include "runtime/train/run_folder.h"
 #include "runtime/train/run_programs.h"
 
 namespace rewire::runtime {
@@ -27,6 +28,9 @@ struct NetworkRequest {
   /// (runtime/train/run_plugins.h), unless `plugins` names others.
   std::string run = "";
 };
+
+/// The same of a run's network, whose folder stands in MODEL's place.
+NetworkRequest request_of_run(NetworkRequest request, const RunFolder& folder);
 
 struct Network {
   runtime::Recipe recipe;  // with every value of the model and the plugins filled in, and absolute paths

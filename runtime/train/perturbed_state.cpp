@@ -50,4 +50,18 @@ ir::Tensor random_argument(const ir::Module& module, const ir::Function& program
   return tensor;
 }
 
+TensorMap perturbed_tensors(const ir::Module& module, const TensorMap& given, std::uint64_t seed) {
+  TensorMap tensors;
+  for (const auto& [name, tensor] : perturbed_state(module, given, seed))
+    tensors.emplace(name, to_host(tensor));
+  return tensors;
+}
+
+TensorMap random_arguments(const ir::Module& module, const ir::Function& program, std::uint64_t seed) {
+  TensorMap arguments;
+  for (const ir::Argument& argument : program.arguments)
+    arguments.emplace(argument.name, to_host(random_argument(module, program, argument, seed)));
+  return arguments;
+}
+
 }  // namespace rewire::runtime

@@ -21,8 +21,13 @@ std::vector<double> normal_numbers(std::uint64_t seed, const std::string& stream
 std::map<std::string, ir::Tensor, std::less<>> perturbed_state(const ir::Module& module,
                                                                const TensorMap& given, std::uint64_t seed);
 
+/// The same as an engine takes it.
+TensorMap perturbed_tensors(const ir::Module& module, const TensorMap& given, std::uint64_t seed);
+
 /// An argument of a program: uniform over its categories (programs::categories), all else normal.
 ir::Tensor random_argument(const ir::Module& module, const ir::Function& program,
                            const ir::Argument& argument, std::uint64_t seed);
+/// All of them, as an engine takes them.
+TensorMap random_arguments(const ir::Module& module, const ir::Function& program, std::uint64_t seed);
 
 }  // namespace rewire::runtime

@@ -221,6 +221,12 @@ RunFolder RunFolder::begin(const std::string& path, bool made) {
   return folder;
 }
 
+std::string RunFolder::name_of(const std::string& path) {
+  fs::path normal = fs::path(path).lexically_normal();
+  if (!normal.has_filename()) normal = normal.parent_path();
+  return normal.filename().string();
+}
+
 RunFolder RunFolder::open(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error))

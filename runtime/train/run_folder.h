@@ -41,6 +41,8 @@ class RunFolder {
   RunFolder(const RunFolder&) = delete;
 
   const std::string& path() const { return path_; }
+  /// The last part of the path, whether or not a slash ends it.
+  static std::string name_of(const std::string& path);
   std::string file(const std::string& name) const { return path_ + "/" + name; }
 
   /// For training in it: takes the lock that ends with the process, checks that it can be written, removes

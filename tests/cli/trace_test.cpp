@@ -62,7 +62,6 @@ TEST_CASE("trace finds a wrong sign beside the values of a network without it") 
 TEST_CASE("trace finds what overflows in bf16 alone") {
   const Outcome wide = trace(planted("overflow"));
   CHECK(wide.code == 0);
-  CHECK(wide.out.find("not finite\n") != std::string::npos);
   CHECK(wide.out.find("the first non-finite") == std::string::npos);
   const Outcome narrow = trace(planted("overflow") + Words{"--set", "train.dtype=bf16"});
   CHECK(last_line(narrow.out) ==

@@ -91,6 +91,15 @@ TEST_CASE("Commands are completed by word, those of two words behind their first
   CHECK(words_at({}).empty());
 }
 
+TEST_CASE("What is rare in a large folder is completed") {
+  const TemporaryFolder folder;
+  constexpr int kOthers = 2500;
+  for (int i = 0; i < kOthers; ++i) std::ofstream(folder.file("other_" + std::to_string(i)));
+  for (const char* name : {"wanted_1.toml", "wanted_2.toml"}) std::ofstream(folder.file(name));
+  CHECK(offers({"train", folder.file("wanted")}, folder.file("wanted_1.toml")));
+  CHECK(offers({"train", folder.file("wanted")}, folder.file("wanted_2.toml")));
+}
+
 TEST_CASE("Options are those that the command declares and that do not stand there yet") {
   CHECK(words_at({"dump", "vit", "--st"}) == Words{"--stage"});
   CHECK(words_at({"dump", "vit", "--stage", "ir", "--st"}).empty());
