@@ -10,6 +10,7 @@
 #                                      plugins/NAME and as on a machine without CUDA
 #   scripts/test.sh release asan tsan  one after the other
 #
+# REWIRE_WERROR=ON makes warnings errors in every set; asan and tsan have it so.
 # JOBS bounds the parallel compiles and tests (default: the machine's cores). REWIRE_REQUIRE_NVRTC=1 lets tests that need NVRTC fail
 # where it is missing; without it they are skipped. HOSTILE_ALL=1 takes every fault, loss of power and kill of tests/hostile (an
 # hour) instead of a sample.
@@ -28,7 +29,7 @@ build() {  # build PRESET [TARGET…]
   # These change the compiler: an older tree of another one would lose the preset's settings on the way.
   local fresh=()
   case "$preset" in asan | tsan) fresh=(--fresh) ;; esac
-  cmake "${fresh[@]}" --preset "$preset" >"build/$preset.configure.log" || { cat "build/$preset.configure.log" >&2; exit 1; }
+  cmake "${fresh[@]}" --preset "$preset" ${REWIRE_WERROR:+-DREWIRE_WERROR="$REWIRE_WERROR"} >"build/$preset.configure.log" || { cat "build/$preset.configure.log" >&2; exit 1; }
   cmake --build "build/$preset" --parallel "$jobs" ${1:+--target "$@"}
 }
 

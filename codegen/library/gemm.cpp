@@ -98,6 +98,7 @@ bool covers(dnnl::cpu_isa isa, dnnl::cpu_isa least) {  // an instruction set is 
 
 bool has_fast_bf16() {
   static const bool fast = [] {
+    limit_instructions();
     const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
     return covers(isa, dnnl::cpu_isa::avx512_core_amx) ||
            (covers(isa, dnnl::cpu_isa::avx512_core_bf16) && __builtin_cpu_is("amd"));

@@ -2,11 +2,23 @@
 
 #include <omp.h>
 
+#include <cstdlib>
 #include <new>
 
+#include "codegen/llvm/target.h"
 #include "ir/error.h"
 
 namespace rewire::codegen {
+
+void limit_instructions() {
+  static const bool done = [] {
+    const bool is_set = std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr || std::getenv("DNNL_MAX_CPU_ISA") != nullptr;
+    if (!is_set && cpu::is_target_named() && !cpu::find_target("").avx512)
+      dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx2);
+    return true;
+  }();
+  static_cast<void>(done);
+}
 
 const dnnl::engine& cpu_engine() {
   static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
@@ -19,6 +31,7 @@ dnnl::stream& cpu_stream() {
 }
 
 void use_one_thread() {
+  limit_instructions();
   thread_local bool done = false;
   if (!done) omp_set_num_threads(1);
   done = true;

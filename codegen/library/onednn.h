@@ -1,4 +1,4 @@
-// What all calls of oneDNN share: one engine, one thread a call, the caller's scratch. It shows oneDNN's own types, so only
+// What all calls of oneDNN share: one engine, one thread a call, the CPU that $REWIRE_CPU names, the caller's scratch. It shows oneDNN's own types, so only
 // the files of this folder include it.
 #pragma once
 
@@ -11,7 +11,11 @@ const dnnl::engine& cpu_engine();
 /// The calling thread's own.
 dnnl::stream& cpu_stream();
 
-/// oneDNN asks OpenMP for its number of threads when it plans and when it runs: before either, on any thread.
+/// oneDNN uses no more than AVX2 where $REWIRE_CPU names a CPU without AVX-512, unless its own variable
+/// (ONEDNN_MAX_CPU_ISA) says what it may use. Before all else that is asked of oneDNN.
+void limit_instructions();
+
+/// As limit_instructions, and one thread: oneDNN asks OpenMP for its number of threads when it plans and when it runs: before either, on any thread.
 void use_one_thread();
 
 /// Scratch is the caller's.

@@ -8,6 +8,7 @@
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/TargetParser/Host.h>
 
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -40,22 +41,46 @@ std::string host_features() {
   return features;
 }
 
+constexpr const char* kVariable = "REWIRE_CPU";
+
+std::string named_target() {
+  const char* name = std::getenv(kVariable);
+  return name == nullptr ? "" : name;
+}
+
+void check_host_runs(const CpuTarget& target, const llvm::MCSubtargetInfo& info) {
+  for (const auto& feature : llvm::sys::getHostCPUFeatures()) {
+    const std::string name = feature.first().str();
+    if (!feature.second && info.checkFeatures("+" + name))
+      user_error("{}={} has instructions that this CPU lacks ({})", kVariable, target.name, name);
+  }
+}
+
 }  // namespace
+
+bool is_target_named() {
+  return !named_target().empty();
+}
 
 CpuTarget find_target(const std::string& cpu) {
   const LibraryCall call(kCompilerHeadroom, kFewerCompilers);
   initialise_llvm();
   CpuTarget target;
-  target.name = cpu.empty() ? llvm::sys::getHostCPUName().str() : cpu;
-  if (cpu.empty()) target.features = host_features();
+  const std::string named = cpu.empty() ? named_target() : cpu;
+  target.name = named.empty() ? llvm::sys::getHostCPUName().str() : named;
+  if (named.empty()) target.features = host_features();
   const std::string triple = llvm::sys::getProcessTriple();
   std::string error;
   const llvm::Target* backend = llvm::TargetRegistry::lookupTarget(triple, error);
   if (backend == nullptr) internal_error("LLVM has no backend for {}: {}", triple, error);
   const std::unique_ptr<llvm::MCSubtargetInfo> plain(backend->createMCSubtargetInfo(triple, "", ""));
-  if (!plain->isCPUStringValid(target.name)) user_error("LLVM knows no CPU called '{}'", target.name);
+  if (!plain->isCPUStringValid(target.name)) {
+    user_error("LLVM knows no CPU called '{}'{}", target.name,
+               cpu.empty() && !named.empty() ? fmt::format(" ({})", kVariable) : "");
+  }
   const std::unique_ptr<llvm::MCSubtargetInfo> info(
       backend->createMCSubtargetInfo(triple, target.name, target.features));
+  if (cpu.empty() && !named.empty()) check_host_runs(target, *info);
   target.avx512 = info->checkFeatures("+avx512f,+avx512dq,+avx512bw,+avx512vl");
   target.fma = info->checkFeatures("+fma");
   target.vector_width = target.avx512 ? 16 : info->checkFeatures("+avx2") ? 8 : 4;

@@ -13,7 +13,11 @@ struct CpuTarget {
   bool fma = false;
 };
 
-/// `cpu`: LLVM's name of an x86-64 CPU, "" for the host. UserError on a name that LLVM does not know.
+/// `cpu`: LLVM's name of an x86-64 CPU; "" for the one that $REWIRE_CPU names, or else the host. UserError on a
+/// name that LLVM does not know, and on a $REWIRE_CPU with instructions that the host lacks.
 CpuTarget find_target(const std::string& cpu);
+
+/// Whether $REWIRE_CPU names the CPU.
+bool is_target_named();
 
 }  // namespace rewire::codegen::cpu

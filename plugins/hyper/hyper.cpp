@@ -44,7 +44,8 @@ Value element(const Value& matrix, std::int64_t row, std::int64_t column) {
 /// and not one a lane.
 Values columns_of(const Join& join, const Value& matrix) {
   Values columns;
-  for (std::int64_t k = 0; k < matrix.shape().back(); ++k) {
+  const std::int64_t count = matrix.shape().at(1);
+  for (std::int64_t k = 0; k < count; ++k) {
     const Value column = at_least_f32(reshape(slice(matrix, 1, k, k + 1), join.channel_shape()));
     columns.push_back(emit("broadcast", {column}, {}, Type{column.dtype(), join.stream.shape()}));
   }

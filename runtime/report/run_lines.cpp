@@ -53,7 +53,7 @@ Json read_run_lines(const std::string& file) {
     const std::string where = fmt::format("{}:{}", file, ++number);
     const Json parsed = parse_json(text.substr(0, end), where);
     const JsonView line(parsed, where);
-    const std::string& kind = line.at("kind").text();
+    const std::string kind = line.at("kind").text();
     if (std::ranges::find(kKinds, kind) == std::end(kKinds))
       line.at("kind").refuse("is none of train, eval, diagnose");
     for (const char* place : {"epoch", "step"}) line.at(place).count(kMostLinePosition);

@@ -183,7 +183,7 @@ struct LoadedCase {
 };
 
 ReproKind kind_from(const JsonView& record) {
-  const std::string& name = record.at("kind").text();
+  const std::string name = record.at("kind").text();
   const auto found = std::ranges::find(kKindNames, name);
   if (found == std::end(kKindNames)) record.at("kind").refuse("is no kind of folder");
   return static_cast<ReproKind>(found - std::begin(kKindNames));

@@ -66,7 +66,7 @@ std::optional<RunRecord> read_record(const std::string& path) {
     RunRecord record;
     record.recipe = view.at("recipe").text();
     if (const auto plugins = view.find("plugins")) record.plugins = builds_from_json(*plugins);
-    const std::string& status = view.at("status").text();
+    const std::string status = view.at("status").text();
     const auto known = std::ranges::find(kStatus, std::string_view(status));
     if (known == kStatus.end()) user_error("its status is '{}'", printable(status));
     record.status = static_cast<RunRecord::Status>(known - kStatus.begin());

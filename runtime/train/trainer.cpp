@@ -22,11 +22,40 @@ namespace {
 
 constexpr const char* kNetworkFile = "network.rir";
 
+constexpr const char* kTrainingKinds[] = {"step",    "accumulate", "apply", "refresh_first",
+                                          "refresh", "diagnose"};
+constexpr const char* kEvaluationKinds[] = {"eval",         "eval_ema", "features",
+                                            "features_ema", "pictures", "sample_step"};
+
+/// Where memory is too little for it, another batch is what takes less.
+template <class Action>
+void for_evaluation(Action action) {
+  try {
+    action();
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemory("out of memory: try a smaller batch of the evaluation (--set eval.batch=N)");
+  }
+}
+
+bool trains(const RunPrograms& programs, const std::string& program) {
+  return std::ranges::any_of(programs.phases, [&](const Phase& phase) {
+    return std::ranges::any_of(kTrainingKinds,
+                               [&](const char* kind) { return phase.program(kind) == program; });
+  });
+}
+
 /// All choices of all phases are made before the first step, so that a run that goes on has none to make.
 ChoiceRecord choose(RunPlan& plan, const TrainRequest& request, const ChoiceOptions& options) {
-  require_precision(request.engine, plan.programs.module);
+  ir::Module& module = plan.programs.module;
+  require_precision(request.engine, module);
   Tuner tuner = make_tuner(request.engine, options);
-  make_choices(plan.programs.module, plan.programs.names(), tuner);
+  std::vector<std::string> training = plan.programs.names();
+  const auto others = std::ranges::stable_partition(
+      training, [&](const std::string& program) { return trains(plan.programs, program); });
+  const std::vector<std::string> evaluation(others.begin(), others.end());
+  training.erase(others.begin(), others.end());
+  make_choices(module, training, tuner);
+  for_evaluation([&] { make_choices(module, evaluation, tuner); });
   return tuner.record();
 }
 
@@ -46,24 +75,17 @@ void compile(const RunPlan& plan, std::int64_t first, Engine& engine, TrainObser
     observer.compiling(program);
     engine.prepare(program);
   };
-  const auto prepare_evaluation = [&](const std::string& program) {
-    try {
-      prepare(program);
-    } catch (const std::bad_alloc&) {
-      throw OutOfMemory("out of memory: try a smaller batch of the evaluation (--set eval.batch=N)");
-    }
-  };
   for (std::size_t i = 0; i < phases.size(); ++i) {
     if (phases[i].first_epoch >= epochs) break;
     const bool is_last = i + 1 == phases.size() || phases[i + 1].first_epoch >= epochs;
     const std::int64_t begin = std::max(first, phases[i].first_epoch);
     const std::int64_t end = is_last ? epochs : phases[i + 1].first_epoch;
-    for (const char* kind : {"step", "accumulate", "apply", "refresh_first", "refresh", "diagnose"}) {
+    for (const char* kind : kTrainingKinds) {
       if (begin < end) prepare(phases[i].program(kind));
     }
     if (!is_last && (begin >= end || !plan.evaluates_within(begin, end))) continue;
-    for (const char* kind : {"eval", "eval_ema", "features", "features_ema", "pictures", "sample_step"})
-      prepare_evaluation(phases[i].program(kind));
+    for (const char* kind : kEvaluationKinds)
+      for_evaluation([&] { prepare(phases[i].program(kind)); });
   }
   log_compiled(engine);
 }

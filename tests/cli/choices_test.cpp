@@ -26,6 +26,14 @@ constexpr const char* kModule = R"rir(module @mixer {
 )rir";
 const std::string kKey = "circulant_matmul conv rows=16 blocks=1x28 lags=28 f32 training";
 
+/// The choices of the circulant layer: a CPU may have others, of who computes its products (product_choices.h).
+OrderedJson of_circulant(const OrderedJson& choices) {
+  OrderedJson those = OrderedJson::array();
+  for (const OrderedJson& choice : choices)
+    if (choice.at("key").get<std::string>().starts_with("circulant_matmul")) those.push_back(choice);
+  return those;
+}
+
 class RecordPlace {
  public:
   RecordPlace() {
@@ -61,8 +69,8 @@ TEST_CASE("A run records its choices, and every later one takes them: cached, re
   const Outcome first = place.train("first");
   CHECK(first.err.empty());
   const OrderedJson choices = place.choices("first");
-  REQUIRE(choices.size() == 2);  // the step's and the evaluation's
-  CHECK(choices[0].at("key") == kKey);
+  REQUIRE(of_circulant(choices).size() == 2);  // the step's and the evaluation's
+  CHECK(of_circulant(choices)[0].at("key") == kKey);
   CHECK(OrderedJson::parse(read_text(place.file("first") + "/checkpoints/0001-00000003/checkpoint.json"))
             .at("choices") == choices);
 
@@ -95,7 +103,7 @@ TEST_CASE("What a file of choices says is done, and --no-autotune times nothing"
     const Outcome bench =
         place.rewire(place.bench({"--json", "--no-autotune", "--choices", place.file("given.json")}));
     CHECK(bench.err.empty());
-    CHECK(OrderedJson::parse(bench.out).at("choices")[0].at("taken") == lowering);
+    CHECK(of_circulant(OrderedJson::parse(bench.out).at("choices"))[0].at("taken") == lowering);
     const Outcome step = place.rewire(
         {"dump", place.file("mixer.rir"), "--stage", "step", "--choices", place.file("given.json")});
     CHECK((step.out.find("rfft") != std::string::npos) == (lowering == "fft"));
@@ -117,7 +125,7 @@ TEST_CASE("A damaged entry of the cache is passed over, with a line for who asks
     ++entries;
     write_text(entry.path().string(), "{\"place\":");
   }
-  REQUIRE(entries == 1);
+  REQUIRE(entries >= 1);
   const Outcome again = place.rewire(bench);
   CHECK(again.code == 0);
   CHECK_THAT(again.err, REWIRE_CATCH_CONTAINS(".choice: it is no JSON: "));

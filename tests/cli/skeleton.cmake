@@ -1,7 +1,8 @@
 # A new strategy as its author begins it, from nothing but an installed prefix: `plugin new`, configure, build, and
 # the project's own tests (`plugin test`, a few steps of training); what the guide shows of them is held to what they print.
 #
-#   cmake -DBUILD=<build tree> -DWORK=<scratch folder> -DCOMPILER=<of that tree> -DFLAGS=<compiler flags> -P skeleton.cmake
+#   cmake -DBUILD=<build tree> -DWORK=<scratch folder> -DCOMPILER=<of that tree> -DFLAGS=<compiler flags>
+#         -DWERROR=<whether warnings are errors> -P skeleton.cmake
 cmake_minimum_required(VERSION 3.25)
 function(run)
   execute_process(COMMAND ${ARGN} WORKING_DIRECTORY "${WORK}" RESULT_VARIABLE code OUTPUT_VARIABLE output ERROR_VARIABLE output)
@@ -22,7 +23,8 @@ run("${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${WORK}/prefix")
 set(ENV{PATH} "${WORK}/prefix/bin:$ENV{PATH}") # find_package looks beside it
 set(ENV{XDG_DATA_HOME} "${WORK}/none")
 run(rewire plugin new mine)
-run("${CMAKE_COMMAND}" -S mine -B mine/build -G Ninja "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror -Wshadow ${FLAGS}")
+run("${CMAKE_COMMAND}" -S mine -B mine/build -G Ninja "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Wshadow ${FLAGS}"
+    "-DCMAKE_COMPILE_WARNING_AS_ERROR=${WERROR}")
 run("${CMAKE_COMMAND}" --build mine/build)
 run("${CMAKE_CTEST_COMMAND}" --test-dir mine/build --output-on-failure --no-tests=error)
 run("${CMAKE_CTEST_COMMAND}" --test-dir mine/build --output-on-failure) # a second time as well

@@ -68,7 +68,11 @@ std::string compare_output(const std::string& folder, const std::string& undistu
 
 std::string compare_choices(const std::string& folder, const std::string&) {
   const Json json = Json::parse(read_bytes(folder + "/run/choices.json"), nullptr, false);
-  return json.is_object() && json["choices"].size() == 2 ? "" : "choices.json lacks the choices";
+  std::size_t circulant = 0;  // a CPU may have other choices beside these
+  if (json.is_object() && json.contains("choices"))
+    for (const Json& choice : json["choices"])
+      circulant += choice.at("key").get<std::string>().starts_with("circulant_matmul") ? 1 : 0;
+  return circulant == 2 ? "" : "choices.json lacks the choices";
 }
 
 bool has_entry(const std::string& folder) {
