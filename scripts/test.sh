@@ -30,7 +30,9 @@ build() {  # build PRESET [TARGET…]
   local fresh=()
   case "$preset" in asan | tsan) fresh=(--fresh) ;; esac
   cmake "${fresh[@]}" --preset "$preset" ${REWIRE_WERROR:+-DREWIRE_WERROR="$REWIRE_WERROR"} >"build/$preset.configure.log" || { cat "build/$preset.configure.log" >&2; exit 1; }
+  local began=$SECONDS
   cmake --build "build/$preset" --parallel "$jobs" ${1:+--target "$@"}
+  say "building $preset took $((SECONDS - began)) s"
 }
 
 check() {  # check PRESET [CTest options…]
@@ -84,4 +86,4 @@ for set in "$@"; do
       ;;
   esac
 done
-say "passed: $*"
+say "passed in $SECONDS s: $*"

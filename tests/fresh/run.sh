@@ -3,7 +3,10 @@
 # compiler, no CMake), copies the committed tree into each and runs one command there: scripts/demo.sh in the first,
 # scripts/test.sh in the second, and what they install again, which must find nothing to do.
 #
-#   tests/fresh/run.sh [--command 'CMD']… [bookworm] [trixie]       both releases if none is named; a system each command
+#   tests/fresh/run.sh [--quick] [--user] [--command 'CMD']… [bookworm] [trixie]
+#                       both releases if none is named; a system each command
+#     --quick           the demo alone, its training cut after 60 steps: some ten minutes a release
+#     --user            as an ordinary user who may use sudo, instead of root
 #
 # Needs root, debootstrap and some 6 GB below $TMPDIR; takes an hour and more, so CI leaves it out. MIRROR names another Debian
 # mirror, CCACHE_DIR a folder of compiled objects that the systems share; without it each compiles all.
@@ -12,30 +15,41 @@ cd "$(dirname "$0")/../.."
 
 commands=()
 releases=()
+quick=
+user=
 while [ $# -gt 0 ]; do
   case "$1" in
     --command)
       commands+=("${2:?--command takes the shell command to run}")
       shift 2
       ;;
+    --quick | --user)
+      declare "${1#--}=1"
+      shift
+      ;;
     bookworm | trixie)
       releases+=("$1")
       shift
       ;;
     *)
-      printf "fresh: unknown argument '%s'; it takes --command CMD, bookworm, trixie\n" "$1" >&2
+      printf "fresh: unknown argument '%s'; it takes --quick, --user, --command CMD, bookworm, trixie\n" "$1" >&2
       exit 2
       ;;
   esac
 done
 [ ${#releases[@]} -gt 0 ] || releases=(bookworm trixie)
 again="./scripts/setup.sh | grep 'packages are installed'"
-[ ${#commands[@]} -gt 0 ] || commands=("./scripts/demo.sh && $again" "./scripts/test.sh && $again")
+if [ -n "$quick" ]; then
+  commands+=("./scripts/demo.sh --set train.epochs=1 --set train.max_steps=60 && $again")
+elif [ ${#commands[@]} -eq 0 ]; then
+  commands=("./scripts/demo.sh && $again" "./scripts/test.sh && $again")
+fi
 [ "$(id -u)" -eq 0 ] || { echo 'fresh: debootstrap and chroot need root' >&2; exit 1; }
 command -v debootstrap >/dev/null || { echo 'fresh: install debootstrap first' >&2; exit 1; }
 
 try() {  # try RELEASE COMMAND
-  local release=$1 command=$2 cache=${CCACHE_DIR:-}
+  local release=$1 command=$2 cache=${CCACHE_DIR:-} home=/root began=$SECONDS
+  [ -z "$user" ] || { home=/home/rewire cache=; }  # whose cache it is stays as it is
   root=$(mktemp -d "${TMPDIR:-/tmp}/rewire-fresh-$release.XXXXXX")
   trap 'rm -rf "$root"' EXIT
   chmod 755 "$root"
@@ -44,15 +58,21 @@ try() {  # try RELEASE COMMAND
     { tail -n 5 "$root.log" >&2; exit 1; }
   rm -f "$root.log"
   cp --dereference /etc/resolv.conf "$root/etc/resolv.conf"
-  mkdir -p "$root/root/rewire" "$root/root/.cache/ccache"
-  git archive HEAD | tar -x -C "$root/root/rewire"
+  mkdir -p "$root$home/rewire" "$root$home/.cache/ccache"
+  git archive HEAD | tar -x -C "$root$home/rewire"
   # A mount namespace of its own: /proc, /dev and the cache vanish with it, whatever happens.
   unshare --mount bash -euc '
     mount --bind /proc "$1/proc"; mount --rbind /dev "$1/dev"
-    [ -z "$3" ] || mount --bind "$3" "$1/root/.cache/ccache"
-    chroot "$1" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
-      bash -ec "cd /root/rewire; $2"' fresh "$root" "$command" "$cache"
-  echo "fresh: $release passed: $command"
+    [ -z "$3" ] || mount --bind "$3" "$1$4/.cache/ccache"
+    as=()
+    if [ "$4" != /root ]; then
+      chroot "$1" sh -ec "apt-get -qq update; apt-get -qq install --yes --no-install-recommends sudo >/dev/null 2>&1
+        useradd rewire; chown -R rewire $4; echo \"rewire ALL=(ALL) NOPASSWD: ALL\" >/etc/sudoers.d/rewire"
+      as=(--userspec=rewire)
+    fi
+    chroot "${as[@]}" "$1" env -i HOME="$4" PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
+      bash -ec "cd $4/rewire; $2"' fresh "$root" "$command" "$cache" "$home"
+  echo "fresh: $release passed in $((SECONDS - began)) s: $command"
   rm -rf "$root"
   trap - EXIT
 }
