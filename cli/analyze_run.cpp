@@ -81,7 +81,9 @@ class RunMeter {
       epoch = runtime::last_epoch(run.position);
     }
     prepare(epoch);
-    const runtime::TensorMap read = runtime::read_run_weights(*module_, weights);
+    const runtime::WeightsOrigin origin = runtime::origin_of(network_, epoch);
+    const runtime::TensorMap read = runtime::read_run_weights(
+        *module_, weights, {.origin = &origin, .other_strategy = network_.other_strategy});
     runtime::start_state(*engine_, *module_, read, static_cast<std::uint64_t>(recipe_.seed));
     run.network = module_->function(kProgram);
     run.images = batches_ * data_.batch();

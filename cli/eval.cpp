@@ -63,6 +63,7 @@ void declare(Request& request, Options& options) {
       .takes(Values::plugin);
   declare_plugin_path(request.network.plugin_path, options);
   declare_trust(request.network.trust, options);
+  declare_other_strategy(request.network.other_strategy, options);
   declare_engine(request.engine, options);
   options.flag("--json", request.json, "print an object");
   options.example("rewire eval runs/fashion_vit-none-s0", "the last checkpoint of a run on its test images");
@@ -127,7 +128,9 @@ void run(const Request& request) {
   runtime::Tuner tuner = runtime::make_tuner(engine_name, choices);
   runtime::make_choices(module, {"eval"}, tuner);
   const std::unique_ptr<runtime::Loader> loader = data.load();
-  const runtime::TensorMap weights = runtime::read_run_weights(module, weights_of_run);
+  const runtime::WeightsOrigin origin = runtime::origin_of(network, epoch);
+  const runtime::TensorMap weights = runtime::read_run_weights(
+      module, weights_of_run, {.origin = &origin, .other_strategy = network.other_strategy});
   const std::unique_ptr<runtime::Engine> engine =
       runtime::make_engine(engine_name, module, static_cast<int>(recipe.train.threads), tuner.record());
   runtime::start_state(*engine, module, weights, static_cast<std::uint64_t>(recipe.seed));

@@ -26,7 +26,8 @@ void run(const Request& request) {
   const runtime::Network network = runtime::resolve_network(request.network);
   const ir::Module module = runtime::rewritten_module(network, 1);
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
-  runtime::write_safetensors(request.output, runtime::fresh_weights(module, network.plugins, seed));
+  runtime::write_safetensors(request.output, runtime::fresh_weights(module, network.plugins, seed),
+                             runtime::origin_metadata(runtime::origin_of(network)));
 }
 
 }  // namespace

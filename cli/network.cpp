@@ -14,6 +14,12 @@ void declare_trust(bool& trust, Options& options) {
                "run the libraries that the recipe, sweep or run names by a path, and remember them");
 }
 
+void declare_other_strategy(bool& other, Options& options) {
+  options.flag(
+      "--other-strategy", other,
+      "take weights of a network with other plugins, or other values of them, where their names fit");
+}
+
 void declare_network(runtime::NetworkRequest& request, Options& options, Options::Need model) {
   options.text("MODEL", request.model, "a recipe (.toml), a module (.rir) or a name of the zoo", model)
       .takes(Values::model);
@@ -30,6 +36,7 @@ void declare_changes(runtime::NetworkRequest& request, Options& options) {
       .takes(Values::plugin);
   declare_plugin_path(request.plugin_path, options);
   declare_trust(request.trust, options);
+  declare_other_strategy(request.other_strategy, options);
 }
 
 }  // namespace rewire::cli

@@ -15,5 +15,6 @@ void declare_network(runtime::NetworkRequest& request, Options& options,
 void declare_changes(runtime::NetworkRequest& request, Options& options);
 void declare_plugin_path(std::vector<std::string>& plugin_path, Options& options);
 void declare_trust(bool& trust, Options& options);
+void declare_other_strategy(bool& other, Options& options);
 
 }  // namespace rewire::cli

@@ -131,7 +131,7 @@ runtime::TensorMap state_of_step(const Request& request, const runtime::Network&
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
   const runtime::TensorMap weights = request.program.weights.empty()
                                          ? fresh_weights_of(network, module)
-                                         : runtime::read_weights(module, request.program.weights);
+                                         : read_weights(network, module, request.program.weights);
   return runtime::first_state(module, weights, seed);
 }
 

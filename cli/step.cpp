@@ -65,7 +65,8 @@ void run(const Request& request) {
   const std::vector<double> losses =
       runtime::run_given_steps(*engine, module, given, request.steps, recipe.train.accumulate,
                                programs::refresh_period(recipe.optimizer));
-  runtime::write_safetensors(request.output, runtime::weights_of(*engine, module));
+  runtime::write_safetensors(request.output, runtime::weights_of(*engine, module),
+                             runtime::origin_metadata(runtime::origin_of(network)));
   print_json_line(nlohmann::ordered_json{{"losses", losses}});
 }
 

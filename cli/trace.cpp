@@ -182,9 +182,12 @@ Plan make_plan(const Request& request, Subject& subject) {
   plan.wanted = runtime::select_tensors(plan.all, request.patterns);
   const ir::Module module = runtime::trace_module(job, {}, false);
   job.inputs = inputs_of(request, source, network.recipe, given, module);
-  job.weights = subject.weights.file.empty()
-                    ? runtime::fresh_weights(module, network.plugins, job.seed, subject.epoch)
-                    : runtime::read_run_weights(module, subject.weights);
+  const runtime::WeightsOrigin origin = runtime::origin_of(network, subject.epoch);
+  job.weights =
+      subject.weights.file.empty()
+          ? runtime::fresh_weights(module, network.plugins, job.seed, subject.epoch)
+          : runtime::read_run_weights(module, subject.weights,
+                                      {.origin = &origin, .other_strategy = network.other_strategy});
   return plan;
 }
 

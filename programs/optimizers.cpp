@@ -130,7 +130,7 @@ Value scheduled_decay(Builder& b, const ir::Attributes& values, Value step, cons
   if (end < 0) return {};
   if (timeline.total_steps == 0)
     user_error("optimizer.weight_decay_end={}: the run has no end, so that the decay cannot get there", end);
-  return half_cosine(b, b.cast(step, ir::DType::f64), values.get_double("weight_decay"), end,
+  return half_cosine(b, scheduled_step(b, step, timeline), values.get_double("weight_decay"), end,
                      {0, static_cast<double>(timeline.total_steps)});
 }
 

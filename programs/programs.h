@@ -41,6 +41,9 @@ struct TrainOptions {
   double clip_norm = 0;    // 0: none; else gradients scale by min(1, clip_norm / (norm + 1e-6)) as PyTorch
   bool clip_each = false;  // by the norm of each weight's gradient instead of that of all
   std::int64_t accumulate = 1;  // > 1: programs `accumulate` and `apply` instead of one `step`
+  /// Added to the number of the step, or micro-batch, that the network's random numbers are of: where train.accumulate
+  /// has become another, so that none is drawn twice.
+  std::int64_t first_draw = 0;
   // Of the moving averages of what a step changes (average_name() below), in [0, 1); 0: there are none. With s the
   // updates done before this one, w' the new value and d the decay:
   //   e' = e + (1 - d_s)(w' - e),  d_0 = 0,  d_s = d, or with the warm-up min(d, 1 - (1 + s)^(-2/3))

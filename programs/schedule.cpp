@@ -23,6 +23,18 @@ std::int64_t Timeline::steps(double epochs) const {
   return static_cast<std::int64_t>(std::llround(epochs * steps_per_epoch));
 }
 
+double Timeline::scheduled(std::int64_t step) const {
+  return change ? change->place + static_cast<double>(step - change->step) * change->rate
+                : static_cast<double>(step);
+}
+
+Value scheduled_step(ir::Builder& b, Value step, const Timeline& timeline) {
+  const Value s = b.cast(step, ir::DType::f64);
+  if (!timeline.change) return s;
+  const auto& [first, place, rate] = *timeline.change;
+  return b.add(b.mul(b.sub(s, static_cast<double>(first)), rate), place);
+}
+
 ir::Schema with_warmup(ir::Schema own) {
   ir::Schema schema = {
       ir::float_parameter("warmup_epochs", 0, "epochs of linear growth from warmup_lr to optimizer.lr")
@@ -44,7 +56,7 @@ Value learning_rate(ir::Builder& b, Value step, double lr, const ir::Selection& 
                     const Timeline& timeline) {
   const ScheduleRow& row = ir::find_row(schedules(), "schedule.name", selection.name);
   const ir::Attributes values = ir::settle(row.schema, selection.values, "schedule");
-  Value s = b.cast(step, ir::DType::f64);
+  const Value s = scheduled_step(b, step, timeline);
   const Value rate = row.rate(b, s, lr, values, timeline);
   const std::int64_t warmup_steps = timeline.steps(values.get_double("warmup_epochs"));
   if (warmup_steps == 0) return rate;

@@ -2,6 +2,9 @@
 // from train.step.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "ir/builder.h"
 #include "ir/registry.h"
 
@@ -9,11 +12,24 @@ namespace rewire::programs {
 
 /// How long a run is, in optimizer steps.
 struct Timeline {
+  /// From step `step` of the run on, a step is `rate` of one of the schedule, which had come to its step `place` there: an
+  /// epoch has had other batches before.
+  struct Change {
+    std::int64_t step = 0;
+    double place = 0, rate = 1;
+  };
+
   double steps_per_epoch = 1;
   std::int64_t total_steps = 0;  // 0: it has no end
+  std::optional<Change> change = std::nullopt;
 
   std::int64_t steps(double epochs) const;  // the nearest; a half rounds away from zero
+  /// The step of the schedule that the run's step `step` is, at or after the change.
+  double scheduled(std::int64_t step) const;
 };
+
+/// Timeline::scheduled of `step` i64[], updates done, as f64[]: what everything that follows the run is a function of.
+ir::Value scheduled_step(ir::Builder& builder, ir::Value step, const Timeline& timeline);
 
 inline constexpr double kMostEpochs = 1e9;  // a product with any other such number is far from overflow
 

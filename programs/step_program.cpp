@@ -106,8 +106,9 @@ std::map<std::string, Value, std::less<>> hold(Program& program, std::vector<Tra
   for (const Held& held : make_objective(options.objective)->held(program.module)) {
     const auto weight = std::ranges::find(trainables, held.weight, &Trainable::name);
     if (weight == trainables.end() || held.epochs == 0) continue;
-    const Value first = b.constant_like(step, static_cast<double>(options.timeline.steps(held.epochs)));
-    weight->moves = b.compare("ge", step, first);
+    const Value now = options.timeline.change ? scheduled_step(b, step, options.timeline) : step;
+    const Value first = b.constant_like(now, static_cast<double>(options.timeline.steps(held.epochs)));
+    weight->moves = b.compare("ge", now, first);
     const std::string count = fmt::format("optimizer.step.held.{}", held.weight);
     program.module.add_state(count, {DType::i64, {}}, ir::StateKind::moment);
     weight->updates = program.param(count);
@@ -121,9 +122,10 @@ bool counts_progress(const ir::Module& module, const TrainOptions& options) {
   return options.timeline.total_steps != 0 && module.find_parameter(ir::kProgress) != nullptr;
 }
 
-/// min(steps / total, 1) of `steps` i64[] updates, f32[]; the division is in f64.
+/// min(the schedule's step / total, 1) of `steps` i64[] updates, f32[]; the division is in f64.
 Value share_done(Builder& b, Value steps, const TrainOptions& options) {
-  Value share = b.div(b.cast(steps, DType::f64), static_cast<double>(options.timeline.total_steps));
+  Value share =
+      b.div(scheduled_step(b, steps, options.timeline), static_cast<double>(options.timeline.total_steps));
   return b.cast(b.binary(Opcode::minimum, share, b.constant_like(share, 1)), DType::f32);
 }
 
@@ -195,7 +197,7 @@ void update_averages(Program& program, const std::vector<std::pair<std::string, 
   const Value is_first = b.compare("eq", step, b.constant_like(step, 0));
   Value share = b.constant(1 - options.ema, DType::f64);
   if (options.ema_end >= 0) {
-    share = half_cosine(b, b.cast(step, DType::f64), 1 - options.ema, 1 - options.ema_end,
+    share = half_cosine(b, scheduled_step(b, step, options.timeline), 1 - options.ema, 1 - options.ema_end,
                         {0, static_cast<double>(options.timeline.total_steps)});
   }
   if (options.ema_warmup) {
@@ -267,7 +269,13 @@ void optimize(Program& program, std::vector<Trainable> trainables, Value loss, c
 Metrics add_plain_step(ir::Module& module, const TrainOptions& options, const UpdateCounters& counters) {
   Program program(module, "step");
   bind_progress(program, options);
+  if (options.first_draw != 0) {
+    program.b.set_location("step");
+    const Value draw = program.b.add(program.b.param("train.step"), static_cast<double>(options.first_draw));
+    program.read.emplace("train.step", draw);
+  }
   Gradients out = differentiate_loss(program, options, true);
+  if (options.first_draw != 0) program.read.erase("train.step");  // the optimizer counts steps
   optimize(program, std::move(out.trainables), out.loss, options, counters);
   const Value finite = program.function.result("finite");
   const auto averages = averaged_names(module);
@@ -310,7 +318,7 @@ Value accumulated(Builder& b, const Trainable& weight) {
 }
 
 /// accumulate.w += g / k. Each micro-batch draws its own random numbers: to the forward, the step is
-/// train.step * k + train.micro_step.
+/// train.step * k + train.micro_step + first_draw.
 Metrics add_accumulate(ir::Module& module, const TrainOptions& options) {
   module.add_state("train.micro_step", {DType::i64, {}}, ir::StateKind::partial);
   Program program(module, "accumulate");
@@ -318,6 +326,7 @@ Metrics add_accumulate(ir::Module& module, const TrainOptions& options) {
   b.set_location("accumulate");
   Value micro = program.param("train.micro_step");
   Value draw = b.add(b.mul(b.param("train.step"), static_cast<double>(options.accumulate)), micro);
+  if (options.first_draw != 0) draw = b.add(draw, static_cast<double>(options.first_draw));
   program.read.emplace("train.step", draw);
   bind_progress(program, options);
   b.set_location("accumulate");

@@ -163,7 +163,7 @@ class SelfDistillation : public Objective {
   Value temperature(Builder& b, Network& network) const {
     const double from = s_.warmup_teacher_temp, to = s_.teacher_temp, epochs = s_.warmup_epochs;
     if (epochs == 0 || from == to) return b.constant(to, DType::f64);
-    const Value steps = b.cast(network.updates(), DType::f64);
+    const Value steps = scheduled_step(b, network.updates(), network.timeline());
     const Value epoch = b.unary(Opcode::floor, b.div(steps, network.timeline().steps_per_epoch));
     const Value warm = b.add(b.mul(epoch, epochs > 1 ? (to - from) / (epochs - 1) : 0), from);
     return b.select(b.compare("lt", epoch, b.constant_like(epoch, epochs)), warm, b.constant_like(epoch, to));

@@ -77,6 +77,7 @@ Backbone::Backbone(const BackboneRequest& request, const FeatureChoice& choice)
   }
   network_ = resolve_network(asked);
   if (epoch_ < 0) epoch_ = is_run ? network_.recipe.train.epochs - 1 : 0;
+  const WeightsOrigin origin = origin_of(network_, epoch_);
   take_backbone(network_);
   network_.plugins = plugins_of_parts(network_.plugins, original_module(network_, 1));
   drop_batch_transforms(network_.recipe);
@@ -94,7 +95,10 @@ Backbone::Backbone(const BackboneRequest& request, const FeatureChoice& choice)
               "the features are those of a freshly initialised network: give --weights FILE, or a "
               "run's folder, for others");
   } else {
-    weights_ = read_run_weights(module, found, kBackboneFit);
+    WeightsFit fit = kBackboneFit;
+    fit.origin = &origin;
+    fit.other_strategy = network_.other_strategy;
+    weights_ = read_run_weights(module, found, fit);
   }
 }
 

@@ -53,6 +53,11 @@ void check(const LoaderOptions& options, std::int64_t count) {
   }
 }
 
+/// Training drops what is left over, evaluation pads it.
+std::int64_t batches_in(const LoaderOptions& options, std::int64_t samples) {
+  return (samples + (options.training ? 0 : options.batch - 1)) / options.batch;
+}
+
 }  // namespace
 
 Loader::Loader(SampleFunction sample, std::int64_t count, const ir::Shape& image_shape,
@@ -60,15 +65,17 @@ Loader::Loader(SampleFunction sample, std::int64_t count, const ir::Shape& image
     : sample_(std::move(sample)),
       count_(count),
       options_(options),
-      image_type_(batch_type(options.batch, image_shape)) {
+      image_type_(batch_type(options.batch, image_shape)),
+      start_(start) {
   check(options, count);
-  batches_per_epoch_ = options.training ? count / options.batch : (count + options.batch - 1) / options.batch;
+  batches_per_epoch_ = batches_in(options, count);
   constexpr std::int64_t kMaxEpoch = std::numeric_limits<std::uint32_t>::max();  // Philox has 32 bits for it
-  if (start.epoch < 0 || start.epoch > kMaxEpoch || start.batch < 0 || start.batch > batches_per_epoch_) {
-    user_error("cannot start at batch {} of epoch {}: an epoch has {} batches of {}", start.batch,
-               start.epoch, batches_per_epoch_, options.batch);
+  if (start.epoch < 0 || start.epoch > kMaxEpoch || start.batch < 0 || start.sample < 0 ||
+      start.sample > count) {
+    user_error("cannot start at sample {} of epoch {}: an epoch has {} samples", start.sample, start.epoch,
+               count);
   }
-  claimed_ = consumed_ = start.epoch * batches_per_epoch_ + start.batch;
+  batches_of_first_ = batches_in(options, count - start.sample);
   slots_.resize(static_cast<std::size_t>(options.prefetch));
   try {
     for (int i = 0; i < options.threads; ++i)
@@ -85,7 +92,14 @@ Loader::~Loader() {
 
 DataPosition Loader::position() const {
   const std::lock_guard lock(mutex_);
-  return {consumed_ / batches_per_epoch_, consumed_ % batches_per_epoch_};
+  return place_of(consumed_);
+}
+
+DataPosition Loader::place_of(std::int64_t number) const {
+  if (number < batches_of_first_)
+    return {start_.epoch, start_.batch + number, start_.sample + number * options_.batch};
+  const std::int64_t later = number - batches_of_first_, index = later % batches_per_epoch_;
+  return {start_.epoch + 1 + later / batches_per_epoch_, index, index * options_.batch};
 }
 
 void Loader::next(Batch& batch) {
@@ -120,8 +134,10 @@ void Loader::work(const std::stop_token& stop) {
 }
 
 void Loader::prepare(std::int64_t number, Batch& batch, const std::stop_token& stop) {
-  batch.epoch = number / batches_per_epoch_;
-  batch.index = number % batches_per_epoch_;
+  const DataPosition place = place_of(number);
+  batch.epoch = place.epoch;
+  batch.index = place.batch;
+  batch.first = place.sample;
   const auto reshape = [&](const std::string& name, const ir::TensorType& type) {
     reshape_tensor(batch.tensors[name], type);
   };
@@ -161,7 +177,7 @@ void Loader::fill(Batch& batch, const std::stop_token& stop) {
   for (std::int64_t i = 0; i < options_.batch && !stop.stop_requested(); ++i) {
     const auto row = static_cast<std::size_t>(i);
     std::ranges::transform(rows, images.begin(), [i](const Rows& each) { return each.at(i); });
-    const std::int64_t place = batch.index * options_.batch + i;
+    const std::int64_t place = batch.first + i;
     std::optional<std::int64_t> label;
     Visit visit{batch.epoch, place / options_.repeats, place % options_.repeats};
     if (place < count_) {

@@ -1,5 +1,5 @@
 // Batches for training and evaluation, prepared ahead by a few threads into a bounded queue. What a batch
-// holds depends on (seed, epoch, index) alone: not on the number of threads, not on where the run began.
+// holds depends on (seed, epoch, index, first sample) alone: not on the number of threads, not on where the run began.
 //
 // Training: each epoch visits the samples in its own random order; what is left over at the end of an epoch
 // is dropped. Evaluation: the samples in order; the last batch is padded with zero images of weight 0. Both
@@ -30,12 +30,14 @@ struct Batch {
   TensorMap tensors;
   std::int64_t epoch = 0;
   std::int64_t index = 0;  // in its epoch
+  std::int64_t first = 0;  // of its samples, in its epoch
 };
 
-/// Where the next batch stands: what a checkpoint keeps of the data.
+/// The place of the next batch. Where an epoch has had batches of other sizes, its samples are not batch times a size.
 struct DataPosition {
   std::int64_t epoch = 0;
-  std::int64_t batch = 0;
+  std::int64_t batch = 0;   // of the epoch
+  std::int64_t sample = 0;  // of the epoch, the batch's first
   bool operator==(const DataPosition&) const = default;
 };
 
@@ -78,7 +80,7 @@ struct LoaderOptions {
 class Loader {
  public:
   /// `image_shape` is [C, H, W]. UserError on options out of range, on fewer samples than one training batch,
-  /// and on a `start` that is no batch of an epoch.
+  /// and on a `start` beyond an epoch.
   Loader(SampleFunction sample, std::int64_t count, const ir::Shape& image_shape,
          const LoaderOptions& options, DataPosition start = {});
   ~Loader();
@@ -104,6 +106,7 @@ class Loader {
 
   Slot& slot_of(std::int64_t number) { return slots_[static_cast<std::size_t>(number) % slots_.size()]; }
   void work(const std::stop_token& stop);
+  DataPosition place_of(std::int64_t number) const;
   void prepare(std::int64_t number, Batch& batch, const std::stop_token& stop);
   void fill(Batch& batch, const std::stop_token& stop);
   void draw_noise(Batch& batch, std::int64_t row, const Visit& visit) const;
@@ -113,13 +116,13 @@ class Loader {
   const std::int64_t count_;
   const LoaderOptions options_;
   const ir::TensorType image_type_;  // of a batch
-  std::int64_t batches_per_epoch_ = 0;
+  const DataPosition start_;
+  std::int64_t batches_per_epoch_ = 0, batches_of_first_ = 0;  // of the epoch that it starts in, those left
 
   std::mutex order_mutex_;
   std::map<std::int64_t, Order> orders_;  // by epoch, those in flight
 
-  // Batches are numbered from the first of epoch 0: number = epoch * batches_per_epoch + index. Number n is
-  // prepared in slot n % slots, once n < consumed_ + slots.
+  // Batches are numbered from `start_`. Number n is prepared in slot n % slots, once n < consumed_ + slots.
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   std::vector<Slot> slots_;

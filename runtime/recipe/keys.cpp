@@ -170,6 +170,7 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
   keys.push_back(
       row("data", "train_fraction", &data.train_fraction, {.min = 0, .max = 1, .min_excluded = true}));
   keys.push_back(row("data", "unreadable", &data.unreadable, {}, {"error", "skip"}));
+  keys.push_back(row("data", "changed", &data.changed, {}, {"refuse", "accept"}));
   keys.push_back(path_row("data", "cache", &data.cache));
   RecipeKey preset = row("transforms", "preset", &recipe.preset, {}, ir::row_names(transform_presets()));
   preset.selects = true;
@@ -192,6 +193,7 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
       row("train", "resample_positions", &train.resample_positions, {}, {"false", "true", "timm", "deit"}),
       row("train", "new_head", &train.new_head),
       row("train", "extra_weights", &train.extra_weights, {}, {"error", "ignore"}),
+      row("train", "other_strategy", &train.other_strategy),
       row("train", "clip_norm", &train.clip_norm, kNotNegative),
       row("train", "clip", &train.clip, {}, {"all", "each"}),
       row("train", "accumulate", &train.accumulate, kCount),

@@ -28,6 +28,7 @@ struct RecipeData {
   std::string train_list;            // a file that names the training images to take; "": all
   double train_fraction = 1;         // of each class's training images
   std::string unreadable = "error";  // error | skip
+  std::string changed = "refuse";    // refuse | accept: data that are not what a resumed run was trained on
   std::string cache;                 // folder of decoded images; "": none
 };
 
@@ -44,6 +45,7 @@ struct RecipeTrain {
   std::string weights_prefix;        // of the names of those tensors in `weights` that are taken, without it
   std::string resample_positions = "false";  // of a position embedding in `weights` that is of another grid
   bool new_head = false;                     // instead of that of `weights`, which may have other classes
+  bool other_strategy = false;               // whether `weights` may be of a network with other plugins
   std::string extra_weights = "error";       // error | ignore: tensors of `weights` that the network lacks
   double clip_norm = 0;                      // 0: no clipping
   std::string clip = "all";                  // all | each: whose norm clip_norm bounds

@@ -4,15 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "ir/error.h"
 #include "programs/programs.h"
 #include "runtime/exec/make_engine.h"
-#include "runtime/io/json_view.h"
 #include "runtime/io/safetensors.h"
 #include "runtime/repro/compare.h"
+#include "runtime/train/checkpoint.h"
 #include "runtime/train/data_feed.h"
 #include "runtime/train/non_finite.h"
 #include "runtime/train/run_folder.h"
@@ -23,16 +22,20 @@ namespace {
 
 constexpr const char* kFailingStep = "step";
 
-ir::Module step_of_run(const Network& network, std::int64_t steps_per_epoch) {
+ir::Module step_of_run(const Network& network, std::int64_t samples, const RunProgress& progress) {
+  const RunCourse course(network.recipe, samples, progress.position, progress.sizes);
   ir::Module module = training_module(network, network.recipe.train.batch);
-  programs::add_step_program(module, train_options(network.recipe, static_cast<double>(steps_per_epoch)));
+  programs::TrainOptions options = train_options(network.recipe, course.timeline().steps_per_epoch);
+  options.timeline = course.timeline();
+  options.first_draw = progress.sizes.first_draw;
+  programs::add_step_program(module, options);
   std::erase_if(module.functions, [](const ir::Function& function) { return function.name != kFailingStep; });
   module.drop_unused_parameters();
   return module;
 }
 
 /// What a checkpoint holds takes the place of what the engine has.
-DataPosition take_checkpoint(const std::string& checkpoint, const ir::Module& module, Engine& engine) {
+void take_checkpoint(const std::string& checkpoint, const ir::Module& module, Engine& engine) {
   std::set<std::string> taken;
   for (const char* file : {"weights", "state"}) {
     for (const auto& [name, tensor] :
@@ -51,10 +54,6 @@ DataPosition take_checkpoint(const std::string& checkpoint, const ir::Module& mo
     if (parameter.is_weight() && !taken.contains(parameter.name))
       user_error("repro: {} has no '{}': drop what changes the network", checkpoint, parameter.name);
   }
-  const std::string file = checkpoint + "/checkpoint.json";
-  const nlohmann::ordered_json document = read_json(file);
-  const JsonView record(document, file);
-  return {record.at("epoch").count(), record.at("step_in_epoch").count()};
 }
 
 }  // namespace
@@ -65,15 +64,18 @@ std::optional<ReproCase> non_finite_of_run(const Network& network, const std::st
     user_error("repro: {}: train.accumulate = {}: a step of several programs is not looked at", run,
                recipe.train.accumulate);
   const DataFeed feed(recipe, Split::train, training_face(network_source(network), recipe.objective));
-  const ir::Module module = step_of_run(network, feed.batches());
+  const std::vector<std::string> checkpoints = RunFolder::open(run).checkpoints();
+  RunProgress progress;
+  progress.sizes = {recipe.train.batch, recipe.train.accumulate};
+  if (!checkpoints.empty()) progress = read_progress(checkpoints.back());
+  const ir::Module module = step_of_run(network, feed.images(), progress);
   const auto engine = make_engine(engine_names().front(), module);
   const auto seed = static_cast<std::uint64_t>(recipe.seed);
   const ir::Module forward = training_module(network, recipe.train.batch);
   start_state(*engine, module, fresh_weights(forward, network.plugins, seed), seed);
-  const std::vector<std::string> checkpoints = RunFolder::open(run).checkpoints();
-  DataPosition start;
-  if (!checkpoints.empty()) start = take_checkpoint(checkpoints.back(), module, *engine);
-  const std::unique_ptr<Loader> loader = feed.load(start);
+  if (!checkpoints.empty()) take_checkpoint(checkpoints.back(), module, *engine);
+  const TrainPosition& at = progress.position;
+  const std::unique_ptr<Loader> loader = feed.load({at.epoch, at.batches, at.samples});
   Batch batch;
   for (std::int64_t i = 0; i < feed.batches(); ++i) {
     loader->next(batch);

@@ -23,16 +23,15 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-/// 1 had no checksums, 2 no metrics but the loss, the correct images and what plugins report, 3 neither averages
-/// nor the best evaluation, 4 no events.
-constexpr int kFormat = 5, kFirstWithMetrics = 3, kFirstWithChecksums = 2;
+constexpr int kFormat = 6;
 constexpr std::string_view kWeightsFile = "weights.safetensors";
 constexpr std::string_view kAveragesFile = "weights_ema.safetensors";  // where averages are kept
 constexpr std::string_view kStateFile = "state.safetensors";
 constexpr std::string_view kProgressFile = "checkpoint.json";
 constexpr const char* kChecksum = "blake3";  // of the rest of checkpoint.json
 /// Philox has 32 bits for an epoch; a double counts steps and images to 2^53.
-constexpr std::int64_t kMostEpochs = (std::int64_t{1} << 32) - 1, kMostSteps = std::int64_t{1} << 53;
+constexpr std::int64_t kMostEpochs = (std::int64_t{1} << 32) - 1, kMostSteps = std::int64_t{1} << 53,
+                       kMostBatch = 1'000'000'000;
 
 /// By the name of the file: BLAKE3 of its bytes.
 using Digests = std::map<std::string, std::string, std::less<>>;
@@ -48,24 +47,48 @@ double number_or_nan(const JsonView& json) {
   return json.raw().is_null() ? std::numeric_limits<double>::quiet_NaN() : json.number();
 }
 
-TrainSums sums_from(const JsonView& json, std::int64_t format) {
+TrainSums sums_from(const JsonView& json) {
   TrainSums sums{json.at("steps").count(kMostSteps), json.at("grad_norm").number()};
-  if (format >= kFirstWithMetrics) {
-    json.only({"steps", "grad_norm", "metrics"});
-    for (const auto& [name, sum] : json.at("metrics").members()) {
-      const std::vector<JsonView> parts = sum.items();
-      if (parts.size() != 2) sum.refuse("is no sum: [numerator, denominator]");
-      sums.metrics.emplace(name, MetricSum{number_or_nan(parts[0]), parts[1].number()});
-    }
-    return sums;
-  }
-  sums.of_old = true;
-  json.only({"steps", "loss", "correct", "grad_norm", "named"});
-  for (const char* name : {"loss", kCorrectOfOld}) sums.metrics[name].numerator = json.at(name).number();
-  if (const auto named = json.find("named")) {
-    for (const auto& [name, value] : named->members()) sums.metrics[name].numerator = number_or_nan(value);
+  json.only({"steps", "grad_norm", "metrics"});
+  for (const auto& [name, sum] : json.at("metrics").members()) {
+    const std::vector<JsonView> parts = sum.items();
+    if (parts.size() != 2) sum.refuse("is no sum: [numerator, denominator]");
+    sums.metrics.emplace(name, MetricSum{number_or_nan(parts[0]), parts[1].number()});
   }
   return sums;
+}
+
+/// `draws`: the micro-batches that have drawn random numbers.
+Json to_json(const StepSizes& sizes, std::int64_t step) {
+  Json json = {{"batch", sizes.batch},
+               {"accumulate", sizes.accumulate},
+               {"draws", step * sizes.accumulate + sizes.first_draw}};
+  if (sizes.change) json["change"] = {{"step", sizes.change->step}, {"epochs", sizes.change->epochs}};
+  return json;
+}
+
+StepSizes sizes_from(const JsonView& json, std::int64_t step) {
+  json.only({"batch", "accumulate", "draws", "change"});
+  StepSizes sizes{json.at("batch").count(kMostBatch), json.at("accumulate").count(kMostBatch)};
+  if (sizes.batch == 0 || sizes.accumulate == 0) json.refuse("has no samples a step");
+  if (step > kMostSteps / sizes.accumulate) json.at("accumulate").refuse("is too large for its steps");
+  sizes.first_draw = json.at("draws").count(kMostSteps) - step * sizes.accumulate;
+  if (const auto change = json.find("change")) {
+    change->only({"step", "epochs"});
+    sizes.change = {change->at("step").count(kMostSteps), change->at("epochs").number()};
+  }
+  return sizes;
+}
+
+Json to_json(const DataIdentity& data) {
+  return {{"count", data.count}, {"classes", data.classes}, {"digest", data.digest}};
+}
+
+DataIdentity data_from(const JsonView& json) {
+  json.only({"count", "classes", "digest"});
+  DataIdentity data{json.at("count").count(kMostSteps), {}, json.at("digest").text()};
+  for (const JsonView& name : json.at("classes").items()) data.classes.push_back(name.text());
+  return data;
 }
 
 /// As it stands in the file, byte for byte.
@@ -87,6 +110,11 @@ std::string progress_text(const RunProgress& progress, const Digests& files,
   json["epoch"] = progress.position.epoch;
   json["step_in_epoch"] = progress.position.step_in_epoch;
   json["step"] = progress.position.step;
+  json["batches_in_epoch"] = progress.position.batches;
+  json["samples_in_epoch"] = progress.position.samples;
+  json["sizes"] = to_json(progress.sizes, progress.position.step);
+  json["epochs_done"] = progress.epochs_done;
+  json["data"] = to_json(progress.data);
   json["sums"] = {{"line", to_json(progress.line)}, {"epoch", to_json(progress.epoch)}};
   json["metrics_bytes"] = progress.metrics_bytes;
   json["events"] = {{"from_step", progress.events.from_step}, {"bytes", progress.events.bytes}};
@@ -110,7 +138,7 @@ std::string progress_text(const RunProgress& progress, const Digests& files,
 /// checkpoint.json, parsed and found to be what was written.
 struct ProgressFile {
   RunProgress progress;
-  Digests files;  // none of format 1
+  Digests files;
   std::vector<PluginBuild> plugins;
 };
 
@@ -120,21 +148,24 @@ bool is_metric_name(std::string_view name) {
   });
 }
 
-RunProgress progress_from(const JsonView& json, std::int64_t format) {
+RunProgress progress_from(const JsonView& json) {
   RunProgress progress;
   progress.position = {json.at("epoch").count(kMostEpochs), json.at("step_in_epoch").count(kMostSteps),
-                       json.at("step").count(kMostSteps)};
+                       json.at("step").count(kMostSteps), json.at("batches_in_epoch").count(kMostSteps),
+                       json.at("samples_in_epoch").count(kMostSteps)};
+  progress.sizes = sizes_from(json.at("sizes"), progress.position.step);
+  progress.epochs_done = json.at("epochs_done").number();
+  progress.data = data_from(json.at("data"));
   const JsonView sums = json.at("sums");
   sums.only({"line", "epoch"});
-  progress.line = sums_from(sums.at("line"), format);
-  progress.epoch = sums_from(sums.at("epoch"), format);
+  progress.line = sums_from(sums.at("line"));
+  progress.epoch = sums_from(sums.at("epoch"));
   progress.metrics_bytes = json.at("metrics_bytes").count();
-  if (const auto events = json.find("events")) {
-    events->only({"from_step", "bytes"});
-    progress.events = {events->at("from_step").count(kMostSteps), events->at("bytes").count()};
-  }
+  const JsonView events = json.at("events");
+  events.only({"from_step", "bytes"});
+  progress.events = {events.at("from_step").count(kMostSteps), events.at("bytes").count()};
   progress.images = json.at("images").count(kMostSteps);
-  if (const auto lr = json.find("lr")) progress.lr = number_or_nan(*lr);
+  progress.lr = number_or_nan(json.at("lr"));
   progress.last_epoch_loss = json.at("last_epoch_loss").number();
   progress.train_seconds = json.at("train_seconds").number();
   if (const auto best = json.find("best")) {
@@ -145,11 +176,11 @@ RunProgress progress_from(const JsonView& json, std::int64_t format) {
     if (!RunFolder::is_checkpoint_name(progress.best->checkpoint))
       best->at("checkpoint").refuse("is no name of a checkpoint");
   }
-  if (const auto choices = json.find("choices")) progress.choices = record_from_json(*choices);
+  progress.choices = record_from_json(json.at("choices"));
   return progress;
 }
 
-class NewerFormat : public UserError {
+class OtherFormat : public UserError {
  public:
   using UserError::UserError;
 };
@@ -160,23 +191,40 @@ ProgressFile parse_progress(const std::string& folder, const std::string& file) 
   const Json document = parse_json(text, file);
   const JsonView json(document, file);
   const std::int64_t format = json.at("format").count();
-  if (format > kFormat) throw NewerFormat(fmt::format("{} is of a newer Rewire than this one", file));
-  ProgressFile content;
-  const bool has_checksums = format >= kFirstWithChecksums;
-  if (has_checksums) {
-    if (json.at(kChecksum).text() != checksum(document) || text != text_of(document))
-      json.refuse("is not what was written");
-    for (const auto& [name, digest] : json.at("files").members()) content.files.emplace(name, digest.text());
-  } else {
-    write_log(
-        LogLevel::warning,
-        fmt::format("{}: written by an earlier Rewire, without checksums: damage would go unseen", file));
+  if (format > kFormat) throw OtherFormat(fmt::format("{} is of a newer Rewire than this one", file));
+  if (format < kFormat) {
+    throw OtherFormat(fmt::format(
+        "{} is of an earlier Rewire (format {}, not {}): its run cannot be gone on with; its weights are in "
+        "{}/{}, for --weights and train.weights",
+        file, format, kFormat, folder, kWeightsFile));
   }
-  // In an old one no "files" either: then a flipped bit has made it one.
-  json.only({"format", "rewire", "epoch", "step_in_epoch", "step", "sums", "metrics_bytes", "events",
-             "images", "lr", "last_epoch_loss", "train_seconds", "choices", "best", "plugins",
-             has_checksums ? "files" : "format", has_checksums ? kChecksum : "format"});
-  content.progress = progress_from(json, format);
+  ProgressFile content;
+  if (json.at(kChecksum).text() != checksum(document) || text != text_of(document))
+    json.refuse("is not what was written");
+  for (const auto& [name, digest] : json.at("files").members()) content.files.emplace(name, digest.text());
+  json.only({"format",
+             "rewire",
+             "epoch",
+             "step_in_epoch",
+             "step",
+             "batches_in_epoch",
+             "samples_in_epoch",
+             "sizes",
+             "epochs_done",
+             "data",
+             "sums",
+             "metrics_bytes",
+             "events",
+             "images",
+             "lr",
+             "last_epoch_loss",
+             "train_seconds",
+             "choices",
+             "best",
+             "plugins",
+             "files",
+             kChecksum});
+  content.progress = progress_from(json);
   content.plugins = builds_from_json(json.at("plugins"));
   const TrainPosition& at = content.progress.position;
   const std::string name = RunFolder::checkpoint_name(at.epoch, at.step);
@@ -189,7 +237,7 @@ template <class Read>
 auto reading(Read read) {
   try {
     return read();
-  } catch (const NewerFormat&) {
+  } catch (const OtherFormat&) {
     throw;
   } catch (const UserError& error) {
     throw DamagedCheckpoint(error.what());
@@ -206,7 +254,7 @@ std::vector<std::byte> read_sound(const std::string& folder, std::string_view na
     std::vector<std::byte> bytes =
         read_file(file, std::numeric_limits<std::size_t>::max(), FileKind::regular);
     const auto known = digests.find(name);
-    if (known == digests.end() ? !digests.empty() : known->second != codegen::digest_hex(bytes))
+    if (known == digests.end() || known->second != codegen::digest_hex(bytes))
       user_error("{} is not what was written with {}", file, kProgressFile);
     return bytes;
   });
@@ -283,11 +331,15 @@ void take_averages(SafetensorsFile content, const std::string& file, const ir::M
 /// All weights, or all other parameters but averages, strictly.
 void take_tensors(SafetensorsFile content, const std::string& file, const ir::Module& module, bool weights,
                   TensorMap& state) {
-  const std::string_view cause = weights ? "the network is not the one that was trained"
-                                         : "the optimizer or train.accumulate is not that of the run";
+  const std::string_view cause =
+      weights ? "the network is not the one that was trained" : "the optimizer is not that of the run";
   std::vector<std::string> counters;
   for (const ir::Parameter& parameter : module.parameters) {
     if (parameter.is_weight() != weights || !parameter.average_of.empty()) continue;
+    if (parameter.kind == ir::StateKind::partial) {
+      state.emplace(parameter.name, HostTensor(parameter.type));
+      continue;
+    }
     const auto found = content.tensors.find(parameter.name);
     if (found == content.tensors.end() && is_late_counter(parameter.name)) {
       counters.push_back(parameter.name);
@@ -346,7 +398,8 @@ class FolderInProgress {
 TensorMap part_of_state(const Engine& engine, const ir::Module& module, bool weights) {
   TensorMap part;
   for (const ir::Parameter& parameter : module.parameters) {
-    if (parameter.is_weight() == weights && parameter.average_of.empty())
+    const bool is_kept = parameter.average_of.empty() && parameter.kind != ir::StateKind::partial;
+    if (parameter.is_weight() == weights && is_kept)
       part.emplace(parameter.name, engine.read_state(parameter.name));
   }
   return part;
@@ -355,21 +408,26 @@ TensorMap part_of_state(const Engine& engine, const ir::Module& module, bool wei
 }  // namespace
 
 std::string write_checkpoint(const std::string& run, const RunProgress& progress, const Engine& engine,
-                             const ir::Module& module, const std::vector<PluginHandle>& plugins) {
+                             const ir::Module& module, const std::vector<PluginHandle>& plugins,
+                             const std::map<std::string, std::string>& metadata) {
   const std::string target = fmt::format(
       "{}/checkpoints/{}", run, RunFolder::checkpoint_name(progress.position.epoch, progress.position.step));
   std::error_code error;
   if (fs::exists(target, error)) return target;
   FolderInProgress folder(target);
   Digests files;
-  files.emplace(kWeightsFile, write_safetensors(folder.file(kWeightsFile),
-                                                part_of_state(engine, module, true), {{"format", "pt"}}));
+  files.emplace(kWeightsFile,
+                write_safetensors(folder.file(kWeightsFile), part_of_state(engine, module, true), metadata));
   if (const TensorMap averages = averages_of(engine, module); !averages.empty())
-    files.emplace(kAveragesFile, write_safetensors(folder.file(kAveragesFile), averages, {{"format", "pt"}}));
+    files.emplace(kAveragesFile, write_safetensors(folder.file(kAveragesFile), averages, metadata));
   files.emplace(kStateFile, write_safetensors(folder.file(kStateFile), part_of_state(engine, module, false)));
   write_file_atomically(folder.file(kProgressFile), progress_text(progress, files, plugins));
   folder.publish();
   return target;
+}
+
+RunProgress read_progress(const std::string& folder) {
+  return read_progress_file(folder).progress;
 }
 
 Checkpoint read_checkpoint(const std::string& folder, const ir::Module& module,

@@ -10,6 +10,7 @@
 
 #include "ir/error.h"
 #include "ir/module.h"
+#include "runtime/data/identity.h"
 #include "runtime/exec/engine.h"
 #include "runtime/exec/tune/choice_record.h"
 #include "runtime/host_tensor.h"
@@ -17,34 +18,17 @@
 #include "runtime/plugin/builds.h"
 #include "runtime/plugin/plugin.h"
 #include "runtime/train/metrics.h"
+#include "runtime/train/run_course.h"
 #include "runtime/train/run_folder.h"
 
 namespace rewire::runtime {
-
-/// Where a run stands. step_in_epoch may be a whole epoch's steps: then its evaluation is still to come.
-struct TrainPosition {
-  std::int64_t epoch = 0;
-  std::int64_t step_in_epoch = 0;
-  std::int64_t step = 0;  // optimizer steps done
-  bool operator==(const TrainPosition&) const = default;
-};
-
-/// The last epoch that was trained in, whole or in part.
-inline std::int64_t last_epoch(const TrainPosition& at) {
-  return at.step_in_epoch > 0 || at.epoch == 0 ? at.epoch : at.epoch - 1;
-}
 
 /// Sums over steps, for a mean.
 struct TrainSums {
   std::int64_t steps = 0;
   double grad_norm = 0;
   MetricSums metrics = {};
-  bool of_old = false;  // as kCorrectOfOld says; not yet as they are kept now
 };
-
-/// What checkpoints before format 3 summed under fixed names: `loss`, `correct` (images), and what plugins
-/// report, all but `correct` as means over a step. The denominators of these sums are 0 until they are known.
-inline constexpr const char* kCorrectOfOld = "correct";
 
 /// The best evaluation at the end of an epoch so far, by one metric.
 struct BestEvaluation {
@@ -62,12 +46,15 @@ struct EventsPosition {
 /// What a checkpoint holds beside the tensors.
 struct RunProgress {
   TrainPosition position;
+  StepSizes sizes;                 // of its steps
+  double epochs_done = 0;          // of the schedule
+  DataIdentity data;               // that it trains on
   TrainSums line;                  // since the last line of metrics.jsonl
   TrainSums epoch;                 // since the epoch began
   std::int64_t metrics_bytes = 0;  // of metrics.jsonl, at this point
   EventsPosition events;           // likewise
   std::int64_t images = 0;         // trained on, over all sessions
-  double lr = 0;                   // of the last step; of an earlier Rewire's checkpoint 0
+  double lr = 0;                   // of the last step
   double last_epoch_loss = 0;      // mean over the steps of the last whole epoch
   double train_seconds = 0;        // spent in steps, over all sessions
   ChoiceRecord choices;            // of all programs
@@ -80,9 +67,10 @@ struct Checkpoint {
 };
 
 /// Writes RUN/checkpoints/<epoch>-<step> from the engine's state and returns its path; one that is there
-/// already stays. UserError naming the file and the system's reason: then nothing of it remains.
+/// already stays. `metadata`: of its files of weights. UserError naming the file and the system's reason: then nothing of it remains.
 std::string write_checkpoint(const std::string& run, const RunProgress& progress, const Engine& engine,
-                             const ir::Module& module, const std::vector<PluginHandle>& plugins);
+                             const ir::Module& module, const std::vector<PluginHandle>& plugins,
+                             const std::map<std::string, std::string>& metadata);
 
 /// One of its files is not what was written: flipped bits, a block of zeros, a file of another checkpoint.
 class DamagedCheckpoint : public UserError {
@@ -90,7 +78,9 @@ class DamagedCheckpoint : public UserError {
   using UserError::UserError;
 };
 
-/// Every parameter of `module` and nothing else. DamagedCheckpoint; UserError on a tensor that is missing,
+/// What it holds beside the tensors. DamagedCheckpoint; UserError on one that an earlier Rewire wrote.
+RunProgress read_progress(const std::string& folder);
+/// Every parameter of `module` and nothing else, but the sums of a step under way, which begin anew. DamagedCheckpoint; UserError on a tensor that is missing,
 /// unknown or of another type. Plugins that are not those of the checkpoint are warned of.
 Checkpoint read_checkpoint(const std::string& folder, const ir::Module& module,
                            const std::vector<PluginHandle>& plugins);

@@ -132,6 +132,8 @@ Network resolve_network(const NetworkRequest& request) {
     spec.values = plugin_values(*network.plugins.back());
   }
   check_later_epochs(network);
+  network.other_strategy = request.other_strategy;
+  network.recipe.train.other_strategy |= request.other_strategy;
   return network;
 }
 
@@ -145,6 +147,10 @@ NetworkSource network_source(const Network& network) {
           .resized = [&network](std::int64_t batch,
                                 std::int64_t side) { return original_module(network, batch, side); },
           .backbone = [&network](std::int64_t batch) { return backbone_module(network, batch); }};
+}
+
+WeightsOrigin origin_of(const Network& network, std::int64_t epoch) {
+  return origin_of(network.recipe, network_source(network), epoch);
 }
 
 ir::Module original_module(const Network& network, std::int64_t batch, std::int64_t side) {

@@ -12,6 +12,7 @@
 #include "runtime/recipe/recipe.h"
 #include "runtime/train/run_folder.h"
 #include "runtime/train/run_programs.h"
+#include "runtime/train/weights_origin.h"
 
 namespace rewire::runtime {
 
@@ -22,6 +23,8 @@ struct NetworkRequest {
   std::vector<std::string> settings, plugins, plugin_path;
   /// Plugins that a file names by their paths are run, and remembered (runtime/plugin/trust_list.h).
   bool trust = false;
+  /// Files of weights may be of a network with other plugins (weights_origin.h).
+  bool other_strategy = false;
   /// It is a file, and not the command line, that `plugins` are from.
   bool plugins_of_file = false;
   /// The run folder whose recipe MODEL is, or "". Its plugins are the libraries that it was made with
@@ -36,6 +39,7 @@ struct Network {
   runtime::Recipe recipe;  // with every value of the model and the plugins filled in, and absolute paths
   std::optional<ir::Module> from_file;  // the module of a .rir file
   std::vector<runtime::PluginHandle> plugins;
+  bool other_strategy = false;  // as the request has it
 };
 
 /// Reads the recipe or module and loads the plugins. UserError also for a rewrite that would be refused in
@@ -44,6 +48,9 @@ Network resolve_network(const NetworkRequest& request);
 
 /// What run programs are built from; it refers to the network, which must outlive it.
 runtime::NetworkSource network_source(const Network& network);
+
+/// What files of its weights say that they are of (weights_origin.h).
+WeightsOrigin origin_of(const Network& network, std::int64_t epoch = 0);
 
 /// `forward` as the model or the file has it. The batch of a .rir file is its own, whatever is asked for. `side`: of
 /// images in pixels, the model's own where it is 0; the weights are the same ones. UserError where it takes no other size.

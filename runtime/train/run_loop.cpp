@@ -22,6 +22,7 @@
 #include "runtime/train/run_pictures.h"
 #include "runtime/train/run_records.h"
 #include "runtime/train/weights.h"
+#include "runtime/train/weights_origin.h"
 
 namespace rewire::runtime {
 namespace {
@@ -64,6 +65,8 @@ class RunLoop::Run {
         test_loader_(plan.test_data.load()),
         pictures_(plan, folder, *engine_, start.progress.position.epoch),
         diagnosis_(plan.diagnosed_images == 0 ? nullptr : std::make_unique<RunDiagnosis>(request, plan)) {
+    progress_.sizes = plan.sizes;
+    progress_.data = plan.data;
     for (const auto& [name, tensor] : start.state) engine_->write_state(name, tensor);
     std::optional<BestEvaluation>& best = progress_.best;
     if (best && best->metric != plan.best_metric) {
@@ -86,9 +89,9 @@ class RunLoop::Run {
     if (signal == 0) {
       persist([&] {
         const ir::Module& module = plan_.programs.module;
-        write_safetensors(folder_.file(kFinalWeights), weights_of(*engine_, module), {{"format", "pt"}});
+        write_safetensors(folder_.file(kFinalWeights), weights_of(*engine_, module), metadata());
         if (plan_.keeps_averages())
-          write_safetensors(folder_.file(kFinalAverages), averages_of(*engine_, module), {{"format", "pt"}});
+          write_safetensors(folder_.file(kFinalAverages), averages_of(*engine_, module), metadata());
       });
     }
     if (signal == 0 || progress_.position.step > 0) persist([&] { records_.end(signal == 0); });
@@ -132,17 +135,18 @@ class RunLoop::Run {
     facts.train_images = plan_.train_data.images();
     facts.test_images = plan_.test_data.images();
     facts.epochs = recipe_.train.epochs;
-    facts.steps = plan_.total_steps();
-    facts.steps_per_epoch = plan_.steps_per_epoch;
+    facts.steps = plan_.course.total_steps();
+    facts.steps_per_epoch = plan_.course.steps_per_epoch();
+    facts.dropped = plan_.course.dropped(recipe_.train.epochs);
     return facts;
   }
 
   /// 0, or the signal that stopped it; then a checkpoint is written.
   int train_epochs() {
     TrainPosition& at = progress_.position;
-    while (at.epoch < plan_.epochs_begun() && !out_of_patience()) {
+    while (at.epoch < plan_.course.epochs_begun() && !out_of_patience()) {
       if (const int signal = train_epoch()) return stop(signal);
-      if (at.step_in_epoch < plan_.steps_per_epoch) break;  // train.max_steps are done
+      if (at.step_in_epoch < plan_.course.steps_of(at.epoch)) break;  // train.max_steps are done
       bool is_best = false;
       if (plan_.evaluates_after(at.epoch)) {
         evaluation_ = evaluate();
@@ -209,7 +213,8 @@ class RunLoop::Run {
     const Phase& phase = plan_.programs.phase_of(at.epoch);
     if (at.step_in_epoch == 0 && phase.first_epoch == at.epoch && at.epoch != 0) enter_phase();
     const std::int64_t before = at.step - at.step_in_epoch;  // of earlier epochs
-    const std::int64_t last = std::min(plan_.steps_per_epoch, plan_.total_steps() - before);
+    const std::int64_t all = plan_.course.steps_of(at.epoch);
+    const std::int64_t last = std::min(all, plan_.course.total_steps() - before);
     if (at.step_in_epoch < last) open_data();
     for (std::int64_t begun = at.step_in_epoch; begun < last;) {
       if (const int signal = request_.stop_signal()) {
@@ -218,7 +223,7 @@ class RunLoop::Run {
       }
       if (diagnosis_ != nullptr && at.step == 0 && begun == 0) diagnose();
       step(phase, before + begun + 1, begun == 0 && at.epoch == phase.first_epoch);
-      const bool epoch_ends = ++begun == plan_.steps_per_epoch;
+      const bool epoch_ends = ++begun == all;
       const bool line_ends = epoch_ends || (before + begun) % recipe_.train.log_every == 0;
       const bool checkpoint_due = begun % plan_.steps_per_checkpoint() == 0 && !epoch_ends;
       const bool diagnosis_due = diagnosis_ != nullptr && (before + begun) % recipe_.diagnose.every == 0;
@@ -244,7 +249,7 @@ class RunLoop::Run {
   /// Batches that do not make up a step at the end of an epoch are passed over.
   void open_data() {
     const TrainPosition& at = progress_.position;
-    const DataPosition wanted{at.epoch, at.step_in_epoch * recipe_.train.accumulate};
+    const DataPosition wanted{at.epoch, at.batches, at.samples};
     if (train_loader_ == nullptr) train_loader_ = plan_.train_data.load(wanted);
     Batch passed_over;
     while (train_loader_->position() != wanted) train_loader_->next(passed_over);
@@ -306,6 +311,8 @@ class RunLoop::Run {
     add(progress_.epoch, step, scalar(results, "grad_norm"));
     ++progress_.position.step;
     ++progress_.position.step_in_epoch;
+    progress_.position.batches += recipe_.train.accumulate;
+    progress_.position.samples += plan_.images_per_step();
     progress_.images += plan_.images_per_step();
     const double now = seconds_now(), took = now - std::exchange(step_began_, now);
     line_seconds_ += took;
@@ -320,12 +327,12 @@ class RunLoop::Run {
     TrainView view;
     view.position = at;
     view.epochs = recipe_.train.epochs;
-    view.steps_per_epoch = plan_.steps_per_epoch;
+    view.steps_per_epoch = plan_.course.steps_of(at.epoch);
     view.metrics = train_means(sums);
     view.images_per_second = images_per_second;
-    const std::int64_t steps_left = plan_.total_steps() - at.step;
+    const std::int64_t steps_left = plan_.course.total_steps() - at.step;
     // Those after every so many epochs, and one after the last.
-    const std::int64_t every = recipe_.eval.every, epochs = plan_.epochs_begun();
+    const std::int64_t every = recipe_.eval.every, epochs = plan_.course.epochs_begun();
     const std::int64_t evaluations_left = (epochs - 1) / every - at.epoch / every + 1;
     view.seconds_left = static_cast<double>(steps_left) * recent_seconds_ +
                         static_cast<double>(evaluations_left) * evaluation_seconds_;
@@ -426,8 +433,7 @@ class RunLoop::Run {
     progress_.last_epoch_loss = report.metrics.at(0).value;
     progress_.epoch = {};
     epoch_seconds_ = 0;
-    ++at.epoch;
-    at.step_in_epoch = 0;
+    at = {at.epoch + 1, 0, at.step, 0, 0};
     return report;
   }
 
@@ -443,11 +449,22 @@ class RunLoop::Run {
   }
 
   std::string write() {
+    progress_.epochs_done = plan_.course.epochs_done(progress_.position.step);
     records_.sync(progress_);
     std::string path = write_checkpoint(folder_.path(), progress_, *engine_, plan_.programs.module,
-                                        request_.network.plugins);
+                                        request_.network.plugins, metadata());
     name_checkpoints();
     return path;
+  }
+
+  /// Of the weights of the phase that the run is in.
+  const std::map<std::string, std::string>& metadata() {
+    const std::int64_t phase = plan_.programs.phase_of(last_epoch(progress_.position)).first_epoch;
+    if (phase != metadata_of_) {
+      metadata_ = origin_metadata(origin_of(recipe_, request_.network, phase, plan_.data.classes));
+      metadata_of_ = phase;
+    }
+    return metadata_;
   }
 
   /// `last` and `best`, to what is there.
@@ -531,7 +548,10 @@ class RunLoop::Run {
   MetricSums step_;                       // of the step whose results are being read
   std::optional<Evaluation> evaluation_;  // of the last evaluation
   std::optional<RunPicture> picture_;     // that it drew, until its line is written
-  double step_began_ = 0;                 // or the step before it ended
+  std::map<std::string, std::string>
+      metadata_;  // of files of weights, in the phase that begins with this epoch
+  std::int64_t metadata_of_ = -1;
+  double step_began_ = 0;  // or the step before it ended
   double data_wait_seconds_ = 0;
   const double began_with_ = progress_.train_seconds;  // of seconds in steps
   double line_seconds_ = 0, epoch_seconds_ = 0, recent_seconds_ = 0, evaluation_seconds_ = 0;

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "ir/error.h"
+#include "runtime/log.h"
 #include "runtime/train/neighbours.h"
 
 namespace rewire::runtime {
@@ -63,24 +64,57 @@ std::int64_t images_to_diagnose(const TrainRequest& request, const NetworkFace& 
   return images;
 }
 
+/// Where a run goes on with these data: at the next epoch, where they are others and may be.
+TrainPosition place_with(const DataIdentity& data, const std::string& name, const Recipe& recipe,
+                         const RunProgress* start) {
+  if (start == nullptr) return {};
+  TrainPosition at = start->position;
+  const std::string other = difference(start->data, data);
+  if (other.empty()) return at;
+  if (recipe.data.changed != "accept") {
+    user_error(
+        "{} is not what the run was trained on ({}): give it that, or set data.changed=accept to go on with "
+        "the "
+        "next epoch",
+        name, other);
+  }
+  const bool skips = at.samples > 0;
+  if (skips) at = {at.epoch + 1, 0, at.step, 0, 0};
+  write_log(
+      LogLevel::warning,
+      fmt::format("the data are not what the run was trained on ({}): it goes on with them in epoch {}{}",
+                  other, at.epoch + 1, skips ? ", without the rest of the epoch that it was in" : ""));
+  return at;
+}
+
+StepSizes sizes_with(const DataIdentity& data, const Recipe& recipe, const TrainPosition& at,
+                     const RunProgress* start) {
+  if (start == nullptr) return {recipe.train.batch, recipe.train.accumulate};
+  return changed_sizes(recipe, at, start->sizes, start->epochs_done, start->data != data);
+}
+
 }  // namespace
 
-RunPlan::RunPlan(const TrainRequest& request)
+RunPlan::RunPlan(const TrainRequest& request, const RunProgress* start)
     : recipe(request.recipe),
       face(training_face(request.network, recipe.objective)),
       train_data(recipe, Split::train, face),
       test_data(recipe, Split::test, face),
       bank_data(make_bank(recipe, face, test_data.batch())),
-      steps_per_epoch(train_data.batches() / recipe.train.accumulate) {
-  if (steps_per_epoch == 0) {
-    user_error("an epoch has {} batches of {}, fewer than one step of train.accumulate={}",
-               train_data.batches(), recipe.train.batch, recipe.train.accumulate);
-  }
+      data(identity_of(train_data.source())),
+      begins(place_with(data, train_data.source().name(), recipe, start)),
+      sizes(sizes_with(data, recipe, begins, start)),
+      course(recipe, data.count, begins, sizes) {
+  if (start != nullptr && sizes.samples() != start->sizes.samples())
+    write_log(LogLevel::info, describe_change(course, begins, start->sizes, sizes));
   if (recipe.diagnose.every > 0) {
     diagnosed_images = images_to_diagnose(request, face, test_data);
     diagnostics = programs::parse_diagnostics(recipe.diagnose.what, "diagnose.what");
   }
-  programs = make_run_programs(request.network, train_options(recipe, static_cast<double>(steps_per_epoch)),
+  programs::TrainOptions options = train_options(recipe, course.timeline().steps_per_epoch);
+  options.timeline = course.timeline();
+  options.first_draw = sizes.first_draw;
+  programs = make_run_programs(request.network, options,
                                {.batch = recipe.train.batch,
                                 .eval_batch = test_data.batch(),
                                 .epochs = recipe.train.epochs,
@@ -92,13 +126,8 @@ RunPlan::RunPlan(const TrainRequest& request)
 }
 
 std::int64_t RunPlan::steps_per_checkpoint() const {
-  const double steps = std::min(recipe.train.checkpoint_every, 1.0) * static_cast<double>(steps_per_epoch);
+  const double steps = std::min(recipe.train.checkpoint_every, 1.0) * course.timeline().steps_per_epoch;
   return std::max<std::int64_t>(1, std::llround(steps));
-}
-
-std::int64_t RunPlan::total_steps() const {
-  const std::int64_t all = recipe.train.epochs * steps_per_epoch;
-  return recipe.train.max_steps == 0 ? all : std::min(all, recipe.train.max_steps);
 }
 
 bool RunPlan::saves_after(std::int64_t epoch) const {

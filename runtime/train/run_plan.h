@@ -6,24 +6,24 @@
 #include <string>
 #include <vector>
 
+#include "runtime/train/checkpoint.h"
 #include "runtime/train/data_feed.h"
+#include "runtime/train/run_course.h"
 #include "runtime/train/run_programs.h"
 #include "runtime/train/trainer.h"
 
 namespace rewire::runtime {
 
 struct RunPlan {
-  /// UserError where recipe, network and data do not go together. The request must outlive it.
-  explicit RunPlan(const TrainRequest& request);
+  /// Of a run that is at `start`, or of a new one. UserError where recipe, network and data do not go together, and where
+  /// the run has been trained on other data, unless data.changed=accept: then it goes on with the next epoch. The request
+  /// must outlive it.
+  explicit RunPlan(const TrainRequest& request, const RunProgress* start = nullptr);
 
-  std::int64_t images_per_step() const { return recipe.train.batch * recipe.train.accumulate; }
+  std::int64_t images_per_step() const { return sizes.samples(); }
   /// From the start of an epoch; its end is another matter.
   std::int64_t steps_per_checkpoint() const;
   bool saves_after(std::int64_t epoch) const;
-  /// Optimizer steps of the whole run: train.epochs, or train.max_steps if that is less.
-  std::int64_t total_steps() const;
-  /// The epochs that these steps fall into.
-  std::int64_t epochs_begun() const { return (total_steps() + steps_per_epoch - 1) / steps_per_epoch; }
   bool evaluates_after(std::int64_t epoch) const {
     return (epoch + 1) % recipe.eval.every == 0 || epoch + 1 == recipe.train.epochs;
   }
@@ -39,8 +39,11 @@ struct RunPlan {
   NetworkFace face;
   DataFeed train_data, test_data;
   std::unique_ptr<const DataFeed>
-      bank_data;  // training images as evaluation sees them; none without eval.knn
-  std::int64_t steps_per_epoch;
+      bank_data;         // training images as evaluation sees them; none without eval.knn
+  DataIdentity data;     // to train on
+  TrainPosition begins;  // where the run stands
+  StepSizes sizes;
+  RunCourse course;
   RunPrograms programs;
   std::string best_metric;  // of evaluations: tells which is the best
   /// Of the run's diagnose lines ([diagnose]): test images, and what they tell; 0: there are no such lines.

@@ -22,8 +22,8 @@ namespace {
 
 constexpr const char* kNetworkFile = "network.rir";
 
-constexpr const char* kTrainingKinds[] = {"step",    "accumulate", "apply", "refresh_first",
-                                          "refresh", "diagnose"};
+constexpr const char* kTrainingKinds[] = {"step",          "accumulate", "apply",
+                                          "refresh_first", "refresh",    "diagnose"};
 constexpr const char* kEvaluationKinds[] = {"eval",         "eval_ema", "features",
                                             "features_ema", "pictures", "sample_step"};
 
@@ -68,7 +68,7 @@ std::unique_ptr<Engine> engine_for(const TrainRequest& request, const RunPlan& p
 /// What the epochs from `first` on run: all of it before the first step, so that a signal never finds a run
 /// compiling that has something to save.
 void compile(const RunPlan& plan, std::int64_t first, Engine& engine, TrainObserver& observer) {
-  const std::int64_t epochs = plan.epochs_begun();
+  const std::int64_t epochs = plan.course.epochs_begun();
   const std::vector<Phase>& phases = plan.programs.phases;
   const auto prepare = [&](const std::string& program) {
     if (plan.programs.module.find_function(program) == nullptr) return;
@@ -84,8 +84,7 @@ void compile(const RunPlan& plan, std::int64_t first, Engine& engine, TrainObser
       if (begin < end) prepare(phases[i].program(kind));
     }
     if (!is_last && (begin >= end || !plan.evaluates_within(begin, end))) continue;
-    for (const char* kind : kEvaluationKinds)
-      for_evaluation([&] { prepare(phases[i].program(kind)); });
+    for (const char* kind : kEvaluationKinds) for_evaluation([&] { prepare(phases[i].program(kind)); });
   }
   log_compiled(engine);
 }
@@ -110,10 +109,13 @@ TensorMap first_state(const TrainRequest& request, const RunPrograms& programs) 
   TensorMap state;
   if (!file.empty()) {
     const ir::Module original = request.network.forward(1);  // what plugins add may be lacking
+    const WeightsOrigin origin = origin_of(request.recipe, request.network, 0);
     WeightsFit how{.prefix = request.recipe.train.weights_prefix,
                    .required = &original,
                    .new_head = request.recipe.train.new_head,
-                   .further = leaves_out};
+                   .further = leaves_out,
+                   .origin = &origin,
+                   .other_strategy = request.recipe.train.other_strategy};
     if (resamples) how.positions = resampling == "deit" ? Cubic::deit : Cubic::timm;
     state = read_weights(module, file, how);
     log_weights_left_fresh(module, state, file);
@@ -128,31 +130,17 @@ TensorMap first_state(const TrainRequest& request, const RunPrograms& programs) 
 void write_recipe(const TrainRequest& request, const RunFolder& folder) {
   Recipe recipe = request.recipe;
   if (!request.module_text.empty()) recipe.model.name = kNetworkFile;
+  recipe.data.changed = RecipeData{}.changed;  // what has been accepted once is the run's data
   write_file_atomically(folder.file("recipe.toml"), to_toml(recipe));
 }
 
-Checkpoint read_last(const std::vector<std::string>& checkpoints, const RunPlan& plan,
-                     const TrainRequest& request) {
+/// What is read of the last checkpoint; where that is damaged, the error names one that is not.
+template <class Read>
+auto last_sound(const std::vector<std::string>& checkpoints, Read read) {
   try {
-    return read_checkpoint(checkpoints.back(), plan.programs.module, request.network.plugins);
+    return read();
   } catch (const DamagedCheckpoint& damage) {
     user_error("{}; {}", damage.what(), way_around_damage(checkpoints));
-  }
-}
-
-/// Sums of a checkpoint before format 3, as they are kept now.
-void settle_sums(const RunPlan& plan, TrainSums& sums) {
-  if (!std::exchange(sums.of_old, false)) return;
-  const auto steps = static_cast<double>(sums.steps);
-  if (auto correct = sums.metrics.extract(kCorrectOfOld)) {
-    correct.mapped().denominator = steps * static_cast<double>(plan.images_per_step());
-    correct.key() = plan.programs.phases.front().train_metrics.at(1).name;
-    sums.metrics.insert(std::move(correct));
-  }
-  for (auto& [name, sum] : sums.metrics) {
-    if (sum.denominator != 0 || sums.steps == 0) continue;
-    const auto runs = static_cast<double>(plan.recipe.train.accumulate);
-    sum = {sum.numerator * runs, steps * runs};
   }
 }
 
@@ -161,10 +149,6 @@ void check_resumed(const RunPlan& plan, const Checkpoint& start, const std::stri
   const TrainPosition& at = start.progress.position;
   if (const auto seed = start.state.at("rng.seed").as<std::int64_t>().front(); seed != plan.recipe.seed)
     user_error("{} is of a run with seed = {}, the recipe has {}", checkpoint, seed, plan.recipe.seed);
-  if (at.step_in_epoch > plan.steps_per_epoch) {
-    user_error("{}: its step {} of an epoch is beyond the {} that an epoch has now", checkpoint,
-               at.step_in_epoch, plan.steps_per_epoch);
-  }
   const std::int64_t most = plan.recipe.train.max_steps;
   if (most > 0 && at.step > most)
     user_error("{}: {} steps were done, more than train.max_steps={}", checkpoint, at.step, most);
@@ -227,18 +211,24 @@ TrainResult train(const TrainRequest& request, const std::string& out, OutFolder
 
 TrainResult resume_training(const TrainRequest& request, const std::string& path, TrainObserver& told) {
   RunLog observer(told);
-  RunPlan plan(request);
   RunFolder folder = RunFolder::open(path);
   folder.claim();
-  Checkpoint start;
   const std::vector<std::string> checkpoints = folder.checkpoints();
-  if (checkpoints.empty()) {  // killed before the first one
+  std::optional<RunProgress> progress;  // none: killed before the first one
+  if (!checkpoints.empty())
+    progress = last_sound(checkpoints, [&] { return read_progress(checkpoints.back()); });
+  RunPlan plan(request, progress ? &*progress : nullptr);
+  Checkpoint start;
+  if (checkpoints.empty()) {
     start.state = first_state(request, plan.programs);
   } else {
-    start = read_last(checkpoints, plan, request);
+    start = last_sound(checkpoints, [&] {
+      return read_checkpoint(checkpoints.back(), plan.programs.module, request.network.plugins);
+    });
     check_resumed(plan, start, checkpoints.back());
-    settle_sums(plan, start.progress.line);
-    settle_sums(plan, start.progress.epoch);
+    if (plan.begins.epoch != start.progress.position.epoch)
+      start.progress.epoch = {};  // the epoch has no end
+    start.progress.position = plan.begins;
   }
   const TrainPosition at = start.progress.position;
   ChoiceOptions options = request.choices;
@@ -253,7 +243,7 @@ TrainResult resume_training(const TrainRequest& request, const std::string& path
   std::unique_ptr<Engine> engine = engine_for(request, plan, choices, kernels);
   compile(plan, at.epoch, *engine, observer);
   request.stop_signal();  // from here on one is noted
-  const std::int64_t total_steps = plan.total_steps();
+  const std::int64_t total_steps = plan.course.total_steps();
   RunLoop run(request, plan, folder, observer, std::move(engine), std::move(start));
   keep_plugins(folder, request.network.plugins);  // first, so that no recipe names what there is no copy of
   write_recipe(request, folder);

@@ -51,6 +51,7 @@ struct RunFacts {
   TrainPosition position;
   std::int64_t weights = 0;  // numbers that are trained
   std::int64_t train_images = 0, test_images = 0;
+  std::int64_t dropped = 0;  // training images that are left over at the end of an epoch
   std::int64_t epochs = 0, steps_per_epoch = 0;
   std::int64_t steps = 0;  // of the whole run
 };

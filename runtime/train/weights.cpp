@@ -203,6 +203,7 @@ TensorMap read_weights(const ir::Module& module, const std::string& path, const 
 
 TensorMap fit_weights(const ir::Module& module, SafetensorsFile file, const std::string& path,
                       const WeightsFit& how) {
+  if (how.origin != nullptr) check_origin(file.metadata, path, *how.origin, how.other_strategy);
   TensorMap weights;
   take_prefix(file.tensors, how.prefix, path);
   drop_batch_counts(module, file.tensors);

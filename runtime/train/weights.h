@@ -13,6 +13,7 @@
 #include "runtime/io/safetensors.h"
 #include "runtime/plugin/plugin.h"
 #include "runtime/train/position_grid.h"
+#include "runtime/train/weights_origin.h"
 
 namespace rewire::runtime {
 
@@ -37,6 +38,9 @@ struct WeightsFit {
   bool new_head = false;
   /// Whether the file may have tensors that the module has not, as a decoder's: they are left out, with a line in the log.
   bool further = false;
+  /// What the module is the network of, which the file's metadata are held against (check_origin); nullptr: they are not.
+  const WeightsOrigin* origin = nullptr;
+  bool other_strategy = false;
 };
 TensorMap read_weights(const ir::Module& module, const std::string& path, const WeightsFit& how = {});
 /// The same of a file that has been read; `path` is for messages.

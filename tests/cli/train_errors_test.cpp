@@ -320,7 +320,7 @@ TEST_CASE("A corrupt checkpoint, or one of another network, is refused by name")
   check_refusal(rewire_command({"train", "--resume", run, "--quiet", "--set", "model.dim=12"}),
                 last + "/weights.safetensors: 'cls_token' is f32[1,1,8]; the network's is f32[1,1,12]");
   const std::string progress = read_text(last + "/checkpoint.json");
-  write_text(last + "/checkpoint.json", "{\"format\": 1}");
+  write_text(last + "/checkpoint.json", "{\"format\": 6}");
   const Outcome corrupt = rewire_command({"train", "--resume", run, "--quiet"});
   CHECK(corrupt.code == 2);
   CHECK_THAT(corrupt.err, REWIRE_CATCH_CONTAINS("rewire: " + last + "/checkpoint.json has no "));

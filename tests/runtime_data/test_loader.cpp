@@ -147,7 +147,7 @@ TEST_CASE("A run resumed in mid-epoch sees the batches that the first would have
   Batch batch;
   for (int taken = 0; taken < 30; ++taken) {
     const DataPosition position = first.position();
-    CHECK(position == DataPosition{taken / 12, taken % 12});
+    CHECK(position == DataPosition{taken / 12, taken % 12, taken % 12 * 8});
     const auto resumed = batches(data, options, 3, position);
     first.next(batch);
     CHECK(batch.epoch == position.epoch);
@@ -158,7 +158,46 @@ TEST_CASE("A run resumed in mid-epoch sees the batches that the first would have
     }
   }
   // The end of an epoch is the beginning of the next.
-  CHECK(batches(data, options, 1, {0, 12}) == batches(data, options, 1, {1, 0}));
+  CHECK(batches(data, options, 1, {0, 12, 96}) == batches(data, options, 1, {1, 0, 0}));
+}
+
+TEST_CASE(
+    "An epoch whose batches become larger and smaller visits no sample twice, and those after it each") {
+  const SampleFunction index_as_label = [](const Visit& visit, SampleImages images) {
+    std::ranges::fill(images[0], 0.0F);
+    return visit.image;
+  };
+  const std::int64_t count = 103;
+  DataPosition at;
+  const auto take = [&](std::int64_t size, int batches) {
+    LoaderOptions options = training(size, 1, 1);
+    std::vector<std::int64_t> seen;
+    Loader loader(index_as_label, count, {1}, options, at);
+    Batch batch;
+    for (int i = 0; i < batches; ++i) {
+      loader.next(batch);
+      const auto labels = batch.tensors.at("label").as<std::int64_t>();
+      seen.insert(seen.end(), labels.begin(), labels.end());
+    }
+    at = {batch.epoch, batch.index + 1, batch.first + size};
+    return seen;
+  };
+  std::vector<std::int64_t> first;
+  for (const auto& [size, batches] : {std::pair{8, 3}, std::pair{32, 1}, std::pair{5, 2}, std::pair{16, 2}}) {
+    const std::vector<std::int64_t> seen = take(size, batches);
+    first.insert(first.end(), seen.begin(), seen.end());
+  }
+  CHECK(at == DataPosition{0, 8, 98});
+  const std::vector<std::int64_t> rest = take(5, 1);  // of the five that are left
+  CHECK(at == DataPosition{0, 9, 103});
+  first.insert(first.end(), rest.begin(), rest.end());
+  std::ranges::sort(first);
+  CHECK(std::ranges::adjacent_find(first) == first.end());
+  CHECK(std::ssize(first) == count);
+  std::vector<std::int64_t> second = take(32, 3);
+  std::ranges::sort(second);
+  CHECK(std::ranges::adjacent_find(second) == second.end());
+  CHECK(at == DataPosition{1, 3, 96});
 }
 
 TEST_CASE("Epochs differ in order and in augmentation, seeds too") {
@@ -327,7 +366,7 @@ TEST_CASE("What a thread throws reaches the consumer at its batch, and stays") {
     for (int i = 0; i < 2; ++i) {
       CHECK(message_of<UserError>([&] { loader.next(batch); }) == "sample 25 is broken");
     }
-    CHECK(loader.position() == DataPosition{0, 2});
+    CHECK(loader.position() == DataPosition{0, 2, 20});
   }
 }
 
@@ -385,10 +424,10 @@ TEST_CASE("Options out of range are refused by name, and so is a start outside t
   LoaderOptions evaluation = training(1, 1);
   evaluation.training = false;
   CHECK(message(evaluation, 0) == "the data set has no samples");
-  CHECK(message(training(5, 1), 10, {0, 3}) ==
-        "cannot start at batch 3 of epoch 0: an epoch has 2 batches of 5");
-  CHECK(message(training(5, 1), 10, {-1, 0}) ==
-        "cannot start at batch 0 of epoch -1: an epoch has 2 batches of 5");
+  CHECK(message(training(5, 1), 10, {0, 3, 11}) ==
+        "cannot start at sample 11 of epoch 0: an epoch has 10 samples");
+  CHECK(message(training(5, 1), 10, {-1, 0, 0}) ==
+        "cannot start at sample 0 of epoch -1: an epoch has 10 samples");
 }
 
 }  // namespace

@@ -1,0 +1,46 @@
+#include "runtime/data/identity.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/files/digest.h"
+#include "ir/printable.h"
+
+namespace rewire::runtime {
+
+DataIdentity identity_of(const ImageSource& source) {
+  constexpr std::size_t kChunk = std::size_t{1} << 16;
+  DataIdentity identity{source.count(), source.class_names(), ""};
+  const std::string root = source.name();
+  codegen::Digest digest;
+  std::string text;
+  const auto flush = [&] {
+    digest.update(std::as_bytes(std::span(text.data(), text.size())));
+    text.clear();
+  };
+  for (std::int64_t i = 0; i < source.count(); ++i) {
+    std::string name = source.image_name(i);
+    if (name.starts_with(root)) name.erase(0, root.size());
+    fmt::format_to(std::back_inserter(text), "{}\t{}\n", name, source.label(i));
+    if (text.size() >= kChunk) flush();
+  }
+  flush();
+  identity.digest = digest.hex();
+  return identity;
+}
+
+std::string difference(const DataIdentity& then, const DataIdentity& now) {
+  if (then == now) return "";
+  if (then.count != now.count) return fmt::format("{} images then, {} now", then.count, now.count);
+  const std::string images = fmt::format("{} images then and now, ", now.count);
+  if (then.classes.size() != now.classes.size())
+    return images + fmt::format("of {} classes then, {} now", then.classes.size(), now.classes.size());
+  const auto [was, is] = std::ranges::mismatch(then.classes, now.classes);
+  if (was != then.classes.end())
+    return images + fmt::format("class {} was '{}' and is '{}'", was - then.classes.begin(), visible(*was),
+                                visible(*is));
+  return images + "but their names or labels are others";
+}
+
+}  // namespace rewire::runtime

@@ -1,0 +1,26 @@
+// What makes a set of samples the one that a run has been trained on.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/data/source.h"
+
+namespace rewire::runtime {
+
+struct DataIdentity {
+  std::int64_t count = 0;
+  std::vector<std::string> classes;  // by label, where the data names them
+  std::string digest;                // of each sample's name and label: BLAKE3, 64 hexadecimal digits
+  bool operator==(const DataIdentity&) const = default;
+};
+
+/// The names are relative to the source's own: a folder that has been moved is the same data. What the pixels are is not
+/// part of it (ImageSource::fingerprint).
+DataIdentity identity_of(const ImageSource& source);
+
+/// "50000 images of 10 classes, then 25000", or what else differs, for messages; "" where nothing does.
+std::string difference(const DataIdentity& then, const DataIdentity& now);
+
+}  // namespace rewire::runtime

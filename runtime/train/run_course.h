@@ -1,0 +1,85 @@
+// How the samples of a run's epochs become steps: from a place in it, where the batch may have changed, to its end.
+//
+// No sample is seen twice in an epoch. What is left over at the end of one, fewer samples than a step takes, is dropped.
+// Where the samples of a step change inside a run, its schedule goes on from the share that is done, and grows evenly with
+// the steps to the run's end.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "programs/schedule.h"
+#include "runtime/recipe/recipe.h"
+
+namespace rewire::runtime {
+
+/// A place in a run. step_in_epoch may be all steps of an epoch: then its evaluation is still to come.
+struct TrainPosition {
+  std::int64_t epoch = 0;
+  std::int64_t step_in_epoch = 0;
+  std::int64_t step = 0;     // optimizer steps done
+  std::int64_t batches = 0;  // of this epoch, micro-batches
+  std::int64_t samples = 0;  // of this epoch
+  bool operator==(const TrainPosition&) const = default;
+};
+
+/// The last epoch that was trained in, whole or in part.
+inline std::int64_t last_epoch(const TrainPosition& at) {
+  return at.step_in_epoch > 0 || at.epoch == 0 ? at.epoch : at.epoch - 1;
+}
+
+/// What a step takes, and what it took before.
+struct StepSizes {
+  std::int64_t batch = 0, accumulate = 1;  // 0: no step has been done
+  /// The last step at which batch * accumulate, or the data, became another, and the epochs of the schedule done there.
+  struct Change {
+    std::int64_t step = 0;
+    double epochs = 0;
+    bool operator==(const Change&) const = default;
+  };
+  std::optional<Change> change = std::nullopt;
+  std::int64_t first_draw = 0;  // programs::TrainOptions::first_draw
+  bool operator==(const StepSizes&) const = default;
+
+  std::int64_t samples() const { return batch * accumulate; }
+};
+
+class RunCourse {
+ public:
+  /// `samples`: of an epoch. UserError where an epoch has not enough for a step, and where the recipe ends before `at`.
+  RunCourse(const Recipe& recipe, std::int64_t samples, const TrainPosition& at, const StepSizes& sizes);
+
+  /// Of an epoch that begins with these batches.
+  std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
+  /// Of an epoch from `at.epoch` on.
+  std::int64_t steps_of(std::int64_t epoch) const;
+  /// Of the whole run: train.epochs, or train.max_steps if that is less.
+  std::int64_t total_steps() const;
+  /// The epochs that these fall into.
+  std::int64_t epochs_begun() const;
+  /// Samples that are left over at the end of an epoch.
+  std::int64_t dropped(std::int64_t epoch) const;
+  const programs::Timeline& timeline() const { return timeline_; }
+  /// Epochs of the schedule that are done.
+  double epochs_done(std::int64_t step) const {
+    return timeline_.scheduled(step) / timeline_.steps_per_epoch;
+  }
+
+ private:
+  std::int64_t epochs_, max_steps_, samples_, step_samples_;
+  TrainPosition at_;
+  std::int64_t steps_per_epoch_ = 0;
+  programs::Timeline timeline_;
+};
+
+/// The sizes that the recipe has from here on, of a run that came to `at` with those of `before`, and
+/// `epochs_done` of its schedule. `other_data`: its samples are others, too.
+StepSizes changed_sizes(const Recipe& recipe, const TrainPosition& at, const StepSizes& before,
+                        double epochs_done, bool other_data);
+
+/// What becomes of a run whose batches are others than before, in one line.
+std::string describe_change(const RunCourse& course, const TrainPosition& at, const StepSizes& before,
+                            const StepSizes& now);
+
+}  // namespace rewire::runtime

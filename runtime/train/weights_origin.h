@@ -1,0 +1,46 @@
+// What a file of weights is the weights of: the metadata `rewire` of safetensors, one JSON object.
+//
+//   {"rewire": "0.1.0", "model": "vit", "options": {"depth": "12", ...},
+//    "plugins": [{"name": "orthogonal", "version": "1.1.0", "values": {"mode": "feature", ...}}],
+//    "classes": ["cat", ...], "normalisation": {"mean": "[0.5]", "std": "[0.5]"},
+//    "forward": "<BLAKE3 of the rewritten forward>"}
+//
+// A strategy changes the function and often not one name or shape, so that only this tells its weights from another's.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/recipe/recipe.h"
+#include "runtime/train/run_programs.h"
+
+namespace rewire::runtime {
+
+struct WeightsOrigin {
+  struct Strategy {
+    std::string name, version;
+    std::map<std::string, std::string> values;
+  };
+  std::string rewire, model;
+  std::map<std::string, std::string> options, normalisation;
+  std::vector<Strategy> plugins;
+  std::vector<std::string> classes;  // of the data that it was trained on, where they name them
+  /// A digest of `forward` for one image as it is evaluated: rewritten, simplified, without places.
+  std::string forward;
+};
+
+/// The same network has the same origin in every process; times, paths, seeds and precision are not part of it.
+WeightsOrigin origin_of(const Recipe& recipe, const NetworkSource& source, std::int64_t epoch,
+                        const std::vector<std::string>& classes = {});
+
+/// Of a file of weights: {"format": "pt", "rewire": …}.
+std::map<std::string, std::string> origin_metadata(const WeightsOrigin& origin);
+
+/// For a network of `wanted`: nothing where the file is of the same function; a line in the log where it does not say what
+/// it is of, or is of another model, other options or another epoch. UserError where its plugins are others, or have
+/// other values, unless `other_strategy`: then a line too.
+void check_origin(const std::map<std::string, std::string>& metadata, const std::string& file,
+                  const WeightsOrigin& wanted, bool other_strategy);
+
+}  // namespace rewire::runtime

@@ -1,0 +1,100 @@
+// A run that goes on with other batches, or is given other data: what becomes of its epochs, its schedule and its bits.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/fixture.h"
+#include "tests/support/catch.h"
+
+namespace rewire::test {
+namespace {
+
+/// 25 steps of 8 in each of four epochs, three samples left over.
+const Words kPlaced = kModel + Words{"--set", "data.format=synthetic", "--set", "data.count=203",
+                                     "--set", "train.batch=8",         "--set", "train.epochs=4",
+                                     "--set", "train.log_every=1",     "--set", "eval.batch=203",
+                                     "--set", "model.dropout=0.1",     "--set", "schedule.name=cosine",
+                                     "--set", "optimizer.lr=0.001"};
+
+Outcome resume(const std::string& run, const Words& settings) {
+  Words words = {"train", "--resume", run};
+  for (const std::string& setting : settings) words = words + Words{"--set", setting};
+  return rewire_command(words);
+}
+
+/// 8, 4, 16 and 2 x 8 samples a step, each resumed at an odd place; `more`: a stop within the last.
+std::string changed_run(const TemporaryFolder& folder, const std::string& name, bool stops) {
+  const std::string run = folder.file(name);
+  REQUIRE(
+      rewire_command(Words{"train"} + kPlaced + Words{"--quiet", "--out", run, "--set", "train.max_steps=30"})
+          .code == 0);
+  const Outcome smaller = resume(run, {"train.batch=4", "train.max_steps=47"});
+  CHECK(smaller.code == 0);
+  CHECK_THAT(
+      smaller.err,
+      REWIRE_CATCH_CONTAINS("a step takes 4 samples instead of 8: epoch 2 goes on after its sample 40, 3 of "
+                            "its samples are left over at its end; the schedule goes on from 30.0 % of "
+                            "the run, which ends with step 170\n"));
+  CHECK(resume(run, {"train.batch=16", "train.max_steps=50"}).code == 0);
+  if (stops) CHECK(resume(run, {"train.batch=8", "train.accumulate=2", "train.max_steps=61"}).code == 0);
+  const Outcome last = resume(run, {"train.batch=8", "train.accumulate=2", "train.max_steps=0"});
+  CHECK(last.code == 0);
+  CHECK((last.err.find("a step takes") == std::string::npos));  // 16 samples as before
+  return run;
+}
+
+TEST_CASE("A run goes on with other batches: its schedule does not jump, and ends where the run does") {
+  const TemporaryFolder folder;
+  const std::string run = changed_run(folder, "run", false);
+  std::vector<double> rates;
+  std::int64_t epoch = -1, step = 0;
+  for (const Json& line : metrics(run)) {
+    if (line.at("kind") != "train") continue;
+    rates.push_back(line.at("lr"));
+    CHECK(line.at("step").get<std::int64_t>() == ++step);
+    epoch = line.at("epoch");
+  }
+  CHECK(epoch == 3);
+  // 25 steps of 8; 5 of 8, 17 of 4, 3 of 16 and the rest of 203 samples by 16; twice 12 of 16.
+  CHECK(step == 25 + 5 + 17 + 3 + (203 - 40 - 68 - 48) / 16 + 2 * 12);
+  REQUIRE(rates.size() > 60);
+  CHECK(std::ranges::is_sorted(rates, std::greater<>()));
+  CHECK(rates.front() == Approx(1e-3));
+  for (std::size_t i = 1; i < rates.size(); ++i) CHECK(rates[i - 1] - rates[i] < 5e-5);
+  CHECK(rates.back() < 5e-6);  // half a cosine wave, a step before its end
+}
+
+TEST_CASE("A run whose batch was changed keeps its bits when it is stopped and gone on with") {
+  const TemporaryFolder folder;
+  const std::string whole = changed_run(folder, "whole", false),
+                    stopped = changed_run(folder, "stopped", true);
+  CHECK(read_text(whole + "/weights.safetensors") == read_text(stopped + "/weights.safetensors"));
+}
+
+TEST_CASE("A run is not gone on with on other data, unless they are accepted: then in the next epoch") {
+  const TemporaryFolder folder;
+  const std::string run = folder.file("run");
+  REQUIRE(
+      rewire_command(Words{"train"} + kPlaced + Words{"--quiet", "--out", run, "--set", "train.max_steps=30"})
+          .code == 0);
+  check_refusal(
+      resume(run, {"data.count=100", "train.max_steps=0"}),
+      "synthetic data is not what the run was trained on (203 images then, 100 now): give it that, or set "
+      "data.changed=accept to go on with the next epoch");
+  CHECK(resume(run, {"data.train_fraction=0.5", "train.max_steps=0"}).code == 2);
+  const Outcome accepted = resume(run, {"data.count=100", "train.max_steps=0", "data.changed=accept"});
+  CHECK(accepted.code == 0);
+  CHECK_THAT(
+      accepted.err,
+      REWIRE_CATCH_CONTAINS(
+          "the data are not what the run was trained on (203 images then, 100 now): it goes on with them "
+          "in epoch 3, without the rest of the epoch that it was in\n"));
+  CHECK(metrics(run).back().at("step") == 30 + 2 * 12);
+  check_refusal(
+      resume(run, {"train.epochs=5", "data.count=203"}),
+      "synthetic data is not what the run was trained on (100 images then, 203 now): give it that, or set "
+      "data.changed=accept to go on with the next epoch");
+  CHECK(resume(run, {"train.epochs=5"}).code == 0);
+}
+
+}  // namespace
+}  // namespace rewire::test
