@@ -33,7 +33,7 @@ std::string changed_run(const TemporaryFolder& folder, const std::string& name, 
       smaller.err,
       REWIRE_CATCH_CONTAINS("a step takes 4 samples instead of 8: epoch 2 goes on after its sample 40, 3 of "
                             "its samples are left over at its end; the schedule goes on from 30.0 % of "
-                            "the run, which ends with step 170\n"));
+                            "the run, which ends with step 47\n"));
   CHECK(resume(run, {"train.batch=16", "train.max_steps=50"}).code == 0);
   if (stops) CHECK(resume(run, {"train.batch=8", "train.accumulate=2", "train.max_steps=61"}).code == 0);
   const Outcome last = resume(run, {"train.batch=8", "train.accumulate=2", "train.max_steps=0"});
