@@ -21,8 +21,8 @@ double student_95(std::int64_t degrees);
 struct Difference {
   std::int64_t pairs = 0;
   double mean = 0, low = 0, high = 0;
-  /// Whether the interval excludes 0.
-  bool separates() const { return pairs > 1 && (low > 0 || high < 0); }
+  /// Whether the interval excludes 0. One without width, of differences that are the same by chance, says nothing.
+  bool separates() const { return low < high && (low > 0 || high < 0); }
 };
 Difference paired_difference(const std::vector<std::pair<double, double>>& pairs);
 

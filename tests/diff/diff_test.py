@@ -177,6 +177,7 @@ class Networks(unittest.TestCase):
         found, text, full = diff(*words), output("diff", *words), output("diff", *words, "--full")
         self.assertIn(f"\nrewritten   {found['stages']['rewritten']['ops'][0]} -> {found['stages']['rewritten']['ops'][1]} ops, ", text)
         self.assertEqual(differing(found), {"about", "joins", "rewritten", "step", "kernels", "memory"})
+        self.assertEqual([0] * len(found["joins"]), [row["like"] for row in found["joins"]])
         for stage in found["stages"].values():
             for function in stage["functions"]:
                 for i, hunk in enumerate(function["hunks"]):

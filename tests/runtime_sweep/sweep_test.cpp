@@ -158,6 +158,7 @@ TEST_CASE("A difference is the mean over pairs, and separates where its 95 % int
   CHECK_FALSE(clear.separates());
   CHECK(paired_difference({{10, 12}, {20, 22.1}, {30, 32.2}}).separates());
   CHECK(paired_difference({{12, 10}, {22.1, 20}, {32.2, 30}}).separates());
+  CHECK_FALSE(paired_difference({{0.5, 0.75}, {0.25, 0.5}}).separates());  // a few images more, twice as many
 }
 
 TEST_CASE("A record is read back as it was written, and text that is none is refused") {
