@@ -156,9 +156,7 @@ Json run_linear(const Request& request) {
   told.update(
       {{"train_images", sets.front().count()}, {"test_images", test.count()}, {"sets", request.sets}});
   add_training(told, request);
-  told.update({{"train_loss", outcome.train_loss},
-               {"loss", outcome.loss},
-               {"top1", outcome.top1}});
+  told.update({{"train_loss", outcome.train_loss}, {"loss", outcome.loss}, {"top1", outcome.top1}});
   if (programs::tells_top5(backbone.count_classes())) told["top5"] = outcome.top5;
   return told;
 }

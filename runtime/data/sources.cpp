@@ -73,13 +73,11 @@ void check_labels(std::string_view source, std::int64_t count,
     if (value < 0 || (classes > 0 && value >= classes)) wrong = std::min(wrong, i);
   }
   if (wrong == count) return;
-  const std::string found =
-      fmt::format("{}: sample {} has label {}, of labels from {} to {}", source, wrong, label(wrong), least, most);
+  const std::string found = fmt::format("{}: sample {} has label {}, of labels from {} to {}", source, wrong,
+                                        label(wrong), least, most);
   if (least < 0) user_error("{}: labels count from 0", found);
-  user_error("{}, but the model has {} class{}: set model.classes={}{}", found, classes, classes == 1 ? "" : "es",
-             most + 1,
-             least == 0 ? "" : fmt::format("; the class{} before {} stay{} without samples", least == 1 ? "" : "es",
-                                           least, least == 1 ? "s" : ""));
+  user_error("{}, but the model has {} class{}: set model.classes={}{}", found, classes,
+             classes == 1 ? "" : "es", most + 1, least == 1 ? "; class 0 then has no samples" : "");
 }
 
 }  // namespace rewire::runtime

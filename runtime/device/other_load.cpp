@@ -56,7 +56,8 @@ std::optional<double> busy_seconds(std::string_view proc_stat, const std::vector
     std::istringstream words(line);
     std::string name;
     words >> name;
-    const bool wanted = std::ranges::any_of(cpus, [&](int cpu) { return name == "cpu" + std::to_string(cpu); });
+    const bool wanted =
+        std::ranges::any_of(cpus, [&](int cpu) { return name == "cpu" + std::to_string(cpu); });
     if (!wanted) continue;
     // user nice system idle iowait irq softirq steal; guests are in user and nice.
     std::array<double, 8> ticks{};

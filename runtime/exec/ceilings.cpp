@@ -94,10 +94,12 @@ LaunchTime main_launch(std::string_view engine_name, const ir::Module& module, i
 std::optional<double> notable_load(std::optional<double> others) {
   const int cpus = usable_cores();
   if (!others || *others < std::max(0.1, 0.05 * cpus)) return std::nullopt;
-  write_log(LogLevel::warning,
-            fmt::format("other programs kept {:.1f} of {} CPUs busy while the ceilings were measured, which may be too "
-                        "low: measure again on an idle machine",
-                        *others, cpus));
+  write_log(
+      LogLevel::warning,
+      fmt::format(
+          "other programs kept {:.1f} of {} CPUs busy while the ceilings were measured, which may be too "
+          "low: measure again on an idle machine",
+          *others, cpus));
   return others;
 }
 

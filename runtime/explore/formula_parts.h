@@ -62,7 +62,8 @@ class FormulaParts {
   bool describe(ir::Value value, Part& part, std::map<std::int32_t, std::size_t>& seen) const;
   std::size_t written_size(ir::Value value, std::map<std::int32_t, std::size_t>& sizes) const;
   void add_pattern(const std::vector<const Part*>& parts);
-  void take(const std::vector<const Part*>& parts, const std::vector<std::vector<ir::Value>>& columns, Pattern pattern);
+  void take(const std::vector<const Part*>& parts, const std::vector<std::vector<ir::Value>>& columns,
+            Pattern pattern);
 
   const ir::Function& function_;
   std::function<bool(const ir::Op&)> is_inside_;

@@ -68,8 +68,10 @@ class FormulaWriter {
         continue;
       }
       const std::string purpose = purpose_of(value);
-      if (line == memo_.end()) give_line(value, written(value), purpose.empty() ? next_name() : unused(leaf(purpose)));
-      symbols_.push_back({named_.at(value.id), purpose.empty() ? "what " + reader_of(value) + " reads" : purpose});
+      if (line == memo_.end())
+        give_line(value, written(value), purpose.empty() ? next_name() : unused(leaf(purpose)));
+      symbols_.push_back(
+          {named_.at(value.id), purpose.empty() ? "what " + reader_of(value) + " reads" : purpose});
     }
     out.formulas = shortened(std::move(lines_));
     for (FormulaSymbol& symbol : symbols_) symbol.name = symbol_expression(symbol.name).text.text;
@@ -177,7 +179,9 @@ class FormulaWriter {
     return "the network's result";
   }
 
-  void define(const std::string& symbol, const Expression& e) { define(symbol, symbol_expression(symbol), e); }
+  void define(const std::string& symbol, const Expression& e) {
+    define(symbol, symbol_expression(symbol), e);
+  }
   void define(const std::string& symbol, const Expression& left, const Expression& e) {
     lines_.push_back({symbol, left.text.text + " = " + e.text.text,
                       fmt::format("<math display=\"block\">{}</math>",
@@ -262,7 +266,8 @@ class FormulaWriter {
   Expression expression(Value unresolved) {
     const Value value = resolved(unresolved);
     if (pattern_ != nullptr) {
-      if (const auto argument = arguments_.find(value.id); argument != arguments_.end()) return argument->second;
+      if (const auto argument = arguments_.find(value.id); argument != arguments_.end())
+        return argument->second;
       if (pattern_->interior.contains(value.id)) return built(value);
     }
     if (const auto known = memo_.find(value.id); known != memo_.end()) return known->second;
@@ -276,7 +281,8 @@ class FormulaWriter {
 
   bool is_part_of_weight(Value value) const {
     const Op* op = definition(value);
-    while (op != nullptr && is_inside(*op) && op->code == Opcode::slice) op = definition(resolved(op->operands[0]));
+    while (op != nullptr && is_inside(*op) && op->code == Opcode::slice)
+      op = definition(resolved(op->operands[0]));
     return op != nullptr && op->code == Opcode::param;
   }
 
@@ -520,11 +526,11 @@ class FormulaWriter {
   std::map<std::int32_t, std::string> behind_;  // the results of joins, by value
   std::map<std::int32_t, int> uses_;
   std::map<std::int32_t, FormulaSymbol> names_;
-  std::map<std::int32_t, Expression> memo_;    // values that have a line
-  std::map<std::int32_t, std::string> named_;  // and its name
-  std::map<std::size_t, std::string> functions_;         // those that have a line, by the number of the pattern
-  const FormulaParts::Pattern* pattern_ = nullptr;       // whose function is being written
-  std::map<std::int32_t, Expression> arguments_;         // and what stands for its parameters
+  std::map<std::int32_t, Expression> memo_;         // values that have a line
+  std::map<std::int32_t, std::string> named_;       // and its name
+  std::map<std::size_t, std::string> functions_;    // those that have a line, by the number of the pattern
+  const FormulaParts::Pattern* pattern_ = nullptr;  // whose function is being written
+  std::map<std::int32_t, Expression> arguments_;    // and what stands for its parameters
   std::vector<FormulaSymbol> symbols_;
   std::set<std::string> taken_ = {"x", "f", "h", "y"};  // names
   std::vector<Formula> lines_;

@@ -214,7 +214,8 @@ Json student_factors(const Json& groups) {
   std::size_t most = 0;
   for (const Json& group : groups) most = std::max(most, group.at("runs").size());
   Json factors = Json::array();
-  for (std::size_t pairs = 2; pairs <= most; ++pairs) factors.push_back(student_95(static_cast<std::int64_t>(pairs) - 1));
+  for (std::size_t pairs = 2; pairs <= most; ++pairs)
+    factors.push_back(student_95(static_cast<std::int64_t>(pairs) - 1));
   return factors;
 }
 

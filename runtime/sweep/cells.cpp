@@ -15,10 +15,11 @@ std::size_t cell_width(const std::string& text) {
 
 /// Each of the texts by what it is written as.
 std::string replaced_parts(std::string_view text,
-                      const std::vector<std::pair<std::string_view, std::string_view>>& rules) {
+                           const std::vector<std::pair<std::string_view, std::string_view>>& rules) {
   std::string result;
   while (!text.empty()) {
-    const auto rule = std::ranges::find_if(rules, [&](const auto& one) { return text.starts_with(one.first); });
+    const auto rule =
+        std::ranges::find_if(rules, [&](const auto& one) { return text.starts_with(one.first); });
     const std::size_t size = rule == rules.end() ? 1 : rule->first.size();
     result += rule == rules.end() ? text.substr(0, 1) : rule->second;
     text.remove_prefix(size);
@@ -33,21 +34,22 @@ std::string markdown_cell(const Cell& cell) {
 
 std::string latex_cell(const Cell& cell) {
   const std::string text = replaced_parts(cell.text, {{"\\", "\\textbackslash{}"},
-                                                 {"~", "\\textasciitilde{}"},
-                                                 {"^", "\\textasciicircum{}"},
-                                                 {"|", "\\textbar{}"},
-                                                 {"&", "\\&"},
-                                                 {"%", "\\%"},
-                                                 {"#", "\\#"},
-                                                 {"$", "\\$"},
-                                                 {"_", "\\_"},
-                                                 {"{", "\\{"},
-                                                 {"}", "\\}"},
-                                                 {" ± ", " $\\pm$ "},
-                                                 {" -", " $-$"},
-                                                 {"[-", "[$-$"},
-                                                 {"–", "--"}});
-  const std::string signed_text = text.starts_with('-') && !text.starts_with("--") ? "$-$" + text.substr(1) : text;
+                                                      {"~", "\\textasciitilde{}"},
+                                                      {"^", "\\textasciicircum{}"},
+                                                      {"|", "\\textbar{}"},
+                                                      {"&", "\\&"},
+                                                      {"%", "\\%"},
+                                                      {"#", "\\#"},
+                                                      {"$", "\\$"},
+                                                      {"_", "\\_"},
+                                                      {"{", "\\{"},
+                                                      {"}", "\\}"},
+                                                      {" ± ", " $\\pm$ "},
+                                                      {" -", " $-$"},
+                                                      {"[-", "[$-$"},
+                                                      {"–", "--"}});
+  const std::string signed_text =
+      text.starts_with('-') && !text.starts_with("--") ? "$-$" + text.substr(1) : text;
   return cell.marked ? "\\textbf{" + signed_text + "}" : signed_text;
 }
 

@@ -30,8 +30,8 @@ Difference paired_difference(const std::vector<std::pair<double, double>>& pairs
   const Statistic statistic = statistic_of(differences);
   Difference result{statistic.count, statistic.mean, statistic.mean, statistic.mean};
   if (statistic.count < 2) return result;
-  const double half = student_95(statistic.count - 1) * statistic.deviation /
-                      std::sqrt(static_cast<double>(statistic.count));
+  const double half =
+      student_95(statistic.count - 1) * statistic.deviation / std::sqrt(static_cast<double>(statistic.count));
   result.low -= half;
   result.high += half;
   return result;

@@ -99,7 +99,8 @@ const Difference* difference_of(const SweepRow& row, const std::string& name) {
 std::vector<Column> judged_columns(const std::vector<SweepRow>& rows) {
   std::vector<Column> judged;
   for (Column& column : columns_of(rows)) {
-    if (std::ranges::any_of(rows, [&](const SweepRow& row) { return difference_of(row, column.name) != nullptr; }))
+    if (std::ranges::any_of(rows,
+                            [&](const SweepRow& row) { return difference_of(row, column.name) != nullptr; }))
       judged.push_back(std::move(column));
   }
   return judged;
@@ -108,7 +109,9 @@ std::vector<Column> judged_columns(const std::vector<SweepRow>& rows) {
 /// "+0.42 [-0.10, +0.94]"; of one pair the difference alone.
 Cell difference_cell(const Difference* difference, const Column& column) {
   if (difference == nullptr || difference->pairs == 0) return {"–"};
-  const auto text = [&](double value) { return fmt::format("{:+.{}f}", column.factor * value, column.digits); };
+  const auto text = [&](double value) {
+    return fmt::format("{:+.{}f}", column.factor * value, column.digits);
+  };
   if (difference->pairs == 1) return {text(difference->mean)};
   return {fmt::format("{} [{}, {}]", text(difference->mean), text(difference->low), text(difference->high)),
           difference->separates()};
@@ -132,7 +135,8 @@ CellTable difference_cells(const std::vector<SweepRow>& rows) {
     for (const auto& [name, difference] : row.differences) pairs = std::max(pairs, difference.pairs);
     line.push_back({row.against});
     line.push_back({fmt::format("{}", pairs)});
-    for (const Column& column : columns) line.push_back(difference_cell(difference_of(row, column.name), column));
+    for (const Column& column : columns)
+      line.push_back(difference_cell(difference_of(row, column.name), column));
     table.push_back(std::move(line));
   }
   return table;
@@ -144,7 +148,8 @@ std::string differences_title(const std::vector<SweepRow>& rows, const char* mar
     return std::ranges::any_of(row.differences, [](const auto& one) { return one.second.pairs > 1; });
   });
   if (!has_interval) return "Differences of one seed: whether more than chance is in them takes more seeds.";
-  return fmt::format("Paired differences over seeds, mean [95 % interval]; {}: the interval excludes 0.", mark);
+  return fmt::format("Paired differences over seeds, mean [95 % interval]; {}: the interval excludes 0.",
+                     mark);
 }
 
 /// The rows' table, and behind it that of the differences, both as `form` writes them.
@@ -206,7 +211,8 @@ void add_statistics(SweepRow& row, const SeededRecords& seeded) {
     for (const RunRecord& record : records) values.push_back(record.*number);
     return statistic_of(values);
   };
-  for (const auto& [name, numbers] : metric_numbers(records)) row.metrics.emplace_back(name, statistic_of(numbers));
+  for (const auto& [name, numbers] : metric_numbers(records))
+    row.metrics.emplace_back(name, statistic_of(numbers));
   row.test_loss = of(&RunRecord::test_loss);
   row.train_loss = of(&RunRecord::train_loss);
   row.images_per_s = speed_of(seeded);
@@ -244,7 +250,8 @@ std::vector<std::pair<std::string, Difference>> differences_to(const SeededRecor
 /// The first strategy's row of the same settings; of the first strategy's own rows itself, and where there is
 /// no other strategy, the first row.
 std::size_t baseline_of(const std::vector<SweepRow>& rows, std::size_t row) {
-  const bool has_others = std::ranges::any_of(rows, [&](const SweepRow& one) { return one.label != rows[0].label; });
+  const bool has_others =
+      std::ranges::any_of(rows, [&](const SweepRow& one) { return one.label != rows[0].label; });
   if (!has_others) return 0;
   for (std::size_t i = 0; i < row; ++i)
     if (rows[i].label == rows[0].label && rows[i].varied == rows[row].varied) return i;
@@ -278,7 +285,8 @@ std::vector<SweepRow> sweep_rows(const std::vector<SweepRun>& runs,
     add_statistics(rows[i], finished[i]);
     const std::size_t baseline = baseline_of(rows, i);
     if (baseline == i) continue;
-    rows[i].against = rows[baseline].label != rows[i].label ? rows[baseline].label : varied_text(rows[baseline]);
+    rows[i].against =
+        rows[baseline].label != rows[i].label ? rows[baseline].label : varied_text(rows[baseline]);
     rows[i].differences = differences_to(finished[baseline], finished[i]);
   }
   return rows;

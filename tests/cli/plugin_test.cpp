@@ -198,12 +198,13 @@ TEST_CASE("A strategy may have nothing to do in a network, and passes on the oth
   const Outcome outcome = plugin_test(plugin_file("careless") + ":fault=mlp_weights");
   CHECK(outcome.code == 0);
   CHECK(outcome.err.empty());
-  CHECK_THAT(outcome.out,
-             REWIRE_CATCH_CONTAINS(
-                 "note     rewrite    maps       nothing to do here: it changes no join and writes no weight\n") &&
-                 REWIRE_CATCH_CONTAINS("ok       rewrite    vit_token  verified; 0 of 4 joins changed") &&
-                 REWIRE_CATCH_CONTAINS("ok       same_bits  vit_avg") && !REWIRE_CATCH_CONTAINS("FAILED") &&
-                 !REWIRE_CATCH_CONTAINS("compiled   maps"));
+  CHECK_THAT(
+      outcome.out,
+      REWIRE_CATCH_CONTAINS(
+          "note     rewrite    maps       nothing to do here: it changes no join and writes no weight\n") &&
+          REWIRE_CATCH_CONTAINS("ok       rewrite    vit_token  verified; 0 of 4 joins changed") &&
+          REWIRE_CATCH_CONTAINS("ok       same_bits  vit_avg") && !REWIRE_CATCH_CONTAINS("FAILED") &&
+          !REWIRE_CATCH_CONTAINS("compiled   maps"));
 }
 
 TEST_CASE("plugin test refuses what is no plugin, or values that it does not take") {

@@ -4,6 +4,7 @@ Each page is opened from disk in headless chromium. All names (a block, a kernel
 code 77: selenium, chromium or chromedriver is missing, nothing was tested. 1: a test failed.
 """
 
+import math
 import pathlib
 import re
 import sys

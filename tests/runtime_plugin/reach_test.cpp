@@ -207,10 +207,11 @@ TEST_CASE("A branch that reads the stream itself has no norm's input, whatever t
   const ir::Module plain = norm_within_branch();
   for (const char* layers : {"0", "1"}) {
     CAPTURE(layers);
-    CHECK(error_of(plain, {load("reach", fmt::format("role=norm_input,layers={}", layers))}) ==
-          fmt::format("plugin 'reach': blocks.{}.conv has no 'norm_input'; leave it out by sites=, layers= or "
-                      "stages=",
-                      layers));
+    CHECK(
+        error_of(plain, {load("reach", fmt::format("role=norm_input,layers={}", layers))}) ==
+        fmt::format("plugin 'reach': blocks.{}.conv has no 'norm_input'; leave it out by sites=, layers= or "
+                    "stages=",
+                    layers));
   }
   CHECK(ir::print(rewritten(plain, {load("reach", "role=norm_input,act=skip")})) == ir::print(plain));
   // What the branch reads is the stream; the shortcut keeps it.

@@ -254,31 +254,34 @@ std::optional<RunRecord> finished_record(double top1, double loss, double rate =
 
 TEST_CASE("A strategy is compared with the first one seed by seed, and marked where that separates them") {
   const Sweep sweep = parse_sweep("recipe = \"m\"\nseeds = [0, 1, 2]\nplugins = [\"none\", \"p\"]", "s.toml");
-  const std::vector<SweepRow> rows =
-      sweep_rows(sweep_runs(sweep), {finished_record(0.50, 1), finished_record(0.60, 1), finished_record(0.70, 1),
-                                     finished_record(0.51, 0), finished_record(0.61, 1.5), finished_record(0.712, 1)});
+  const std::vector<SweepRow> rows = sweep_rows(
+      sweep_runs(sweep), {finished_record(0.50, 1), finished_record(0.60, 1), finished_record(0.70, 1),
+                          finished_record(0.51, 0), finished_record(0.61, 1.5), finished_record(0.712, 1)});
   CHECK(rows[0].differences.empty());
   CHECK(rows[1].against == "none");
   // 0.010, 0.010 and 0.012: 0.01067 ± 4.30265 · 0.0011547 / √3, though the seeds scatter by 0.1.
   const std::string markdown = markdown_table(rows), text = text_table(rows), latex = latex_table(rows);
-  CHECK_THAT(markdown, REWIRE_CATCH_CONTAINS("| none | 3 | 60.00 ± 10.00 | ") &&
-                           REWIRE_CATCH_CONTAINS("\n\nPaired differences over seeds, mean [95 % interval]; bold: the "
-                                                 "interval excludes 0.\n\n") &&
-                           REWIRE_CATCH_CONTAINS("| p | none | 3 | **+1.07 [+0.78, +1.35]** | -0.1667 [-") &&
-                           !REWIRE_CATCH_CONTAINS("**-0.1667"));
+  CHECK_THAT(markdown,
+             REWIRE_CATCH_CONTAINS("| none | 3 | 60.00 ± 10.00 | ") &&
+                 REWIRE_CATCH_CONTAINS("\n\nPaired differences over seeds, mean [95 % interval]; bold: the "
+                                       "interval excludes 0.\n\n") &&
+                 REWIRE_CATCH_CONTAINS("| p | none | 3 | **+1.07 [+0.78, +1.35]** | -0.1667 [-") &&
+                 !REWIRE_CATCH_CONTAINS("**-0.1667"));
   CHECK_THAT(text, REWIRE_CATCH_CONTAINS("+1.07 [+0.78, +1.35] *") && !REWIRE_CATCH_CONTAINS("**"));
-  CHECK_THAT(latex, REWIRE_CATCH_CONTAINS("\\begin{tabular}{lrrrrrrr}\n\\hline\nplugins & runs & top-1 \\% & ") &&
-                        REWIRE_CATCH_CONTAINS("\nnone & 3 & 60.00 $\\pm$ 10.00 & ") &&
-                        REWIRE_CATCH_CONTAINS("\np & none & 3 & \\textbf{+1.07 [+0.78, +1.35]} & $-$0.1667 [$-$"));
-  CHECK_THAT(csv_table(rows), REWIRE_CATCH_CONTAINS(",against,top1_pairs,top1_difference,top1_low,top1_high,"));
+  CHECK_THAT(latex,
+             REWIRE_CATCH_CONTAINS("\\begin{tabular}{lrrrrrrr}\n\\hline\nplugins & runs & top-1 \\% & ") &&
+                 REWIRE_CATCH_CONTAINS("\nnone & 3 & 60.00 $\\pm$ 10.00 & ") &&
+                 REWIRE_CATCH_CONTAINS("\np & none & 3 & \\textbf{+1.07 [+0.78, +1.35]} & $-$0.1667 [$-$"));
+  CHECK_THAT(csv_table(rows),
+             REWIRE_CATCH_CONTAINS(",against,top1_pairs,top1_difference,top1_low,top1_high,"));
 }
 
 TEST_CASE("A strategy is compared under the same settings, and settings alone with the first") {
   const std::string settings = "\n[settings]\noptimizer.lr = [1e-3, 1e-2]";
   const Sweep both = parse_sweep("recipe = \"m\"\nplugins = [\"none\", \"p\"]" + settings, "s.toml");
-  const std::vector<SweepRow> rows =
-      sweep_rows(sweep_runs(both), {finished_record(0.1, 1), finished_record(0.2, 1), finished_record(0.4, 1),
-                                    finished_record(0.8, 1)});
+  const std::vector<SweepRow> rows = sweep_rows(
+      sweep_runs(both),
+      {finished_record(0.1, 1), finished_record(0.2, 1), finished_record(0.4, 1), finished_record(0.8, 1)});
   CHECK((rows[0].against.empty() && rows[1].against.empty()));
   CHECK((rows[2].against == "none" && rows[3].against == "none"));
   CHECK(rows[3].differences.at(1).first == "top1");
