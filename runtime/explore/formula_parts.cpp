@@ -61,7 +61,8 @@ bool FormulaParts::is_symbol(Value value) const {
 /// What the op does, and of which operands where they are asked for.
 std::string FormulaParts::key_of(const Op& op, bool with_operands) const {
   std::string key = fmt::format("{}", static_cast<int>(op.code));
-  for (const auto& [name, value] : op.attributes) {
+  for (const auto& [attribute, value] : op.attributes) {
+    const std::string& name = attribute;
     std::visit(
         [&](const auto& content) {
           using T = std::decay_t<decltype(content)>;
@@ -136,13 +137,28 @@ std::size_t FormulaParts::written_size(Value value, std::map<std::int32_t, std::
   return sizes[value.id] = size;
 }
 
+/// Sums of the first terms of a longer one: where they end is by chance.
+std::set<std::int32_t> FormulaParts::partial_sums() const {
+  std::set<std::int32_t> partial;
+  for (const Op& op : function_.body) {
+    if (op.code != Opcode::add || !is_written(op)) continue;
+    for (const Value operand : op.operands) {
+      const Value term = resolved(operand);
+      if (!is_symbol(term) && definition(term)->code == Opcode::add) partial.insert(term.id);
+    }
+  }
+  return partial;
+}
+
 void FormulaParts::find_patterns(std::set<std::int32_t> roots) {
   add_owners(roots);
   roots_ = std::move(roots);
   std::vector<Part> parts;
   std::map<std::int32_t, std::size_t> sizes;
+  const std::set<std::int32_t> partial = partial_sums();
   for (const Op& op : function_.body) {
-    if (!is_written(op) || op.results.size() != 1 || op.code == Opcode::constant || is_symbol(op.results[0]))
+    if (!is_written(op) || op.results.size() != 1 || op.code == Opcode::constant ||
+        is_symbol(op.results[0]) || partial.contains(op.results[0].id))
       continue;
     Part part{op.results[0], {}, {}, {}, 0};
     std::map<std::int32_t, std::size_t> seen;

@@ -61,6 +61,7 @@ class FormulaParts {
   /// False where it has too many ops.
   bool describe(ir::Value value, Part& part, std::map<std::int32_t, std::size_t>& seen) const;
   std::size_t written_size(ir::Value value, std::map<std::int32_t, std::size_t>& sizes) const;
+  std::set<std::int32_t> partial_sums() const;
   void add_pattern(const std::vector<const Part*>& parts);
   void take(const std::vector<const Part*>& parts, const std::vector<std::vector<ir::Value>>& columns,
             Pattern pattern);

@@ -225,13 +225,13 @@ std::string norm_of(const std::string& name, const std::string& value) {
 TEST_CASE("what three parts compute alike of other operands is a function, defined once") {
   const std::string three = norm_of("k", "%x") + norm_of("l", "%f") + norm_of("o", "%h");
   CHECK(lines_of(formulas_of(three, ", %k, %l, %o")) ==
-        Lines{"F(u) = (u − mean(u)) (1 / √‖u − mean(u)‖²)", "y = F(x) + F(f) + F(h)"});
+        Lines{"F(u) = (u − mean(u)) (1 / √(‖u − mean(u)‖²))", "y = F(x) + F(f) + F(h)"});
   // Two are written out: a function would be one line more.
   CHECK(lines_of(formulas_of(norm_of("k", "%x") + norm_of("l", "%f"), ", %k, %l")).size() == 3);
 }
 
 TEST_CASE("a function has an argument for each operand that differs, and reads the others by name") {
-  const auto gate = [](int i, const char* value) {
+  const auto gate = [](int i, const char* value, const char* gated) {
     return fmt::format(R"(
     %p{0} = mul {1}, %h : f32[2,3,4] HERE
     %d{0} = sum %p{0} {{axes = [2]}} : f32[2,3,1] HERE
@@ -240,10 +240,12 @@ TEST_CASE("a function has an argument for each operand that differs, and reads t
     %a{0} = add %w{0}, %h : f32[2,3,4] HERE
     %g{0} = mul %a{0}, {2} : f32[2,3,4] HERE
 )",
-                       i, value, i == 2 ? "%f" : "%x");
+                       i, value, gated);
   };
-  const JoinFormulas join = formulas_of(gate(1, "%x") + gate(2, "%x") + gate(3, "%f"), ", %g1, %g2, %g3");
-  CHECK(lines_of(join) == Lines{"F(u, v) = (tanh(⟨u, h⟩) + h) v", "y = F(x, x) + F(x, f) + F(f, x)"});
+  // The first has x for both arguments and cannot say which is which.
+  const JoinFormulas join =
+      formulas_of(gate(1, "%x", "%x") + gate(2, "%f", "%x") + gate(3, "%h", "%f"), ", %g1, %g2, %g3");
+  CHECK(lines_of(join) == Lines{"F(u, v) = (tanh(⟨u, h⟩) + h) v", "y = F(x, x) + F(f, x) + F(h, f)"});
 }
 
 TEST_CASE("what later ops read of a plugin's is told with its reader") {
