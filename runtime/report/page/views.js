@@ -141,7 +141,8 @@ function summaryView(panel) {
       copyButtons('the differences', differences.model),
       note(differences.hasInterval ?
         'Means of the differences of runs of one seed, and their 95 % intervals (Student’s t). Those are marked whose ' +
-        'interval excludes 0, green where the group is better. The others may be noise.' :
+        'interval excludes 0, green where the group is better. The others may be noise; an interval without width, of seeds ' +
+        'that agree by chance, says nothing.' :
         'Differences of one seed. Whether there is more than chance in them takes more seeds.')
     ] : [],
     keys.element, charts
