@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -32,8 +33,8 @@ TEST_CASE("Busy is all but idle and waiting for disks, of the CPUs that are aske
 TEST_CASE("Another program's work is load, and where the kernel tells nothing there is no number") {
   const pid_t child = ::fork();
   if (child == 0) {
-    for (volatile int i = 0;; i = i + 1) {
-    }
+    std::atomic<int> turns = 0;
+    for (;;) ++turns;
   }
   const OtherLoad load;
   std::this_thread::sleep_for(std::chrono::milliseconds(400));
