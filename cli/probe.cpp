@@ -117,8 +117,8 @@ Json run_knn(const Request& request) {
                {"test_images", queries.count()},
                {"neighbours", request.neighbours},
                {"temperature", request.temperature},
-               {"top1", accuracy.top1},
-               {"top5", accuracy.top5}});
+               {"top1", accuracy.top1}});
+  if (programs::tells_top5(backbone.count_classes())) told["top5"] = accuracy.top5;
   return told;
 }
 
@@ -156,10 +156,8 @@ Json run_linear(const Request& request) {
   told.update(
       {{"train_images", sets.front().count()}, {"test_images", test.count()}, {"sets", request.sets}});
   add_training(told, request);
-  told.update({{"train_loss", outcome.train_loss},
-               {"loss", outcome.loss},
-               {"top1", outcome.top1},
-               {"top5", outcome.top5}});
+  told.update({{"train_loss", outcome.train_loss}, {"loss", outcome.loss}, {"top1", outcome.top1}});
+  if (programs::tells_top5(backbone.count_classes())) told["top5"] = outcome.top5;
   return told;
 }
 
@@ -239,7 +237,8 @@ void print_line(const Json& told) {
     text += fmt::format("pixel accuracy {:.2f}%, mIoU {:.2f}%", 100 * number("pixel_accuracy"),
                         100 * number("mean_iou"));
   } else {
-    text += fmt::format("top-1 {:.2f}%, top-5 {:.2f}%", 100 * number("top1"), 100 * number("top5"));
+    text += fmt::format("top-1 {:.2f}%", 100 * number("top1"));
+    if (told.contains("top5")) text += fmt::format(", top-5 {:.2f}%", 100 * number("top5"));
   }
   print("{}{} on {} images\n", head, text, told.at("test_images").get<std::int64_t>());
 }

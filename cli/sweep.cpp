@@ -135,6 +135,12 @@ nlohmann::ordered_json to_json(const runtime::Statistic& statistic) {
   return object;
 }
 
+nlohmann::ordered_json to_json(const runtime::Difference& difference) {
+  nlohmann::ordered_json object = {{"pairs", difference.pairs}, {"mean", difference.mean}};
+  if (difference.pairs > 1) object.update({{"low", difference.low}, {"high", difference.high}});
+  return object;
+}
+
 void print_object(const std::string& folder, const runtime::SweepResult& result) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const runtime::SweepRow& row : result.rows) {
@@ -149,6 +155,11 @@ void print_object(const std::string& folder, const runtime::SweepResult& result)
     object["images_per_s"] = to_json(row.images_per_s);
     object["peak_mb"] = to_json(row.peak_mb);
     object["wall_seconds"] = to_json(row.wall_seconds);
+    if (!row.differences.empty()) {
+      object["against"] = row.against;
+      for (const auto& [name, difference] : row.differences)
+        object["differences"][name] = to_json(difference);
+    }
     rows.push_back(std::move(object));
   }
   print_json({{"sweep", folder}, {"complete", result.stopped_by == 0}, {"rows", std::move(rows)}});
@@ -186,7 +197,7 @@ void run(const Request& request) {
     print_object(folder, result);
   } else {
     write_stdout(runtime::text_table(result.rows));
-    print("runs, tables as CSV and Markdown: {}\n", folder);
+    print("runs, tables as CSV, Markdown and LaTeX: {}\n", folder);
   }
   if (result.stopped_by != 0) {
     throw Stopped(result.stopped_by,

@@ -32,6 +32,11 @@ struct MetricInfo {
   Better better = Better::lower;
 };
 
+/// Of so few classes the right one is always among the first five: top-5 is not told.
+constexpr bool tells_top5(std::int64_t classes) {
+  return classes > 5;
+}
+
 /// Stands before the name of a metric that is told of the weights' averages: "ema_top1".
 inline constexpr std::string_view kOfAverages = "ema_";
 

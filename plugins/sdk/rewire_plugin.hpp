@@ -295,7 +295,8 @@ inline Value at_least_f32(const Value& x) {
   return dtype == DType::bf16 || dtype == DType::f16 ? cast(x, DType::f32) : x;
 }
 
-// Reductions keep their axes with extent 1; a negative axis counts from the end. Of max, ties share the
+// Reductions keep their axes with extent 1; a negative axis counts from the end. Without axes they reduce
+// all, whatever the rank: mean(g) of tokens is [1, 1, 1], of feature maps [1, 1, 1, 1]. Of max, ties share the
 // gradient evenly.
 inline Value sum(const Value& x, const Ints& axes) {
   return emit("sum", {x}, {{"axes", axes}});
@@ -311,6 +312,25 @@ inline Value mean(const Value& x, const Ints& axes) {
   };
   const Value total = sum(x, axes);
   return total / (elements(x) / elements(total));
+}
+/// 0 to rank - 1.
+inline Ints all_axes(const Value& x) {
+  Ints axes(x.shape().size());
+  for (std::size_t axis = 0; axis < axes.size(); ++axis) axes[axis] = static_cast<std::int64_t>(axis);
+  return axes;
+}
+// A scalar has no axes and is its own sum.
+inline Value sum(const Value& x) {
+  const Ints axes = all_axes(x);
+  return axes.empty() ? x : sum(x, axes);
+}
+inline Value max(const Value& x) {
+  const Ints axes = all_axes(x);
+  return axes.empty() ? x : max(x, axes);
+}
+inline Value mean(const Value& x) {
+  const Ints axes = all_axes(x);
+  return axes.empty() ? x : mean(x, axes);
 }
 
 /// exp(x - max) over its sum along the axis; the shape of x.
@@ -466,6 +486,13 @@ class Join {
     for (std::int64_t axis = 0; axis < std::ssize(stream.shape()); ++axis) {
       if (axis != batch_axis) axes.push_back(axis);
     }
+    return axes;
+  }
+
+  /// Those over which the tokens or the pixels lie: {1} of [N, T, D], {2, 3} of [N, C, H, W].
+  Ints token_axes() const {
+    Ints axes = axes_within_sample();
+    std::erase(axes, channel_axis);
     return axes;
   }
 

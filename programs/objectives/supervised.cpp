@@ -99,11 +99,14 @@ class Supervised : public Objective {
     const Value loss = b.cast(cross_entropy(b, logits, inputs, 0), DType::f32);
     const Value rank = label_rank(b, logits, label_of(b, inputs));
     const Value loss_sum = sum_all(b, b.mul(loss, weight));
-    const Value correct1 = count_hits(b, rank, 1, weight), correct5 = count_hits(b, rank, 5, weight);
+    const bool has_top5 = tells_top5(b.shape(logits).at(1));
+    const Value correct1 = count_hits(b, rank, 1, weight);
+    const Value correct5 = has_top5 ? count_hits(b, rank, 5, weight) : Value{};
     const Value count = sum_all(b, weight);
-    return {{{"loss", "loss_sum", "count"}, loss_sum, count},
-            {{"top1", "correct1", "count"}, correct1, count},
-            {{"top5", "correct5", "count"}, correct5, count}};
+    std::vector<Measured> measured = {{{"loss", "loss_sum", "count"}, loss_sum, count},
+                                      {{"top1", "correct1", "count"}, correct1, count}};
+    if (has_top5) measured.push_back({{"top5", "correct5", "count"}, correct5, count});
+    return measured;
   }
 
  private:

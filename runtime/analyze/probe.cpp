@@ -197,7 +197,7 @@ ProbeOutcome train_linear_probe(const std::vector<ProbeSet>& train, const ProbeS
   const ProbeSums sums = run.evaluate(test);
   outcome.loss = sums.mean("loss");
   outcome.top1 = sums.mean("top1");
-  outcome.top5 = sums.mean("top5");
+  if (programs::tells_top5(classes)) outcome.top5 = sums.mean("top5");
   return outcome;
 }
 

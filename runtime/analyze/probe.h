@@ -31,7 +31,8 @@ struct ProbeSet {
 struct ProbeOutcome {
   double train_loss = 0;  // mean of the last epoch's steps
   double loss = 0;        // on the test set; and, as the objective has them:
-  double top1 = 0, top5 = 0, pixel_accuracy = 0, mean_iou = 0;
+  /// top5 is 1 where so few classes are told apart that it is always right (programs::tells_top5).
+  double top1 = 0, top5 = 1, pixel_accuracy = 0, mean_iou = 0;
 };
 
 /// One of the training sets is drawn for each epoch, and its images in a new order; what is no whole batch is left out.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -85,7 +86,9 @@ void add_source(const SourceRow& row);
 /// model has no class.
 std::unique_ptr<ImageSource> make_source(const ir::Selection& selection, const SourceContext& context);
 
-/// UserError where the model has no class for the label; `classes` 0: it has one for all. `source` begins it.
-void check_label(std::string_view source, std::int64_t sample, std::int64_t label, std::int64_t classes);
+/// UserError where the model has no class for a label, with the first such sample and the range of all labels;
+/// `classes` 0: it has one for all. `source` begins it.
+void check_labels(std::string_view source, std::int64_t count,
+                  const std::function<std::int64_t(std::int64_t)>& label, std::int64_t classes);
 
 }  // namespace rewire::runtime

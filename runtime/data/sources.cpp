@@ -1,6 +1,7 @@
 // The residents: a source of images is its file and a row here.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -57,16 +58,26 @@ void add_source(const SourceRow& row) {
 std::unique_ptr<ImageSource> make_source(const ir::Selection& selection, const SourceContext& context) {
   const SourceRow& row = ir::find_row(sources(), "data.format", selection.name);
   auto source = row.make(ir::settle(row.schema, selection.values, "data"), context);
-  const std::string name = source->name();
-  for (std::int64_t i = 0; i < source->count(); ++i) check_label(name, i, source->label(i), context.classes);
+  check_labels(
+      source->name(), source->count(), [&](std::int64_t i) { return source->label(i); }, context.classes);
   return source;
 }
 
-void check_label(std::string_view source, std::int64_t sample, std::int64_t label, std::int64_t classes) {
-  if (label < 0) user_error("{}: sample {} has label {}: labels count from 0", source, sample, label);
-  if (classes == 0 || label < classes) return;
-  user_error("{}: sample {} has label {}, but the model has {} classes; raise model.classes", source, sample,
-             label, classes);
+void check_labels(std::string_view source, std::int64_t count,
+                  const std::function<std::int64_t(std::int64_t)>& label, std::int64_t classes) {
+  std::int64_t wrong = count, least = std::numeric_limits<std::int64_t>::max(), most = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t value = label(i);
+    least = std::min(least, value);
+    most = std::max(most, value);
+    if (value < 0 || (classes > 0 && value >= classes)) wrong = std::min(wrong, i);
+  }
+  if (wrong == count) return;
+  const std::string found = fmt::format("{}: sample {} has label {}, of labels from {} to {}", source, wrong,
+                                        label(wrong), least, most);
+  if (least < 0) user_error("{}: labels count from 0", found);
+  user_error("{}, but the model has {} class{}: set model.classes={}{}", found, classes,
+             classes == 1 ? "" : "es", most + 1, least == 1 ? "; class 0 then has no samples" : "");
 }
 
 }  // namespace rewire::runtime

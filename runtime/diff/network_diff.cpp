@@ -261,6 +261,25 @@ Json memory_rows(const NetworkFacts& a, const NetworkFacts& b) {
   return rows;
 }
 
+/// In the order of the network. "like": the first row that is the same but for its block.
+Json join_rows(const NetworkFacts& a, const NetworkFacts& b) {
+  std::map<std::string, std::size_t> order;
+  for (const NetworkFacts* facts : {&a, &b})
+    for (const std::string& place : facts->join_places) order.try_emplace(place, order.size());
+  const Json differences = different_rows(a.joins, b.joins);
+  std::map<std::size_t, Json> in_order;
+  for (const Json& row : differences) in_order.emplace(order.at(row["key"].get<std::string>()), row);
+  Json rows = Json::array();
+  std::map<std::string, std::size_t> alike;
+  for (auto& [place, row] : in_order) {
+    std::string text;
+    for (const auto& [key, value] : row.items()) text += of_any_block(value.dump()) + '\n';
+    row["like"] = alike.try_emplace(text, rows.size()).first->second;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
 bool is_same_stage(const Json& stage) {
   return stage["declarations"].empty() && stage["functions"].empty();
 }
@@ -270,7 +289,7 @@ bool is_same_stage(const Json& stage) {
 Json network_diff(const NetworkFacts& a, const NetworkFacts& b, const DiffNames& names) {
   Json diff = {{"format", 1}, {"kind", "networks"}, {"a", names.a}, {"b", names.b}, {"same", false}};
   diff["about"] = about_json(a, b);
-  diff["joins"] = different_rows(a.joins, b.joins);
+  diff["joins"] = join_rows(a, b);
   diff["stages"] = {{"ir", stage_json(a.original, b.original)},
                     {"rewritten", stage_json(a.rewritten, b.rewritten)},
                     {"step", stage_json(a.step, b.step)}};

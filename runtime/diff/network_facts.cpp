@@ -43,7 +43,8 @@ void read_joins(const JsonView& data, NetworkFacts& facts) {
   for (const JsonView& join : data.at("joins").items()) {
     std::vector<std::string> formulas;
     for (const JsonView& formula : join.at("formulas").items()) formulas.push_back(text_at(formula, "text"));
-    facts.joins[text_at(join, "at")] = fmt::format("{}", fmt::join(formulas, "; "));
+    facts.join_places.push_back(text_at(join, "at"));
+    facts.joins[facts.join_places.back()] = fmt::format("{}", fmt::join(formulas, "; "));
   }
 }
 

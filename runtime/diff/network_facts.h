@@ -42,6 +42,7 @@ struct CodeFacts {
 struct NetworkFacts {
   std::vector<std::pair<std::string, std::string>> about;  // model, batch, plugins, machine
   std::map<std::string, std::string> joins;                // by place: its formulas
+  std::vector<std::string> join_places;                    // in the order of the network
   ModuleFacts original, rewritten, step;
   std::vector<LaunchFacts> launches;
   std::vector<CodeFacts> codes;

@@ -1,5 +1,7 @@
 #include "runtime/exec/ceilings.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -8,7 +10,10 @@
 #include "ir/builder.h"
 #include "ir/passes/mixed_precision.h"
 #include "ir/verify.h"
+#include "runtime/device/other_load.h"
+#include "runtime/device/process.h"
 #include "runtime/exec/make_engine.h"
+#include "runtime/log.h"
 
 namespace rewire::runtime {
 namespace {
@@ -85,10 +90,24 @@ LaunchTime main_launch(std::string_view engine_name, const ir::Module& module, i
   return *std::ranges::max_element(times, {}, work);
 }
 
+/// A twentieth of the CPUs, and a tenth of one at least: what a quiet desktop takes is not worth a word.
+std::optional<double> notable_load(std::optional<double> others) {
+  const int cpus = usable_cores();
+  if (!others || *others < std::max(0.1, 0.05 * cpus)) return std::nullopt;
+  write_log(
+      LogLevel::warning,
+      fmt::format(
+          "other programs kept {:.1f} of {} CPUs busy while the ceilings were measured, which may be too "
+          "low: measure again on an idle machine",
+          *others, cpus));
+  return others;
+}
+
 }  // namespace
 
 Ceilings measure_ceilings(std::string_view engine, DType products, bool tf32, int threads) {
   Ceilings ceilings;
+  const OtherLoad others;
   double expected = 0;
   for (std::size_t i = 0; i < kCopied.size() && expected < kLongest; ++i) {
     const LaunchTime time = main_launch(engine, copy_of(kCopied[i]), threads, &LaunchTime::bytes);
@@ -110,6 +129,7 @@ Ceilings measure_ceilings(std::string_view engine, DType products, bool tf32, in
                           ->peak_flops_per_second();
   ceilings.in_registers = peak > ceilings.flops_per_second;
   ceilings.flops_per_second = std::max(ceilings.flops_per_second, peak);
+  ceilings.load = notable_load(others.cpus());
   return ceilings;
 }
 

@@ -163,9 +163,11 @@ Json explorer_json(const ExplorerSubject& subject, int threads) {
   data["choices"] = Json::object();
   for (const MadeChoice& choice : subject.choices.made()) data["choices"][choice.key] = choice.taken;
   data["ceilings"] = Json();
-  if (subject.ceilings)
+  if (subject.ceilings) {
     data["ceilings"] = {{"gflops", subject.ceilings->flops_per_second * 1e-9},
                         {"gb_per_s", subject.ceilings->bytes_per_second * 1e-9}};
+    if (subject.ceilings->load) data["ceilings"]["load"] = *subject.ceilings->load;
+  }
   return data;
 }
 

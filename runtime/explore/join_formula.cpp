@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <optional>
@@ -11,7 +12,9 @@
 
 #include "ir/ops/op_info.h"
 #include "ir/residual.h"
+#include "ir/side_results.h"
 #include "runtime/explore/expression.h"
+#include "runtime/explore/formula_parts.h"
 
 namespace rewire::runtime {
 namespace {
@@ -20,19 +23,15 @@ using ir::Op;
 using ir::Opcode;
 using ir::Value;
 
-bool is_transparent(const Op& op) {
-  return op.code == Opcode::reshape || op.code == Opcode::broadcast || op.code == Opcode::cast ||
-         op.code == Opcode::stop_gradient;
-}
-
 std::string leaf(std::string_view name) {
   return std::string(name.substr(name.rfind('.') + 1));
 }
 
 constexpr std::size_t kShort = 8;  // bytes of what is written again rather than named
 
-/// Names of lines, but for those that symbols have.
-constexpr std::string_view kLetters = "abcdeghijklmnopqrstuvw";
+/// Names of lines, but for those that symbols have; of functions, and of what they are of.
+constexpr std::string_view kLetters = "abcdeghijklmnopqrstuvw", kFunctions = "FGHKLMNPQR";
+constexpr std::array<const char*, 5> kParameters = {"u", "v", "w", "s", "t"};
 
 /// One join of a function.
 class FormulaWriter {
@@ -41,12 +40,13 @@ class FormulaWriter {
                 const std::vector<std::string>& plugins)
       : module_(module),
         function_(module.function("forward")),
-        definitions_(function_.definitions()),
         joins_(joins),
         join_(joins[join]),
-        index_(join) {
-    for (const std::string& plugin : plugins) inside_.insert(place() + "." + plugin);
+        index_(join),
+        inside_(locations_of(join_, plugins)),
+        parts_(function_, [this](const Op& op) { return inside_.contains(op.location); }) {
     find_residuals();
+    find_patterns();
     count_uses();
   }
 
@@ -64,11 +64,14 @@ class FormulaWriter {
     for (const Value value : read) {
       const auto line = memo_.find(value.id);
       if (residual_ == nullptr && value == read.back()) {
-        define("y", line == memo_.end() ? built(value) : line->second);
+        define("y", line == memo_.end() ? written(value) : line->second);
         continue;
       }
-      if (line == memo_.end()) give_line(value, built(value));
-      symbols_.push_back({named_.at(value.id), "what " + reader_of(value) + " reads"});
+      const std::string purpose = purpose_of(value);
+      if (line == memo_.end())
+        give_line(value, written(value), purpose.empty() ? next_name() : unused(leaf(purpose)));
+      symbols_.push_back(
+          {named_.at(value.id), purpose.empty() ? "what " + reader_of(value) + " reads" : purpose});
     }
     out.formulas = shortened(std::move(lines_));
     for (FormulaSymbol& symbol : symbols_) symbol.name = symbol_expression(symbol.name).text.text;
@@ -78,17 +81,15 @@ class FormulaWriter {
  private:
   std::string place() const { return join_.describe(); }
 
-  const Op* definition(Value value) const {
-    const std::int32_t at = definitions_[static_cast<std::size_t>(value.id)];
-    return at < 0 ? nullptr : &function_.body[static_cast<std::size_t>(at)];
+  static std::set<std::string> locations_of(const ir::Join& join, const std::vector<std::string>& plugins) {
+    std::set<std::string> locations;
+    for (const std::string& plugin : plugins) locations.insert(join.describe() + "." + plugin);
+    return locations;
   }
-  bool is_inside(const Op& op) const { return inside_.contains(op.location); }
-  Value resolved(Value value) const {
-    for (const Op* op = definition(value); op != nullptr && is_inside(*op) && is_transparent(*op);
-         op = definition(value))
-      value = op->operands[0];
-    return value;
-  }
+
+  const Op* definition(Value value) const { return parts_.definition(value); }
+  bool is_inside(const Op& op) const { return parts_.is_inside(op); }
+  Value resolved(Value value) const { return parts_.resolved(value); }
 
   void find_residuals() {
     for (const std::size_t at : ir::find_joins(function_)) {
@@ -108,9 +109,21 @@ class FormulaWriter {
     names_.try_emplace(value.id, FormulaSymbol{symbol, meaning});
   }
 
+  /// Their arguments have names that no line and no symbol has.
+  void find_patterns() {
+    std::set<std::int32_t> roots;
+    for (const Value value : read_elsewhere()) roots.insert(value.id);
+    if (residual_ != nullptr) {
+      for (std::size_t i = ir::kFirstJoinTerm; i < residual_->operands.size(); ++i)
+        roots.insert(resolved(residual_->operands[i]).id);
+    }
+    parts_.find_patterns(std::move(roots));
+    if (!parts_.patterns().empty()) taken_.insert(kParameters.begin(), kParameters.end());
+  }
+
   void count_uses() {
     for (const Op& op : function_.body) {
-      if ((!is_inside(op) || is_transparent(op)) && &op != residual_) continue;
+      if (!parts_.is_written(op) && &op != residual_) continue;
       const std::size_t first = &op == residual_ ? ir::kFirstJoinTerm : 0;
       for (std::size_t i = first; i < op.operands.size(); ++i) ++uses_[resolved(op.operands[i]).id];
     }
@@ -131,8 +144,7 @@ class FormulaWriter {
     for (const ir::Argument& result : function_.results) read.insert(resolved(result.value).id);
     std::vector<Value> values;
     std::vector<std::int32_t> in_order(read.begin(), read.end());
-    std::ranges::sort(in_order, std::less<>(),
-                      [&](std::int32_t id) { return definitions_[static_cast<std::size_t>(id)]; });
+    std::ranges::sort(in_order, std::less<>(), [&](std::int32_t id) { return definition({id}); });
     for (const std::int32_t id : in_order) {
       const Op* source = definition({id});
       if (source != nullptr && is_inside(*source) && source->code != Opcode::constant &&
@@ -140,6 +152,21 @@ class FormulaWriter {
         values.push_back({id});
     }
     return values;
+  }
+
+  /// "the report blocks.0.attn.mine.gate": what a training step does with the value, which no op reads.
+  std::string purpose_of(Value value) const {
+    static const std::pair<std::string_view, const char*> kPurposes[] = {
+        {ir::kReportPrefix, "the report "},
+        {ir::kLossPrefix, "a term of the loss, "},
+        {ir::kUpdatePrefix, "the next value of "},
+        {ir::kAfterStepPrefix, "what becomes behind a step of "}};
+    for (const ir::Argument& result : function_.results) {
+      if (resolved(result.value) != value) continue;
+      for (const auto& [prefix, words] : kPurposes)
+        if (result.name.starts_with(prefix)) return words + result.name.substr(prefix.size());
+    }
+    return "";
   }
 
   std::string reader_of(Value value) const {
@@ -153,7 +180,9 @@ class FormulaWriter {
   }
 
   void define(const std::string& symbol, const Expression& e) {
-    const Expression left = symbol_expression(symbol);
+    define(symbol, symbol_expression(symbol), e);
+  }
+  void define(const std::string& symbol, const Expression& left, const Expression& e) {
     lines_.push_back({symbol, left.text.text + " = " + e.text.text,
                       fmt::format("<math display=\"block\">{}</math>",
                                   left.math.text + operator_element("=") + e.math.text)});
@@ -167,6 +196,14 @@ class FormulaWriter {
       if (round > 0) candidate += fmt::format("_{}", round);
       if (candidate != "h" && taken_.insert(candidate).second) return candidate;
     }
+  }
+
+  std::string next_function() {
+    for (const char letter : kFunctions) {
+      std::string candidate(1, letter);
+      if (taken_.insert(candidate).second) return candidate;
+    }
+    return unused("F");
   }
 
   Expression symbol(Value value) {
@@ -228,18 +265,58 @@ class FormulaWriter {
 
   Expression expression(Value unresolved) {
     const Value value = resolved(unresolved);
+    if (pattern_ != nullptr) {
+      if (const auto argument = arguments_.find(value.id); argument != arguments_.end())
+        return argument->second;
+      if (pattern_->interior.contains(value.id)) return built(value);
+    }
     if (const auto known = memo_.find(value.id); known != memo_.end()) return known->second;
     const Op* op = definition(value);
     if (op == nullptr || !is_inside(*op) || op->code == Opcode::param) return symbol(value);
-    const Expression e = built(value);
+    const Expression e = written(value);
     const bool is_short = e.text.binding == kAtom && e.text.text.size() < kShort;
-    if (op->code == Opcode::constant || uses_[value.id] < 2 || is_short) return e;
+    if (op->code == Opcode::constant || uses_[value.id] < 2 || is_short || is_part_of_weight(value)) return e;
     return give_line(value, e);
   }
 
+  bool is_part_of_weight(Value value) const {
+    const Op* op = definition(value);
+    while (op != nullptr && is_inside(*op) && op->code == Opcode::slice)
+      op = definition(resolved(op->operands[0]));
+    return op != nullptr && op->code == Opcode::param;
+  }
+
+  /// F(a, b) where a pattern computes it.
+  Expression written(Value value) {
+    const FormulaParts::Use* use = parts_.use_of(value);
+    if (use == nullptr) return built(value);
+    std::vector<Expression> arguments;
+    for (const Value argument : use->arguments) arguments.push_back(expression(argument));
+    return called(function_name(use->pattern), arguments);
+  }
+
+  /// It is defined by a line of its own before it is first used.
+  std::string function_name(std::size_t number) {
+    if (const auto known = functions_.find(number); known != functions_.end()) return known->second;
+    const FormulaParts::Pattern& pattern = parts_.patterns()[number];
+    for (const Value fixed : pattern.fixed) expression(fixed);  // these may define lines
+    std::vector<Expression> names;
+    for (std::size_t i = 0; i < pattern.parameters.size(); ++i) {
+      names.push_back(symbol_expression(kParameters[i]));
+      arguments_.emplace(pattern.parameters[i].id, names.back());
+    }
+    pattern_ = &pattern;
+    const Expression body = built(pattern.first);
+    pattern_ = nullptr;
+    arguments_.clear();
+    const std::string name = next_function();
+    define(name, called(name, names), body);
+    return functions_.emplace(number, name).first->second;
+  }
+
   /// Its name from here on.
-  Expression give_line(Value value, const Expression& e) {
-    const std::string line_name = next_name();
+  Expression give_line(Value value, const Expression& e) { return give_line(value, e, next_name()); }
+  const Expression& give_line(Value value, const Expression& e, const std::string& line_name) {
     define(line_name, e);
     named_.emplace(value.id, line_name);
     return memo_.emplace(value.id, symbol_expression(line_name)).first->second;
@@ -440,17 +517,20 @@ class FormulaWriter {
 
   const ir::Module& module_;
   const ir::Function& function_;
-  const std::vector<std::int32_t> definitions_;
   const std::vector<ir::Join>& joins_;
   const ir::Join& join_;
   std::size_t index_;
-  std::set<std::string> inside_;
+  const std::set<std::string> inside_;
+  FormulaParts parts_;
   const Op* residual_ = nullptr;
   std::map<std::int32_t, std::string> behind_;  // the results of joins, by value
   std::map<std::int32_t, int> uses_;
   std::map<std::int32_t, FormulaSymbol> names_;
-  std::map<std::int32_t, Expression> memo_;    // values that have a line
-  std::map<std::int32_t, std::string> named_;  // and its name
+  std::map<std::int32_t, Expression> memo_;         // values that have a line
+  std::map<std::int32_t, std::string> named_;       // and its name
+  std::map<std::size_t, std::string> functions_;    // those that have a line, by the number of the pattern
+  const FormulaParts::Pattern* pattern_ = nullptr;  // whose function is being written
+  std::map<std::int32_t, Expression> arguments_;    // and what stands for its parameters
   std::vector<FormulaSymbol> symbols_;
   std::set<std::string> taken_ = {"x", "f", "h", "y"};  // names
   std::vector<Formula> lines_;

@@ -17,16 +17,16 @@ class Finder {
       : function_(function), definitions_(definitions), at_(join), join_(ir::read_join(op(join))) {}
 
   std::optional<RoleValue> norm_input() {
-    const ir::Op* norm = definitions_.op(join_.input);
-    for (; norm != nullptr && norm->code != ir::Opcode::layer_norm; norm = definitions_.op(norm->operands[0]))
+    const ir::Op* norm = producer(join_.input);
+    for (; norm != nullptr && norm->code != ir::Opcode::layer_norm; norm = producer(norm->operands[0]))
       if (!only_reshapes(*norm)) return std::nullopt;
     if (norm == nullptr) return std::nullopt;
     std::size_t at = index_of(norm);
     // The stream as the norm wants to have it: of feature maps, with the channels last.
     while (type_of(at, 0) != function_.type(join_.stream)) {
-      const std::int32_t before = definitions_.of(op(at).operands[0]);
-      if (before < 0 || !only_reshapes(op(static_cast<std::size_t>(before)))) return std::nullopt;
-      at = static_cast<std::size_t>(before);
+      const ir::Op* reshape = producer(op(at).operands[0]);
+      if (reshape == nullptr || !only_reshapes(*reshape)) return std::nullopt;
+      at = index_of(reshape);
     }
     if (!input()) return std::nullopt;
     return operand(at, 0);
@@ -80,6 +80,8 @@ class Finder {
   std::size_t index_of(const ir::Op* op) const {
     return static_cast<std::size_t>(op - function_.body.data());
   }
+  /// The op within the branch that computes the value: none for the stream, which the ops before it compute.
+  const ir::Op* producer(ir::Value value) { return value == join_.stream ? nullptr : definitions_.op(value); }
   const ir::TensorType& type_of(std::size_t at, std::size_t operand) const {
     return function_.type(op(at).operands[operand]);
   }

@@ -20,6 +20,7 @@
 #include "runtime/recipe/flat_values.h"
 #include "runtime/recipe/toml_text.h"
 #include "runtime/report/run_lines.h"
+#include "runtime/sweep/statistic.h"
 #include "runtime/train/run_folder.h"
 
 namespace rewire::runtime {
@@ -208,6 +209,16 @@ Json groups_json(const std::vector<ReportedRun>& runs, const Differences& differ
   return groups;
 }
 
+/// Student's factors for 2, 3, … pairs of runs: as many as the largest group may have.
+Json student_factors(const Json& groups) {
+  std::size_t most = 0;
+  for (const Json& group : groups) most = std::max(most, group.at("runs").size());
+  Json factors = Json::array();
+  for (std::size_t pairs = 2; pairs <= most; ++pairs)
+    factors.push_back(student_95(static_cast<std::int64_t>(pairs) - 1));
+  return factors;
+}
+
 Json run_json(const ReportedRun& run) {
   Json json = {{"name", run.name},
                {"path", run.path},
@@ -237,10 +248,13 @@ Json report_json(const std::vector<std::string>& folders) {
     keys.push_back({{"key", key}, {"values", std::move(row)}});
   }
   for (const ReportedRun& run : facts) runs.push_back(run_json(run));
+  Json groups = groups_json(facts, differences);
+  Json factors = student_factors(groups);
   return {{"format", 1},
           {"version", REWIRE_VERSION},
           {"metrics", metrics_json(facts)},
-          {"groups", groups_json(facts, differences)},
+          {"groups", std::move(groups)},
+          {"student_95", std::move(factors)},
           {"differences", std::move(keys)},
           {"runs", std::move(runs)}};
 }

@@ -170,6 +170,7 @@ class Runner {
     write_file_atomically(folder_ + "/runs.csv", csv_runs(runs_, result_.records));
     write_file_atomically(folder_ + "/table.csv", csv_table(result_.rows));
     write_file_atomically(folder_ + "/table.md", markdown_table(result_.rows));
+    write_file_atomically(folder_ + "/table.tex", latex_table(result_.rows));
   }
 
   void train(std::size_t i) {

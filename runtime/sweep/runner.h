@@ -4,7 +4,8 @@
 //   runs/NAME/          the run folder that `rewire train` made
 //   records/NAME.json   what the run is, whether it is finished, its numbers or its error
 //   runs.csv            one line a run
-//   table.csv, table.md one row a combination of plugins and settings: mean and deviation over the seeds
+//   table.csv, .md, .tex  one row a combination of plugins and settings: mean and deviation over the seeds, and the
+//                       paired difference to the first strategy
 //
 // All of it is written after every run. A later call with the same sweep skips what is finished and goes on
 // with what was interrupted or failed. A run of a plugin whose library is another one by now is set aside

@@ -3,17 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <iterator>
-#include <string_view>
+#include <map>
 
 #include "programs/objective.h"
+#include "runtime/sweep/cells.h"
 
 namespace rewire::runtime {
 namespace {
 
-using Cells = std::vector<std::string>;
+using Values = std::vector<std::pair<std::string, double>>;
 
 /// A column of numbers: its head, its name in files, the factor that people read it with, and the digits.
 struct Column {
@@ -65,27 +65,100 @@ std::string run_count(const SweepRow& row) {
                      row.failed == 0 ? "" : fmt::format(", {} failed", row.failed));
 }
 
-std::vector<Cells> cells_of(const std::vector<SweepRow>& rows) {
-  const bool has_settings = std::ranges::any_of(rows, [](const SweepRow& r) { return !r.varied.empty(); });
+std::string varied_text(const SweepRow& row) {
+  return fmt::format("{}", fmt::join(row.varied, " "));
+}
+
+bool has_settings(const std::vector<SweepRow>& rows) {
+  return std::ranges::any_of(rows, [](const SweepRow& row) { return !row.varied.empty(); });
+}
+
+CellTable cells_of(const std::vector<SweepRow>& rows) {
   const std::vector<Column> columns = columns_of(rows);
-  std::vector<Cells> table = {{"plugins"}};
-  if (has_settings) table[0].emplace_back("settings");
-  table[0].emplace_back("runs");
-  for (const Column& column : columns) table[0].emplace_back(column.head);
+  CellTable table(1);
+  table[0].push_back({"plugins"});
+  if (has_settings(rows)) table[0].push_back({"settings"});
+  table[0].push_back({"runs"});
+  for (const Column& column : columns) table[0].push_back({column.head});
   for (const SweepRow& row : rows) {
-    Cells line = {row.label};
-    if (has_settings) line.push_back(fmt::format("{}", fmt::join(row.varied, " ")));
-    line.push_back(run_count(row));
-    for (const Column& column : columns) line.push_back(cell(column.statistic(row), column));
+    std::vector<Cell> line = {{row.label}};
+    if (has_settings(rows)) line.push_back({varied_text(row)});
+    line.push_back({run_count(row)});
+    for (const Column& column : columns) line.push_back({cell(column.statistic(row), column)});
     table.push_back(std::move(line));
   }
   return table;
 }
 
-/// Characters, as a terminal counts them: bytes that begin one.
-std::size_t width(const std::string& text) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+const Difference* difference_of(const SweepRow& row, const std::string& name) {
+  const auto found = std::ranges::find(row.differences, name, &std::pair<std::string, Difference>::first);
+  return found == row.differences.end() ? nullptr : &found->second;
+}
+
+/// Those that a row has a difference of.
+std::vector<Column> judged_columns(const std::vector<SweepRow>& rows) {
+  std::vector<Column> judged;
+  for (Column& column : columns_of(rows)) {
+    if (std::ranges::any_of(rows,
+                            [&](const SweepRow& row) { return difference_of(row, column.name) != nullptr; }))
+      judged.push_back(std::move(column));
+  }
+  return judged;
+}
+
+/// "+0.42 [-0.10, +0.94]"; of one pair the difference alone.
+Cell difference_cell(const Difference* difference, const Column& column) {
+  if (difference == nullptr || difference->pairs == 0) return {"–"};
+  const auto text = [&](double value) {
+    return fmt::format("{:+.{}f}", column.factor * value, column.digits);
+  };
+  if (difference->pairs == 1) return {text(difference->mean)};
+  return {fmt::format("{} [{}, {}]", text(difference->mean), text(difference->low), text(difference->high)),
+          difference->separates()};
+}
+
+/// A line for each row that is compared with another; empty where none is.
+CellTable difference_cells(const std::vector<SweepRow>& rows) {
+  const std::vector<Column> columns = judged_columns(rows);
+  if (columns.empty()) return {};
+  CellTable table(1);
+  table[0].push_back({"plugins"});
+  if (has_settings(rows)) table[0].push_back({"settings"});
+  table[0].push_back({"against"});
+  table[0].push_back({"seeds"});
+  for (const Column& column : columns) table[0].push_back({column.head});
+  for (const SweepRow& row : rows) {
+    if (row.differences.empty()) continue;
+    std::vector<Cell> line = {{row.label}};
+    if (has_settings(rows)) line.push_back({varied_text(row)});
+    std::int64_t pairs = 0;
+    for (const auto& [name, difference] : row.differences) pairs = std::max(pairs, difference.pairs);
+    line.push_back({row.against});
+    line.push_back({fmt::format("{}", pairs)});
+    for (const Column& column : columns)
+      line.push_back(difference_cell(difference_of(row, column.name), column));
+    table.push_back(std::move(line));
+  }
+  return table;
+}
+
+/// What the second table is; `mark` says what its marked cells look like.
+std::string differences_title(const std::vector<SweepRow>& rows, const char* mark) {
+  const bool has_interval = std::ranges::any_of(rows, [](const SweepRow& row) {
+    return std::ranges::any_of(row.differences, [](const auto& one) { return one.second.pairs > 1; });
+  });
+  if (!has_interval) return "Differences of one seed: whether more than chance is in them takes more seeds.";
+  return fmt::format("Paired differences over seeds, mean [95 % interval]; {}: the interval excludes 0.",
+                     mark);
+}
+
+/// The rows' table, and behind it that of the differences, both as `form` writes them.
+template <class Form>
+std::string both_tables(const std::vector<SweepRow>& rows, const std::string& title, Form form) {
+  const CellTable differences = difference_cells(rows);
+  std::string text = form(cells_of(rows));
+  if (!differences.empty()) text += "\n" + title + "\n\n" + form(differences);
+  return text;
 }
 
 /// Quoted where CSV (RFC 4180) asks for it.
@@ -114,25 +187,83 @@ std::string label_of(const SweepPlugins& plugins) {
   return plugins.flags.empty() ? "the recipe's" : plugins.label;
 }
 
-}  // namespace
+using SeededRecords = std::vector<std::pair<std::int64_t, RunRecord>>;
 
-Statistic statistic_of(const std::vector<double>& values) {
-  Statistic statistic;
-  statistic.count = std::ssize(values);
-  if (values.empty()) return statistic;
-  const auto n = static_cast<double>(values.size());
-  for (const double value : values) statistic.mean += value / n;
-  if (values.size() < 2) return statistic;
-  double square = 0;
-  for (const double value : values) square += (value - statistic.mean) * (value - statistic.mean);
-  statistic.deviation = std::sqrt(square / (n - 1));
+/// All images over all seconds, which a mean of rates is not; the deviation is that of the runs' rates.
+Statistic speed_of(const SeededRecords& records) {
+  std::vector<double> rates;
+  double images = 0, seconds = 0;
+  for (const auto& [seed, record] : records) {
+    rates.push_back(record.images_per_s);
+    images += record.images_per_s * record.train_seconds;
+    seconds += record.train_seconds;
+  }
+  Statistic statistic = statistic_of(rates);
+  if (seconds > 0) statistic.mean = images / seconds;
   return statistic;
 }
+
+void add_statistics(SweepRow& row, const SeededRecords& seeded) {
+  std::vector<RunRecord> records;
+  for (const auto& [seed, record] : seeded) records.push_back(record);
+  const auto of = [&](double RunRecord::* number) {
+    std::vector<double> values;
+    for (const RunRecord& record : records) values.push_back(record.*number);
+    return statistic_of(values);
+  };
+  for (const auto& [name, numbers] : metric_numbers(records))
+    row.metrics.emplace_back(name, statistic_of(numbers));
+  row.test_loss = of(&RunRecord::test_loss);
+  row.train_loss = of(&RunRecord::train_loss);
+  row.images_per_s = speed_of(seeded);
+  row.peak_mb = of(&RunRecord::peak_mb);
+  row.wall_seconds = of(&RunRecord::wall_seconds);
+}
+
+/// What a run is judged by, under its names in files.
+Values judged_by(const RunRecord& record) {
+  Values values;
+  for (const MetricValue& metric : record.metrics) values.emplace_back(metric.name, metric.value);
+  values.emplace_back("test_loss", record.test_loss);
+  values.emplace_back("train_loss", record.train_loss);
+  return values;
+}
+
+/// By name, over the seeds that both have.
+std::vector<std::pair<std::string, Difference>> differences_to(const SeededRecords& baseline,
+                                                               const SeededRecords& records) {
+  std::map<std::string, std::vector<std::pair<double, double>>> pairs;
+  for (const auto& [seed, record] : records) {
+    const auto other = std::ranges::find(baseline, seed, &std::pair<std::int64_t, RunRecord>::first);
+    if (other == baseline.end()) continue;
+    const Values before = judged_by(other->second);
+    for (const auto& [name, value] : judged_by(record)) {
+      const auto same = std::ranges::find(before, name, &std::pair<std::string, double>::first);
+      if (same != before.end()) pairs[name].emplace_back(same->second, value);
+    }
+  }
+  std::vector<std::pair<std::string, Difference>> differences;
+  for (const auto& [name, of_name] : pairs) differences.emplace_back(name, paired_difference(of_name));
+  return differences;
+}
+
+/// The first strategy's row of the same settings; of the first strategy's own rows itself, and where there is
+/// no other strategy, the first row.
+std::size_t baseline_of(const std::vector<SweepRow>& rows, std::size_t row) {
+  const bool has_others =
+      std::ranges::any_of(rows, [&](const SweepRow& one) { return one.label != rows[0].label; });
+  if (!has_others) return 0;
+  for (std::size_t i = 0; i < row; ++i)
+    if (rows[i].label == rows[0].label && rows[i].varied == rows[row].varied) return i;
+  return row;
+}
+
+}  // namespace
 
 std::vector<SweepRow> sweep_rows(const std::vector<SweepRun>& runs,
                                  const std::vector<std::optional<RunRecord>>& records) {
   std::vector<SweepRow> rows;
-  std::vector<std::vector<RunRecord>> finished;
+  std::vector<SeededRecords> finished;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const SweepRun& run = runs[i];
     if (run.row == rows.size()) {
@@ -145,76 +276,58 @@ std::vector<SweepRow> sweep_rows(const std::vector<SweepRun>& runs,
     SweepRow& row = rows[run.row];
     if (record && record->status == RunRecord::Status::finished) {
       ++row.finished;
-      finished[run.row].push_back(*record);
+      finished[run.row].emplace_back(run.seed.value_or(0), *record);
     } else {
       ++(record && record->status == RunRecord::Status::failed ? row.failed : row.left);
     }
   }
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto of = [&](double RunRecord::* number) {
-      std::vector<double> values;
-      for (const RunRecord& record : finished[i]) values.push_back(record.*number);
-      return statistic_of(values);
-    };
-    for (const auto& [name, numbers] : metric_numbers(finished[i]))
-      rows[i].metrics.emplace_back(name, statistic_of(numbers));
-    rows[i].test_loss = of(&RunRecord::test_loss);
-    rows[i].train_loss = of(&RunRecord::train_loss);
-    rows[i].images_per_s = of(&RunRecord::images_per_s);
-    rows[i].peak_mb = of(&RunRecord::peak_mb);
-    rows[i].wall_seconds = of(&RunRecord::wall_seconds);
+    add_statistics(rows[i], finished[i]);
+    const std::size_t baseline = baseline_of(rows, i);
+    if (baseline == i) continue;
+    rows[i].against =
+        rows[baseline].label != rows[i].label ? rows[baseline].label : varied_text(rows[baseline]);
+    rows[i].differences = differences_to(finished[baseline], finished[i]);
   }
   return rows;
 }
 
 std::string text_table(const std::vector<SweepRow>& rows) {
-  const std::vector<Cells> table = cells_of(rows);
-  std::vector<std::size_t> widths(table[0].size(), 0);
-  for (const Cells& line : table) {
-    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], width(line[i]));
-  }
-  std::string text;
-  for (const Cells& line : table) {
-    for (std::size_t i = 0; i < line.size(); ++i) {
-      text += line[i];
-      if (i + 1 < line.size()) text.append(widths[i] - width(line[i]) + 2, ' ');
-    }
-    text += '\n';
-  }
-  return text;
+  return both_tables(rows, differences_title(rows, "*"), aligned_text);
 }
 
 std::string markdown_table(const std::vector<SweepRow>& rows) {
-  std::vector<Cells> table = cells_of(rows);
-  std::string text;
-  for (std::size_t i = 0; i < table.size(); ++i) {
-    for (std::string& cell : table[i]) {  // a bar would begin another cell
-      for (std::size_t at = 0; (at = cell.find('|', at)) != std::string::npos; at += 2)
-        cell.insert(at, 1, '\\');
-    }
-    fmt::format_to(std::back_inserter(text), "| {} |\n", fmt::join(table[i], " | "));
-    if (i == 0) {
-      for (std::size_t column = 0; column < table[0].size(); ++column) text += "|---";
-      text += "|\n";
-    }
-  }
-  return text;
+  return both_tables(rows, differences_title(rows, "bold"), markdown_text);
+}
+
+std::string latex_table(const std::vector<SweepRow>& rows) {
+  return both_tables(rows, "% " + differences_title(rows, "bold"), latex_text);
 }
 
 std::string csv_table(const std::vector<SweepRow>& rows) {
-  const std::vector<Column> columns = columns_of(rows);
+  const std::vector<Column> columns = columns_of(rows), judged = judged_columns(rows);
   std::string text = "plugins,settings,finished,failed,left";
   for (const Column& column : columns)
     fmt::format_to(std::back_inserter(text), ",{0}_mean,{0}_std", column.name);
+  if (!judged.empty()) text += ",against";
+  for (const Column& column : judged)
+    fmt::format_to(std::back_inserter(text), ",{0}_pairs,{0}_difference,{0}_low,{0}_high", column.name);
   text += '\n';
   for (const SweepRow& row : rows) {
-    text += fmt::format("{},{},{},{},{}", csv_field(row.label),
-                        csv_field(fmt::format("{}", fmt::join(row.varied, " "))), row.finished, row.failed,
-                        row.left);
+    text += fmt::format("{},{},{},{},{}", csv_field(row.label), csv_field(varied_text(row)), row.finished,
+                        row.failed, row.left);
     for (const Column& column : columns) {
       const Statistic statistic = column.statistic(row);
       text += statistic.count > 0 ? fmt::format(",{}", statistic.mean) : ",";
       text += statistic.count > 1 ? fmt::format(",{}", statistic.deviation) : ",";
+    }
+    if (!judged.empty()) text += "," + csv_field(row.against);
+    for (const Column& column : judged) {
+      const Difference* difference = difference_of(row, column.name);
+      text += difference == nullptr ? ",," : fmt::format(",{},{}", difference->pairs, difference->mean);
+      text += difference == nullptr || difference->pairs < 2
+                  ? ",,"
+                  : fmt::format(",{},{}", difference->low, difference->high);
     }
     text += '\n';
   }

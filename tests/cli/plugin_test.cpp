@@ -81,7 +81,7 @@ TEST_CASE("plugin test finds each fault, and says what is wrong") {
       {"value", "FAILED   values                kind=odd on vit_token: plugin 'careless': "},
       {"kind_nan", "FAILED   values                kind=odd on vit_token: along "},
       {"edge", "FAILED   values                level=0 on vit_token: along "},
-      {"nothing", "FAILED   rewrite    vit_token  it changes no join and writes no weight: "},
+      {"nothing", "FAILED   rewrite               it changes no join and writes no weight of any network: "},
       {"unread", "FAILED   weights    vit_token  no gradient reaches blocks.0.join_attn.w; "},
       {"stopped", "FAILED   weights    vit_token  no gradient reaches blocks.0.join_attn.w; "},
 #if REWIRE_SANITIZER == REWIRE_SANITIZER_NONE
@@ -192,6 +192,19 @@ TEST_CASE("A strategy may refuse a network in its own words, and passes on the o
       outcome.out,
       REWIRE_CATCH_CONTAINS("refused  rewrite    maps       plugin 'careless': it takes no feature maps\n"));
   CHECK_THAT(outcome.out, !REWIRE_CATCH_CONTAINS("compiled   maps"));
+}
+
+TEST_CASE("A strategy may have nothing to do in a network, and passes on the others") {
+  const Outcome outcome = plugin_test(plugin_file("careless") + ":fault=mlp_weights");
+  CHECK(outcome.code == 0);
+  CHECK(outcome.err.empty());
+  CHECK_THAT(
+      outcome.out,
+      REWIRE_CATCH_CONTAINS(
+          "note     rewrite    maps       nothing to do here: it changes no join and writes no weight\n") &&
+          REWIRE_CATCH_CONTAINS("ok       rewrite    vit_token  verified; 0 of 4 joins changed") &&
+          REWIRE_CATCH_CONTAINS("ok       same_bits  vit_avg") && !REWIRE_CATCH_CONTAINS("FAILED") &&
+          !REWIRE_CATCH_CONTAINS("compiled   maps"));
 }
 
 TEST_CASE("plugin test refuses what is no plugin, or values that it does not take") {

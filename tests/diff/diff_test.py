@@ -172,6 +172,12 @@ class Networks(unittest.TestCase):
         found = self.planted(insert)["stages"]["ir"]
         self.assertEqual((found["gone"], found["added"]), (0, 1))
 
+    def test_joins_are_in_the_order_of_the_network_and_know_which_are_alike(self):
+        joins = diff(*SMALL, "--set", "model.depth=11", "--plugin-b", "orthogonal")["joins"]
+        self.assertEqual([f"blocks.{block}.{site}" for block in range(11) for site in ("attn", "mlp")],
+                         [row["key"] for row in joins])
+        self.assertEqual([0, 1] * 11, [row["like"] for row in joins])
+
     def test_the_text_has_what_the_object_has(self):
         words = [*SMALL, "--plugin-b", "orthogonal:layers=0"]
         found, text, full = diff(*words), output("diff", *words), output("diff", *words, "--full")

@@ -41,6 +41,36 @@ class PageTest(pages.PageTest):
             shown = self.run_script("return [...document.querySelectorAll(arguments[0])].map((e) => e.textContent)", f".sides .{kind}")
             self.assertEqual(sorted(lines), sorted(shown))
 
+    def test_joins_are_in_order_and_those_alike_are_one_row(self):
+        joins = self.data.get("joins", [])
+        groups = {}
+        for row in joins:
+            groups.setdefault(row["like"], []).append(row["key"])
+        section = [d for d in self.all("main > details") if d.find_element("css selector", "h2").text == "Joins"]
+        shown = [[th.text, *(td.text for td in tr.find_elements("css selector", "td"))]
+                 for d in section for tr in d.find_elements("css selector", "tbody tr")
+                 for th in tr.find_elements("css selector", "th")]
+        more = lambda places: f" and {len(places) - 1} more like it" if len(places) > 1 else ""
+        self.assertEqual([[places[0] + more(places), joins[first]["a"], joins[first]["b"]] for first, places in groups.items()],
+                         shown)
+
+    def test_no_word_is_broken(self):
+        self.open_all()
+        # A cell is as wide as its longest word, where that fits on the screen: "plugins" is not p-l-u-g-i-n-s.
+        script = """
+          return [...document.querySelectorAll('main th, main td')].filter((cell) => {
+            const range = document.createRange();
+            return [...cell.childNodes].filter((n) => n.nodeType === Node.TEXT_NODE).some((node) =>
+              [...node.data.matchAll(/[\\w=]{2,24}/g)].some((word) => {
+                range.setStart(node, word.index);
+                range.setEnd(node, word.index + word[0].length);
+                return new Set([...range.getClientRects()].map((r) => Math.round(r.top))).size > 1;
+              }));
+          }).map((cell) => cell.textContent.slice(0, 60));"""
+        for width in (1000, *kWidths):
+            self.size(width)
+            self.assertEqual([], self.run_script(script), width)
+
     def test_headings_widths_and_contrast(self):
         self.open_all()
         for width in kWidths:

@@ -4,6 +4,7 @@ Each page is opened from disk in headless chromium. All names (a block, a kernel
 code 77: selenium, chromium or chromedriver is missing, nothing was tested. 1: a test failed.
 """
 
+import math
 import pathlib
 import re
 import sys
@@ -189,6 +190,33 @@ class PageTest(pages.PageTest):
             self.assertEqual(len(join["formulas"]), len(self.all("#panel-formula .card.after math")))
         rewritten = sum(j["rewritten"] for j in self.data["joins"])
         self.assertEqual(rewritten, len(self.all("a.node.join.rewritten")))
+
+    def test_the_drawing_has_the_shape_of_the_stream_and_the_parameters_of_each_block(self):
+        blocks = self.all("a.node.title")
+        for node in blocks[:3]:
+            place = node.get_attribute("data-place")
+            total = sum(math.prod(int(n) for n in p["type"].split("[")[1].rstrip("]").split(","))
+                        for p in self.data["rewritten"]["parameters"]
+                        if p["trainable"] and p["name"].startswith(place + "."))
+            shown, unit = re.match(r"([\d.]+) ?([kMG]?)", node.find_element(By.CSS_SELECTOR, ".size").text).groups()
+            self.assertAlmostEqual(float(shown) * {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}[unit] / total, 1, delta=6e-3)
+        join = next(op for f in self.data["ir"]["functions"] for op in f["ops"] if op["op"] == "residual")
+        shape = " × ".join(join["text"].split("[")[-1].rstrip("]").split(",")[1:])
+        self.assertEqual([f"{shape} on the stream"], [e.text for e in self.all(".net .shape")])
+
+    def test_a_table_says_once_how_many_it_holds(self):
+        tables = [launch for launch in self.data["launches"] if len(launch["members"]) > 1]
+        self.open("#tab=kernels")
+        names = [e.text for e in self.all("#panel-kernels tbody th")]
+        for launch in tables:
+            row = next(name for name in names if launch["name"] in name.replace("\n", ""))
+            self.assertEqual(1, row.count(f"table of {len(launch['members'])}"), row)
+
+    def test_ceilings_under_load_are_marked(self):
+        if not self.data["ceilings"]:
+            return
+        self.open("#tab=roofline")
+        self.assertEqual("load" in self.data["ceilings"], bool(self.all("#panel-roofline .warning")))
 
     def test_the_ir_marks_what_the_plugins_changed(self):
         self.open("#tab=ir")

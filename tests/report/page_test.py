@@ -79,7 +79,7 @@ class PageTest(pages.PageTest):
             runs = self.runs_of(int(row.get_attribute("data-group")))
             cells = [cell.text for cell in row.find_elements(By.TAG_NAME, "td")]
             self.assertEqual(str(len(runs)), cells[0])
-            for name, text in zip(columns, cells[3:]):
+            for name, text in zip(columns, cells[4:]):
                 metric, what = name.rsplit(".", 1)
                 best = min if self.data["metrics"][metric] == "lower" else max
                 values = [[v for v in run[kind].get(metric, []) if v is not None] for run in runs]
@@ -91,9 +91,84 @@ class PageTest(pages.PageTest):
                 for a, b in zip(wanted, shown):
                     self.assertLessEqual(abs(a - b), 6e-4 * max(1, abs(wanted[0])), f"{name}: {text}")
 
+    def figure(self, run, name):
+        """A figure of the summary, "loss.final" or "loss.best"; None where the run has none."""
+        metric, what = name.rsplit(".", 1)
+        values = [v for v in run["eval"].get(metric, []) if v is not None]
+        best = min if self.data["metrics"][metric] == "lower" else max
+        return (values[-1] if what == "final" else best(values)) if values else None
+
+    def difference(self, a, b, name):
+        """Of group b to group a over the seeds of both: mean, low and high of the 95 % interval."""
+        of = lambda group: {run["seed"]: self.figure(run, name) for run in self.runs_of(group)}
+        pairs = [value - of(a)[seed] for seed, value in of(b).items() if seed in of(a)]
+        half = 12.7062 * statistics.stdev(pairs) / math.sqrt(2) if len(pairs) == 2 else math.nan
+        return statistics.fmean(pairs), statistics.fmean(pairs) - half, statistics.fmean(pairs) + half
+
+    def test_images_a_second_are_work_over_time(self):
+        for row in self.all(".summary-table tr.group"):
+            steps = seconds = 0
+            for run in self.runs_of(int(row.get_attribute("data-group"))):
+                for rate, last, step in zip(run["train"]["images_per_s"], [0] + run["train"]["step"], run["train"]["step"]):
+                    steps += step - last
+                    seconds += (step - last) / rate
+            shown = numbers(row.find_elements(By.TAG_NAME, "td")[-1].text)[0]
+            self.assertTrue(math.isclose(shown, steps / seconds, rel_tol=1e-3), f"{shown} {steps / seconds}")
+
+    def test_only_what_separates_is_marked(self):
+        groups = range(len(self.data["groups"]))
+        columns = [th.get_attribute("data-id") for th in self.all(".summary-table thead tr + tr th")]
+        marked = []
+        for row in self.all(".summary-table tr.group"):
+            group = int(row.get_attribute("data-group"))
+            for name, cell in zip(columns, row.find_elements(By.TAG_NAME, "td")[4:]):
+                sign = -1 if self.data["metrics"].get(name.rsplit(".", 1)[0]) == "lower" else 1
+                differences = [self.difference(other, group, name) for other in groups if other != group]
+                wanted = bool(differences) and all(min(sign * v for v in d) > 0 and d[1] < d[2] for d in differences)
+                self.assertEqual(wanted, "best" in cell.get_attribute("class").split(), f"{group} {name}")
+                marked += [name] if wanted else []
+        self.assertEqual(["loss.final", "loss.best"] if len(groups) > 1 else [], marked)
+
+    def test_differences_have_their_interval(self):
+        if len(self.data["groups"]) == 1:
+            self.assertEqual([], self.all(".differences-table"))
+            return
+        heads = [th.text.replace(" ", ".") for th in self.all(".differences-table thead th")][2:]
+        row = self.all(".differences-table tbody tr")[0].find_elements(By.TAG_NAME, "td")
+        self.assertEqual("2", row[0].text)
+        for name, cell in zip(heads, row[1:]):
+            shown = [float(v.replace("−", "-")) for v in re.findall(r"[+−][\d.]+", cell.text)]
+            for wanted, value in zip(self.difference(0, 1, name), shown, strict=True):
+                self.assertLessEqual(abs(wanted - value), 0.02 * abs(wanted) + 0.06, f"{name}: {cell.text}")
+        self.assertIn("best", row[1 + heads.index("loss.final")].get_attribute("class"))
+
+    def test_tables_are_copied_as_latex_and_markdown(self):
+        self.browser.execute_cdp_cmd("Browser.grantPermissions",
+                                     {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]})
+        rows = len(self.all(".summary-table tr.group"))
+        copied = {}
+        for form in ("LaTeX", "Markdown"):
+            self.click(f"[aria-label='Copy the summary as {form}']")
+            self.wait(lambda: self.one("#spoken").get_attribute("textContent").endswith(form), f"{form} is not copied")
+            copied[form] = self.browser.execute_async_script("navigator.clipboard.readText().then(arguments[0])")
+        lines = copied["Markdown"].splitlines()
+        self.assertEqual(rows + 2, len(lines))
+        self.assertTrue(lines[0].startswith("| group | runs | seeds | epochs | ended | "), lines[0])
+        self.assertEqual(1, len({line.count("|") for line in lines}), copied["Markdown"])
+        for row, line in zip(self.all(".summary-table tr.group"), lines[2:]):
+            texts = [cell.text for cell in row.find_elements(By.TAG_NAME, "td")]
+            self.assertEqual(texts, [text.strip("* ") for text in line.split("|")[2:-1]])
+        latex = copied["LaTeX"].splitlines()
+        self.assertRegex(latex[0], r"^\\begin\{tabular\}\{lr+\}$")
+        self.assertEqual("\\end{tabular}", latex[-1])
+        body = [line for line in latex if line.endswith("\\\\")]
+        self.assertEqual(rows + 1, len(body))
+        self.assertEqual({len(latex[0]) - len("\\begin{tabular}{}") - 1}, {line.count(" & ") for line in body})
+        self.assertEqual(rows > 1, "\\textbf{" in copied["LaTeX"])
+
     def test_the_summary_sorts_and_opens_its_runs(self):
         column = self.one(".summary-table thead tr + tr th").get_attribute("data-id")
-        values = lambda: [numbers(row.find_elements(By.TAG_NAME, "td")[3].text)[0] for row in self.all("tr.group")]
+        values = lambda: [numbers(row.find_elements(By.TAG_NAME, "td")[4].text)[0] for row in self.all("tr.group")]
         for _ in range(2):
             self.click(f"th[data-id='{column}'] button")
             up = self.one(f"th[data-id='{column}']").get_attribute("aria-sort") == "ascending"

@@ -66,9 +66,10 @@ TEST_CASE("CIFAR-10: five files of training images, one of test images") {
   const auto test = open(folder, Split::test);
   CHECK(labels_of(*test) == std::vector<std::int64_t>{9});
   check_pixels(*test, {99});
-  CHECK(message_of<UserError>([&] { open(folder, Split::test, 9); }) ==
-        folder.file("test_batch.bin") +
-            ": sample 0 has label 9, but the model has 9 classes; raise model.classes");
+  CHECK(
+      message_of<UserError>([&] { open(folder, Split::test, 9); }) ==
+      folder.file("test_batch.bin") +
+          ": sample 0 has label 9, of labels from 9 to 9, but the model has 9 classes: set model.classes=10");
 }
 
 TEST_CASE("CIFAR-100: fine and coarse labels") {

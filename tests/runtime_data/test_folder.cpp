@@ -83,7 +83,8 @@ TEST_CASE("Folders that are no data set are refused in one line") {
   CHECK(tree.message(Split::train, 2) ==
         tree.path().string() + ": images have 1 or 3 channels, model.channels is 2");
   CHECK(tree.message(Split::train, 3, 1) ==
-        tree.file("train") + ": sample 2 has label 1, but the model has 1 classes; raise model.classes");
+        tree.file("train") +
+            ": sample 2 has label 1, of labels from 0 to 1, but the model has 1 class: set model.classes=2");
   tree.put("train/eel/f.png", "png_grey");
   CHECK(tree.message() == tree.file("train") + " and " + tree.file("val") +
                               " do not hold the same folders: a class of images each");

@@ -156,9 +156,18 @@ TEST_CASE("A folder of plain or gzip files is a data set") {
   }
   CHECK(open_folder(folder.path(), Split::test)->count() == 1);
 
-  CHECK(message_of<UserError>([&] { open_folder(folder.path(), Split::train, 7); }) ==
+  CHECK(
+      message_of<UserError>([&] { open_folder(folder.path(), Split::train, 7); }) ==
+      folder.file("train-labels-idx1-ubyte.gz") +
+          ": sample 0 has label 7, of labels from 0 to 7, but the model has 7 classes: set model.classes=8");
+  // EMNIST's letters count from 1.
+  folder.write("train-labels-idx1-ubyte.gz", gzip(idx_header({3}) + "\x01\x1a\x02"s));
+  CHECK(message_of<UserError>([&] { open_folder(folder.path(), Split::train, 26); }) ==
         folder.file("train-labels-idx1-ubyte.gz") +
-            ": sample 0 has label 7, but the model has 7 classes; raise model.classes");
+            ": sample 1 has label 26, of labels from 1 to 26, but the model has 26 classes: set "
+            "model.classes=27; "
+            "class 0 then has no samples");
+  CHECK(open_folder(folder.path(), Split::train, 27)->count() == 3);
 }
 
 TEST_CASE("A folder without the files says which is missing and what to do") {

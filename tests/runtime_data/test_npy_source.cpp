@@ -131,10 +131,12 @@ TEST_CASE("Arrays that are no data set are refused in one line") {
             ": u8 [3, 1, 5, 7]: as nhwc these are images of 7 channels, model.channels is 3: set "
             "data.layout=nchw");
   tree.images({3, 5, 7});
-  CHECK(tree.message(1, "nhwc", 2) ==
-        labels + ": sample 0 has label 2, but the model has 2 classes; raise model.classes");
+  CHECK(
+      tree.message(1, "nhwc", 2) ==
+      labels +
+          ": sample 0 has label 2, of labels from 0 to 2, but the model has 2 classes: set model.classes=3");
   write_npy(labels, labels_of<std::int32_t>(ir::DType::i32, {3}, {0, -1, 0}));
-  CHECK(tree.message() == labels + ": sample 1 has label -1: labels count from 0");
+  CHECK(tree.message() == labels + ": sample 1 has label -1, of labels from -1 to 0: labels count from 0");
   write_npy(labels, labels_of<std::int64_t>(ir::DType::i64, {3}, {0, 1, std::int64_t{1} << 31}));
   CHECK(tree.message() == labels + ": sample 2 has label 2147483648: labels lie below 2^31");
   write_npy(labels, counted(ir::DType::u8, {3, 2}));

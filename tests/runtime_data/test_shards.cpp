@@ -162,8 +162,10 @@ TEST_CASE("A shard that is no whole set of samples is refused with its name and 
   CHECK(message_of<UserError>([&] { tree.open("shards", Split::train, 2); }) ==
         tree.path() + ": images have 1 or 3 channels, model.channels is 2");
   CHECK(tree.message(tar_sample("k", "x", "7") + tar_end()) == "(nothing was thrown)");
-  CHECK(message_of<UserError>([&] { tree.open("shards", Split::train, 3, {}, 7); }) ==
-        tree.path() + ": sample 0 has label 7, but the model has 7 classes; raise model.classes");
+  CHECK(
+      message_of<UserError>([&] { tree.open("shards", Split::train, 3, {}, 7); }) ==
+      tree.path() +
+          ": sample 0 has label 7, of labels from 7 to 7, but the model has 7 classes: set model.classes=8");
 }
 
 TEST_CASE("Of many shards the first that is bad is told, whichever thread meets it") {

@@ -189,6 +189,65 @@ TEST_CASE("a line's name is no symbol's, and of too many lines y stays") {
     CHECK(std::ranges::count(join.formulas, symbol.name, &Formula::name) == 0);
 }
 
+TEST_CASE("what two ops compute alike has one name") {
+  const JoinFormulas join = formulas_of(R"(
+    %a1 = mul %x, %f : f32[2,3,4] HERE
+    %b1 = exp %a1 : f32[2,3,4] HERE
+    %a2 = mul %x, %f : f32[2,3,4] HERE
+    %b2 = exp %a2 : f32[2,3,4] HERE
+    %c = mul %b1, %h : f32[2,3,4] HERE
+)",
+                                        ", %c, %b2");
+  CHECK(lines_of(join) == Lines{"a = exp(x f)", "y = a h + a"});
+}
+
+/// A norm over the channels of the value, as `name`.
+std::string norm_of(const std::string& name, const std::string& value) {
+  std::string ops = R"(
+    %s$ = sum @ {axes = [2]} : f32[2,3,1] HERE
+    %n$ = constant {value = 4.0} : f32[] HERE
+    %r$ = reshape %n$ : f32[1,1,1] HERE
+    %w$ = broadcast %r$ : f32[2,3,1] HERE
+    %m$ = div %s$, %w$ : f32[2,3,1] HERE
+    %b$ = broadcast %m$ : f32[2,3,4] HERE
+    %c$ = sub @, %b$ : f32[2,3,4] HERE
+    %q$ = mul %c$, %c$ : f32[2,3,4] HERE
+    %t$ = sum %q$ {axes = [2]} : f32[2,3,1] HERE
+    %i$ = rsqrt %t$ : f32[2,3,1] HERE
+    %j$ = broadcast %i$ : f32[2,3,4] HERE
+    %$ = mul %c$, %j$ : f32[2,3,4] HERE
+)";
+  for (std::size_t at = 0; (at = ops.find_first_of("$@", at)) != std::string::npos; ++at)
+    ops.replace(at, 1, ops[at] == '$' ? name : value);
+  return ops;
+}
+
+TEST_CASE("what three parts compute alike of other operands is a function, defined once") {
+  const std::string three = norm_of("k", "%x") + norm_of("l", "%f") + norm_of("o", "%h");
+  CHECK(lines_of(formulas_of(three, ", %k, %l, %o")) ==
+        Lines{"F(u) = (u − mean(u)) (1 / √(‖u − mean(u)‖²))", "y = F(x) + F(f) + F(h)"});
+  // Two are written out: a function would be one line more.
+  CHECK(lines_of(formulas_of(norm_of("k", "%x") + norm_of("l", "%f"), ", %k, %l")).size() == 3);
+}
+
+TEST_CASE("a function has an argument for each operand that differs, and reads the others by name") {
+  const auto gate = [](int i, const char* value, const char* gated) {
+    return fmt::format(R"(
+    %p{0} = mul {1}, %h : f32[2,3,4] HERE
+    %d{0} = sum %p{0} {{axes = [2]}} : f32[2,3,1] HERE
+    %t{0} = tanh %d{0} : f32[2,3,1] HERE
+    %w{0} = broadcast %t{0} : f32[2,3,4] HERE
+    %a{0} = add %w{0}, %h : f32[2,3,4] HERE
+    %g{0} = mul %a{0}, {2} : f32[2,3,4] HERE
+)",
+                       i, value, gated);
+  };
+  // The first has x for both arguments and cannot say which is which.
+  const JoinFormulas join =
+      formulas_of(gate(1, "%x", "%x") + gate(2, "%f", "%x") + gate(3, "%h", "%f"), ", %g1, %g2, %g3");
+  CHECK(lines_of(join) == Lines{"F(u, v) = (tanh(⟨u, h⟩) + h) v", "y = F(x, x) + F(f, x) + F(h, f)"});
+}
+
 TEST_CASE("what later ops read of a plugin's is told with its reader") {
   const JoinFormulas join = formulas_of(R"(
     %kept = mul %h, %f : f32[2,3,4] HERE
@@ -200,6 +259,28 @@ TEST_CASE("what later ops read of a plugin's is told with its reader") {
   const auto symbol = std::ranges::find(join.symbols, "a", &FormulaSymbol::name);
   REQUIRE(symbol != join.symbols.end());
   CHECK(symbol->meaning == "what blocks.1.attn reads");
+}
+
+TEST_CASE("a report has its own name, and what else a step does with a value is told") {
+  ir::Module module = module_of(R"(
+    %gate = sum %f {axes = [0, 1, 2]} : f32[1,1,1] HERE
+    %cost = max %f {axes = [0, 1, 2]} : f32[1,1,1] HERE
+)",
+                                ", %x, %f");
+  ir::Function& forward = module.functions.front();
+  for (const ir::Op& op : forward.body) {
+    if (op.code == ir::Opcode::sum)
+      forward.results.push_back({"report.blocks.0.attn.mine.openness", op.results[0]});
+    if (op.code == ir::Opcode::max) forward.results.push_back({"loss.blocks.0.attn.mine", op.results[0]});
+  }
+  const JoinFormulas join = join_formulas(module_of("", ", %x, %f"), module, {"mine"}).front();
+  CHECK(lines_of(join) ==
+        Lines{"y = x + f", "openness = sum over axes 0, 1, 2(f)", "mine = max(f, axes=[0, 1, 2])"});
+  const auto meaning = [&](const char* name) {
+    return std::ranges::find(join.symbols, name, &FormulaSymbol::name)->meaning;
+  };
+  CHECK(meaning("openness") == "the report blocks.0.attn.mine.openness");
+  CHECK(meaning("mine") == "a term of the loss, blocks.0.attn.mine");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "ir/builder.h"
 #include "ir/residual.h"
 #include "ir/text.h"
+#include "models/layers.h"
 #include "models/model.h"
 #include "models/trial.h"
 #include "runtime/plugin/branch_weights.h"
@@ -176,6 +177,47 @@ TEST_CASE("Feature maps have their norm's input and the branch's input too") {
     ir::EvalState state = patterned_state(plain);
     check_same(logits(module, state), logits(plain, scaled_state(plain, one)));
   }
+}
+
+/// Blocks of maps x + W2 gelu(W1 LN(x)) behind a stem that ends in a norm. The norm is within the branch, as in
+/// ConvNeXt, so that the join's input is the stream; or right before it, and the stream is taken to be maps.
+ir::Module norm_within_branch() {
+  return models::forward_module("within", [](models::Layers& net) {
+    ir::Builder& b = net.builder();
+    const ir::Value image = b.argument("image", {ir::DType::f32, {2, 2, 3, 5}});
+    const auto rows = [&](ir::Value x) { return b.transpose(x, {0, 2, 3, 1}); };
+    const auto maps = [&](ir::Value x) { return b.transpose(x, {0, 3, 1, 2}); };
+    const auto conv = [&](const char* name, ir::Value x) { return net.linear(name, x, 4, {.role = "conv"}); };
+    ir::Value x = maps(net.layer_norm("stem_norm", conv("stem", rows(image))));
+    for (const char* name : {"blocks.0", "blocks.1"}) {
+      const models::Layers::Block block(net, name);
+      x = net.join(
+          "conv", x, [](ir::Value z) { return z; },
+          [&](ir::Value z) {
+            const ir::Value hidden = net.layer_norm("norm", conv("conv1", rows(z)));
+            return maps(conv("conv2", b.emit(ir::Opcode::gelu, {hidden})));
+          },
+          {.last = "conv2", .token_axis = 2, .channel_axis = 1});
+    }
+    b.result("logits", net.linear("head", b.reshape(b.mean(x, {2, 3}), {2, 4}), 5));
+  });
+}
+
+TEST_CASE("A branch that reads the stream itself has no norm's input, whatever the stream is computed by") {
+  const ir::Module plain = norm_within_branch();
+  for (const char* layers : {"0", "1"}) {
+    CAPTURE(layers);
+    CHECK(
+        error_of(plain, {load("reach", fmt::format("role=norm_input,layers={}", layers))}) ==
+        fmt::format("plugin 'reach': blocks.{}.conv has no 'norm_input'; leave it out by sites=, layers= or "
+                    "stages=",
+                    layers));
+  }
+  CHECK(ir::print(rewritten(plain, {load("reach", "role=norm_input,act=skip")})) == ir::print(plain));
+  // What the branch reads is the stream; the shortcut keeps it.
+  const ir::Module module = rewritten(plain, {load("reach", "role=input,factor=3")});
+  check_same(logits(module, patterned_state(plain)),
+             logits(plain, scaled_state(plain, {"input", "", 3, {"conv1.weight"}, 0, 3})));
 }
 
 TEST_CASE("A branch whose input was replaced still says which weights are its own") {

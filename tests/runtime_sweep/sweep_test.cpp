@@ -8,6 +8,7 @@
 #include "runtime/io/files.h"
 #include "runtime/recipe/recipe.h"
 #include "runtime/sweep/record.h"
+#include "runtime/sweep/statistic.h"
 #include "runtime/sweep/table.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
@@ -140,6 +141,26 @@ TEST_CASE("Mean and deviation are the sample's") {
   CHECK(four.deviation == Approx(std::sqrt(8.0 / 3)));
 }
 
+TEST_CASE("A difference is the mean over pairs, and separates where its 95 % interval excludes 0") {
+  // Student's quantiles: Fisher and Yates, Statistical Tables (1938), table III.
+  CHECK(student_95(1) == Approx(12.706).epsilon(1e-4));
+  CHECK(student_95(2) == Approx(4.303).epsilon(1e-4));
+  CHECK(student_95(9) == Approx(2.262).epsilon(1e-3));
+  const Difference alone = paired_difference({{1, 3}});
+  CHECK((alone.pairs == 1 && alone.mean == 2 && alone.low == 2 && alone.high == 2));
+  CHECK_FALSE(alone.separates());
+  CHECK_FALSE(paired_difference({}).separates());
+  // The seeds scatter by 10, the differences are 1, 2 and 3: 2 ± 4.303 · 1 / √3.
+  const Difference clear = paired_difference({{10, 12}, {20, 21}, {30, 33}});
+  CHECK(clear.mean == 2);
+  CHECK(clear.low == Approx(2 - 4.30265 / std::sqrt(3.0)).epsilon(1e-5));
+  CHECK(clear.high == Approx(2 + 4.30265 / std::sqrt(3.0)).epsilon(1e-5));
+  CHECK_FALSE(clear.separates());
+  CHECK(paired_difference({{10, 12}, {20, 22.1}, {30, 32.2}}).separates());
+  CHECK(paired_difference({{12, 10}, {22.1, 20}, {32.2, 30}}).separates());
+  CHECK_FALSE(paired_difference({{0.5, 0.75}, {0.25, 0.5}}).separates());  // a few images more, twice as many
+}
+
 TEST_CASE("A record is read back as it was written, and text that is none is refused") {
   const TemporaryFolder folder;
   const std::string file = folder.file("r.json");
@@ -203,9 +224,14 @@ TEST_CASE("The tables hold each row's mean and deviation over its finished runs"
         "|---|---|---|---|---|---|---|---|---|\n"
         "| none | 3 | 81.00 ± 1.00 | 100.00 ± 0.00 | 0.5000 ± 0.0000 | 0.2500 ± 0.0000 | 100 ± 0 | 50 ± 0 | "
         "10 ± 0 |\n"
-        "| p:a=1,b=2\\|3 | 1 of 3, 1 failed | 80.00 | 100.00 | 0.5000 | 0.2500 | 100 | 50 | 10 |\n");
+        "| p:a=1,b=2\\|3 | 1 of 3, 1 failed | 80.00 | 100.00 | 0.5000 | 0.2500 | 100 | 50 | 10 |\n"
+        "\nDifferences of one seed: whether more than chance is in them takes more seeds.\n\n"
+        "| plugins | against | seeds | top-1 % | top-5 % | test loss | train loss |\n"
+        "|---|---|---|---|---|---|---|\n"
+        "| p:a=1,b=2\\|3 | none | 1 | -1.00 | +0.00 | +0.0000 | +0.0000 |\n");
   CHECK_THAT(csv_table(rows),
-             REWIRE_CATCH_CONTAINS("\n\"p:a=1,b=2|3\",,1,1,1,0.8,,1,,0.5,,0.25,,100,,50,,10,\n"));
+             REWIRE_CATCH_CONTAINS("\n\"p:a=1,b=2|3\",,1,1,1,0.8,,1,,0.5,,0.25,,100,,50,,10,,none,1,-0.01") &&
+                 REWIRE_CATCH_CONTAINS(",,,1,0,,,1,0,,,1,0,,\n"));
   const std::string each = csv_runs(runs, records);
   CHECK_THAT(each, REWIRE_CATCH_CONTAINS("\nnone-s1,none,,1,finished,0.81,1,0.5,0.25,100,0,50,10,\n") &&
                        REWIRE_CATCH_CONTAINS(",0,failed,,,,,,,,,\"it said \"\"no\"\", and left\"\n") &&
@@ -213,6 +239,64 @@ TEST_CASE("The tables hold each row's mean and deviation over its finished runs"
   // Every line of the terminal's table begins its columns at the same places.
   const std::string text = text_table(rows);
   CHECK(text.find("3  ") - text.find("none") == text.find("runs") - text.find("plugins"));
+}
+
+/// Of a run that ended so, at a rate and in seconds.
+std::optional<RunRecord> finished_record(double top1, double loss, double rate = 100, double seconds = 1) {
+  RunRecord record;
+  record.status = RunRecord::Status::finished;
+  record.metrics = {{"top1", top1}};
+  record.test_loss = record.train_loss = loss;
+  record.images_per_s = rate;
+  record.train_seconds = seconds;
+  return record;
+}
+
+TEST_CASE("A strategy is compared with the first one seed by seed, and marked where that separates them") {
+  const Sweep sweep = parse_sweep("recipe = \"m\"\nseeds = [0, 1, 2]\nplugins = [\"none\", \"p\"]", "s.toml");
+  const std::vector<SweepRow> rows = sweep_rows(
+      sweep_runs(sweep), {finished_record(0.50, 1), finished_record(0.60, 1), finished_record(0.70, 1),
+                          finished_record(0.51, 0), finished_record(0.61, 1.5), finished_record(0.712, 1)});
+  CHECK(rows[0].differences.empty());
+  CHECK(rows[1].against == "none");
+  // 0.010, 0.010 and 0.012: 0.01067 ± 4.30265 · 0.0011547 / √3, though the seeds scatter by 0.1.
+  const std::string markdown = markdown_table(rows), text = text_table(rows), latex = latex_table(rows);
+  CHECK_THAT(markdown,
+             REWIRE_CATCH_CONTAINS("| none | 3 | 60.00 ± 10.00 | ") &&
+                 REWIRE_CATCH_CONTAINS("\n\nPaired differences over seeds, mean [95 % interval]; bold: the "
+                                       "interval excludes 0.\n\n") &&
+                 REWIRE_CATCH_CONTAINS("| p | none | 3 | **+1.07 [+0.78, +1.35]** | -0.1667 [-") &&
+                 !REWIRE_CATCH_CONTAINS("**-0.1667"));
+  CHECK_THAT(text, REWIRE_CATCH_CONTAINS("+1.07 [+0.78, +1.35] *") && !REWIRE_CATCH_CONTAINS("**"));
+  CHECK_THAT(latex,
+             REWIRE_CATCH_CONTAINS("\\begin{tabular}{lrrrrrrr}\n\\hline\nplugins & runs & top-1 \\% & ") &&
+                 REWIRE_CATCH_CONTAINS("\nnone & 3 & 60.00 $\\pm$ 10.00 & ") &&
+                 REWIRE_CATCH_CONTAINS("\np & none & 3 & \\textbf{+1.07 [+0.78, +1.35]} & $-$0.1667 [$-$"));
+  CHECK_THAT(csv_table(rows),
+             REWIRE_CATCH_CONTAINS(",against,top1_pairs,top1_difference,top1_low,top1_high,"));
+}
+
+TEST_CASE("A strategy is compared under the same settings, and settings alone with the first") {
+  const std::string settings = "\n[settings]\noptimizer.lr = [1e-3, 1e-2]";
+  const Sweep both = parse_sweep("recipe = \"m\"\nplugins = [\"none\", \"p\"]" + settings, "s.toml");
+  const std::vector<SweepRow> rows = sweep_rows(
+      sweep_runs(both),
+      {finished_record(0.1, 1), finished_record(0.2, 1), finished_record(0.4, 1), finished_record(0.8, 1)});
+  CHECK((rows[0].against.empty() && rows[1].against.empty()));
+  CHECK((rows[2].against == "none" && rows[3].against == "none"));
+  CHECK(rows[3].differences.at(1).first == "top1");
+  CHECK(rows[3].differences.at(1).second.mean == Approx(0.6));
+  const Sweep alone = parse_sweep("recipe = \"m\"" + settings, "s.toml");
+  const std::vector<SweepRow> rates =
+      sweep_rows(sweep_runs(alone), {finished_record(0.1, 1), finished_record(0.2, 1)});
+  CHECK(rates[1].against == "optimizer.lr=0.001");
+}
+
+TEST_CASE("Images a second are all images over all seconds") {
+  const Sweep sweep = parse_sweep("recipe = \"m\"\nseeds = [0, 1]", "s.toml");
+  const std::vector<SweepRow> rows =
+      sweep_rows(sweep_runs(sweep), {finished_record(0.1, 1, 3000, 1), finished_record(0.1, 1, 600, 5)});
+  CHECK(rows[0].images_per_s.mean == Approx(1000));  // 6000 in 6 s; the rates' mean is 1800
 }
 
 }  // namespace

@@ -217,7 +217,7 @@ TEST_CASE("Foreign keys are refused as Rewire's own are") {
 TEST_CASE("A label that the model has no class for is refused at once") {
   const auto one_class = [] { return network_face(linear_model(1, 9, 1), {"supervised"}); };
   CHECK(test::message_of<UserError>([&] { DataFeed(recipe_of(), Split::test, one_class()); }) ==
-        "ramps: sample 1 has label 1, but the model has 1 classes; raise model.classes");
+        "ramps: sample 1 has label 1, of labels from 0 to 1, but the model has 1 class: set model.classes=2");
 }
 
 }  // namespace

@@ -27,10 +27,12 @@ void append(const std::string& path, std::size_t label_bytes, std::size_t label_
     user_error("{}: {} bytes are no records of {} ({} of labels, 3 x 32 x 32 of pixels): get the file again",
                path, file.size(), size, label_bytes);
   }
+  const auto label_of = [&](std::size_t at) { return std::to_integer<std::int32_t>(file[at + label_at]); };
+  check_labels(
+      path, static_cast<std::int64_t>(file.size() / size),
+      [&](std::int64_t i) { return label_of(static_cast<std::size_t>(i) * size); }, classes);
   for (std::size_t at = 0; at < file.size(); at += size) {
-    const auto label = std::to_integer<std::int32_t>(file[at + label_at]);
-    check_label(path, static_cast<std::int64_t>(at / size), label, classes);
-    records.labels.push_back(label);
+    records.labels.push_back(label_of(at));
     const auto* pixels = reinterpret_cast<const std::uint8_t*>(file.data()) + at + label_bytes;
     records.pixels.insert(records.pixels.end(), pixels, pixels + kPixels);
   }

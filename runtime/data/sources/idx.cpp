@@ -51,8 +51,9 @@ std::unique_ptr<ImageSource> read_folder(const ir::Attributes& values, const Sou
     user_error("{} holds {} images, but {} holds {} labels", images.path, shape[0], labels.path,
                labels.array.shape[0]);
   }
-  for (std::size_t i = 0; i < classes.size(); ++i)
-    check_label(labels.path, static_cast<std::int64_t>(i), classes[i], context.classes);
+  check_labels(
+      labels.path, std::ssize(classes), [&](std::int64_t i) { return classes[static_cast<std::size_t>(i)]; },
+      context.classes);
   return std::make_unique<StoredImages>(folder, ir::Shape{1, shape[1], shape[2]},
                                         std::move(images.array.data),
                                         std::vector<std::int32_t>(classes.begin(), classes.end()));

@@ -87,11 +87,13 @@ template <class Integer>
 std::vector<std::int32_t> narrow_labels(const HostTensor& labels, const std::string& path,
                                         std::int64_t classes) {
   const std::string name = visible(path);
+  const std::span<const Integer> values = labels.as<const Integer>();
+  check_labels(
+      name, std::ssize(values), [&](std::int64_t i) { return values[static_cast<std::size_t>(i)]; }, classes);
   std::vector<std::int32_t> narrow;
-  narrow.reserve(labels.as<const Integer>().size());
-  for (const Integer value : labels.as<const Integer>()) {
+  narrow.reserve(values.size());
+  for (const Integer value : values) {
     const auto label = static_cast<std::int64_t>(value);
-    check_label(name, std::ssize(narrow), label, classes);
     if (label > std::numeric_limits<std::int32_t>::max())
       user_error("{}: sample {} has label {}: labels lie below 2^31", name, narrow.size(), label);
     narrow.push_back(static_cast<std::int32_t>(label));

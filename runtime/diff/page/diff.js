@@ -25,10 +25,11 @@ const table = (type, head, rows) => h('table', {class: type},
                                                                          h('th', {scope: 'row', class: 'mono'}, cell))))));
 
 // Text stands left; three columns.
-const texts = (rows) => h('table', {},
+const texts = (rows) => h('table', {class: 'texts'},
     h('thead', {}, h('tr', {}, ['', 'A', 'B'].map((text) => h('th', {scope: 'col'}, text)))),
     h('tbody', {}, rows.map((row) => h('tr', {}, h('th', {scope: 'row', class: 'mono'}, row.key),
-                                       h('td', {class: 'mono'}, shown(row.a)), h('td', {class: 'mono'}, shown(row.b))))));
+                                       h('td', {class: 'mono', 'data-side': 'A'}, shown(row.a)),
+                                       h('td', {class: 'mono', 'data-side': 'B'}, shown(row.b))))));
 
 // The content is made when the section is opened first.
 function section(title, what, content, level = 'h2', open = false) {
@@ -78,14 +79,18 @@ function sides(lines) {
   return h('div', {class: 'sides'}, cells);
 }
 
-function hunks(list) {
+// [[number of the first, the places of all that are like it]].
+function alikeIn(list, placeOf) {
   const alike = new Map();
-  for (const hunk of list) alike.set(hunk.like, [...(alike.get(hunk.like) ?? []), hunk.at]);
-  return [...alike].map(([first, places]) => h('div', {class: 'hunk'},
-      h('p', {class: 'mono'}, places[0] || 'no place', places.length > 1 &&
-          h('span', {class: 'quiet', title: places.join(', ')}, ` and ${places.length - 1} more like it`)),
-      sides(list[first].lines)));
+  for (const one of list) alike.set(one.like, [...(alike.get(one.like) ?? []), placeOf(one)]);
+  return [...alike];
 }
+
+const placesText = (places) => [places[0] || 'no place', places.length > 1 &&
+    h('span', {class: 'quiet', title: places.join(', ')}, ` and ${places.length - 1} more like it`)];
+
+const hunks = (list) => alikeIn(list, (hunk) => hunk.at).map(([first, places]) => h('div', {class: 'hunk'},
+    h('p', {class: 'mono'}, placesText(places)), sides(list[first].lines)));
 
 const isSame = (stage) => !stage.functions.length && !stage.declarations.length;
 
@@ -125,7 +130,7 @@ function drawNetworks(main) {
                     [...stageRows, ...totals, ...memory.map((row) => summaryRow(row.key, row.a, row.b, kUnits.bytes))]));
   if (data.about.length) main.append(section('About', '', () => texts(data.about), 'h2', true));
   if (joins.length) main.append(section('Joins', `${joins.length} with another formula`, () => texts(
-      joins.map(({key, a, b}) => ({key, a, b}))), 'h2', true));
+      alikeIn(joins, (row) => row.key).map(([first, places]) => ({...joins[first], key: placesText(places)}))), 'h2', true));
   let open = true;
   for (const [name, stage] of Object.entries(stages)) {
     if (isSame(stage)) continue;

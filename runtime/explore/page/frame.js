@@ -60,7 +60,21 @@ function rootOf(at, blocks) {
   return at;
 }
 
-const kNetwork = {width: 236, stream: 30, box: 74, boxWidth: 112, site: 40, title: 24, part: 36};
+// Numbers that training changes, at a place and below it; "444 k".
+function parametersAt(place) {
+  const elements = (type) => (/\[(.*)\]/.exec(type)?.[1].split(',') ?? []).reduce((n, extent) => n * Number(extent), 1);
+  return data.rewritten.parameters.filter((p) => p.trainable && isUnder(p.name, place))
+      .reduce((n, p) => n + elements(p.type), 0);
+}
+
+// The stream's shape behind a join, without the batch: "50 × 192".
+function streamShape(join) {
+  const op = index.irOps.find((o) => o.op === 'residual' && o.at === join.at);
+  const extents = /\[([\d,]*)\]$/.exec(op?.text ?? '')?.[1].split(',');
+  return extents ? extents.slice(1).join(' × ') : '';
+}
+
+const kNetwork = {width: 236, stream: 30, box: 74, boxWidth: 112, site: 40, title: 24, part: 36, shape: 20};
 
 function drawNetwork() {
   const parts = networkParts();
@@ -69,7 +83,14 @@ function drawNetwork() {
   let y = 16;
   const top = y;
   const frames = [], body = [];
+  let shape = '';
   for (const part of parts) {
+    const now = part.sites.length ? streamShape(part.sites[0]) : shape;
+    if (now !== shape) {
+      shape = now;
+      body.push(s('text', {class: 'shape', x: kNetwork.stream + 8, y: y + 12}, `${shape} on the stream`));
+      y += kNetwork.shape;
+    }
     const drawn = part.sites.length ? drawBlock(part, y) : drawPart(part, y);
     if (drawn.frame) frames.push(drawn.frame);
     body.push(drawn.element);
@@ -117,9 +138,10 @@ function drawBlock(part, y) {
   const g = s('g', {class: 'block'});
   const height = kNetwork.title + part.sites.length * kNetwork.site + 8;
   const frame = s('rect', {class: 'frame', x: 6, y, width: kNetwork.width - 12, height: height - 6, rx: 5});
-  g.append(node(part.place, '', `block ${part.place}`, 'title',
+  g.append(node(part.place, '', `block ${part.place}, ${si(parametersAt(part.place), '')} parameters`, 'title',
     s('rect', {x: kNetwork.stream + 14, y: y + 3, width: kNetwork.width - kNetwork.stream - 26, height: 19, rx: 3}),
-    s('text', {x: kNetwork.stream + 20, y: y + 17}, shorten(part.place, 25))));
+    s('text', {x: kNetwork.stream + 20, y: y + 17}, shorten(part.place, 16)),
+    s('text', {class: 'size', x: kNetwork.width - 16, y: y + 17}, si(parametersAt(part.place), ''))));
   part.sites.forEach((join, i) => g.append(...drawSite(join, y + kNetwork.title + i * kNetwork.site)));
   return {height, frame, element: g};
 }
@@ -175,7 +197,7 @@ function drawSelection() {
   const here = (ops) => ops.reduce((n, op) => n + (concerns(op.at, place) ? 1 : 0), 0);
   const launches = data.launches.reduce((n, _, i) => n + (launchConcerns(i, place) ? 1 : 0), 0);
   const [before, after, step] = [index.irOps, index.rewrittenOps, index.stepOps].map(here);
-  $('counts').textContent = `${count(before, 'operation')} before the plugins, ${after.toLocaleString('en')} after, ` +
+  $('counts').textContent = `${si(parametersAt(place), '')} parameters; ${count(before, 'operation')} before the plugins, ${after.toLocaleString('en')} after, ` +
       `${step.toLocaleString('en')} in the step; ${count(launches, 'launch', 'launches')}`;
 }
 

@@ -32,7 +32,8 @@ function kernelParts(i) {
   const links = linkTexts(code);
   const facts = [
     ['order', `#${i}`],
-    ['kind', launch.members.length > 1 ? `${launch.kind}, table of ${launch.members.length}` : launch.kind],
+    ['kind', launch.members.length > 1 && !saysTable(launch) ? `${launch.kind}, table of ${launch.members.length}` :
+                                                                launch.kind],
     ['bytes', bytes(launch.bytes)], ['flop', si(launch.flops, '')], ['flop/byte', number3(intensity(launch))],
     ...(launch.ms ?
             [['ms', ms(launch.ms)], ['GB/s', number3(gbPerS(launch))], ['GFLOP/s', number3(gflops(launch))]] :

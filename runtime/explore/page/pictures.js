@@ -207,8 +207,10 @@ function rooflineView(panel) {
                 (kind) =>
                     h('span', {class: 'key'}, h('span', {class: `swatch dot ${kind}`, 'aria-hidden': 'true'}),
                       kind))));
-  const box = h('div', {class: 'picture'});
+  const {load} = data.ceilings, box = h('div', {class: 'picture'});
   panel.append(
+      load ? note(h('b', {class: 'warning'}, 'Measured under load: '), `other programs kept ${number3(load)} CPUs busy. `,
+                  'The ceilings may be too low and the times too long; measure again on an idle machine.') : '',
       box,
       note(
           'A dot is a launch; it is larger the more time the launch takes. The lines are this machine’s ceilings: ',

@@ -223,13 +223,17 @@ function kernelsView(panel) {
       rows.length ? h('div', {class: 'table-box'}, table) : note('No launch computes an operation at this place.'));
 }
 
+// A table's name says what it is, as the program spells it.
+const saysTable = (launch) => launch.name.endsWith(`a table of ${launch.members.length}`);
+
 function kernelRow(i) {
   const launch = data.launches[i];
   return h('tr', {}, kColumns.map((column) => {
     const value = column.of(launch, i);
     if (column.id === 'name') {
       return h('th', {scope: 'row'}, h('a', {class: 'launch-name', href: kernelHref(i)}, breakable(launch.name)),
-        launch.members.length > 1 ? h('span', {class: 'quiet'}, ` table of ${launch.members.length}`) : null);
+        launch.members.length > 1 && !saysTable(launch) ?
+            h('span', {class: 'quiet'}, ` table of ${launch.members.length}`) : null);
     }
     if (column.id === 'place') return h('td', {}, placeLink(value, 'kernels'));
     return h('td', {class: column.words ? '' : 'n'}, column.text ? column.text(value) : value);

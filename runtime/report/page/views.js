@@ -10,7 +10,24 @@ function epochText(runs) {
 
 const finite = (values) => (values ?? []).filter(isNumber);
 const best = (values, name) => directionOf(name) === 'lower' ? Math.min(...values) : Math.max(...values);
-const over = (runs, column) => meanOf(runs.map(column.of).filter(isNumber));
+const over = (runs, column) => {
+  const mean = meanOf(runs.map(column.of).filter(isNumber));
+  return column.whole ? {...mean, mean: column.whole(runs)} : mean;
+};
+
+// All images over all seconds of the runs, by their lines: a mean of rates counts a slow line too little.
+function speedOf(runs) {
+  let steps = 0, time = 0;  // in steps, which have equally many images, and in units of an image's
+  for (const {train} of runs) {
+    (train.images_per_s ?? []).forEach((rate, i) => {
+      const done = train.step[i] - (train.step[i - 1] ?? 0);
+      if (!isNumber(rate) || rate <= 0 || done <= 0) return;
+      steps += done;
+      time += done / rate;
+    });
+  }
+  return time ? steps / time : null;
+}
 
 // What the summary is of: evaluations, or training where no run has one.
 const kFigures = kEval.length ? {kind: 'eval', names: kEval} :
@@ -25,13 +42,12 @@ function figureColumns() {
     {id: `${name}.final`, title: last, name, first: true, of: (run) => values(run, name).at(-1)},
     ...directionOf(name) ? [{id: `${name}.best`, title: 'best', name, of: bestOf(name)}] : []
   ]);
-  const speedOf = (run) => meanOf(finite(run.train[speed])).mean;
-  columns.push({id: 'speed', title: 'images/s', name: speed, first: true, of: speedOf});
+  columns.push({id: 'speed', title: 'images/s', name: speed, first: true, of: (run) => speedOf([run]), whole: speedOf});
   return columns.map((c) => ({...c, value: (group) => over(group.runs, c).mean}));
 }
 
-function summaryTable() {
-  const figures = figureColumns(), open = new Set(), sorting = {id: '', down: false};
+function summaryTable(figures) {
+  const open = new Set(), sorting = {id: '', down: false};
   const columns = [...figures, {id: 'label', value: (g) => g.label}, {id: 'runs', value: (g) => g.runs.length},
                    {id: 'epochs', value: (g) => meanOf(g.runs.map(epochsDone)).mean}];
   const body = h('tbody', {});
@@ -53,19 +69,25 @@ function summaryTable() {
       return (va === null) - (vb === null) || sign * order(va, vb) || a.number - b.number;
     });
   };
+  // Better than every other group, by more than the seeds scatter by.
   const wins = (group, column) => {
-    const values = groups.map(column.value).filter(isNumber);
-    return directionOf(column.name) && values.length > 1 && column.value(group) === best(values, column.name);
+    const others = groups.filter((g) => g !== group && isNumber(column.value(g)));
+    const differences = others.map((other) => pairedDifference(other, group, column));
+    return directionOf(column.name) && others.length > 0 && differences.every((d) => separates(d) && isBetter(column, d));
   };
-  const cells = (runs, group) => [
-    h('td', {class: 'n'}, String(runs.length)),
-    h('td', {class: 'seeds'}, distinct(runs.map((run) => run.seed)).join(', ')),
-    h('td', {class: 'n'}, epochText(runs)),
-    figures.map((c) => h('td', {class: `n${c.first ? ' first' : ''}${group && wins(group, c) ? ' best' : ''}`},
-                         meanText(over(runs, c)))),
-    h('td', {}, runs.every((run) => run.ended) ? 'yes' : h('span', {class: 'running'},
-      runs.length === 1 ? 'no' : `${runs.filter((run) => run.ended).length} of ${runs.length}`))
-  ];
+  const cells = (runs, group) => {
+    const ended = runs.filter((run) => run.ended).length, all = ended === runs.length;
+    return [
+      {text: String(runs.length), type: 'n'},
+      {text: distinct(runs.map((run) => run.seed)).join(', '), type: 'seeds'},
+      {text: epochText(runs), type: 'n'},
+      {text: all ? 'yes' : runs.length === 1 ? 'no' : `${ended} of ${runs.length}`, type: all ? null : 'running'},
+      ...figures.map((c) => {
+        const marked = Boolean(group && wins(group, c));
+        return {text: meanText(over(runs, c)), type: `n${c.first ? ' first' : ''}${marked ? ' best' : ''}`, marked};
+      })
+    ];
+  };
   const rowsOf = (group) => {
     const isOpen = open.has(group);
     const button = h('button', {type: 'button', class: 'toggle', 'aria-expanded': String(isOpen), onclick: () => {
@@ -74,35 +96,55 @@ function summaryTable() {
       body.querySelector(`[data-group="${group.number}"] button`).focus();
     }, title: group.label}, sample(lookOf(group.number)), short(group.label));
     const row = (type, title, rest) =>
-        h('tr', {class: type, 'data-group': group.number}, h('th', {scope: 'row'}, title), rest);
+        h('tr', {class: type, 'data-group': group.number}, h('th', {scope: 'row'}, title),
+          rest.map((cell) => h('td', {class: cell.type}, cell.text)));
     const runs = isOpen ? group.runs.map((run) => row('run', run.name, cells([run]))) : [];
     return [row('group', button, cells(group.runs, group)), ...runs];
   };
   const drawRows = () => body.replaceChildren(...sorted().flatMap(rowsOf));
   drawRows();
   const both = {rowspan: 2}, metrics = figures.filter((c) => c.id !== 'speed');
-  return h('table', {class: 'summary-table'}, h('thead', {},
+  const model = () => ({
+    head: ['group', 'runs', 'seeds', 'epochs', 'ended', ...figures.map((c) => c.id === 'speed' ? c.title : `${c.name} ${c.title}`)],
+    rows: sorted().map((group) => [{text: group.label}, ...cells(group.runs, group)])
+  });
+  const table = h('table', {class: 'summary-table'}, h('thead', {},
     h('tr', {}, head('label', 'group', both), head('runs', 'runs', {...both, class: 'n'}),
       h('th', {...both, scope: 'col'}, 'seeds'), head('epochs', 'epochs', {...both, class: 'n'}),
+      h('th', {...both, scope: 'col'}, 'ended'),
       kFigures.names.map((name) => h('th', {colspan: metrics.filter((c) => c.name === name).length, scope: 'colgroup',
                                             class: 'first'}, name, kFigures.kind === 'train' && ' (training)',
         h('span', {class: 'quiet'}, ` ${directionText(name)}`))),
-      head('speed', 'images/s', {...both, class: 'n first'}), h('th', {...both, scope: 'col'}, 'ended')),
+      head('speed', 'images/s', {...both, class: 'n first'})),
     h('tr', {}, metrics.map((c) => head(c.id, c.title, {class: c.first ? 'n first' : 'n'})))), body);
+  return {table, model};
 }
 
 function summaryView(panel) {
   const running = data.runs.filter((run) => !run.ended).map((run) => run.name);
   const keys = legend(false), charts = h('div', {class: 'charts'});
+  const figures = figureColumns(), summary = summaryTable(figures), differences = differencesOf(figures);
+  const box = (name, {table}) => h('div', {class: 'table-box', tabindex: 0, role: 'region', 'aria-label': name}, table);
   panel.append(...[
     h('h2', {class: 'hidden'}, 'Summary'),
     running.length && note(
         `${count(running.length, 'run has', 'runs have')} not ended: ${running.slice(0, 4).join(', ')}`,
         `${running.length > 4 ? ', …' : ''}. Final values are the latest ones.`),
     kFigures.kind === 'train' && note('No run has been evaluated yet. The figures are of training.'),
-    h('div', {class: 'table-box', tabindex: 0, role: 'region', 'aria-label': 'Summary table'}, summaryTable()),
-    note(groups.length > 1 && 'Green marks the best group. ', groups.some((g) => g.runs.length > 1) &&
-         'Figures are mean ± standard deviation (n − 1) over the runs of a group.'),
+    box('Summary table', summary),
+    copyButtons('the summary', summary.model),
+    note(groups.some((g) => g.runs.length > 1) && 'Figures are mean ± standard deviation (n − 1) over the runs of a group. ',
+         differences?.hasInterval && 'Green marks the figure of a group that differs from that of every other (see below).'),
+    ...differences ? [
+      h('h2', {}, `Differences to ${short(differences.first.label)}`),
+      box('Differences', differences),
+      copyButtons('the differences', differences.model),
+      note(differences.hasInterval ?
+        'Means of the differences of runs of one seed, and their 95 % intervals (Student’s t). Those are marked whose ' +
+        'interval excludes 0, green where the group is better. The others may be noise; an interval without width, of seeds ' +
+        'that agree by chance, says nothing.' :
+        'Differences of one seed. Whether there is more than chance in them takes more seeds.')
+    ] : [],
     keys.element, charts
   ].filter(Boolean));
   const names = kFigures.names.filter((name) => directionOf(name)).slice(0, 2);
