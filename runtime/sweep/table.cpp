@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "programs/objective.h"
+#include "runtime/io/csv.h"
 
 namespace rewire::runtime {
 namespace {
@@ -86,14 +87,6 @@ std::vector<Cells> cells_of(const std::vector<SweepRow>& rows) {
 std::size_t width(const std::string& text) {
   return static_cast<std::size_t>(
       std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
-
-/// Quoted where CSV (RFC 4180) asks for it.
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + '"';
 }
 
 /// By the metrics' names, in the order of the first record that has them.
@@ -205,7 +198,8 @@ std::string csv_table(const std::vector<SweepRow>& rows) {
   const std::vector<Column> columns = columns_of(rows);
   std::string text = "plugins,settings,finished,failed,left";
   for (const Column& column : columns)
-    fmt::format_to(std::back_inserter(text), ",{0}_mean,{0}_std", column.name);
+    fmt::format_to(std::back_inserter(text), ",{},{}", csv_field(column.name + "_mean"),
+                   csv_field(column.name + "_std"));
   text += '\n';
   for (const SweepRow& row : rows) {
     text += fmt::format("{},{},{},{},{}", csv_field(row.label),
@@ -229,7 +223,7 @@ std::string csv_runs(const std::vector<SweepRun>& runs,
   }
   const auto metrics = metric_numbers(known);
   std::string text = "run,plugins,settings,seed,status";
-  for (const auto& [name, numbers] : metrics) text += "," + name;
+  for (const auto& [name, numbers] : metrics) text += "," + csv_field(name);
   text += ",test_loss,train_loss,images_per_s,train_seconds,peak_mb,wall_seconds,error\n";
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const SweepRun& run = runs[i];
