@@ -23,16 +23,20 @@ struct Candidate {
 /// there are only fewer candidates.
 std::vector<Candidate> complete(const std::vector<Command>& commands, const std::vector<std::string>& words);
 
-/// The words of a command line up to the cursor, as a shell takes them apart, with the program's name.
+/// The words of a command line up to the cursor, as bash takes them apart, with the program's name.
 struct ShellWords {
-  std::vector<std::string> words;  // the last is what the cursor stands in or behind: maybe empty
-  bool quoted = false;             // the cursor stands within quotes
+  std::vector<std::string> words;  // the last is what the cursor is in or after: maybe empty
+  char quote = 0;                  // the quote that is open at the cursor: ' or ", 0 for none
+  std::size_t kept = 0;            // bytes at the start of the last word that bash leaves as they are
 };
-ShellWords shell_words(std::string_view line);
+/// `breaks` is COMP_WORDBREAKS. bash replaces what follows the last of them that is not quoted, or the open quote.
+ShellWords shell_words(std::string_view line, std::string_view breaks);
+/// `text` as bash reads it back after this open quote (0 for none): nothing of it is expanded or run.
+std::string shell_escaped(std::string_view text, char quote);
 
 /// `__complete`: no command of a person's.
 inline constexpr const char* kCompleteCommand = "__complete";
-/// bash LINE, or zsh|fish WORD…: prints candidates, a line each. Ends well whatever happens.
+/// bash LINE BREAKS, or zsh|fish WORD…: prints candidates, a line each. Ends well whatever happens.
 void answer_completion(const std::vector<Command>& commands, const std::vector<std::string>& arguments);
 
 }  // namespace rewire::cli

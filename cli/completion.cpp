@@ -1,9 +1,11 @@
 // rewire completion: the script that makes a shell ask `rewire __complete` at Tab; and its answers, as each shell reads them.
 //
-//   bash       `words|files plain|quoted`, then the unfinished word, then candidates; its argument is the line to the cursor
-//   zsh, fish  candidates; their arguments are the words to the cursor
+//   bash       a kind, then candidates; its arguments are the line to the cursor, and COMP_WORDBREAKS
+//   zsh, fish  candidates, which the shell escapes; their arguments are the words to the cursor
 //
-// A candidate is WORD TAB DOC. The script tells by its last character whether a blank follows.
+// A candidate is WORD TAB DOC. The script tells by its last character whether a blank follows. For bash a candidate is
+// what bash is to insert: without what it keeps of the word, and escaped by the quote that is open. Of the kind `files`
+// bash escapes by itself; `default` leaves all to bash.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -58,12 +60,21 @@ bool can_be_told(const std::string& word) {
   return word.find_first_of("\t\n") == std::string::npos && visible(word) == word;
 }
 
-void print_candidates(const std::vector<Candidate>& candidates) {
+void print_candidate(std::string_view word, const Candidate& candidate) {
   constexpr std::size_t kLongestDoc = 68;
+  std::string doc = one_line(candidate.doc);
+  if (doc.size() > kLongestDoc) doc = std::string(cut(doc, kLongestDoc - 3)) + "...";
+  write_stdout(fmt::format("{}\t{}\n", word, doc));
+}
+
+void print_for_bash(const ShellWords& line, const std::vector<Candidate>& candidates) {
+  const bool files = std::ranges::all_of(candidates, &Candidate::is_path);
+  const bool from_home = line.words.back().starts_with('~');
+  write_stdout(from_home ? "default\n" : files ? "files\n" : "words\n");
   for (const Candidate& candidate : candidates) {
-    std::string doc = one_line(candidate.doc);
-    if (doc.size() > kLongestDoc) doc = std::string(cut(doc, kLongestDoc - 3)) + "...";
-    write_stdout(candidate.word + '\t' + doc + '\n');
+    const std::string_view rest = std::string_view(candidate.word).substr(line.kept);
+    if (!rest.empty())
+      print_candidate(files ? std::string(rest) : shell_escaped(rest, line.quote), candidate);
   }
 }
 
@@ -72,19 +83,15 @@ void print_candidates(const std::vector<Candidate>& candidates) {
 void answer_completion(const std::vector<Command>& commands, const std::vector<std::string>& arguments) {
   set_up_log("off");
   try {
-    const bool is_line = arguments.size() == 2 && arguments.front() == "bash";
+    const bool is_line = arguments.size() == 3 && arguments.front() == "bash";
     ShellWords line;
-    if (is_line) line = shell_words(arguments.back());
+    if (is_line) line = shell_words(arguments[1], arguments[2]);
     const std::vector<std::string>& words = is_line ? line.words : arguments;
     if (words.size() < 2) return;
     std::vector<Candidate> candidates = complete(commands, {words.begin() + 1, words.end()});
     std::erase_if(candidates, [](const Candidate& candidate) { return !can_be_told(candidate.word); });
-    if (is_line) {
-      const bool files = std::ranges::all_of(candidates, &Candidate::is_path);
-      if (!can_be_told(words.back())) return;
-      print("{} {}\n{}\n", files ? "files" : "words", line.quoted ? "quoted" : "plain", words.back());
-    }
-    print_candidates(candidates);
+    if (is_line) return print_for_bash(line, candidates);
+    for (const Candidate& candidate : candidates) print_candidate(candidate.word, candidate);
   } catch (const std::exception&) {  // there is nobody to tell: the person has pressed Tab
   }
 }

@@ -6,6 +6,7 @@
 #include "cli/diff_print.h"
 #include "cli/explored.h"
 #include "cli/json.h"
+#include "cli/log.h"
 #include "cli/network.h"
 #include "cli/program.h"
 #include "cli/streams.h"
@@ -88,16 +89,16 @@ void refuse_changes(const Request& request, const Side& side, const char* what) 
   if (changed) user_error("diff: --set and --plugin are of networks; {} is {}", side.what, what);
 }
 
-runtime::NetworkFacts facts_of_side(const Request& request, const Side& side) {
+runtime::NetworkFacts facts_of_side(const Request& request, const Side& side, MovingLine& progress) {
   if (kind_of(side) == SideKind::data) {
     if (!side.settings.empty() || !side.plugins.empty()) refuse_changes(request, side, "a file of data");
     return runtime::read_network_facts(runtime::read_json(side.what), side.what);
   }
   const ExploreOptions options = {.profile = request.profile, .machine_code = false};
-  return runtime::read_network_facts(explored(network_of(request, side), options), side.what);
+  return runtime::read_network_facts(explored(network_of(request, side), options, progress), side.what);
 }
 
-nlohmann::ordered_json compare(const Request& request, const Side& b) {
+nlohmann::ordered_json compare(const Request& request, const Side& b, MovingLine& progress) {
   const Side& a = request.a;
   const runtime::DiffNames names = {name_of_side(a), name_of_side(b)};
   const bool a_is_run = kind_of(a) == SideKind::run, b_is_run = kind_of(b) == SideKind::run;
@@ -109,17 +110,19 @@ nlohmann::ordered_json compare(const Request& request, const Side& b) {
     refuse_changes(request, a, "a file of data");
     if (request.profile) user_error("diff: --profile is of networks; {} is a file of data", a.what);
   }
-  if (!a_is_run) return network_diff(facts_of_side(request, a), facts_of_side(request, b), names);
+  if (!a_is_run)
+    return network_diff(facts_of_side(request, a, progress), facts_of_side(request, b, progress), names);
   refuse_changes(request, a, "the folder of a run");
   refuse_changes(request, b, "the folder of a run");
   if (request.profile) user_error("diff: --profile is of networks; {} is the folder of a run", a.what);
   return runtime::run_diff(names);
 }
 
-void write_page(const Request& request, const nlohmann::ordered_json& diff) {
+void write_page(const Request& request, const nlohmann::ordered_json& diff, MovingLine& progress) {
   const std::string page = runtime::make_page(runtime::diff_files(), "diff", diff);
   if (request.output == "-") return write_stdout(page);
   runtime::write_file_atomically(request.output, page);
+  progress.line("wrote " + request.output);
 }
 
 void run(const Request& request) {
@@ -130,9 +133,11 @@ void run(const Request& request) {
   if (!request.output.empty() && request.output != "-") {
     for (const Side& side : {request.a, b}) check_output(request.output, files_of(network_of(request, side)));
   }
-  const nlohmann::ordered_json diff = compare(request, b);
+  MovingLine progress(!logs_info());
+  const nlohmann::ordered_json diff = compare(request, b, progress);
+  progress.clear();
   if (!request.output.empty()) {
-    write_page(request, diff);
+    write_page(request, diff, progress);
   } else if (request.json) {
     print_json(diff, 1);
   } else {

@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/explored.h"
 #include "cli/json.h"
+#include "cli/log.h"
 #include "cli/network.h"
 #include "cli/program.h"
 #include "cli/streams.h"
@@ -44,11 +45,14 @@ void run(const Request& request) {
     user_error("explore: --output FILE is needed, the page to write; or --json, which prints its data");
   if (!request.output.empty() && request.output != "-")
     check_output(request.output, files_of(request.network));
-  const nlohmann::ordered_json data = explored(request.network, request.options);
+  MovingLine progress(!logs_info());
+  const nlohmann::ordered_json data = explored(request.network, request.options, progress);
+  progress.clear();
   if (request.json) return print_json(data, 1);
   const std::string page = runtime::make_page(runtime::explorer_files(), request.network.model, data);
   if (request.output == "-") return write_stdout(page);
   runtime::write_file_atomically(request.output, page);
+  progress.line("wrote " + request.output);
 }
 
 }  // namespace

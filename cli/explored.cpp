@@ -1,5 +1,7 @@
 #include "cli/explored.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "cli/lowered.h"
@@ -32,7 +34,12 @@ void profile_step(const runtime::Network& network, const ir::Module& module,
 
 }  // namespace
 
-nlohmann::ordered_json explored(const runtime::NetworkRequest& request, const ExploreOptions& options) {
+nlohmann::ordered_json explored(const runtime::NetworkRequest& request, const ExploreOptions& options,
+                                MovingLine& progress) {
+  const auto stage = [&](const char* what) {
+    progress.moving(fmt::format("{}: {}", request.model, what), true);
+  };
+  stage("rewriting the network");
   const runtime::Network network = runtime::resolve_network(request);
   const std::int64_t batch = network.recipe.train.batch;
   runtime::ExplorerSubject subject;
@@ -46,16 +53,22 @@ nlohmann::ordered_json explored(const runtime::NetworkRequest& request, const Ex
   const runtime::ChoiceOptions choices{{}, false};
   ir::PassContext context;
   runtime::PassLog passes(context, module);
+  stage("lowering the step");
   subject.passes = &passes;
   subject.step = lower_step(module, {}, choices, context, &subject.choices);
   subject.gpu_name = options.arch;
   subject.gpu_arch = std::stoi(options.arch.substr(3));
   subject.ptx = options.ptx;
   subject.machine_code = options.machine_code;
+  stage("lowering the step for a GPU");
   ir::PassContext gpu_context;
   const codegen::Target target = gpu_target(codegen::cuda::device_target(subject.gpu_arch), choices);
   subject.gpu = lower_step(module, target, choices, gpu_context).program;
-  if (options.profile) profile_step(network, module, subject);
+  if (options.profile) {
+    stage("timing the launches");
+    profile_step(network, module, subject);
+  }
+  stage(options.machine_code ? "compiling the kernels" : "reading the stages");
   return runtime::explorer_json(subject, runtime::usable_cores());
 }
 

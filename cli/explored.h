@@ -5,6 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "cli/progress.h"
 #include "runtime/train/network.h"
 
 namespace rewire::cli {
@@ -17,6 +18,8 @@ struct ExploreOptions {
 };
 
 /// docs/explore.md has the keys. UserError as resolve_network(), and with `ptx` where NVRTC is missing.
-nlohmann::ordered_json explored(const runtime::NetworkRequest& request, const ExploreOptions& options);
+/// `progress` moves at each stage.
+nlohmann::ordered_json explored(const runtime::NetworkRequest& request, const ExploreOptions& options,
+                                MovingLine& progress);
 
 }  // namespace rewire::cli

@@ -71,6 +71,24 @@ std::string_view KeyDoc::section() const {
   return dot == std::string::npos ? std::string_view() : std::string_view(path).substr(0, dot);
 }
 
+std::vector<KeyDoc> keys_named(std::string_view name) {
+  std::string wanted(name);
+  std::ranges::replace(wanted, '-', '_');
+  const auto begins = [](std::string_view whole, std::string_view part) {
+    return !part.empty() && whole.starts_with(part) && whole.substr(part.size()).starts_with('_');
+  };
+  std::vector<KeyDoc> same, alike;
+  for (KeyDoc& key : key_docs({})) {
+    const std::string_view own = std::string_view(key.path).substr(key.path.find('.') + 1);
+    if (own == wanted) {
+      same.push_back(std::move(key));
+    } else if (begins(own, wanted) || begins(wanted, own)) {
+      alike.push_back(std::move(key));
+    }
+  }
+  return same.empty() ? alike : same;
+}
+
 std::vector<KeyDoc> key_docs(const runtime::Recipe& recipe) {
   static const auto texts = meanings();
   runtime::Recipe asked = recipe;

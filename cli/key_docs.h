@@ -23,6 +23,10 @@ struct KeyDoc {
   std::string_view section() const;
 };
 
+/// The keys that a person may mean by this name without a section, as `lr` or `batch-size`: those whose own name it is; where
+/// there are none, those that it and their name begin alike, word by word.
+std::vector<KeyDoc> keys_named(std::string_view name);
+
 /// Every key, in the recipe's order, with the defaults that `recipe` gives by its choices.
 std::vector<KeyDoc> key_docs(const runtime::Recipe& recipe);
 

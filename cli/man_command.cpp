@@ -3,7 +3,9 @@
 #include <filesystem>
 
 #include "cli/commands.h"
+#include "cli/help.h"
 #include "cli/man.h"
+#include "cli/pager.h"
 #include "cli/streams.h"
 #include "ir/error.h"
 #include "runtime/io/files.h"
@@ -23,7 +25,7 @@ void declare(Request& request, Options& options) {
       .takes([] { return offers_of(commands()); });
   options.text("--output", request.output, "a folder that every page is written to, as rewire-COMMAND.1")
       .takes(Values::folder);
-  options.example("rewire man dump | man -l -", "read a page");
+  options.example("rewire man dump", "read a page, at a terminal; elsewhere it is printed as groff reads it");
   options.example("rewire man --output ~/.local/share/man/man1", "so that man rewire-dump finds it");
 }
 
@@ -43,7 +45,10 @@ void run(const Request& request) {
     if (!request.words.empty()) user_error("man: --output writes every page: drop {}", request.words.front());
     return write_all(all, request.output);
   }
-  if (request.words.empty()) return write_stdout(man_page_of_all(all));
+  if (request.words.empty()) {
+    return page_through_man([&] { write_stdout(man_page_of_all(all)); },
+                            [&] { write_stdout(help_of_all(all)); });
+  }
   std::vector<std::string> words = request.words;
   const Command* command = find_command(all, words);
   if (command == nullptr || !words.empty()) {
@@ -54,7 +59,9 @@ void run(const Request& request) {
     user_error("man: unknown command '{}'{}; rewire --help lists the commands", whole,
                did_you_mean(whole, names));
   }
-  write_stdout(man_page(*command, declaration_of(*command)));
+  const Declaration declaration = declaration_of(*command);
+  page_through_man([&] { write_stdout(man_page(*command, declaration)); },
+                   [&] { write_stdout(help_of(*command, declaration, commands_of(all, command->name))); });
 }
 
 }  // namespace

@@ -99,18 +99,27 @@ class LentOutput {
   struct sigaction interrupt_{};
 };
 
-}  // namespace
-
-void page(bool wanted, const std::function<void()>& print) {
-  const std::string command = wanted && ::isatty(STDOUT_FILENO) == 1 ? pager_command() : "";
-  if (command.empty()) return print();
+/// False where the command could not be run.
+bool print_to(const std::string& command, const std::function<void()>& print) {
   LentOutput lent(command);
   try {
     print();
   } catch (const std::system_error& error) {
     if (error.code().value() != EPIPE) throw;
   }
-  if (!lent.give_back()) print();
+  return lent.give_back();
+}
+
+}  // namespace
+
+void page(bool wanted, const std::function<void()>& print) {
+  const std::string command = wanted && ::isatty(STDOUT_FILENO) == 1 ? pager_command() : "";
+  if (command.empty() || !print_to(command, print)) print();
+}
+
+void page_through_man(const std::function<void()>& print_roff, const std::function<void()>& print_plain) {
+  if (::isatty(STDOUT_FILENO) != 1) return print_roff();
+  if (!is_in_path("man") || !print_to("man -l -", print_roff)) page(true, print_plain);
 }
 
 }  // namespace rewire::cli

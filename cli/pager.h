@@ -10,4 +10,8 @@ namespace rewire::cli {
 /// `print` is called again without.
 void page(bool wanted, const std::function<void()>& print);
 
+/// What `print_roff` writes to stdout, a manual page's source; where that is a terminal through man(1), which shows it, or
+/// where there is no man what `print_plain` writes, a screen at a time.
+void page_through_man(const std::function<void()>& print_roff, const std::function<void()>& print_plain);
+
 }  // namespace rewire::cli

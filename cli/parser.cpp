@@ -9,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/complete.h"
 #include "cli/help.h"
+#include "cli/key_docs.h"
 #include "cli/log.h"
 #include "cli/memory.h"
 #include "cli/streams.h"
@@ -58,6 +59,20 @@ void refuse_unknown_second_word(const std::vector<Command>& commands,
   }
   user_error("unknown command '{} {}'{}; there are {}", arguments[0], arguments[1],
              did_you_mean(arguments[1], seconds), fmt::join(names, ", "));
+}
+
+/// Of an option that there is not: " (did you mean --set optimizer.lr=0.1?)" for --lr=0.1. "" where no key is named so.
+std::string settings_meant(std::string_view option) {
+  constexpr std::size_t kMostNamed = 3;
+  const std::size_t equals = std::min(option.find('='), option.size());
+  const std::string_view name = option.substr(0, equals),
+                         value = option.substr(std::min(equals + 1, option.size()));
+  if (!name.starts_with("--")) return "";
+  std::vector<std::string> settings;
+  for (const KeyDoc& key : keys_named(name.substr(2))) {
+    if (settings.size() < kMostNamed) settings.push_back(fmt::format("--set {}={}", key.path, value));
+  }
+  return settings.empty() ? "" : fmt::format(" (did you mean {}?)", fmt::join(settings, " or "));
 }
 
 bool asks_for_help(const std::string& argument) {
@@ -248,8 +263,10 @@ class Parser {
       for (const CLI::Option* option : impl_.app.get_options()) {
         for (const std::string& long_name : option->get_lnames()) known.push_back("--" + long_name);
       }
+      const bool has_set = std::ranges::find(known, "--set") != known.end();
+      const std::string settings = has_set ? settings_meant(left) : "";
       user_error("{}: unknown option {}{}; see rewire {} --help", command_.name, name,
-                 did_you_mean(name, known), command_.name);
+                 settings.empty() ? did_you_mean(name, known) : settings, command_.name);
     }
   }
 

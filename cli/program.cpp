@@ -13,10 +13,10 @@
 
 namespace rewire::cli {
 
-void declare_program(ProgramRequest& request, Options& options, const std::string& input_doc) {
+void declare_program(ProgramRequest& request, Options& options, const std::string& input_doc,
+                     Options::Need weights) {
   options
-      .text("--weights", request.weights, "safetensors with every weight of the model and no other",
-            Options::Need::required)
+      .text("--weights", request.weights, "safetensors with every weight of the model and no other", weights)
       .takes(Values::file, {".safetensors"});
   options
       .list("--input", request.inputs,
@@ -161,7 +161,13 @@ runtime::TensorMap read_weights(const runtime::Network& network, const ir::Modul
 std::unique_ptr<runtime::Engine> start_engine(const runtime::Network& network, const ir::Module& module,
                                               const ProgramRequest& request,
                                               const runtime::ChoiceRecord& choices) {
-  const runtime::TensorMap weights = read_weights(network, module, request.weights);
+  return start_engine(network, module, request, read_weights(network, module, request.weights), choices);
+}
+
+std::unique_ptr<runtime::Engine> start_engine(const runtime::Network& network, const ir::Module& module,
+                                              const ProgramRequest& request,
+                                              const runtime::TensorMap& weights,
+                                              const runtime::ChoiceRecord& choices) {
   std::unique_ptr<runtime::Engine> engine = runtime::make_engine(
       engine_of(request.engine), module, 0, choices, runtime::read_kernel_overrides(request.overrides));
   runtime::start_state(*engine, module, weights, static_cast<std::uint64_t>(network.recipe.seed));

@@ -22,8 +22,9 @@ struct ProgramRequest {
   std::vector<std::string> overrides;
 };
 /// --weights, --input, --device, --engine and --override-kernel; `input_doc` says what the first --input
-/// holds.
-void declare_program(ProgramRequest& request, Options& options, const std::string& input_doc);
+/// holds. `weights`: whether --weights must be there.
+void declare_program(ProgramRequest& request, Options& options, const std::string& input_doc,
+                     Options::Need weights = Options::Need::required);
 
 /// The files of --input, each NAME=FILE or FILE, which is the first of `names`, and that of --labels.
 /// UserError where one of the names has no file or two, and where a file is for none of them.
@@ -54,6 +55,11 @@ runtime::TensorMap read_weights(const runtime::Network& network, const ir::Modul
                                 const std::string& file);
 std::unique_ptr<runtime::Engine> start_engine(const runtime::Network& network, const ir::Module& module,
                                               const ProgramRequest& request,
+                                              const runtime::ChoiceRecord& choices = {});
+/// The same with weights that were read.
+std::unique_ptr<runtime::Engine> start_engine(const runtime::Network& network, const ir::Module& module,
+                                              const ProgramRequest& request,
+                                              const runtime::TensorMap& weights,
                                               const runtime::ChoiceRecord& choices = {});
 
 }  // namespace rewire::cli

@@ -1,10 +1,14 @@
 // rewire report: one page about training runs.
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
 #include "cli/json.h"
+#include "cli/log.h"
 #include "cli/program.h"
+#include "cli/progress.h"
 #include "cli/streams.h"
 #include "ir/error.h"
 #include "runtime/io/files.h"
@@ -61,7 +65,11 @@ void run(const Request& request) {
   if (!request.csv.empty()) return write_tables(request);
   const std::string output = output_of(request);
   if (!request.output.empty() && output != "-") check_output(output, request.runs);
+  MovingLine progress(!logs_info());
+  progress.moving(fmt::format("reading {} run{}", request.runs.size(), request.runs.size() == 1 ? "" : "s"),
+                  true);
   const nlohmann::ordered_json data = runtime::report_json(request.runs);
+  progress.clear();
   if (request.json) return print_json(data, 1);
   const std::string page = runtime::report_page(data);
   if (output == "-") return write_stdout(page);

@@ -1,4 +1,8 @@
-// rewire run: forward, files in, files out; with --tap also what stands behind joins.
+// rewire run: forward, files in, files out; with --tap also what joins give.
+#include <filesystem>
+#include <optional>
+#include <utility>
+
 #include "cli/commands.h"
 #include "cli/network.h"
 #include "cli/program.h"
@@ -6,6 +10,9 @@
 #include "ir/error.h"
 #include "runtime/io/npy.h"
 #include "runtime/train/given.h"
+#include "runtime/train/run_folder.h"
+#include "runtime/train/run_programs.h"
+#include "runtime/train/run_weights.h"
 
 namespace rewire::cli {
 namespace {
@@ -13,42 +20,92 @@ namespace {
 struct Request {
   runtime::NetworkRequest network;
   ProgramRequest program;
-  std::string output;
+  std::string checkpoint, output;
+  bool averages = false;
   std::vector<std::string> taps;
 };
 
 void declare(Request& request, Options& options) {
-  declare_network(request.network, options);
-  declare_program(request.program, options, "images, f32 [batch, channels, height, width]");
+  options
+      .text("MODEL", request.network.model,
+            "a run folder; or with --weights a recipe (.toml), a module (.rir) or a name of the zoo",
+            Options::Need::required)
+      .takes(Values::trained);
+  options
+      .text("--checkpoint", request.checkpoint,
+            "of the run: best, last or a checkpoint's name; without it the last")
+      .takes(Values::checkpoint);
+  options.flag("--ema", request.averages, "the moving averages of the run's weights (train.ema)");
+  declare_changes(request.network, options);
+  declare_program(request.program, options, "images, f32 [batch, channels, height, width]",
+                  Options::Need::optional);
   options.text("--output", request.output, "the .npy file that the logits go to", Options::Need::required)
       .takes(Values::file, {".npy"});
   options.list("--tap", request.taps,
                "a join's name or a pattern, blocks.3.attn or 'blocks.*.mlp': what it gives goes to "
                "OUTPUT.NAME.npy, or with NAME=FILE to that; repeatable");
+  options.example("rewire run runs/fashion_vit-none-s0 --input x.npy --output y.npy",
+                  "what a run says of a batch, its logits");
   options.example("rewire run vit_tiny_28 --weights w.safetensors --input x.npy --output y.npy",
-                  "the logits of a batch");
+                  "the same with weights from elsewhere");
   options.example(
       "rewire run vit_tiny_28 --weights w.safetensors --input x.npy --output y.npy --tap 'blocks.*.attn'",
       "and what each of these joins gives");
 }
 
+/// A network, its weights, and the epoch whose plugins it has.
+struct Trained {
+  runtime::Network network;
+  runtime::RunWeights weights;
+  std::int64_t epoch = 0;
+};
+
+Trained find_trained(const Request& request) {
+  const std::string& model = request.network.model;
+  const std::string& file = request.program.weights;
+  const bool chooses = request.averages || !request.checkpoint.empty();
+  const char* option = request.averages ? "--ema" : "--checkpoint";
+  if (!std::filesystem::is_directory(model)) {
+    if (chooses) user_error("run: {} chooses among the weights of a run, and {} is none", option, model);
+    if (file.empty()) user_error("run: {} is no run folder: say which weights with --weights FILE", model);
+    return {runtime::resolve_network(request.network), {file, std::nullopt}};
+  }
+  if (chooses && !file.empty())
+    user_error("run: {} chooses among the weights of the run: drop it, or --weights {}", option, file);
+  const runtime::RunFolder folder = runtime::RunFolder::open(model);
+  const auto which = request.averages ? runtime::WeightsOf::averages : runtime::WeightsOf::steps;
+  runtime::RunWeights weights{file, std::nullopt};
+  if (file.empty()) weights = runtime::find_run_weights(folder, request.checkpoint, which);
+  Trained trained{runtime::resolve_network(runtime::request_of_run(request.network, folder)),
+                  std::move(weights)};
+  trained.epoch = trained.weights.checkpoint ? runtime::last_epoch(trained.weights.checkpoint->position)
+                                             : trained.network.recipe.train.epochs - 1;
+  return trained;
+}
+
 void run(const Request& request) {
   const std::vector<std::string> read = files_of(request.network, request.program);
   check_output(request.output, read);
-  const runtime::Network network = runtime::resolve_network(request.network);
+  Trained trained = find_trained(request);
+  const runtime::Network& network = trained.network;
   const ir::Module original = runtime::original_module(network, 1);
   std::vector<std::string> names;
   for (const ir::Argument& argument : original.function("forward").arguments) names.push_back(argument.name);
   const runtime::GivenInputs given = read_inputs(request.program, names);
-  ir::Module module = runtime::rewritten_module(
-      network, runtime::batch_extent(given.at(names.front()), runtime::image_rank(network), false));
+  ir::Module module = runtime::rewritten_forward(
+      runtime::network_source(network),
+      runtime::batch_extent(given.at(names.front()), runtime::image_rank(network), false), trained.epoch);
   ir::Function& forward = *module.find_function("forward");
   const std::vector<Tap> taps = find_taps(forward, request.taps, request.output);
   for (const Tap& tap : taps) check_output(tap.file, read, "--tap");
   add_taps(forward, taps);
   runtime::set_precision(module, runtime::network_source(network));
   for (const auto& [name, tensor] : given) runtime::check_batch(module, forward, name, tensor);
-  const std::unique_ptr<runtime::Engine> engine = start_engine(network, module, request.program);
+  const runtime::WeightsOrigin origin = runtime::origin_of(network, trained.epoch);
+  const std::unique_ptr<runtime::Engine> engine =
+      start_engine(network, module, request.program,
+                   runtime::read_run_weights(module, trained.weights,
+                                             {.origin = &origin, .other_strategy = network.other_strategy}));
 
   runtime::TensorMap inputs;
   for (const auto& [name, tensor] : given) inputs.emplace(name, tensor.tensor.clone());

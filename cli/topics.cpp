@@ -170,6 +170,10 @@ std::optional<std::string> key_page(std::string_view key) {
   for (const KeyDoc& one : keys) {
     if (!key.empty() && one.section() == key) text += help_row(one.path, one.doc, kColumn + 4);
   }
+  if (!text.empty()) return text;
+  const std::vector<KeyDoc> named = keys_named(key);
+  if (named.size() == 1) return page_of(named.front());
+  for (const KeyDoc& one : named) text += help_row(one.path, one.doc, kColumn + 4);
   return text.empty() ? std::optional<std::string>() : text;
 }
 

@@ -15,14 +15,12 @@
 #include "cli/streams.h"
 #include "ir/error.h"
 #include "ir/text.h"
-#include "runtime/serve/metrics_server.h"
 #include "runtime/train/run_folder.h"
 #include "runtime/train/trainer.h"
 
 namespace rewire::cli {
 namespace {
 
-constexpr std::int64_t kNoPort = -1, kLastPort = 65535;
 constexpr const char* kStopping =
     "rewire: stopping: the run is saved after this step; again to end at once\n";
 
@@ -32,8 +30,6 @@ struct Request {
   EngineRequest engine;
   std::string out, resume;
   std::vector<std::string> overrides;
-  std::string metrics_address = "127.0.0.1";
-  std::int64_t metrics_port = kNoPort;
   bool json = false, plain = false;
 };
 
@@ -47,9 +43,6 @@ void declare(Request& request, Options& options) {
   declare_engine(request.engine, options, true);
   declare_overrides(request.overrides, options);
   declare_choices(request.choices, options);
-  options.integer("--metrics-port", request.metrics_port, kNoPort,
-                  "serve the run's figures as OpenMetrics text at this port; 0: one that is free; -1: none");
-  options.text("--metrics-address", request.metrics_address, "the address of --metrics-port");
   options.flag("--plain", request.plain, "no line that moves, on a terminal either");
   options.flag("--json", request.json, "print an object");
   options.example("rewire train examples/recipes/fashion_vit.toml", "train by a recipe, into runs/");
@@ -73,10 +66,6 @@ void check(const Request& request) {
   }
   if (!request.resume.empty() && !request.overrides.empty()) {
     user_error("train: --resume has the kernels that {} began with: drop --override-kernel", request.resume);
-  }
-  if (request.metrics_port > kLastPort) {
-    user_error("train: --metrics-port {}: a port is at most {}; 0 is one that is free", request.metrics_port,
-               kLastPort);
   }
   for (const std::string& setting : request.network.settings) {
     if (!request.resume.empty() && setting.starts_with("seed="))
@@ -127,15 +116,6 @@ void print_text(const runtime::TrainResult& result) {
     print("left out, as they could not be read: {}\n", result.unreadable_images);
 }
 
-/// None without --metrics-port.
-std::unique_ptr<runtime::MetricsServer> serve(const Request& request, runtime::TrainObserver& observer) {
-  if (request.metrics_port == kNoPort) return nullptr;
-  auto server = std::make_unique<runtime::MetricsServer>(
-      request.metrics_address, static_cast<std::uint16_t>(request.metrics_port), observer);
-  write_stderr(fmt::format("metrics at {}\n", server->url()));
-  return server;
-}
-
 runtime::TrainResult train(const Request& request, Progress& progress) {
   runtime::NetworkRequest asked = request.network;
   std::string recorded;
@@ -154,14 +134,11 @@ runtime::TrainResult train(const Request& request, Progress& progress) {
                                   runtime::read_kernel_overrides(request.overrides),
                                   request.network.trust,
                                   stop_signal};
-  const std::unique_ptr<runtime::MetricsServer> server = serve(request, progress);
-  runtime::TrainObserver& observer =
-      server == nullptr ? static_cast<runtime::TrainObserver&>(progress) : *server;
   listen_for_stop(logs_info() ? kStopping : nullptr);
-  if (!request.resume.empty()) return runtime::resume_training(job, request.resume, observer);
-  if (!request.out.empty()) return runtime::train(job, request.out, runtime::OutFolder::exact, observer);
+  if (!request.resume.empty()) return runtime::resume_training(job, request.resume, progress);
+  if (!request.out.empty()) return runtime::train(job, request.out, runtime::OutFolder::exact, progress);
   return runtime::train(job, default_folder(asked.model, network.recipe), runtime::OutFolder::numbered,
-                        observer);
+                        progress);
 }
 
 void run(const Request& request) {

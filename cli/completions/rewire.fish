@@ -6,9 +6,8 @@ function __rewire_complete
         __fish_complete_path $current
         return
     end
-    # A quote that is still open has no other end.
-    set -l word (string unescape -- $current)
-    test -n "$word"; or set word (string trim --left --chars '\'"' -- $current)
+    # With the end of a quote that is still open.
+    set -l word (string unescape -- $current; or string unescape -- $current'"'; or string unescape -- $current"'")
     command $words[1] __complete fish $words[2..] "$word" 2>/dev/null
 end
 complete -c rewire -f -a '(__rewire_complete)'

@@ -110,6 +110,9 @@ Judged judge_file(const std::string& path, Consent consent) {
 }
 
 const rewire_plugin* query(const boost::dll::shared_library& library) {
+  if (!library.has(kQuery))  // by its hash table; its list of symbols has it
+    user_error("the dynamic linker finds no {} in it: it is a damaged library: copy or build it again",
+               kQuery);
   auto& function = library.get<const rewire_plugin*(std::uint32_t)>(kQuery);
   try {
     return function(REWIRE_ABI_VERSION);

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <vector>
 
+#include "ir/schema.h"
+#include "runtime/recipe/keys.h"
 #include "runtime/recipe/toml_text.h"
 
 namespace rewire::runtime {
@@ -40,6 +43,13 @@ void flatten(const toml::table& table, const std::string& prefix, FlatValues& va
   }
 }
 
+/// The value of each key, by its path.
+std::map<std::string, std::string> texts_of(Recipe& recipe) {
+  std::map<std::string, std::string> texts;
+  for (const RecipeKey& key : recipe_keys(recipe)) texts.emplace(key.path(), ir::value_text(key.value()));
+  return texts;
+}
+
 struct TextOfFlat {
   std::string operator()(bool flag) const { return flag ? "true" : "false"; }
   std::string operator()(std::int64_t number) const { return std::to_string(number); }
@@ -48,6 +58,25 @@ struct TextOfFlat {
 };
 
 }  // namespace
+
+FlatValues chosen_values(const Recipe& recipe) {
+  Recipe asked = recipe, plain;
+  const std::map<std::string, std::string> first = texts_of(plain);
+  for (const RecipeKey& key : recipe_keys(asked)) {
+    if (!key.selects) continue;
+    const std::vector<RecipeKey> rows = recipe_keys(plain);  // anew, for a choice says which there are
+    std::ranges::find(rows, key.path(), &RecipeKey::path)->set(key.value());
+  }
+  const std::map<std::string, std::string> usual = texts_of(plain);
+  FlatValues values = flat_values(to_toml(recipe), "recipe.toml");
+  for (const RecipeKey& key : recipe_keys(asked)) {
+    const auto& defaults = key.selects ? first : usual;
+    const auto found = defaults.find(key.path());
+    if (found != defaults.end() && found->second == ir::value_text(key.value())) values.erase(key.path());
+  }
+  std::erase_if(values, [](const auto& value) { return value.first.starts_with("plugin."); });
+  return values;
+}
 
 FlatValues flat_values(std::string_view toml, std::string_view file_name) {
   FlatValues values;

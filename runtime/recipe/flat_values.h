@@ -7,6 +7,8 @@
 #include <string_view>
 #include <variant>
 
+#include "runtime/recipe/recipe.h"
+
 namespace rewire::runtime {
 
 /// A list is its text, "[0.5, 1.0]".
@@ -16,6 +18,9 @@ using FlatValues = std::map<std::string, FlatValue>;
 
 /// Of a recipe's TOML. UserError as parse_toml().
 FlatValues flat_values(std::string_view toml, std::string_view file_name);
+/// Those of a recipe that are not the defaults of its choices (model, optimizer, …), and the choices themselves that are not.
+/// No plugins.
+FlatValues chosen_values(const Recipe& recipe);
 /// As TOML has it, text without quotes.
 std::string flat_text(const FlatValue& value);
 

@@ -174,9 +174,8 @@ class RecipeReader {
   void read_override(const std::string& text, const Place& place) {
     const std::size_t equals = text.find('=');
     if (text.size() > kLargestToml) user_error("{}: {} bytes are no value", place.text, text.size());
-    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+    if (equals == std::string::npos || equals == 0)
       user_error("{}: it takes the form section.key=value", place.text);
-    }
     const std::string path = current_path(text.substr(0, equals));
     const std::size_t dot = path.find('.');
     const std::string section = dot == std::string::npos ? "" : path.substr(0, dot);
@@ -186,6 +185,8 @@ class RecipeReader {
       user_error("{}: views are set in the recipe's file alone: [[view]]", place.text);
     if (!section.empty()) check_section(section, place);
     const RecipeKey& key = find_key(section, name, place);
+    if (equals + 1 == text.size() && key.spec.kind != ir::ParameterKind::text)
+      user_error("{}: it takes the form section.key=value", place.text);
     read_override_value(key, place, text.substr(equals + 1));
     note(key, place);
     if (key.selects) keys_ = recipe_keys(recipe_);  // in the same order, with what the selected one takes

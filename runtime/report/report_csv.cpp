@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/io/csv.h"
+
 namespace rewire::runtime {
 namespace {
 
@@ -13,11 +15,7 @@ using Json = nlohmann::ordered_json;
 std::string csv_cell(const Json& value) {
   if (value.is_null()) return "";
   if (!value.is_string()) return value.dump();
-  const auto& text = value.get_ref<const std::string&>();
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + '"';
+  return csv_field(value.get_ref<const std::string&>());
 }
 
 /// By the number of the run.

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "programs/objective.h"
+#include "runtime/io/csv.h"
 #include "runtime/sweep/cells.h"
 
 namespace rewire::runtime {
@@ -161,14 +162,6 @@ std::string both_tables(const std::vector<SweepRow>& rows, const std::string& ti
   return text;
 }
 
-/// Quoted where CSV (RFC 4180) asks for it.
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + '"';
-}
-
 /// By the metrics' names, in the order of the first record that has them.
 std::vector<std::pair<std::string, std::vector<double>>> metric_numbers(
     const std::vector<RunRecord>& records) {
@@ -308,10 +301,13 @@ std::string csv_table(const std::vector<SweepRow>& rows) {
   const std::vector<Column> columns = columns_of(rows), judged = judged_columns(rows);
   std::string text = "plugins,settings,finished,failed,left";
   for (const Column& column : columns)
-    fmt::format_to(std::back_inserter(text), ",{0}_mean,{0}_std", column.name);
+    fmt::format_to(std::back_inserter(text), ",{},{}", csv_field(column.name + "_mean"),
+                   csv_field(column.name + "_std"));
   if (!judged.empty()) text += ",against";
-  for (const Column& column : judged)
-    fmt::format_to(std::back_inserter(text), ",{0}_pairs,{0}_difference,{0}_low,{0}_high", column.name);
+  for (const Column& column : judged) {
+    for (const char* what : {"_pairs", "_difference", "_low", "_high"})
+      text += "," + csv_field(column.name + what);
+  }
   text += '\n';
   for (const SweepRow& row : rows) {
     text += fmt::format("{},{},{},{},{}", csv_field(row.label), csv_field(varied_text(row)), row.finished,
@@ -342,7 +338,7 @@ std::string csv_runs(const std::vector<SweepRun>& runs,
   }
   const auto metrics = metric_numbers(known);
   std::string text = "run,plugins,settings,seed,status";
-  for (const auto& [name, numbers] : metrics) text += "," + name;
+  for (const auto& [name, numbers] : metrics) text += "," + csv_field(name);
   text += ",test_loss,train_loss,images_per_s,train_seconds,peak_mb,wall_seconds,error\n";
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const SweepRun& run = runs[i];

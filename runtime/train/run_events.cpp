@@ -6,12 +6,15 @@
 #include <cmath>
 #include <exception>
 #include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "runtime/events/graph.h"
 #include "runtime/log.h"
+#include "runtime/plugin/plugin.h"
 #include "runtime/recipe/flat_values.h"
 
 namespace rewire::runtime {
@@ -66,6 +69,34 @@ std::vector<std::pair<std::string, Histogram>> weight_histograms(const ir::Modul
   return histograms;
 }
 
+/// "decay:alpha_min=0.6 orthogonal": with the values that are not a plugin's defaults; "none".
+std::string plugins_text(const std::vector<PluginHandle>& plugins) {
+  std::string text;
+  for (const PluginHandle& plugin : plugins) {
+    const PluginInfo& info = plugin_info(*plugin);
+    text += (text.empty() ? "" : " ") + info.name;
+    char before = ':';
+    for (const auto& [name, value] : plugin_values(*plugin)) {
+      const auto known = std::ranges::find(info.parameters, name, &ir::ParameterInfo::name);
+      if (known != info.parameters.end() && known->default_value == value) continue;
+      text += std::exchange(before, ',') + name + '=' + value;
+    }
+  }
+  return text.empty() ? "none" : text;
+}
+
+/// What a person tells runs apart by: what differs from the defaults, and what runs are compared by in any case.
+FlatValues hparams_of(const Recipe& recipe, const std::vector<PluginHandle>& plugins) {
+  FlatValues hparams = chosen_values(recipe);
+  for (auto& [key, value] : flat_values(to_toml(recipe), "recipe.toml")) {
+    constexpr std::string_view kAlways[] = {"model.name", "optimizer.lr", "seed", "train.batch",
+                                            "train.epochs"};
+    if (std::ranges::find(kAlways, key) != std::end(kAlways)) hparams.emplace(key, value);
+  }
+  hparams["plugin"] = plugins_text(plugins);
+  return hparams;
+}
+
 }  // namespace
 
 RunEvents::RunEvents(const TrainRequest& request, const RunPlan& plan, const RunFolder& folder,
@@ -100,7 +131,7 @@ void RunEvents::begin() {
   file_ = std::make_unique<EventFile>(folder_.file(RunFolder::event_file_name(step)), step > 0 ? step + 1 : 0,
                                       is_newest ? kept : 0);
   if (kept > 0) return;  // TensorBoard takes one of each
-  file_->session_start(flat_values(to_toml(plan_.recipe), "recipe.toml"));
+  file_->session_start(hparams_of(plan_.recipe, request_.network.plugins));
   const std::int64_t epoch = plan_.programs.phase_of(began_.epoch).first_epoch;
   const ir::Module network = rewritten_forward(request_.network, plan_.recipe.train.batch, epoch);
   file_->graph(event_graph(network.function("forward")));

@@ -3,7 +3,7 @@
 //
 // In: the lines of metrics.jsonl, the pictures and weights of an evaluation, the recipe, the rewritten network. Out: scalars
 // "train/loss", "eval/top1", "diagnose/blocks.0.attn.cosine"; the image "eval/pictures"; a histogram of each weight at each
-// evaluation, "weights/blocks.0.attn.qkv.weight"; the recipe's values as hparams; the graph.
+// evaluation, "weights/blocks.0.attn.qkv.weight"; what tells runs apart as hparams; the graph.
 //
 // A resumed run cuts them off where its checkpoint stands, as metrics.jsonl, and begins another file: TensorBoard reads a
 // file that shrinks to its old end, and then the next, which says that what it has of later steps is void. They tell what

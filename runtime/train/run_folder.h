@@ -7,6 +7,7 @@
 //   kernels/NAME.cu        of each kernel that was given in place of the emitted one
 //   metrics.jsonl          one line each log_every steps, one an evaluation
 //   events.out.tfevents.00000000.rewire   the same for TensorBoard, and more (run_events.h); one a time that it is resumed
+//   metrics.prom           the last lines' figures for Prometheus (run_prometheus.h)
 //   log.txt                what the run said (run_log.h)
 //   report.html            the run as a page (run_report.h)
 //   pictures/epoch-0005.png   what the evaluation behind the fifth epoch drew, where the objective draws anything

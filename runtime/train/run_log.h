@@ -38,7 +38,6 @@ class RunLog final : public TrainObserver {
   void started(const RunFacts& facts) override;
   void stepped(const TrainView& view) override;
   void logged(const TrainView& view) override { observer_.logged(view); }
-  void recorded(const nlohmann::ordered_json& line) override { observer_.recorded(line); }
   void evaluating(std::int64_t done, std::int64_t batches) override { observer_.evaluating(done, batches); }
   void epoch_done(const EpochReport& report) override;
   void replaying(const std::string& program) override;

@@ -371,7 +371,6 @@ class RunLoop::Run {
 
   void record(const nlohmann::ordered_json& line) {
     persist([&] { records_.line(line); });
-    observer_.recorded(line);
   }
 
   void write_evaluation(const TrainPosition& at) {

@@ -9,11 +9,13 @@ RunRecords::RunRecords(const TrainRequest& request, const RunPlan& plan, const R
     : engine_(engine),
       metrics_(folder.file("metrics.jsonl"), start.metrics_bytes),
       events_(request, plan, folder, start),
+      prometheus_(plan, folder),
       report_(folder, plan.recipe.train.report) {}
 
 void RunRecords::line(const nlohmann::ordered_json& line) {
   metrics_.append(line);
   events_.line(line);
+  prometheus_.line(line);
 }
 
 void RunRecords::evaluated(std::int64_t step, const std::optional<RunPicture>& picture) {
@@ -24,6 +26,7 @@ void RunRecords::evaluated(std::int64_t step, const std::optional<RunPicture>& p
 
 void RunRecords::end(bool complete) {
   if (complete) events_.end();
+  prometheus_.end();
   report_.end();
 }
 

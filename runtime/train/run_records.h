@@ -1,5 +1,5 @@
-// What a run tells of itself in its folder, beside pictures and checkpoints: metrics.jsonl, the event files and
-// report.html.
+// What a run tells of itself in its folder, beside pictures and checkpoints: metrics.jsonl, the event files,
+// metrics.prom and report.html.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -7,6 +7,7 @@
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/metrics_log.h"
 #include "runtime/train/run_events.h"
+#include "runtime/train/run_prometheus.h"
 #include "runtime/train/run_report.h"
 
 namespace rewire::runtime {
@@ -31,6 +32,7 @@ class RunRecords {
   const Engine& engine_;
   MetricsLog metrics_;
   RunEvents events_;
+  RunPrometheus prometheus_;
   RunReport report_;
 };
 

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -65,8 +64,6 @@ class TrainObserver {
   virtual void stepped(const TrainView& view) = 0;
   /// A line of metrics was written: `view` has its means.
   virtual void logged(const TrainView& view) = 0;
-  /// A line of metrics.jsonl, as it was written.
-  virtual void recorded(const nlohmann::ordered_json&) {}
   virtual void evaluating(std::int64_t done, std::int64_t batches) = 0;
   virtual void epoch_done(const EpochReport& report) = 0;
   /// A step was not finite and is being replayed in double precision; that takes a while.

@@ -96,18 +96,22 @@ class EventFiles(unittest.TestCase):
                 self.assertEqual(count, sum(before < x <= limit for x in numbers), tag)
                 before = limit
 
-    def test_hparams_are_the_recipe(self):
+    def test_hparams_are_what_tells_runs_apart(self):
         hparams = self.events.hparams
-        self.assertEqual((hparams["train.batch"], hparams["model.name"], hparams["optimizer.lr"], hparams["train.events"]),
-                         (16, "mae_vit_tiny_28", 0.001, True))
-        keys, section = set(), ""
-        for line in (self.run_ / "recipe.toml").read_text().splitlines():
-            if line.startswith("["):
-                section = line.strip("[]") + "."
-            elif " = " in line:
-                keys.add(section + line.split(" = ")[0])
-        self.assertEqual(set(hparams), keys)
+        set_ = {setting.split("=")[0] for setting in (*SMALL, *MAE, "train.epochs=2", "diagnose.every=3")}
+        self.assertEqual(set(hparams), set_ | {"model.name", "optimizer.lr", "seed", "plugin"})
+        self.assertEqual((hparams["train.batch"], hparams["model.name"], hparams["optimizer.lr"], hparams["data.format"], hparams["plugin"]),
+                         (16, "mae_vit_tiny_28", 0.001, "synthetic", "none"))
         self.assertEqual(self.events.ends, 1)
+
+    def test_the_plugins_of_a_run_are_one_hparam(self):
+        run = self.folder / "plugins"
+        command = [REWIRE, "train", "vit_tiny_28", "--plugin", "decay:alpha_min=0.7", "--plugin", "orthogonal", "--quiet", "--out", run,
+                   *words((*SMALL, "train.epochs=1"))]
+        subprocess.run(command, check=True, capture_output=True)
+        hparams = Events(run).hparams
+        self.assertEqual(hparams["plugin"], "decay:alpha_min=0.7 orthogonal")
+        self.assertEqual([key for key in hparams if key.startswith("plugin.")], [])
 
     def test_the_graph_is_named_by_places_and_leads_from_the_image_to_the_result(self):
         nodes = [fields(node) for node in fields(self.events.graphs[0])[1]]
@@ -210,7 +214,7 @@ class EventFiles(unittest.TestCase):
 
     def test_a_run_without_events_writes_none(self):
         run = train(REWIRE, self.folder / "without", "train.epochs=1", "train.events=false", "train.report=false", more=["--quiet"])
-        self.assertEqual({path.name for path in run.iterdir()}, {"checkpoints", "choices.json", "log.txt", "metrics.jsonl",
+        self.assertEqual({path.name for path in run.iterdir()}, {"checkpoints", "choices.json", "log.txt", "metrics.jsonl", "metrics.prom",
                                                                  "recipe.toml", "weights.safetensors"})
 
 

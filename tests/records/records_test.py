@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a run writes beside its event files: log.txt, report.html; what it serves: OpenMetrics text; and how it stops.
+"""What a run writes beside its event files: log.txt, report.html, metrics.prom; and how it stops.
 
     records_test.py REWIRE
 """
@@ -8,17 +8,13 @@ import os
 import pathlib
 import re
 import resource
-import select
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
-import urllib.error
-import urllib.request
 
 from runs import SMALL, lines, train, words
 
@@ -27,22 +23,23 @@ STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ "
 
 
 def samples(text):
-    """{(name, labels): value} of OpenMetrics text, whose form is checked."""
-    assert text.endswith("\n# EOF\n"), text
-    found, family, kind, families = {}, None, None, set()
-    for line in text.splitlines()[:-1]:
+    """{(name, labels): value} of the text format of Prometheus (0.0.4), whose form is checked."""
+    assert text.endswith("\n"), text
+    found, family, families = {}, None, set()
+    for line in text.splitlines():
         if line.startswith("# "):
-            what, name, rest = re.fullmatch(r"# (TYPE|UNIT|HELP) ([a-z_]+) (.+)", line).groups()
-            if what == "TYPE":
-                assert name not in families and rest in ("counter", "gauge"), line
+            what, name, rest = re.fullmatch(r"# (TYPE|HELP) ([a-z_]+) (.+)", line).groups()
+            if what == "HELP":
+                assert name not in families, line
                 families.add(name)
-                family, kind = name, rest
+                family = name
+            else:
+                assert rest == ("counter" if name.endswith("_total") else "gauge"), line
             assert name == family, line
-            assert what != "UNIT" or name.endswith("_" + rest), line
         else:
-            name, labels, value = re.fullmatch(r'([a-z_]+)(?:\{((?:[a-z]+="(?:[^"\\\n]|\\["\\n])*",?)*)\})? (\S+)', line).groups()
-            assert name == (family + "_total" if kind == "counter" else family), line
-            key = (name, tuple(sorted(re.findall(r'([a-z]+)="((?:[^"\\]|\\.)*)"', labels or ""))))
+            name, labels, value = re.fullmatch(r'([a-z_]+)\{((?:[a-z]+="(?:[^"\\\n]|\\["\\n])*",?)*)\} (\S+)', line).groups()
+            assert name == family, line
+            key = (name, tuple(sorted(re.findall(r'([a-z]+)="((?:[^"\\]|\\.)*)"', labels))))
             assert key not in found, line
             found[key] = float(value)
     return found
@@ -125,7 +122,7 @@ class Records(unittest.TestCase):
     def test_nothing_is_written_through_a_link(self):
         run = train(REWIRE, self.folder / "links", "train.epochs=1", more=["--quiet"])
         other = self.folder / "of_the_user"
-        for name in ("log.txt", "report.html"):
+        for name in ("log.txt", "report.html", "metrics.prom"):
             (run / name).unlink()
             (run / name).symlink_to(other)
         other.write_text("mine\n")
@@ -192,96 +189,52 @@ class Records(unittest.TestCase):
         without = train(REWIRE, self.folder / "no_report", "train.epochs=1", "train.report=false", more=["--quiet"])
         self.assertFalse((without / "report.html").exists())
 
-    def start(self, out, *more):
-        """A run that goes on until it is told to stop, and the address of its figures."""
-        command = [REWIRE, "train", "vit_tiny_28", "--plugin", "none", "--quiet", *words((*SMALL, "train.epochs=10000")),
-                   "--out", str(out), *more]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        told = re.fullmatch(r"metrics at (http://(\S+):(\d+)/metrics)\n", process.stderr.readline())
-        self.assertIsNotNone(told)
-        return process, told
+    def test_the_figures_for_prometheus_are_those_of_the_last_lines(self):
+        run = train(REWIRE, self.folder / 'a "run"', "train.epochs=2", "diagnose.every=4", more=["--quiet"])
+        found = samples((run / "metrics.prom").read_text())
+        label = ("run", 'a \\"run\\"')
+        self.assertEqual({name: found[name, (label,)] for name in ("rewire_steps_total", "rewire_planned_steps", "rewire_epoch",
+                                                                  "rewire_planned_epochs")},
+                         {"rewire_steps_total": 8, "rewire_planned_steps": 8, "rewire_epoch": lines(run)[-1]["epoch"],
+                          "rewire_planned_epochs": 2})
+        self.assertGreater(found["rewire_memory_peak_bytes", (label,)], 1e6)
+        last = {line["kind"]: line for line in lines(run)}
+        self.assertEqual(set(last), {"train", "eval", "diagnose"})
+        expected = {("rewire_metric", (("kind", kind), ("name", name), label)): value
+                    for kind, line in last.items() for name, value in line.items() if name != "kind"}
+        self.assertEqual({key: value for key, value in found.items() if key[0] == "rewire_metric"}, expected)
 
-    def crowd(self, port, url):
-        """Of 40 clients that say nothing 32 are waited for; who comes behind them is served."""
-        clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(40)]
-        end = time.monotonic() + 3  # less than the patience with the others
-        while len(closed := select.select(clients, [], [], 0)[0]) < 8:
-            self.assertLess(time.monotonic(), end)
-            time.sleep(0.01)
-        self.assertLessEqual(len(closed), 10)
-        self.assertEqual({client.recv(1) for client in closed}, {b""})
-        for client in clients:
-            client.close()
-        while True:
-            try:
-                with urllib.request.urlopen(url, timeout=10) as answer:
-                    return samples(answer.read().decode())
-            except (urllib.error.URLError, ConnectionError):  # until it has seen them go
-                self.assertLess(time.monotonic(), end + 10)
-                time.sleep(0.01)
-
-    def test_figures_are_served_while_a_run_trains(self):
-        out = self.folder / "served"
-        process, told = self.start(f"{out}/", "--metrics-port", "0")
-        self.assertEqual(told.group(2), "127.0.0.1")
-        url, end = told.group(1), time.monotonic() + 60
+    def test_the_figures_are_replaced_whole_and_not_at_every_line(self):
+        run = self.folder / "often"
+        process = subprocess.Popen([REWIRE, "train", "vit_tiny_28", "--plugin", "none", "--quiet",
+                                    *words((*SMALL, "train.epochs=10000")), "--out", str(run)], stdout=subprocess.DEVNULL)
+        seen, steps, end = set(), set(), time.monotonic() + 60
         try:
-            while True:  # until an evaluation was made
-                with urllib.request.urlopen(url, timeout=10) as answer:
-                    self.assertEqual(answer.headers["Content-Type"], "application/openmetrics-text; version=1.0.0; charset=utf-8")
-                    found = samples(answer.read().decode())
-                if any(dict(labels).get("kind") == "eval" for _, labels in found):
-                    break
-                self.assertLess(time.monotonic(), end)
-                time.sleep(0.02)
-            with self.assertRaises(urllib.error.HTTPError) as refused:
-                urllib.request.urlopen(url.replace("/metrics", "/"), timeout=10)
-            self.assertEqual(refused.exception.code, 404)
-            refused.exception.close()
-            with self.assertRaises(urllib.error.HTTPError) as refused:
-                urllib.request.urlopen(urllib.request.Request(url, data=b"x"), timeout=10)
-            self.assertEqual(refused.exception.code, 405)
-            refused.exception.close()
-            taken = subprocess.run([REWIRE, "train", "vit_tiny_28", *words(SMALL), "--out", self.folder / "none", "--metrics-port",
-                                    told.group(3)], capture_output=True, text=True)
-            self.assertEqual(taken.returncode, 2)
-            self.assertRegex(taken.stderr, rf"^rewire: cannot serve metrics on port {told.group(3)} of 127\.0\.0\.1: "
-                                           r"Address already in use; choose another --metrics-port, or 0 for any that is free\n$")
-            self.assertFalse((self.folder / "none").exists())
-            self.crowd(int(told.group(3)), url)
-            idle = socket.create_connection(("127.0.0.1", int(told.group(3))))  # says nothing, and holds nothing up
+            while not (run / "metrics.prom").exists():
+                self.assertTrue(process.poll() is None and time.monotonic() < end)
+                time.sleep(0.01)
+            first, lines_then = time.monotonic(), len(lines(run))
+            while time.monotonic() < first + 2:
+                seen.add((run / "metrics.prom").stat().st_ino)
+                steps.add(samples((run / "metrics.prom").read_text())["rewire_steps_total", (("run", "often"),)])
+                time.sleep(0.002)
+            self.assertGreater((run / "metrics.jsonl").read_text().count("\n"), lines_then + 5)
+            self.assertEqual((len(seen), len(steps)), (1, 1))
         finally:
             process.send_signal(signal.SIGTERM)
-            asked = time.monotonic()
-            process.communicate(timeout=60)
-        self.assertLess(time.monotonic() - asked, 5)
-        idle.close()
-        self.assertEqual(process.returncode, 128 + signal.SIGTERM)
-        label = (("run", "served"),)
-        self.assertEqual(found["rewire_planned_steps", label], 40000)
-        self.assertGreaterEqual(found["rewire_steps_total", label], 4)
-        for name in ("rewire_images_per_second", "rewire_left_seconds", "rewire_memory_peak_bytes", "rewire_loss"):
-            self.assertGreater(found[name, label], 0)
-        told_lines = {kind: {} for kind in ("train", "eval")}
-        for line in lines(out):
-            told_lines[line["kind"]][line["step"]] = line
-        seen = {}
-        for (name, labels), value in found.items():
-            if name == "rewire_metric":
-                seen.setdefault(dict(labels)["kind"], {})[dict(labels)["name"]] = value
-        for kind, values in seen.items():
-            line = told_lines[kind][values["step"]]
-            self.assertEqual(set(values), set(line) - {"kind"})
-            for name, value in values.items():
-                self.assertEqual(value, line[name], name)
+            process.wait(60)
+        figures = samples((run / "metrics.prom").read_text())
+        self.assertEqual(figures["rewire_steps_total", (("run", "often"),)], lines(run)[-1]["step"])
+        self.assertEqual([path.name for path in run.iterdir() if path.name.startswith(".rewire-")], [])
 
-    def test_an_address_or_port_that_is_none_is_refused(self):
-        for more, message in {("--metrics-port", "65536"): "train: --metrics-port 65536: a port is at most 65535",
-                              ("--metrics-port", "0", "--metrics-address", "nowhere"): "--metrics-address nowhere is no address"}.items():
-            done = subprocess.run([REWIRE, "train", "vit_tiny_28", *words(SMALL), "--out", self.folder / "none", *more],
-                                  capture_output=True, text=True)
-            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
-            self.assertIn(message, done.stderr)
+    def test_figures_that_cannot_be_written_stop_no_run(self):
+        run = train(REWIRE, self.folder / "no_figures", "train.epochs=1", more=["--quiet"])
+        (run / "metrics.prom").unlink()
+        (run / "metrics.prom").mkdir()
+        done = subprocess.run([REWIRE, "train", "--resume", run, "--set", "train.epochs=3"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        told = f"warning: the run goes on without {run}/metrics.prom: cannot write it: Is a directory"
+        self.assertEqual(done.stderr.count(told), 1, done.stderr)
 
 
 if __name__ == "__main__":

@@ -146,13 +146,13 @@ class Data(unittest.TestCase):
         self.assertEqual(list(table.loss), [loss for run in self.data["runs"] for loss in run["eval"]["loss"]])
 
     def test_tables_quote_what_would_break_them_and_leave_out_what_is_no_number(self):
-        run = self.folder / 'a, "b"'
+        run = self.folder / '=a, "b"'
         shutil.copytree(self.runs[0], run)
-        (run / "metrics.jsonl").write_text('{"kind":"eval","epoch":0,"step":4,"loss":null}\n'
+        (run / "metrics.jsonl").write_text('{"kind":"eval","epoch":0,"step":4,"loss":null,"top1":-0.5}\n'
                                            '{"kind":"eval","epoch":1,"step":8,"loss":0.5,"top1":1}\n')
         self.report(run, "--csv", self.folder / "odd")
         self.assertEqual((self.folder / "odd" / "eval.csv").read_text(),
-                         'run,group,seed,epoch,step,loss,top1\n"a, ""b""",none,0,0,4,,\n"a, ""b""",none,0,1,8,0.5,1\n')
+                         'run,group,seed,epoch,step,loss,top1\n"\'=a, ""b""",none,0,0,4,,-0.5\n"\'=a, ""b""",none,0,1,8,0.5,1\n')
         self.assertEqual([file.name for file in (self.folder / "odd").iterdir()], ["eval.csv"])
         both = rewire("report", run, "--csv", self.folder / "odd", "--json")
         self.assertEqual(both.returncode, 2)

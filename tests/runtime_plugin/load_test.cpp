@@ -1,7 +1,9 @@
 // What may be loaded: files, handshakes, permissions, the search path. Every refusal is one clear line.
+#include <elf.h>
 #include <stdlib.h>
 #include <algorithm>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -94,6 +96,36 @@ TEST_CASE("A truncated plugin is refused, wherever it was cut") {
     fs::resize_file(path, cut);
     CHECK_THAT(path_error(path), REWIRE_CATCH_CONTAINS("it is"));
   }
+}
+
+/// Where the words of the filter in the section .gnu.hash begin, and their bytes.
+std::pair<std::size_t, std::size_t> hash_filter(const std::vector<std::byte>& library) {
+  const auto at = [&]<class T>(std::size_t offset, T value) {
+    std::memcpy(&value, library.data() + offset, sizeof value);
+    return value;
+  };
+  const auto header = at(0, Elf64_Ehdr{});
+  for (int i = 0; i < header.e_shnum; ++i) {
+    const auto section = at(header.e_shoff + static_cast<std::size_t>(i) * sizeof(Elf64_Shdr), Elf64_Shdr{});
+    constexpr std::size_t kHead = 16, kWords = 8;  // four numbers, of which the third counts the words
+    if (section.sh_type == SHT_GNU_HASH)
+      return {section.sh_offset + kHead, 8 * std::size_t{at(section.sh_offset + kWords, std::uint32_t{})}};
+  }
+  return {0, 0};
+}
+
+TEST_CASE("A plugin whose hash table is damaged, so that the linker does not find its symbol, is refused") {
+  const TemporaryFolder folder;
+  std::vector<std::byte> bytes = runtime::read_file(fixture_path("gain"));
+  const auto [begin, size] = hash_filter(bytes);
+  REQUIRE(size > 0);
+  std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(begin), size, std::byte{0});
+  const std::string path = folder.file("flipped.so");
+  runtime::write_file_atomically(path, bytes);
+  CHECK(path_error(path) == "cannot load plugin '" + path +
+                                "': the dynamic linker finds no rewire_plugin_query in it: it is a damaged "
+                                "library: copy or build it "
+                                "again");
 }
 
 TEST_CASE("A plugin of another ABI is refused with both versions and the way out") {

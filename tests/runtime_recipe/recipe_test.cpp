@@ -430,6 +430,7 @@ TEST_CASE("Text that is no TOML is refused with its line") {
   CHECK(fault("", {"train.batch"}) == "--set train.batch: it takes the form section.key=value");
   CHECK(fault("", {"=3"}) == "--set =3: it takes the form section.key=value");
   CHECK(fault("", {"train.batch="}) == "--set train.batch=: it takes the form section.key=value");
+  CHECK(fault("", {"train.dtype="}) == "--set train.dtype=: it takes the form section.key=value");
   // One override sets one key, whatever its text smuggles in.
   CHECK(fault("", {"train.batch=3\nseed = 5"}) ==
         "--set train.batch=3\\x0aseed = 5: train.batch takes an int 1 to 1000000, not the string '3\\x0aseed "

@@ -214,7 +214,7 @@ TEST_CASE("The tables hold each row's mean and deviation over its finished runs"
   }
   RunRecord failed;
   failed.status = RunRecord::Status::failed;
-  failed.error = "it said \"no\", and left";
+  failed.error = "=it said \"no\", and left";
   records[3] = failed;
   records[4] = records[0];
 
@@ -234,7 +234,7 @@ TEST_CASE("The tables hold each row's mean and deviation over its finished runs"
                  REWIRE_CATCH_CONTAINS(",,,1,0,,,1,0,,,1,0,,\n"));
   const std::string each = csv_runs(runs, records);
   CHECK_THAT(each, REWIRE_CATCH_CONTAINS("\nnone-s1,none,,1,finished,0.81,1,0.5,0.25,100,0,50,10,\n") &&
-                       REWIRE_CATCH_CONTAINS(",0,failed,,,,,,,,,\"it said \"\"no\"\", and left\"\n") &&
+                       REWIRE_CATCH_CONTAINS(",0,failed,,,,,,,,,\"'=it said \"\"no\"\", and left\"\n") &&
                        REWIRE_CATCH_CONTAINS(",2,left,,,,,,,,,\n"));
   // Every line of the terminal's table begins its columns at the same places.
   const std::string text = text_table(rows);

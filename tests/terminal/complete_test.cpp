@@ -255,19 +255,37 @@ TEST_CASE("help offers topics and commands, by word") {
 }
 
 TEST_CASE("A line is taken apart as the shell does it") {
-  const auto check = [](const std::string& line, const Words& words, bool quoted = false) {
-    const ShellWords result = shell_words(line);
+  const auto check = [](const std::string& line, const Words& words, char quote = 0, std::size_t kept = 0) {
+    const ShellWords result = shell_words(line, " \t\n\"'@><=;|&(:");
     CAPTURE(line);
     CHECK(result.words == words);
-    CHECK(result.quoted == quoted);
+    CHECK(result.quote == quote);
+    CHECK(result.kept == kept);
   };
   check("rewire tr", {"rewire", "tr"});
   check("rewire  train ", {"rewire", "train", ""});
   check("rewire 'a b' c\\ d", {"rewire", "a b", "c d"});
-  check("rewire \"a \\\"b", {"rewire", "a \"b"}, true);
-  check("rewire --set=x 'y", {"rewire", "--set=x", "y"}, true);
+  check("rewire \"a \\\"b", {"rewire", "a \"b"}, '"');
+  check("rewire --set=x 'y", {"rewire", "--set=x", "y"}, '\'');
   check("rewire '' ", {"rewire", "", ""});
   check("", {""});
+  // bash goes on after a break of words that is not quoted, or after the quote that is open.
+  check("rewire p:a=1,b", {"rewire", "p:a=1,b"}, 0, 4);
+  check("rewire p\\:a\"=1\"b", {"rewire", "p:a=1b"}, 0, 0);
+  check("rewire --set=\"a", {"rewire", "--set=a"}, '"', 6);
+  check("rewire a=b c", {"rewire", "a=b", "c"});
+}
+
+TEST_CASE("A word is escaped by the quote that is open, so that bash reads it back and runs nothing of it") {
+  const std::string word = "a b'c\"d$(e)`f`\\g!h;i{j,k}~é";
+  CHECK(shell_escaped(word, 0) == "a\\ b\\'c\\\"d\\$\\(e\\)\\`f\\`\\\\g\\!h\\;i\\{j,k\\}\\~é");
+  CHECK(shell_escaped(word, '\'') == "a b'\\''c\"d$(e)`f`\\g!h;i{j,k}~é");
+  CHECK(shell_escaped(word, '"') == "a b'c\\\"d\\$(e)\\`f\\`\\\\g\"'!'\"h;i{j,k}~é");
+  CHECK(shell_escaped("--set=train.batch=1:2", 0) == "--set=train.batch=1:2");
+  for (const char quote : {'\0', '\'', '"'}) {
+    const std::string open = quote == 0 ? "" : std::string(1, quote);
+    CHECK(shell_words("rewire " + open + shell_escaped(word, quote) + open, "").words.back() == word);
+  }
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/help.h"
 #include "ir/error.h"
+#include "runtime/plugin/skeleton.h"
 #include "tests/support/catch.h"
 
 namespace rewire::cli {
@@ -91,6 +92,19 @@ TEST_CASE("A command line that does not parse is refused without being run") {
   CHECK_THROWS_AS(parse_only(commands(), words_of("rewire dump vit_tiny_28 --stage fuse")), UserError);
   CHECK_THROWS_AS(parse_only(commands(), words_of("rewire dmp vit_tiny_28")), UserError);
   CHECK_THROWS_AS(parse_only(commands(), {}), UserError);
+}
+
+TEST_CASE("The guide to writing a plugin shows the one that `plugin new` writes") {
+  const auto files = runtime::plugin_skeleton("my_strategy");
+  const auto source =
+      std::ranges::find(files, "my_strategy.cpp", &std::pair<std::string, std::string>::first);
+  REQUIRE(source != files.end());
+  std::string shown;
+  std::istringstream lines(source->second);
+  for (std::string line; std::getline(lines, line);) shown += (line.empty() ? "" : "    " + line) + '\n';
+  std::ostringstream guide;
+  guide << std::ifstream(REWIRE_SOURCE_DIR "/docs/write-a-plugin.md").rdbuf();
+  CHECK(guide.str().find("\n" + shown) != std::string::npos);
 }
 
 TEST_CASE("Every option that a command line of the docs has is one of its command") {

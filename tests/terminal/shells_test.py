@@ -23,6 +23,8 @@ if shutil.which(SHELL) is None:
     print(f"skipped: {SHELL} is missing")
     sys.exit(77)
 
+# By their first two letters; each would run a command, or be another word, if a shell read it unescaped.
+HOSTILE = ("aa$(touch PWNED)`touch PWNED`z", "bb'; touch PWNED; 'z", 'cc"; touch PWNED; "!!\\z', "dd a:b=c{d,e}*~#&z")
 HOME, LEFT = tempfile.mkdtemp(prefix="rewire-shell-"), "\x01"
 # The program is on the path by its name, and nothing of this user's is found.
 ENVIRONMENT = {"HOME": HOME, "TERM": "xterm" if SHELL == "fish" else "dumb", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "PS1": "ready> ", "INPUTRC": "/dev/null",
@@ -47,6 +49,10 @@ def set_up():
     shutil.copy(f"{FIXTURES}/gain.so", f"{HOME}/data/rewire/plugins/mine.so")
     for name in ("recipe.toml", "metrics.jsonl"):
         write(f"work/runs/first-none-s0/{name}")
+    for name in HOSTILE:
+        for file in ("recipe.toml", "metrics.jsonl"):
+            write(f"work/own/{name}/{file}")
+        write(f"work/files/{name}.toml")
     write("work/my recipe.toml")
     write("work/notes.txt")
     write("elsewhere/x.toml")
@@ -131,6 +137,32 @@ def check_lines(terminal):
             expect(typed, terminal.line(typed), ["rewire"] + words)
 
 
+def check_hostile(terminal):
+    """Names of others come back as they are, whatever quote is open; nothing of them runs at Enter."""
+    kinds = (("own", ""), ("files", ".toml"))  # runs are words, recipes files: for bash that differs
+    for folder, ending in kinds if SHELL == "bash" else kinds[:1]:
+        for name in HOSTILE:
+            for quote in ("", "'", '"'):
+                typed = f"rewire train --resume {quote}own/{name[:2]}" if folder == "own" else f"rewire train {quote}files/{name[:2]}"
+                have = terminal.line(typed)
+                last = have[-1] if have[-1] != "END" else have[-2]
+                expect(typed, last.removesuffix("END"), f"{folder}/{name}{ending}")
+    for found in ("work/PWNED", "PWNED"):
+        if os.path.exists(f"{HOME}/{found}"):
+            print(f"{SHELL}: a file's name was run as a command")
+            sys.exit(1)
+
+
+def check_within_words(terminal):
+    """After what the shell takes for the end of a word, and after a quote within one."""
+    if SHELL != "bash":
+        return
+    for typed, words in [('rewire train vit_tiny_28 --set="train.dtype=b', ["train", "vit_tiny_28", "--set=train.dtype=bf16"]),
+                         ("rewire train vit_tiny_28 --set 'train.dtype=b", ["train", "vit_tiny_28", "--set", "train.dtype=bf16"]),
+                         ("rewire train vit_tiny_28 --set train.dtype\\=b", ["train", "vit_tiny_28", "--set", "train.dtype=bf16"])]:
+        expect(typed, [word for word in terminal.line(typed) if word != "END"], ["rewire"] + words)
+
+
 def check_list(terminal):
     shown = terminal.listed("rewire plugin ", 3)
     for text in ("test", "new", "begin a strategy of your own"):
@@ -141,7 +173,7 @@ def check_list(terminal):
 
 def check_answers():
     """Quick, and without a word on stderr, whatever the environment is."""
-    words = {"bash": lambda line: ["bash", line], "zsh": lambda line: ["zsh"] + line.split(" ")[1:],
+    words = {"bash": lambda line: ["bash", line, "=:"], "zsh": lambda line: ["zsh"] + line.split(" ")[1:],
              "fish": lambda line: ["fish"] + line.split(" ")[1:]}[SHELL]
     least = {}
     for line in ("rewire ", "rewire train vit_tiny_28 --set train.", "rewire train x --plugin ", "rewire eval ", "rewire '", "rewire"):
@@ -165,6 +197,8 @@ try:
     set_up()
     terminal = Terminal()
     check_lines(terminal)
+    check_hostile(terminal)
+    check_within_words(terminal)
     check_list(terminal)
     terminal.close()
     check_answers()

@@ -349,8 +349,12 @@ function savePng(chart) {
 
 // All points of the lines that are drawn, not only those that a path is thinned to.
 function csvOf(chart) {
-  const cell = (value) => value === null || value === undefined ? ''
-    : /[",\n]/.test(String(value)) ? `"${String(value).replace(/"/g, '""')}"` : String(value);
+  const cell = (value) => {
+    let text = String(value ?? '');
+    // A spreadsheet would run it as a formula.
+    if (/^[=+\-@\t\r]/.test(text) && Number.isNaN(Number(text))) text = `'${text}`;
+    return /[",\r\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
+  };
   const rows = [[chart.of ?? 'group', 'kind', chart.xName, 'value', 'sd', 'runs', 'smoothed']];
   for (const line of chart.lines)
     line.x.forEach((x, i) => rows.push([line.label, line.kindName ?? line.kind, chart.ticks ? chart.ticks[x] : x,

@@ -1,0 +1,42 @@
+// RUN/metrics.prom of a run that trains: its figures in the text format of Prometheus, for node_exporter's textfile
+// collector and whatever else reads it.
+//
+// In: the lines of metrics.jsonl. Out: the file, replaced whole after a line, at most every five seconds, and at the end.
+// It tells what is in metrics.jsonl too, so a run never fails for it: where it cannot be written, that is a warning.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "runtime/train/run_folder.h"
+#include "runtime/train/run_plan.h"
+
+namespace rewire::runtime {
+
+class RunPrometheus {
+ public:
+  /// Both outlive it. Nothing is written before the first line.
+  RunPrometheus(const RunPlan& plan, const RunFolder& folder) : plan_(plan), folder_(folder) {}
+
+  /// Of metrics.jsonl.
+  void line(const nlohmann::ordered_json& line);
+  void end();
+
+ private:
+  std::string text() const;
+  /// A link or file under the name is replaced; nothing is written through it. Not synced: the next line replaces it.
+  void write();
+
+  const RunPlan& plan_;
+  const RunFolder& folder_;
+  std::map<std::pair<std::string, std::string>, double> values_;  // by kind and name, of the last such line
+  double step_ = 0, epoch_ = 0;                                   // of the last line
+  bool is_behind_ = false;                                        // of the lines
+  std::optional<std::chrono::steady_clock::time_point> written_;
+};
+
+}  // namespace rewire::runtime
