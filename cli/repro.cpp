@@ -129,9 +129,10 @@ runtime::TensorMap fresh_weights_of(const runtime::Network& network, const ir::M
 runtime::TensorMap state_of_step(const Request& request, const runtime::Network& network,
                                  const ir::Module& module) {
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
-  const runtime::TensorMap weights = request.program.weights.empty()
-                                         ? fresh_weights_of(network, module)
-                                         : runtime::read_weights(module, request.program.weights);
+  const runtime::TensorMap weights =
+      request.program.weights.empty()
+          ? fresh_weights_of(network, module)
+          : runtime::read_weights(module, runtime::FilePlace::of_user(request.program.weights));
   return runtime::first_state(module, weights, seed);
 }
 
@@ -243,7 +244,7 @@ void write_kernel(const Request& request) {
 std::vector<runtime::PluginSpec> wanted_plugins(const runtime::NetworkRequest& network) {
   std::vector<runtime::PluginSpec> specs;
   if (network.plugins.empty() && network.model.ends_with(".toml"))
-    return runtime::read_recipe(network.model, network.settings, runtime::RecipeOf::anyone).plugins;
+    return runtime::read_recipe(runtime::FilePlace::of_user(network.model), network.settings).plugins;
   for (const std::string& text : network.plugins) {
     if (text != "none") specs.push_back(runtime::parse_plugin_spec(text));
   }

@@ -48,8 +48,8 @@ Json parse_json(std::span<const std::byte> text, const std::string& where) {
   return parse_json(std::string_view(reinterpret_cast<const char*>(text.data()), text.size()), where);
 }
 
-Json read_json(const std::string& file) {
-  return parse_json(read_file(file, kMostJsonBytes, FileKind::regular), file);
+Json read_json(const FilePlace& file) {
+  return parse_json(read_file(file, kMostJsonBytes), file.path());
 }
 
 JsonView::JsonView(const Json& value, std::string file) : value_(&value), file_(std::move(file)) {}

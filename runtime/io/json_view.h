@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/io/place.h"
+
 namespace rewire::runtime {
 
 /// What no file of ours comes near: a choices.json of a large network has some 100 KB, three levels deep.
@@ -25,8 +27,8 @@ inline constexpr int kMostJsonDepth = 16;
 /// key that stands twice in an object, or a number beyond a double's range.
 nlohmann::ordered_json parse_json(std::string_view text, const std::string& where);
 nlohmann::ordered_json parse_json(std::span<const std::byte> text, const std::string& where);
-/// Of a regular file of at most kMostJsonBytes; UserError as above, and where it cannot be read.
-nlohmann::ordered_json read_json(const std::string& file);
+/// Of a file of at most kMostJsonBytes; UserError as above, and where it cannot be read.
+nlohmann::ordered_json read_json(const FilePlace& file);
 
 /// A value in a file. Each accessor throws a UserError where the value is of another kind: "FILE:
 /// choices[2].key is a number, not text". The document must outlive its views.

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <iterator>
-#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -39,18 +37,17 @@ void append_line(Json& columns, std::size_t lines, const JsonView& line) {
 
 }  // namespace
 
-Json read_run_lines(const std::string& file) {
+Json read_run_lines(const FilePlace& file) {
   constexpr std::string_view kKinds[] = {"train", "eval", "diagnose"};
   Json kinds = Json::object();
   for (const std::string_view kind : kKinds) kinds[kind] = Json::object();
-  if (!std::filesystem::exists(file)) return kinds;
-  const std::vector<std::byte> bytes =
-      read_file(file, std::numeric_limits<std::size_t>::max(), FileKind::regular);
+  if (!status_of(file)) return kinds;
+  const std::vector<std::byte> bytes = read_file(file);
   std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   std::size_t number = 0;
   std::map<std::string, std::size_t> lines;
   for (std::size_t end = 0; (end = text.find('\n')) != std::string_view::npos; text.remove_prefix(end + 1)) {
-    const std::string where = fmt::format("{}:{}", file, ++number);
+    const std::string where = fmt::format("{}:{}", file.path(), ++number);
     const Json parsed = parse_json(text.substr(0, end), where);
     const JsonView line(parsed, where);
     const std::string& kind = line.at("kind").text();

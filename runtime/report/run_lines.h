@@ -2,7 +2,8 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
-#include <string>
+
+#include "runtime/io/place.h"
 
 namespace rewire::runtime {
 
@@ -10,6 +11,6 @@ namespace rewire::runtime {
 /// null where a line lacks the value. A file that is not there has no lines; a last line without its end is left out. UserError
 /// with file and line on another that is no object of numbers, or does
 /// not tell epoch and step as whole numbers.
-nlohmann::ordered_json read_run_lines(const std::string& file);
+nlohmann::ordered_json read_run_lines(const FilePlace& file);
 
 }  // namespace rewire::runtime

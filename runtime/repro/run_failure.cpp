@@ -36,7 +36,7 @@ DataPosition take_checkpoint(const std::string& checkpoint, const ir::Module& mo
   std::set<std::string> taken;
   for (const char* file : {"weights", "state"}) {
     for (const auto& [name, tensor] :
-         read_safetensors(fmt::format("{}/{}.safetensors", checkpoint, file)).tensors) {
+         read_safetensors(RunFolder::place_in(checkpoint, fmt::format("{}.safetensors", file))).tensors) {
       const ir::Parameter* parameter = module.find_parameter(name);
       if (parameter == nullptr) continue;  // of another program
       if (parameter->type != tensor.type()) {
@@ -51,9 +51,9 @@ DataPosition take_checkpoint(const std::string& checkpoint, const ir::Module& mo
     if (parameter.is_weight() && !taken.contains(parameter.name))
       user_error("repro: {} has no '{}': drop what changes the network", checkpoint, parameter.name);
   }
-  const std::string file = checkpoint + "/checkpoint.json";
+  const FilePlace file = RunFolder::place_in(checkpoint, "checkpoint.json");
   const nlohmann::ordered_json document = read_json(file);
-  const JsonView record(document, file);
+  const JsonView record(document, file.path());
   return {record.at("epoch").count(), record.at("step_in_epoch").count()};
 }
 

@@ -22,8 +22,8 @@ struct NetworkRequest {
   std::vector<std::string> settings, plugins, plugin_path;
   /// Plugins that a file names by their paths are run, and remembered (runtime/plugin/trust_list.h).
   bool trust = false;
-  /// It is a file, and not the command line, that `plugins` are from.
-  bool plugins_of_file = false;
+  /// It is a file, and not the command line, that MODEL and `plugins` are from.
+  bool is_of_file = false;
   /// The run folder whose recipe MODEL is, or "". Its plugins are the libraries that it was made with
   /// (runtime/train/run_plugins.h), unless `plugins` names others.
   std::string run = "";

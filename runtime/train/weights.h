@@ -38,7 +38,7 @@ struct WeightsFit {
   /// Whether the file may have tensors that the module has not, as a decoder's: they are left out, with a line in the log.
   bool further = false;
 };
-TensorMap read_weights(const ir::Module& module, const std::string& path, const WeightsFit& how = {});
+TensorMap read_weights(const ir::Module& module, const FilePlace& file, const WeightsFit& how = {});
 /// The same of a file that has been read; `path` is for messages.
 TensorMap fit_weights(const ir::Module& module, SafetensorsFile file, const std::string& path,
                       const WeightsFit& how = {});
