@@ -35,6 +35,8 @@ Json parse_json(std::string_view text, const std::string& where) {
     if (event == Event::key && !keys.back().insert(parsed.get<std::string>()).second)
       user_error("{} is no JSON: '{}' stands twice in an object", where,
                  printable(parsed.get_ref<const std::string&>()));
+    if (event == Event::key && keys.back().size() > kMostJsonKeys)
+      user_error("{} is no JSON of ours: an object has more than {} keys", where, kMostJsonKeys);
     return true;
   };
   try {
@@ -105,7 +107,9 @@ std::vector<JsonView> JsonView::items() const {
 
 std::vector<std::pair<std::string, JsonView>> JsonView::members() const {
   std::vector<std::pair<std::string, JsonView>> members;
-  for (const auto& [key, value] : object().items()) members.emplace_back(key, at(key));
+  for (const auto& [key, value] : object().items())
+    members.emplace_back(
+        key, JsonView(value, file_, fmt::format("{}{}{}", place_, place_.empty() ? "" : ".", key)));
   return members;
 }
 

@@ -22,9 +22,10 @@ namespace rewire::runtime {
 /// What no file of ours comes near: a choices.json of a large network has some 100 KB, three levels deep.
 inline constexpr std::size_t kMostJsonBytes = std::size_t{1} << 24;
 inline constexpr int kMostJsonDepth = 16;
+inline constexpr std::size_t kMostJsonKeys = 4096;  // of an object: a lookup is linear in their number
 
 /// UserError, "WHERE is no JSON: …", on text that is none or not UTF-8, deeper than kMostJsonDepth, with a
-/// key that stands twice in an object, or a number beyond a double's range.
+/// key that stands twice in an object, an object of more than kMostJsonKeys, or a number beyond a double's range.
 nlohmann::ordered_json parse_json(std::string_view text, const std::string& where);
 nlohmann::ordered_json parse_json(std::span<const std::byte> text, const std::string& where);
 /// Of a file of at most kMostJsonBytes; UserError as above, and where it cannot be read.
