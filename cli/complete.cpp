@@ -117,10 +117,10 @@ runtime::Recipe recipe_of(const Given& given) {
     for (const std::string& model : given.of(kind)) {
       try {
         if (is_run_folder(model)) {
-          recipe = runtime::read_recipe(model + "/recipe.toml", {}, runtime::RecipeOf::run);
+          recipe = runtime::read_recipe(runtime::FilePlace::below(model, "recipe.toml"), {},
+                                        runtime::RecipeOf::run);
         } else if (model.ends_with(".toml")) {
-          // A pipe of that name would be waited for.
-          if (std::filesystem::is_regular_file(model)) recipe = runtime::read_recipe(model);
+          recipe = runtime::read_recipe(model);  // no pipe, which would be waited for
         } else {
           recipe.model.name = model;
         }

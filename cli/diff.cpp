@@ -92,7 +92,7 @@ void refuse_changes(const Request& request, const Side& side, const char* what) 
 runtime::NetworkFacts facts_of_side(const Request& request, const Side& side, MovingLine& progress) {
   if (kind_of(side) == SideKind::data) {
     if (!side.settings.empty() || !side.plugins.empty()) refuse_changes(request, side, "a file of data");
-    return runtime::read_network_facts(runtime::read_json(side.what), side.what);
+    return runtime::read_network_facts(runtime::read_json(runtime::FilePlace::of_user(side.what)), side.what);
   }
   const ExploreOptions options = {.profile = request.profile, .machine_code = false};
   return runtime::read_network_facts(explored(network_of(request, side), options, progress), side.what);

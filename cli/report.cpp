@@ -42,10 +42,10 @@ void declare(Request& request, Options& options) {
                   "one, into report.html of its folder; it may be training");
 }
 
-std::string output_of(const Request& request) {
+runtime::FilePlace output_of(const Request& request) {
   if (!request.output.empty() || request.json) return request.output;
   if (request.runs.size() > 1) user_error("report: --output FILE is needed with more than one run");
-  return (std::filesystem::path(request.runs.front()) / "report.html").string();
+  return runtime::FilePlace::below(request.runs.front(), "report.html");
 }
 
 void write_tables(const Request& request) {
@@ -63,8 +63,9 @@ void write_tables(const Request& request) {
 
 void run(const Request& request) {
   if (!request.csv.empty()) return write_tables(request);
-  const std::string output = output_of(request);
-  if (!request.output.empty() && output != "-") check_output(output, request.runs);
+  const runtime::FilePlace output = output_of(request);
+  const bool is_stdout = request.output == "-";
+  if (!request.output.empty() && !is_stdout) check_output(request.output, request.runs);
   MovingLine progress(!logs_info());
   progress.moving(fmt::format("reading {} run{}", request.runs.size(), request.runs.size() == 1 ? "" : "s"),
                   true);
@@ -72,9 +73,9 @@ void run(const Request& request) {
   progress.clear();
   if (request.json) return print_json(data, 1);
   const std::string page = runtime::report_page(data);
-  if (output == "-") return write_stdout(page);
+  if (is_stdout) return write_stdout(page);
   runtime::write_file_atomically(output, page);
-  print("{}\n", output);
+  print("{}\n", output.path());
 }
 
 }  // namespace

@@ -243,7 +243,7 @@ void write_kernel(const Request& request) {
 std::vector<runtime::PluginSpec> wanted_plugins(const runtime::NetworkRequest& network) {
   std::vector<runtime::PluginSpec> specs;
   if (network.plugins.empty() && network.model.ends_with(".toml"))
-    return runtime::read_recipe(network.model, network.settings, runtime::RecipeOf::anyone).plugins;
+    return runtime::read_recipe(runtime::FilePlace::of_user(network.model), network.settings).plugins;
   for (const std::string& text : network.plugins) {
     if (text != "none") specs.push_back(runtime::parse_plugin_spec(text));
   }

@@ -46,7 +46,7 @@ void declare(Request& request, Options& options) {
 }
 
 std::vector<std::vector<runtime::PixelBox>> read_boxes(const std::string& file, std::int64_t images) {
-  const Json text = runtime::read_json(file);
+  const Json text = runtime::read_json(runtime::FilePlace::of_user(file));
   std::vector<std::vector<runtime::PixelBox>> all;
   for (const runtime::JsonView& image : runtime::JsonView(text, file).items()) {
     std::vector<runtime::PixelBox>& boxes = all.emplace_back();

@@ -40,10 +40,14 @@ void* open(const std::string& path) {
 }
 
 /// The file that a variable names, links followed, if nobody else can have written it. UserError if somebody
-/// can. A name without a slash is the loader's to find, in the system's folders.
+/// can, or it is a pipe or a device. A name without a slash is the loader's to find, in the system's folders.
 std::string trusted_path(const std::string& chosen) {
   if (chosen.find('/') == std::string::npos) return chosen;
-  return open_trusted(chosen, O_RDONLY | O_NONBLOCK | O_NOCTTY, "the library").path;
+  const TrustedFile library = open_trusted(chosen, O_RDONLY | O_NONBLOCK | O_NOCTTY, "the library");
+  struct stat status{};
+  if (::fstat(library.file.get(), &status) != 0 || !S_ISREG(status.st_mode))
+    user_error("it is no file");  // the loader would wait for a pipe
+  return library.path;
 }
 
 std::string path_of(void* handle) {

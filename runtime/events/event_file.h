@@ -28,7 +28,7 @@ class EventFile {
   /// Goes on behind the first `bytes` of one that is there; 0: a new one, in its place, which begins with its version.
   /// The next event says that what a reader has of steps from `first_step` on is void. UserError as AppendedFile, as from
   /// all that follow.
-  EventFile(const std::string& path, std::int64_t first_step, std::int64_t bytes = 0);
+  EventFile(const FilePlace& place, std::int64_t first_step, std::int64_t bytes = 0);
 
   /// By tag; "train/loss" stands in the group "train". As f32: TensorBoard has no more.
   void scalars(std::int64_t step, const std::vector<std::pair<std::string, double>>& values);

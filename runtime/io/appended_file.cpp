@@ -15,22 +15,13 @@ namespace rewire::runtime {
 namespace {
 
 [[noreturn]] void fail_to_append(const std::string& path) {
-  if (errno == ELOOP) {
-    user_error(
-        "{} is a link: a run writes into files of its own folder alone; move it away, or put a file in its "
-        "place",
-        path);
-  }
   user_error("cannot write {}: {}", path, std::generic_category().message(errno));
 }
 
 }  // namespace
 
-AppendedFile::AppendedFile(std::string path, std::int64_t bytes, std::string_view holds)
-    : path_(std::move(path)), bytes_(bytes) {
-  // A pipe would be waited for; a link of whoever made the folder may lead to any file of the user.
-  constexpr int kFlags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-  file_ = codegen::Descriptor(::open(path_.c_str(), kFlags, 0666));
+AppendedFile::AppendedFile(const FilePlace& place, std::int64_t bytes, std::string_view holds)
+    : path_(place.path()), file_(open_place(place, O_WRONLY | O_CREAT, 0666)), bytes_(bytes) {
   if (!file_) fail_to_append(path_);
   struct stat status{};
   if (::fstat(file_.get(), &status) != 0) fail_to_append(path_);

@@ -7,14 +7,15 @@
 #include <string_view>
 
 #include "codegen/files/descriptor.h"
+#include "runtime/io/place.h"
 
 namespace rewire::runtime {
 
 class AppendedFile {
  public:
   /// Keeps the first `bytes` of a file that is there and goes on behind them. `holds`: "a run's metrics stand in one",
-  /// for the message. UserError if it cannot be written, is a link or no file, or is shorter.
-  AppendedFile(std::string path, std::int64_t bytes, std::string_view holds);
+  /// for the message. UserError if it cannot be written, is no file, or is shorter.
+  AppendedFile(const FilePlace& place, std::int64_t bytes, std::string_view holds);
 
   /// Whole, by one write where the system takes it so. UserError if there is no room: then nothing of it is left.
   void append(std::string_view piece);

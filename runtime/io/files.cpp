@@ -63,16 +63,26 @@ std::string follow_links(const std::string& path) {
   user_error("cannot write {}: {}", path, reason(ELOOP));
 }
 
+/// S_IFREG …; 0 where nothing is there, or what is there cannot be told: then opening it says why.
+mode_t file_type_at(const FilePlace& place) {
+  if (place.is_below()) {
+    const std::optional<struct stat> status = status_of(place);
+    return status ? status->st_mode & S_IFMT : 0;
+  }
+  struct stat status{};
+  return ::stat(place.path().c_str(), &status) == 0 ? status.st_mode & S_IFMT : 0;
+}
+
 }  // namespace
 
-std::vector<std::byte> read_file(const std::string& path, std::size_t most, FileKind kind) {
+std::vector<std::byte> read_file(const FilePlace& place, std::size_t most) {
+  const std::string& path = place.path();
   const auto fail = [&path] { user_error("cannot read {}: {}", path, reason(errno)); };
-  const int waits = kind == FileKind::regular ? O_NONBLOCK : 0;  // for the writer of a pipe
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | waits));
+  const Descriptor file = open_place(place, O_RDONLY);
   if (!file) fail();
   struct stat status{};
   if (::fstat(file.get(), &status) != 0) fail();
-  if (kind == FileKind::regular && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
+  if (!place.is_of_user() && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
     user_error("cannot read {}: it is a pipe or a device, not a file", path);
   if (!S_ISREG(status.st_mode))
     most = std::min(most, S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode) ? kMostOfDevice : kMostOfPipe);
@@ -101,18 +111,19 @@ std::vector<std::byte> read_file(const std::string& path, std::size_t most, File
   return bytes;
 }
 
-AtomicFile::AtomicFile(const std::string& path) : path_(path) {
-  const std::string target = follow_links(path);
-  struct stat status{};
-  const bool exists = ::stat(target.c_str(), &status) == 0;
-  if (exists && !S_ISREG(status.st_mode)) {
-    device_ = Descriptor(::open(target.c_str(), O_WRONLY | O_CLOEXEC));  // a folder: "Is a directory"
+AtomicFile::AtomicFile(const FilePlace& place) : path_(place.path()) {
+  const FilePlace target = place.is_below() ? place : FilePlace(follow_links(path_));
+  if (const mode_t type = file_type_at(target); type != 0 && type != S_IFREG) {
+    if (place.is_below() && type != S_IFDIR)
+      user_error("cannot write {}: it is a pipe or a device, not a file", path_);
+    device_ = Descriptor(::open(target.path().c_str(), O_WRONLY | O_CLOEXEC));  // a folder: "Is a directory"
     if (!device_) fail(errno);
     return;
   }
-  folder_ = Descriptor(::open(parent_folder(target).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!folder_) fail(errno);
-  file_ = std::make_unique<ReplacingFile>(folder_.get(), fs::path(target).filename().string(), 0666);
+  NameInFolder at = folder_of(target);
+  if (!at.folder) fail(errno);
+  folder_ = std::move(at.folder);
+  file_ = std::make_unique<ReplacingFile>(folder_.get(), at.name, 0666);
   if (file_->error() != 0) fail(file_->error());
 }
 
@@ -137,17 +148,27 @@ void AtomicFile::commit() {
   if (::close(device_.release()) != 0) fail(errno);
 }
 
-void write_file_atomically(const std::string& path, std::span<const std::byte> bytes) {
-  AtomicFile file(path);
+void write_file_atomically(const FilePlace& place, std::span<const std::byte> bytes) {
+  AtomicFile file(place);
   file.write(bytes);
   file.commit();
 }
 
-void write_file_atomically(const std::string& path, std::string_view text) {
-  write_file_atomically(path, std::as_bytes(std::span(text.data(), text.size())));
+void write_file_atomically(const FilePlace& place, std::string_view text) {
+  write_file_atomically(place, std::as_bytes(std::span(text.data(), text.size())));
 }
 
-bool make_folder(const std::string& path) {
+bool make_folder(const FilePlace& place) {
+  const std::string& path = place.path();
+  if (place.is_below()) {
+    const NameInFolder at = folder_of(place);
+    const bool made = at.folder && ::mkdirat(at.folder.get(), at.name.c_str(), 0777) == 0;
+    const int cause = errno;
+    if (!made && (cause != EEXIST || !is_folder(place)))
+      user_error("cannot make the folder {}: {}", path, reason(cause));
+    if (made) sync_folder(parent_folder(path));
+    return made;
+  }
   std::vector<fs::path> missing;
   std::error_code error;
   // A trailing slash is one more step of the path, and no folder more.
@@ -165,12 +186,11 @@ void sync_folder(const std::string& path) {
   if (folder) ::fsync(folder.get());
 }
 
-void require_writable(const std::string& path) {
-  std::error_code error;
-  const fs::file_type type = fs::status(path, error).type();
-  if (type == fs::file_type::fifo || type == fs::file_type::socket)
+void require_writable(const FilePlace& place) {
+  const mode_t type = file_type_at(place);
+  if (!place.is_below() && (type == S_IFIFO || type == S_IFSOCK))
     return;  // opening one is not without effect
-  const AtomicFile probe(path);
+  const AtomicFile probe(place);
 }
 
 std::string printable(std::string_view text) {

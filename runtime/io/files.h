@@ -13,27 +13,26 @@
 #include "codegen/files/descriptor.h"
 #include "codegen/files/digest.h"
 #include "codegen/files/replacing_file.h"
+#include "runtime/io/place.h"
 
 namespace rewire::runtime {
 
-/// `regular`: pipes and devices are refused, as in folders of ours, where nobody would wait for their end.
-enum class FileKind : std::uint8_t { any, regular };
-/// The whole file. UserError: "cannot read FILE: No such file or directory", and on a file of more than
-/// `most` bytes, of which no more than that are read; of a pipe never more than 2 GiB, of a device 16 MiB.
-std::vector<std::byte> read_file(const std::string& path,
-                                 std::size_t most = std::numeric_limits<std::size_t>::max(),
-                                 FileKind kind = FileKind::any);
+/// The whole file. UserError: "cannot read FILE: No such file or directory", on a pipe or a device that the user did not
+/// name, and on a file of more than `most` bytes, of which no more than that are read; of a pipe never more than 2 GiB,
+/// of a device 16 MiB.
+std::vector<std::byte> read_file(const FilePlace& place,
+                                 std::size_t most = std::numeric_limits<std::size_t>::max());
 /// Written beside it without a name, fsync, rename, fsync of the folder. UserError naming the file and the
 /// system's reason; nothing is left then, and an old file survives untouched.
-void write_file_atomically(const std::string& path, std::span<const std::byte> bytes);
-void write_file_atomically(const std::string& path, std::string_view text);
+void write_file_atomically(const FilePlace& place, std::span<const std::byte> bytes);
+void write_file_atomically(const FilePlace& place, std::string_view text);
 
 /// The same in pieces, so that a large file never stands in memory twice: write() what there is, commit()
 /// at the end. Destroyed uncommitted, it leaves nothing behind. A symbolic link is followed, and a device or
-/// pipe is written in place: neither is replaced by a file.
+/// pipe is written in place: neither is replaced by a file. Below a folder of others all three are refused.
 class AtomicFile {
  public:
-  explicit AtomicFile(const std::string& path);
+  explicit AtomicFile(const FilePlace& place);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -55,11 +54,12 @@ class AtomicFile {
 
 /// Before work is spent on what goes to `path`: UserError if no file can be written there, with the system's
 /// reason. Leaves nothing behind and does not touch a file that is there.
-void require_writable(const std::string& path);
+void require_writable(const FilePlace& place);
 
 /// With all above it, as far as they are not there, so that a loss of power does not take them away: true if
-/// it was not there. UserError with the system's reason where one cannot be made.
-bool make_folder(const std::string& path);
+/// it was not there. Below a folder of others it is made alone. UserError with the system's reason where one cannot be
+/// made.
+bool make_folder(const FilePlace& place);
 /// What was named in it, or removed from it, is so on the disk, where the system can say.
 void sync_folder(const std::string& path);
 

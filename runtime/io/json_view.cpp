@@ -35,6 +35,8 @@ Json parse_json(std::string_view text, const std::string& where) {
     if (event == Event::key && !keys.back().insert(parsed.get<std::string>()).second)
       user_error("{} is no JSON: '{}' stands twice in an object", where,
                  printable(parsed.get_ref<const std::string&>()));
+    if (event == Event::key && keys.back().size() > kMostJsonKeys)
+      user_error("{} is no JSON of ours: an object has more than {} keys", where, kMostJsonKeys);
     return true;
   };
   try {
@@ -48,8 +50,8 @@ Json parse_json(std::span<const std::byte> text, const std::string& where) {
   return parse_json(std::string_view(reinterpret_cast<const char*>(text.data()), text.size()), where);
 }
 
-Json read_json(const std::string& file) {
-  return parse_json(read_file(file, kMostJsonBytes, FileKind::regular), file);
+Json read_json(const FilePlace& file) {
+  return parse_json(read_file(file, kMostJsonBytes), file.path());
 }
 
 JsonView::JsonView(const Json& value, std::string file) : value_(&value), file_(std::move(file)) {}
@@ -105,7 +107,9 @@ std::vector<JsonView> JsonView::items() const {
 
 std::vector<std::pair<std::string, JsonView>> JsonView::members() const {
   std::vector<std::pair<std::string, JsonView>> members;
-  for (const auto& [key, value] : object().items()) members.emplace_back(key, at(key));
+  for (const auto& [key, value] : object().items())
+    members.emplace_back(
+        key, JsonView(value, file_, fmt::format("{}{}{}", place_, place_.empty() ? "" : ".", key)));
   return members;
 }
 

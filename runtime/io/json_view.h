@@ -15,18 +15,21 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/io/place.h"
+
 namespace rewire::runtime {
 
 /// What no file of ours comes near: a choices.json of a large network has some 100 KB, three levels deep.
 inline constexpr std::size_t kMostJsonBytes = std::size_t{1} << 24;
 inline constexpr int kMostJsonDepth = 16;
+inline constexpr std::size_t kMostJsonKeys = 4096;  // of an object: a lookup is linear in their number
 
 /// UserError, "WHERE is no JSON: …", on text that is none or not UTF-8, deeper than kMostJsonDepth, with a
-/// key that stands twice in an object, or a number beyond a double's range.
+/// key that stands twice in an object, an object of more than kMostJsonKeys, or a number beyond a double's range.
 nlohmann::ordered_json parse_json(std::string_view text, const std::string& where);
 nlohmann::ordered_json parse_json(std::span<const std::byte> text, const std::string& where);
-/// Of a regular file of at most kMostJsonBytes; UserError as above, and where it cannot be read.
-nlohmann::ordered_json read_json(const std::string& file);
+/// Of a file of at most kMostJsonBytes; UserError as above, and where it cannot be read.
+nlohmann::ordered_json read_json(const FilePlace& file);
 
 /// A value in a file. Each accessor throws a UserError where the value is of another kind: "FILE:
 /// choices[2].key is a number, not text". The document must outlive its views.

@@ -209,8 +209,8 @@ HostTensor parse_npy(std::span<const std::byte> bytes, const std::string& file_n
   return tensor;
 }
 
-HostTensor read_npy(const std::string& path) {
-  return parse_npy(read_file(path), path);
+HostTensor read_npy(const FilePlace& place) {
+  return parse_npy(read_file(place), place.path());
 }
 
 void write_npy(const std::string& path, const HostTensor& tensor) {

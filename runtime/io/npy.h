@@ -5,13 +5,14 @@
 #include <string>
 
 #include "runtime/host_tensor.h"
+#include "runtime/io/place.h"
 
 namespace rewire::runtime {
 
 /// UserError naming the file and the fault (magic, version, header, dtype, Fortran order, size against the
 /// file).
 HostTensor parse_npy(std::span<const std::byte> bytes, const std::string& file_name);
-HostTensor read_npy(const std::string& path);
+HostTensor read_npy(const FilePlace& place);
 void write_npy(const std::string& path, const HostTensor& tensor);  // atomically; bf16 is written as f4
 
 }  // namespace rewire::runtime

@@ -149,11 +149,11 @@ SafetensorsFile parse_safetensors(std::span<const std::byte> bytes, const std::s
   return file;
 }
 
-SafetensorsFile read_safetensors(const std::string& path) {
-  return parse_safetensors(read_file(path), path);
+SafetensorsFile read_safetensors(const FilePlace& place) {
+  return parse_safetensors(read_file(place), place.path());
 }
 
-std::string write_safetensors(const std::string& path, const TensorMap& tensors,
+std::string write_safetensors(const FilePlace& place, const TensorMap& tensors,
                               const std::map<std::string, std::string>& metadata) {
   const auto order = file_order(tensors);
   SafetensorsHeader header{{}, metadata};
@@ -171,7 +171,7 @@ std::string write_safetensors(const std::string& path, const TensorMap& tensors,
   json.append((kDataAlignment - (kLengthBytes + json.size()) % kDataAlignment) % kDataAlignment, ' ');
   const std::uint64_t length = json.size();
 
-  AtomicFile file(path);
+  AtomicFile file(place);
   file.write(std::as_bytes(std::span(&length, 1)));
   file.write(std::as_bytes(std::span(json.data(), json.size())));
   for (const auto* item : order) file.write(item->second.bytes());

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "runtime/host_tensor.h"
+#include "runtime/io/place.h"
 
 namespace rewire::runtime {
 
@@ -21,11 +22,11 @@ struct SafetensorsFile {
 /// dtype, negative or overflowing shape, offsets out of range, overlapping, leaving holes, or not shape x
 /// dtype bytes. A tensor without elements is refused too: no extent of ours is 0.
 SafetensorsFile parse_safetensors(std::span<const std::byte> bytes, const std::string& file_name);
-SafetensorsFile read_safetensors(const std::string& path);
+SafetensorsFile read_safetensors(const FilePlace& place);
 /// Tensors in the reference library's order (wide dtypes first, then by name), so that each is aligned to its
 /// own elements; the data 64-byte aligned by padding the header with spaces. Written atomically (temporary
 /// name, fsync, rename). Returns the BLAKE3 of the file, 64 hexadecimal digits.
-std::string write_safetensors(const std::string& path, const TensorMap& tensors,
+std::string write_safetensors(const FilePlace& place, const TensorMap& tensors,
                               const std::map<std::string, std::string>& metadata = {});
 
 }  // namespace rewire::runtime

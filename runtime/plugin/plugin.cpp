@@ -142,8 +142,7 @@ std::optional<PluginInfo> inspect_agreed(const std::string& name, const std::vec
 
 std::optional<std::string> find_library_hash(const std::string& name, const std::vector<std::string>& extra) {
   try {
-    return sha256_hex(
-        read_file(find_library(name, plugin_search_path(extra)), kMostLibraryBytes, FileKind::regular));
+    return sha256_hex(read_file(find_library(name, plugin_search_path(extra)), kMostLibraryBytes));
   } catch (const UserError&) {
     return std::nullopt;
   }

@@ -388,8 +388,9 @@ void apply_setting(Recipe& recipe, const std::string& setting, const std::string
   RecipeReader(recipe, "").read_override(setting, {place});
 }
 
-Recipe read_recipe(const std::string& path, const std::vector<std::string>& overrides, RecipeOf of) {
-  const std::vector<std::byte> bytes = read_file(path, kLargestToml);
+Recipe read_recipe(const FilePlace& place, const std::vector<std::string>& overrides, RecipeOf of) {
+  const std::string& path = place.path();
+  const std::vector<std::byte> bytes = read_file(place, kLargestToml);
   // Whoever names a run folder's recipe as a file.
   std::error_code ignored;
   if (std::filesystem::exists(std::filesystem::path(path).parent_path() / "choices.json", ignored))

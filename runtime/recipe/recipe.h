@@ -16,6 +16,7 @@
 #include "programs/diagnose.h"
 #include "programs/programs.h"
 #include "runtime/data/presets.h"
+#include "runtime/io/place.h"
 #include "runtime/plugin/plugin.h"
 
 namespace rewire::runtime {
@@ -106,7 +107,7 @@ enum class RecipeOf : std::uint8_t { anyone, run };
 Recipe parse_recipe(std::string_view text, std::string_view file_name,
                     const std::vector<std::string>& overrides = {}, RecipeOf of = RecipeOf::anyone,
                     Recipe recipe = {});
-Recipe read_recipe(const std::string& path, const std::vector<std::string>& overrides = {},
+Recipe read_recipe(const FilePlace& place, const std::vector<std::string>& overrides = {},
                    RecipeOf of = RecipeOf::anyone);
 
 /// One override, "section.key=value"; `place` stands in its errors instead of --set.

@@ -6,7 +6,6 @@
 #include <boost/archive/iterators/transform_width.hpp>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -55,13 +54,13 @@ ReportedRun read_run(const std::string& path) {
   ReportedRun run;
   run.path = path;
   run.name = RunFolder::name_of(path);
-  const std::vector<std::byte> bytes = read_file(folder.file("recipe.toml"), kLargestToml, FileKind::regular);
+  const std::vector<std::byte> bytes = read_file(folder.place("recipe.toml"), kLargestToml);
   run.recipe.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const toml::table recipe = parse_toml(run.recipe, folder.file("recipe.toml"));
   for (const auto& [key, value] : flat_values(run.recipe, folder.file("recipe.toml")))
     run.settings[key] = flat_text(value);
   run.plugins = plugins_of(recipe);
-  run.lines = read_run_lines(folder.file("metrics.jsonl"));
+  run.lines = read_run_lines(folder.place("metrics.jsonl"));
   return run;
 }
 
@@ -93,10 +92,10 @@ Json steps_per_epoch(const Json& lines) {
   return {};
 }
 
-std::string data_uri(const std::string& file) {
+std::string data_uri(const FilePlace& file) {
   using Bits = boost::archive::iterators::transform_width<const char*, 6, 8>;
   using Base64 = boost::archive::iterators::base64_from_binary<Bits>;
-  const std::vector<std::byte> bytes = read_file(file, std::size_t{1} << 24, FileKind::regular);
+  const std::vector<std::byte> bytes = read_file(file, std::size_t{1} << 24);
   const char* begin = reinterpret_cast<const char*>(bytes.data());
   std::string text(Base64(begin), Base64(begin + bytes.size()));
   text.append((3 - bytes.size() % 3) % 3, '=');
@@ -105,13 +104,12 @@ std::string data_uri(const std::string& file) {
 
 /// The first, the middle and the last of RUN/pictures/epoch-0005.png.
 Json pictures_of(const std::string& folder) {
-  std::map<std::int64_t, std::string> files;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder + "/pictures", error)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with("epoch-") || entry.path().extension() != ".png") continue;
+  std::map<std::int64_t, FilePlace> files;
+  for (const std::string& name : names_in(FilePlace::below(folder, "pictures"))) {
+    if (!name.starts_with("epoch-") || !name.ends_with(".png")) continue;
     const Json epoch = whole_number(name.substr(6));
-    if (epoch.is_number()) files.emplace(epoch.get<std::int64_t>(), entry.path().string());
+    if (epoch.is_number())
+      files.emplace(epoch.get<std::int64_t>(), FilePlace::below(folder, "pictures/" + name));
   }
   Json pictures = Json::array();
   std::size_t i = 0;
@@ -125,8 +123,8 @@ Json pictures_of(const std::string& folder) {
 
 Json environment_of(const std::string& folder) {
   Json facts = Json::object();
-  const std::string file = folder + "/choices.json";
-  if (!std::filesystem::exists(file)) return facts;
+  const FilePlace file = FilePlace::below(folder, "choices.json");
+  if (!status_of(file)) return facts;
   const Json json = read_json(file);
   for (const auto& [key, value] : json.items()) {
     if (value.is_string()) facts[key] = value;
@@ -227,7 +225,7 @@ Json run_json(const ReportedRun& run) {
                {"plugins", run.plugins}};
   json["epochs"] = whole_number(setting(run, "train.epochs"));
   json["steps_per_epoch"] = steps_per_epoch(run.lines);
-  json["ended"] = std::filesystem::exists(run.path + "/weights.safetensors");
+  json["ended"] = is_file(FilePlace::below(run.path, "weights.safetensors"));
   json["recipe"] = run.recipe;
   for (const auto& [kind, columns] : run.lines.items()) json[kind] = columns;
   json["pictures"] = pictures_of(run.path);
@@ -266,7 +264,7 @@ std::string report_page(const Json& report) {
   return make_page(report_files(), title, report);
 }
 
-void write_report(const std::vector<std::string>& folders, const std::string& file) {
+void write_report(const std::vector<std::string>& folders, const FilePlace& file) {
   write_file_atomically(file, report_page(report_json(folders)));
 }
 

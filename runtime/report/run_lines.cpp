@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <iterator>
-#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "ir/error.h"
 #include "runtime/io/files.h"
@@ -21,44 +21,76 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kMostLinePosition = std::int64_t{1} << 48;  // no run has
 
-/// Appends a line's values to the columns; a column that begins late has nulls before it.
-void append_line(Json& columns, std::size_t lines, const JsonView& line) {
-  for (const auto& [name, value] : line.members()) {
-    if (name == "kind") continue;
-    const Json& raw = value.raw();
-    if (!raw.is_number() && !raw.is_null()) value.refuse("is neither a number nor null");
-    Json& column = columns[name];
-    if (column.is_null()) column = Json::array();
-    while (column.size() < lines) column.push_back(nullptr);
-    column.push_back(raw);
+/// More than any run has: bytes, and metrics in the lines of one kind.
+constexpr std::size_t kMostLineBytes = std::size_t{1} << 30, kMostLineNames = 1 << 13;
+/// Nulls for each value that there is, and so many in any case. A metric that all lines of a kind have needs none.
+constexpr std::size_t kMostNullsEach = 8, kMostNulls = 1 << 20;
+
+/// The lines of one kind. A column is filled up with nulls where the next value comes, and at the end.
+class LineColumns {
+ public:
+  void append(const JsonView& line) {
+    for (const auto& [name, value] : line.members()) {
+      if (name == "kind") continue;
+      const Json& raw = value.raw();
+      if (!raw.is_number() && !raw.is_null()) value.refuse("is neither a number nor null");
+      const auto [place, is_new] = places_.try_emplace(name, columns_.size());
+      if (is_new && columns_.size() == kMostLineNames)
+        user_error("{}: it is the line with name {} of a metric; no run has more than {}", line.file(),
+                   kMostLineNames + 1, kMostLineNames);
+      if (is_new) columns_.push_back({name, {}});
+      Json::array_t& column = columns_[place->second].second;
+      fill(column, line.file());
+      column.push_back(raw);
+      ++values_;
+    }
+    ++lines_;
   }
-  for (auto& [name, column] : columns.items()) {
-    if (column.size() <= lines) column.push_back(nullptr);
+
+  Json take(const std::string& file) {
+    Json object = Json::object();
+    for (auto& [name, column] : columns_) {
+      fill(column, file);
+      object.push_back({name, std::move(column)});
+    }
+    return object;
   }
-}
+
+ private:
+  void fill(Json::array_t& column, const std::string& where) {
+    nulls_ += lines_ - column.size();
+    if (nulls_ > kMostNulls + kMostNullsEach * values_)
+      user_error("{}: {} lines lack {} values of {} metrics; no run has such lines", where, lines_, nulls_,
+                 columns_.size());
+    column.resize(lines_);
+  }
+
+  std::map<std::string, std::size_t> places_;
+  std::vector<std::pair<std::string, Json::array_t>> columns_;  // in the order in which they come
+  std::size_t lines_ = 0, values_ = 0, nulls_ = 0;
+};
 
 }  // namespace
 
-Json read_run_lines(const std::string& file) {
+Json read_run_lines(const FilePlace& file) {
   constexpr std::string_view kKinds[] = {"train", "eval", "diagnose"};
-  Json kinds = Json::object();
-  for (const std::string_view kind : kKinds) kinds[kind] = Json::object();
-  if (!std::filesystem::exists(file)) return kinds;
-  const std::vector<std::byte> bytes =
-      read_file(file, std::numeric_limits<std::size_t>::max(), FileKind::regular);
+  LineColumns columns[std::size(kKinds)];
+  std::vector<std::byte> bytes;
+  if (status_of(file)) bytes = read_file(file, kMostLineBytes);
   std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   std::size_t number = 0;
-  std::map<std::string, std::size_t> lines;
   for (std::size_t end = 0; (end = text.find('\n')) != std::string_view::npos; text.remove_prefix(end + 1)) {
-    const std::string where = fmt::format("{}:{}", file, ++number);
+    const std::string where = fmt::format("{}:{}", file.path(), ++number);
     const Json parsed = parse_json(text.substr(0, end), where);
     const JsonView line(parsed, where);
     const std::string kind = line.at("kind").text();
-    if (std::ranges::find(kKinds, kind) == std::end(kKinds))
-      line.at("kind").refuse("is none of train, eval, diagnose");
+    const auto* known = std::ranges::find(kKinds, kind);
+    if (known == std::end(kKinds)) line.at("kind").refuse("is none of train, eval, diagnose");
     for (const char* place : {"epoch", "step"}) line.at(place).count(kMostLinePosition);
-    append_line(kinds[kind], lines[kind]++, line);
+    columns[known - kKinds].append(line);
   }
+  Json kinds = Json::object();
+  for (std::size_t i = 0; i < std::size(kKinds); ++i) kinds[kKinds[i]] = columns[i].take(file.path());
   return kinds;
 }
 

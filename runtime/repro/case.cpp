@@ -171,7 +171,7 @@ Json expected_results(const ReproCase& subject, std::int64_t most_bytes, TensorM
 
 void copy_library(const std::string& from, const std::string& to) {
   make_folder(std::filesystem::path(to).parent_path().string());
-  write_file_atomically(to, read_file(from, kMostLibraryBytes, FileKind::regular));
+  write_file_atomically(to, read_file(from, kMostLibraryBytes));
 }
 
 // ---- reading
@@ -202,8 +202,8 @@ std::vector<ReproPlugin> plugins_from(const JsonView& record) {
   return plugins;
 }
 
-std::string read_module_text(const std::string& file) {
-  const std::vector<std::byte> bytes = read_file(file, kMostJsonBytes * 16, FileKind::regular);
+std::string read_module_text(const FilePlace& file) {
+  const std::vector<std::byte> bytes = read_file(file, kMostJsonBytes * 16);
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
@@ -213,7 +213,8 @@ TensorMap tensors_of(const std::string& folder, const std::string& file,
                      const std::vector<SeededTensor>& seeded) {
   TensorMap tensors;
   const std::string path = path_in(folder, file + ".safetensors");
-  if (std::filesystem::exists(path)) tensors = read_safetensors(path).tensors;
+  if (const FilePlace place = FilePlace::below(folder, file + ".safetensors"); status_of(place))
+    tensors = read_safetensors(place).tensors;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const auto made = std::ranges::find_if(
         seeded, [&](const SeededTensor& one) { return one.file == file && one.name == wanted[i].name; });
@@ -245,7 +246,7 @@ void read_tensors(const std::string& folder, LoadedCase& loaded) {
 LoadedCase load_case(const std::string& folder) {
   LoadedCase loaded;
   const std::string file = path_in(folder, kReproRecord);
-  loaded.record = read_json(file);
+  loaded.record = read_json(FilePlace::below(folder, kReproRecord));
   const JsonView record(loaded.record, file);
   const std::int64_t format = record.at("format").count();
   if (format != kCaseFormat)
@@ -265,7 +266,8 @@ LoadedCase load_case(const std::string& folder) {
                              static_cast<std::uint64_t>(one.at("seed").count()), one.at("low").number(),
                              one.at("high").number()});
   }
-  subject.module = ir::parse(read_module_text(path_in(folder, kModuleFile)), path_in(folder, kModuleFile));
+  subject.module =
+      ir::parse(read_module_text(FilePlace::below(folder, kModuleFile)), path_in(folder, kModuleFile));
   if (subject.module.find_function(subject.function) == nullptr)
     user_error("{}: the module has no function '{}'", path_in(folder, kModuleFile), subject.function);
   if (subject.kind == ReproKind::refusal && subject.function != "forward")
@@ -287,7 +289,8 @@ void replay_compared(const std::string& folder, const LoadedCase& loaded, ReproO
   const std::string file = path_in(folder, kReproRecord),
                     expected_file = path_in(folder, "expected.safetensors");
   TensorMap expected;
-  if (std::filesystem::exists(expected_file)) expected = read_safetensors(expected_file).tensors;
+  if (const FilePlace place = FilePlace::below(folder, "expected.safetensors"); status_of(place))
+    expected = read_safetensors(place).tensors;
   std::map<std::string, double> allowed;
   const JsonView record(loaded.record, file);
   bool all_stored = true;
@@ -358,7 +361,7 @@ std::string replay_command(const ReproCase& subject, const std::string& folder, 
 }
 
 bool is_case(const std::string& folder) {
-  return std::filesystem::exists(path_in(folder, kReproRecord));
+  return status_of(FilePlace::below(folder, kReproRecord)).has_value();
 }
 
 std::string refusal_of(const ir::Module& module, const std::vector<PluginHandle>& plugins,

@@ -39,7 +39,7 @@ void take_checkpoint(const std::string& checkpoint, const ir::Module& module, En
   std::set<std::string> taken;
   for (const char* file : {"weights", "state"}) {
     for (const auto& [name, tensor] :
-         read_safetensors(fmt::format("{}/{}.safetensors", checkpoint, file)).tensors) {
+         read_safetensors(RunFolder::place_in(checkpoint, fmt::format("{}.safetensors", file))).tensors) {
       const ir::Parameter* parameter = module.find_parameter(name);
       if (parameter == nullptr) continue;  // of another program
       if (parameter->type != tensor.type()) {

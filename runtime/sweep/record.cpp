@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
@@ -56,10 +55,9 @@ void read_numbers(RunRecord& record, const JsonView& view, bool nulls) {
 
 }  // namespace
 
-std::optional<RunRecord> read_record(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::exists(std::filesystem::symlink_status(path, error))) return std::nullopt;
-  const std::vector<std::byte> bytes = read_file(path, kMostJsonBytes, FileKind::regular);
+std::optional<RunRecord> read_record(const FilePlace& file) {
+  if (!status_of(file)) return std::nullopt;
+  const std::vector<std::byte> bytes = read_file(file, kMostJsonBytes);
   try {
     const Json json = parse_json(bytes, "it");
     const JsonView view(json, "it");
@@ -75,12 +73,12 @@ std::optional<RunRecord> read_record(const std::string& path) {
     if (record.status == RunRecord::Status::finished) read_numbers(record, view, false);
     return record;
   } catch (const UserError& fault) {
-    user_error("{} is no record of a run ({}): remove it to train that run again", path,
+    user_error("{} is no record of a run ({}): remove it to train that run again", file.path(),
                printable(fault.what()));
   }
 }
 
-void write_record(const std::string& path, const RunRecord& record) {
+void write_record(const FilePlace& file, const RunRecord& record) {
   Json json = {{"status", kStatus[static_cast<std::size_t>(record.status)]},
                {"wall_seconds", record.wall_seconds}};
   if (record.status == RunRecord::Status::failed) json["error"] = record.error;
@@ -90,7 +88,7 @@ void write_record(const std::string& path, const RunRecord& record) {
     for_each_number(record, [&](const char* name, double number) { json[name] = number; });
   if (record.plugins) json["plugins"] = to_json(*record.plugins);
   json["recipe"] = record.recipe;
-  write_file_atomically(path, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  write_file_atomically(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 void read_train_output(RunRecord& record, const std::string& text) {

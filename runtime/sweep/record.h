@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/io/place.h"
 #include "runtime/plugin/builds.h"
 #include "runtime/train/metrics.h"
 
@@ -24,8 +25,8 @@ struct RunRecord {
 };
 
 /// Nothing if there is no file. UserError if it is no record.
-std::optional<RunRecord> read_record(const std::string& path);
-void write_record(const std::string& path, const RunRecord& record);
+std::optional<RunRecord> read_record(const FilePlace& file);
+void write_record(const FilePlace& file, const RunRecord& record);
 /// Fills in what `rewire train --json` printed at the end of a complete run. UserError if it is not that.
 void read_train_output(RunRecord& record, const std::string& json);
 

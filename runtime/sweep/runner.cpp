@@ -83,7 +83,7 @@ class Runner {
          const std::function<int()>& stop_signal, SweepObserver& observer)
       : jobs_(jobs), folder_(folder), stop_signal_(stop_signal), observer_(observer) {
     for (const SweepJob& job : jobs) runs_.push_back(job.run);
-    for (const char* part : {"runs", "records"}) make_folder(folder + "/" + part);
+    for (const char* part : {"runs", "records"}) make_folder(FilePlace::below(folder, part));
   }
 
   SweepResult finish() {
@@ -102,6 +102,9 @@ class Runner {
  private:
   std::string record_file(std::size_t i) const {
     return fmt::format("{}/records/{}.json", folder_, jobs_[i].run.name);
+  }
+  FilePlace place_of_record(std::size_t i) const {
+    return FilePlace::below(folder_, fmt::format("records/{}.json", jobs_[i].run.name));
   }
   std::string run_folder(std::size_t i) const {
     return fmt::format("{}/runs/{}", folder_, jobs_[i].run.name);
@@ -132,7 +135,7 @@ class Runner {
   void read_records() {
     for (const SweepRun& run : runs_) take_former_name(run);
     for (std::size_t i = 0; i < jobs_.size(); ++i) {
-      result_.records.push_back(read_record(record_file(i)));
+      result_.records.push_back(read_record(place_of_record(i)));
       const std::optional<RunRecord>& record = result_.records.back();
       if (!record) continue;
       const std::string then = as_written_today(record->recipe, record_file(i));
@@ -167,18 +170,18 @@ class Runner {
 
   void write_tables() {
     result_.rows = sweep_rows(runs_, result_.records);
-    write_file_atomically(folder_ + "/runs.csv", csv_runs(runs_, result_.records));
-    write_file_atomically(folder_ + "/table.csv", csv_table(result_.rows));
-    write_file_atomically(folder_ + "/table.md", markdown_table(result_.rows));
-    write_file_atomically(folder_ + "/table.tex", latex_table(result_.rows));
+    write_file_atomically(FilePlace::below(folder_, "runs.csv"), csv_runs(runs_, result_.records));
+    write_file_atomically(FilePlace::below(folder_, "table.csv"), csv_table(result_.rows));
+    write_file_atomically(FilePlace::below(folder_, "table.md"), markdown_table(result_.rows));
+    write_file_atomically(FilePlace::below(folder_, "table.tex"), latex_table(result_.rows));
   }
 
   void train(std::size_t i) {
     const SweepJob& job = jobs_[i];
     const std::string folder = run_folder(i);
-    std::error_code error;
-    const bool resumes = fs::exists(folder + "/recipe.toml", error);
-    if (!resumes) fs::remove_all(folder, error);  // a start that did not get as far
+    const FilePlace place = FilePlace::below(folder_, "runs/" + job.run.name);
+    const bool resumes = is_file(FilePlace::below(folder, "recipe.toml"));
+    if (!resumes) remove_tree(place);  // a start that did not get as far
 
     std::vector<std::string> words = {"train"};
     if (resumes) {
@@ -194,14 +197,14 @@ class Runner {
     record.recipe = job.recipe;
     record.plugins = job.plugins;
     record.status = RunRecord::Status::begun;
-    write_record(record_file(i), record);
+    write_record(place_of_record(i), record);
     observer_.begins(job, i + 1, jobs_.size(), resumes);
     const auto start = std::chrono::steady_clock::now();
     const ChildOutcome outcome =
         run_child(words, stop_signal_, [&](std::string_view text) { observer_.says(text); });
     record.wall_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     judge(record, outcome);
-    write_record(record_file(i), record);
+    write_record(place_of_record(i), record);
     result_.records[i] = record;
     if (result_.stopped_by == 0) observer_.ended(job, record);
   }

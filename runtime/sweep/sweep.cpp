@@ -248,7 +248,7 @@ Sweep parse_sweep(std::string_view text, std::string_view file_name) {
 }
 
 Sweep read_sweep(const std::string& path) {
-  const std::vector<std::byte> bytes = read_file(path, kLargestToml);
+  const std::vector<std::byte> bytes = read_file(FilePlace::of_user(path), kLargestToml);
   Sweep sweep = parse_sweep({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
   std::string& recipe = sweep.recipe.text;
   if (recipe.ends_with(".toml") || recipe.ends_with(".rir"))

@@ -186,7 +186,7 @@ class OtherFormat : public UserError {
 };
 
 ProgressFile parse_progress(const std::string& folder, const std::string& file) {
-  const std::vector<std::byte> bytes = read_file(file, kMostJsonBytes, FileKind::regular);
+  const std::vector<std::byte> bytes = read_file(RunFolder::place_in(folder, kProgressFile), kMostJsonBytes);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const Json document = parse_json(text, file);
   const JsonView json(document, file);
@@ -251,8 +251,7 @@ ProgressFile read_progress_file(const std::string& folder) {
 std::vector<std::byte> read_sound(const std::string& folder, std::string_view name, const Digests& digests) {
   const std::string file = fmt::format("{}/{}", folder, name);
   return reading([&] {
-    std::vector<std::byte> bytes =
-        read_file(file, std::numeric_limits<std::size_t>::max(), FileKind::regular);
+    std::vector<std::byte> bytes = read_file(RunFolder::place_in(folder, name));
     const auto known = digests.find(name);
     if (known == digests.end() || known->second != codegen::digest_hex(bytes))
       user_error("{} is not what was written with {}", file, kProgressFile);
@@ -369,22 +368,18 @@ class FolderInProgress {
       : target_(target),
         path_(target.parent_path() /
               ("." + target.filename().string() + codegen::ReplacingFile::temporary_name())) {
-    std::error_code error;
-    fs::create_directory(path_, error);  // not what is above it: the run's folder may have been removed
-    if (error) user_error("cannot make the folder {}: {}", path_.string(), error.message());
+    // Not what is above it: the run's folder may have been removed.
+    make_folder(RunFolder::place_in(path_.string()));
   }
   ~FolderInProgress() {
-    std::error_code ignored;
-    if (!published_) fs::remove_all(path_, ignored);
+    if (!published_) remove_tree(RunFolder::place_in(path_.string()));
   }
   FolderInProgress(const FolderInProgress&) = delete;
   FolderInProgress& operator=(const FolderInProgress&) = delete;
 
-  std::string file(std::string_view name) const { return (path_ / name).string(); }
+  FilePlace file(std::string_view name) const { return RunFolder::place_in(path_.string(), name); }
   void publish() {
-    std::error_code error;
-    fs::rename(path_, target_, error);
-    if (error) user_error("cannot rename {} to {}: {}", path_.string(), target_.string(), error.message());
+    rename_at(RunFolder::place_in(path_.string()), RunFolder::place_in(target_.string()));
     published_ = true;
     sync_folder(target_.parent_path().string());
   }
@@ -412,8 +407,7 @@ std::string write_checkpoint(const std::string& run, const RunProgress& progress
                              const std::map<std::string, std::string>& metadata) {
   const std::string target = fmt::format(
       "{}/checkpoints/{}", run, RunFolder::checkpoint_name(progress.position.epoch, progress.position.step));
-  std::error_code error;
-  if (fs::exists(target, error)) return target;
+  if (status_of(RunFolder::place_in(target))) return target;
   FolderInProgress folder(target);
   Digests files;
   files.emplace(kWeightsFile,

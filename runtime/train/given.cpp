@@ -55,7 +55,7 @@ ir::TensorType argument_type(const ir::Function& function, std::string_view argu
 }  // namespace
 
 GivenTensor read_given(const std::string& npy_path) {
-  return {read_npy(npy_path), npy_path};
+  return {read_npy(FilePlace::of_user(npy_path)), npy_path};
 }
 
 std::int64_t batch_extent(const GivenTensor& given, int rank, bool stack, int batch_axis) {

@@ -40,8 +40,8 @@ nlohmann::ordered_json diagnose_line(const TrainPosition& position, const Metric
   return line;
 }
 
-MetricsLog::MetricsLog(const std::string& path, std::int64_t bytes)
-    : file_(path, bytes, "a run's metrics stand in one") {}
+MetricsLog::MetricsLog(const FilePlace& place, std::int64_t bytes)
+    : file_(place, bytes, "a run's metrics stand in one") {}
 
 void MetricsLog::append(const nlohmann::ordered_json& line) {
   file_.append(line.dump() + "\n");

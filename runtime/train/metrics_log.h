@@ -29,7 +29,7 @@ class MetricsLog {
  public:
   /// Keeps the first `bytes` of a file that is there and goes on behind them. UserError if it cannot be
   /// written, or is shorter.
-  MetricsLog(const std::string& path, std::int64_t bytes);
+  MetricsLog(const FilePlace& place, std::int64_t bytes);
 
   /// Whole, at once. UserError if there is no room.
   void append(const nlohmann::ordered_json& line);

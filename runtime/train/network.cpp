@@ -15,6 +15,7 @@
 namespace rewire::runtime {
 namespace {
 
+constexpr std::size_t kMostModuleBytes = std::size_t{1} << 28;
 constexpr int kImageRank = 4;  // batch, channels, height, width
 /// The option of models whose positions are resized to the image.
 constexpr std::string_view kPositionImage = "position_image";
@@ -74,8 +75,22 @@ void take_batch(const ir::Module& module, Recipe& recipe) {
   recipe.train.batch = recipe.eval.batch = forward.type(forward.arguments[0].value).shape[0];
 }
 
-ir::Module read_module(const std::string& path) {
-  const std::vector<std::byte> bytes = read_file(path);
+/// MODEL, as a file.
+FilePlace place_of_model(const NetworkRequest& request) {
+  if (!request.run.empty()) return FilePlace::below(request.run, "recipe.toml");
+  return request.is_of_file ? FilePlace(request.model) : FilePlace::of_user(request.model);
+}
+
+/// The module that the recipe MODEL names, from where the recipe stands.
+FilePlace place_of_module(const NetworkRequest& request, const std::string& name) {
+  const bool is_in_run = !request.run.empty() && name.find('/') == std::string::npos;
+  if (is_in_run) return FilePlace::below(request.run, name);
+  return (std::filesystem::path(request.model).parent_path() / name).string();
+}
+
+ir::Module read_module(const FilePlace& place) {
+  const std::string& path = place.path();
+  const std::vector<std::byte> bytes = read_file(place, kMostModuleBytes);
   ir::Module module = ir::parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
   const ir::Function* forward = module.find_function("forward");
   if (forward == nullptr) user_error("{}: the module has no function 'forward'", path);
@@ -97,8 +112,8 @@ Network resolve_network(const NetworkRequest& request) {
   Network network;
   std::string& model = network.recipe.model.name;
   if (request.model.ends_with(".toml")) {
-    network.recipe =
-        read_recipe(request.model, request.settings, request.run.empty() ? RecipeOf::anyone : RecipeOf::run);
+    network.recipe = read_recipe(place_of_model(request), request.settings,
+                                 request.run.empty() ? RecipeOf::anyone : RecipeOf::run);
   } else {
     if (request.model.ends_with(".rir")) refuse_model_settings(request, request.model);
     network.recipe.model.name = request.model;
@@ -106,11 +121,11 @@ Network resolve_network(const NetworkRequest& request) {
     model = request.model;  // whatever model.name is set to
   }
   if (model.ends_with(".rir")) {
-    // A recipe names a module from where it stands itself.
-    if (request.model.ends_with(".toml"))
-      model = (std::filesystem::path(request.model).parent_path() / model).string();
+    const bool is_of_recipe = request.model.ends_with(".toml");
+    const FilePlace module = is_of_recipe ? place_of_module(request, model) : place_of_model(request);
+    model = module.path();
     refuse_model_settings(request, model);
-    network.from_file = read_module(model);
+    network.from_file = read_module(module);
     model = absolute(model);
     take_batch(*network.from_file, network.recipe);
   } else {
@@ -118,7 +133,7 @@ Network resolve_network(const NetworkRequest& request) {
   }
   override_plugins(network.recipe, request.plugins);
   make_paths_absolute(network.recipe);
-  const bool of_command_line = !request.plugins.empty() && !request.plugins_of_file;
+  const bool of_command_line = !request.plugins.empty() && !request.is_of_file;
   const NamedBy named_by = of_command_line || request.trust ? NamedBy::user : NamedBy::file;
   const std::vector<std::string> libraries = libraries_of(request, network.recipe.plugins);
   for (std::size_t i = 0; i < libraries.size(); ++i) {

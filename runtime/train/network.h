@@ -25,8 +25,8 @@ struct NetworkRequest {
   bool trust = false;
   /// Files of weights may be of a network with other plugins (weights_origin.h).
   bool other_strategy = false;
-  /// It is a file, and not the command line, that `plugins` are from.
-  bool plugins_of_file = false;
+  /// It is a file, and not the command line, that MODEL and `plugins` are from.
+  bool is_of_file = false;
   /// The run folder whose recipe MODEL is, or "". Its plugins are the libraries that it was made with
   /// (runtime/train/run_plugins.h), unless `plugins` names others.
   std::string run = "";

@@ -5,11 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
-#include <filesystem>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "runtime/events/graph.h"
@@ -22,20 +21,14 @@ namespace {
 
 /// What stands there behind the checkpoint is cut off. The bytes that are left of the newest file.
 std::int64_t cut_events(const RunFolder& folder, const EventsPosition& kept) {
-  std::error_code error;
-  std::vector<std::filesystem::path> later;
-  for (std::filesystem::directory_iterator entry(folder.path(), error), end; !error && entry != end;
-       entry.increment(error)) {
-    if (RunFolder::event_file_step(entry->path().filename().string()) > kept.from_step)
-      later.push_back(entry->path());
+  for (const std::string& name : names_in(folder.place("."))) {
+    if (RunFolder::event_file_step(name) > kept.from_step) remove_file(folder.place(name));
   }
-  for (const std::filesystem::path& path : later) std::filesystem::remove(path, error);
-  const std::string newest = folder.file(RunFolder::event_file_name(kept.from_step));
-  const auto size = std::filesystem::file_size(newest, error);
-  if (error) return 0;
-  if (size > static_cast<std::uintmax_t>(kept.bytes))
-    AppendedFile(newest, kept.bytes, "a run's events stand in one");
-  return std::min(kept.bytes, static_cast<std::int64_t>(size));
+  const FilePlace newest = folder.place(RunFolder::event_file_name(kept.from_step));
+  const std::optional<struct stat> status = status_of(newest);
+  if (!status) return 0;
+  if (status->st_size > kept.bytes) AppendedFile(newest, kept.bytes, "a run's events stand in one");
+  return std::min(kept.bytes, std::int64_t{status->st_size});
 }
 
 /// "diagnose.blocks.0.attn.cosine" of a diagnose line is in the group "diagnose" as it is.
@@ -128,8 +121,8 @@ void RunEvents::begin() {
   if (!plan_.recipe.train.events) return;
   // Of a checkpoint before an evaluation and the one behind it the step is the same.
   const bool is_newest = position_.from_step == step && kept == position_.bytes;
-  file_ = std::make_unique<EventFile>(folder_.file(RunFolder::event_file_name(step)), step > 0 ? step + 1 : 0,
-                                      is_newest ? kept : 0);
+  file_ = std::make_unique<EventFile>(folder_.place(RunFolder::event_file_name(step)),
+                                      step > 0 ? step + 1 : 0, is_newest ? kept : 0);
   if (kept > 0) return;  // TensorBoard takes one of each
   file_->session_start(hparams_of(plan_.recipe, request_.network.plugins));
   const std::int64_t epoch = plan_.programs.phase_of(began_.epoch).first_epoch;

@@ -33,6 +33,12 @@ constexpr std::string_view kHalfWritten = ".tmp";
 constexpr const char* kMetrics = "metrics.jsonl";
 // TensorBoard takes for its own what has "tfevents" in its name, and reads the files of a folder by their names' order.
 constexpr std::string_view kEventsBefore = "events.out.tfevents.", kEventsBehind = ".rewire";
+/// What a run cannot do without: where it cannot write its log, its events or its report, it says so and goes on.
+constexpr const char* kWritten[] = {"recipe.toml",      "network.rir",         kMetrics,
+                                    "choices.json",     "plugins.json",        "plugins",
+                                    "kernels",          "checkpoints",         "checkpoints/last",
+                                    "checkpoints/best", "weights.safetensors", "weights_ema.safetensors",
+                                    "pictures"};
 constexpr std::size_t kLongestName = 64;  // of a checkpoint, in a file that names one
 
 struct Entry {
@@ -59,13 +65,11 @@ bool is_half_written(const fs::path& path) {
   return name.starts_with('.') && name.ends_with(kHalfWritten);
 }
 
-void remove_half_written(const fs::path& folder) {
-  std::vector<fs::path> found;
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
-    if (is_half_written(entry.path())) found.push_back(entry.path());
+/// `part`: "" or "checkpoints/".
+void remove_half_written(const RunFolder& folder, const std::string& part) {
+  for (const std::string& name : names_in(folder.place(part + "."))) {
+    if (is_half_written(name)) remove_tree(folder.place(part + name));
   }
-  for (const fs::path& path : found) fs::remove_all(path, error);
 }
 
 /// Whether the folder of this descriptor is what `path` names.
@@ -131,11 +135,10 @@ void check_facts(const JsonView& facts) {
 }
 
 /// nothing if there is none. UserError on a file that is not as record_choices() writes it.
-std::optional<nlohmann::ordered_json> read_choices(const std::string& file) {
-  std::error_code error;
-  if (!fs::exists(fs::symlink_status(file, error))) return std::nullopt;
+std::optional<nlohmann::ordered_json> read_choices(const FilePlace& file) {
+  if (!status_of(file)) return std::nullopt;
   nlohmann::ordered_json json = read_json(file);
-  const JsonView view(json, file);
+  const JsonView view(json, file.path());
   view.only({"engine", "target", "built_with", "environment", "kernels", "choices", "later"});
   check_facts(view);
   if (const auto choices = view.find("choices")) record_from_json(*choices);
@@ -171,6 +174,13 @@ std::int64_t RunFolder::event_file_step(const std::string& name) {
   return step >= 0 && name == event_file_name(step) ? step : -1;
 }
 
+FilePlace RunFolder::place_in(const std::string& checkpoint, std::string_view file) {
+  const fs::path path = checkpoint, checkpoints = path.parent_path();
+  fs::path name = checkpoints.filename() / path.filename();
+  if (!file.empty()) name /= file;
+  return FilePlace::below(checkpoints.parent_path().string(), name.string());
+}
+
 RunFolder RunFolder::create(const std::string& path) {
   check_out(path);
   bool made = false;
@@ -204,7 +214,7 @@ RunFolder RunFolder::begin(const std::string& path, bool made) {
   RunFolder folder(path);
   folder.is_ours_ = made;
   try {
-    require_writable(folder.file(kMetrics));
+    require_writable(folder.place(kMetrics));
   } catch (const UserError& refusal) {
     std::error_code ignored;
     if (made) fs::remove(path, ignored);
@@ -231,10 +241,10 @@ RunFolder RunFolder::open(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error))
     user_error("{} is no folder; a run is the folder that `rewire train` made", path);
-  if (!fs::is_regular_file(fs::path(path) / "recipe.toml", error)) {
+  RunFolder folder(path);
+  if (!is_file(folder.place("recipe.toml")))
     user_error("{} has no recipe.toml: it is no run of `rewire train`", path);
-  }
-  return RunFolder(path);
+  return folder;
 }
 
 RunFolder::RunFolder(RunFolder&& other) noexcept
@@ -245,8 +255,9 @@ RunFolder::~RunFolder() {
 }
 
 void RunFolder::claim() {
+  for (const char* part : kWritten) status_of(place(part));  // a link is refused before anything is changed
   try {
-    require_writable(file(kMetrics));
+    require_writable(place(kMetrics));
   } catch (const UserError& refusal) {
     user_error("{}: make {} writable, or go on in a copy of it", refusal.what(), path_);
   }
@@ -272,9 +283,9 @@ void RunFolder::require_held() const {
 }
 
 void RunFolder::prepare() const {
-  make_folder(file("checkpoints"));
-  remove_half_written(path_);
-  remove_half_written(file("checkpoints"));
+  make_folder(place("checkpoints"));
+  remove_half_written(*this, "");
+  remove_half_written(*this, "checkpoints/");
 }
 
 void RunFolder::discard_unused() noexcept {
@@ -289,12 +300,12 @@ void RunFolder::discard_unused() noexcept {
     for (const char* name :
          {"recipe.toml", "network.rir", "plugins.json", "choices.json", "log.txt", kMetrics, "checkpoints"})
       fs::remove(file(name), error);
-    for (const fs::directory_entry& other : fs::directory_iterator(path_, error)) {
-      if (event_file_step(other.path().filename().string()) >= 0) fs::remove(other.path(), error);
+    for (const std::string& name : names_in(place("."))) {
+      if (event_file_step(name) >= 0) remove_file(place(name));
     }
-    for (const auto& [part, ending] : {std::pair{"kernels", ".cu"}, std::pair{"plugins", ".so"}}) {
-      for (const fs::directory_entry& kept : fs::directory_iterator(file(part), error)) {
-        if (kept.path().extension() == ending) fs::remove(kept.path(), error);
+    for (const std::string part : {"kernels", "plugins"}) {
+      for (const std::string& name : names_in(place(part))) {
+        if (name.ends_with(part == "kernels" ? ".cu" : ".so")) remove_file(place(part + "/" + name));
       }
       fs::remove(file(part), error);
     }
@@ -306,13 +317,11 @@ void RunFolder::discard_unused() noexcept {
 
 std::vector<std::string> RunFolder::checkpoints() const {
   std::vector<Entry> entries;
-  std::error_code error;
-  for (const fs::directory_entry& item : fs::directory_iterator(file("checkpoints"), error)) {
-    if (std::optional<Entry> entry = parse_entry(item.path())) entries.push_back(std::move(*entry));
-  }
   // What cannot be read is not empty: a run that took it for that would begin anew.
-  if (error && error != std::errc::no_such_file_or_directory)
-    user_error("cannot read {}: {}", file("checkpoints"), error.message());
+  for (const std::string& name : names_in(place("checkpoints"))) {
+    if (std::optional<Entry> entry = parse_entry(file("checkpoints/" + name)))
+      entries.push_back(std::move(*entry));
+  }
   std::ranges::sort(entries, {}, [](const Entry& entry) { return std::pair(entry.epoch, entry.step); });
   std::vector<std::string> paths;
   for (const Entry& entry : entries) paths.push_back(entry.path.string());
@@ -320,56 +329,54 @@ std::vector<std::string> RunFolder::checkpoints() const {
 }
 
 std::string RunFolder::named_checkpoint(const std::string& name) const {
-  const std::string path = file("checkpoints/" + name);
-  std::error_code error;
-  if (!fs::is_regular_file(path, error) || fs::file_size(path, error) > kLongestName) return "";
-  const std::vector<std::byte> bytes = read_file(path, kLongestName, FileKind::regular);
+  const FilePlace names_it = place("checkpoints/" + name);
+  const std::optional<struct stat> status = status_of(names_it);
+  if (!status || !S_ISREG(status->st_mode) || status->st_size > off_t{kLongestName}) return "";
+  const std::vector<std::byte> bytes = read_file(names_it, kLongestName);
   std::string checkpoint(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (checkpoint.ends_with('\n')) checkpoint.pop_back();
-  const bool is_there =
-      is_checkpoint_name(checkpoint) && fs::is_directory(file("checkpoints/" + checkpoint), error);
+  const bool is_there = is_checkpoint_name(checkpoint) && is_folder(place("checkpoints/" + checkpoint));
   return is_there ? checkpoint : "";
 }
 
 void RunFolder::name_checkpoint(const std::string& name, const std::string& checkpoint) const {
-  const std::string path = file("checkpoints/" + name);
-  std::error_code ignored;
-  const fs::file_status status = fs::symlink_status(path, ignored);
-  if (fs::exists(status) && !fs::is_regular_file(status)) return;
+  const FilePlace names_it = place("checkpoints/" + name);
+  const std::optional<struct stat> status = status_of(names_it);
+  if (status && !S_ISREG(status->st_mode)) return;
   if (checkpoint.empty()) {
-    fs::remove(path, ignored);
+    remove_file(names_it);
   } else if (named_checkpoint(name) != checkpoint) {
-    write_file_atomically(path, checkpoint + "\n");
+    write_file_atomically(names_it, checkpoint + "\n");
   }
 }
 
 void RunFolder::prune_checkpoints(std::int64_t keep, std::string_view spared) const {
   const std::vector<std::string> all = checkpoints();
   for (std::size_t i = 0; i + static_cast<std::size_t>(keep) < all.size(); ++i) {
-    if (fs::path(all[i]).filename() == spared) continue;
-    std::error_code ignored;
-    fs::remove_all(all[i], ignored);
+    const std::string name = fs::path(all[i]).filename().string();
+    if (name != spared) remove_tree(place("checkpoints/" + name));
   }
 }
 
 std::string recorded_engine(const RunFolder& folder) {
-  const auto recorded = read_choices(folder.file("choices.json"));
+  const auto recorded = read_choices(folder.place("choices.json"));
   return recorded ? recorded->at("engine").get<std::string>() : std::string();
 }
 
 ChoiceRecord recorded_choices(const RunFolder& folder) {
-  const std::string file = folder.file("choices.json");
+  const FilePlace file = folder.place("choices.json");
   const auto recorded = read_choices(file);
-  return recorded && recorded->contains("choices") ? record_from_json(JsonView(recorded->at("choices"), file))
-                                                   : ChoiceRecord();
+  return recorded && recorded->contains("choices")
+             ? record_from_json(JsonView(recorded->at("choices"), file.path()))
+             : ChoiceRecord();
 }
 
 void keep_kernels(const RunFolder& folder, const std::vector<KernelOverride>& kernels) {
-  if (!kernels.empty()) make_folder(folder.file("kernels"));
+  if (!kernels.empty()) make_folder(folder.place("kernels"));
   for (const KernelOverride& kernel : kernels) {
-    const std::string file = folder.file(kernel_file(kernel.kernel));
+    const FilePlace file = folder.place(kernel_file(kernel.kernel));
     write_file_atomically(file, kernel.text);
-    remember_trusted(sha256_of(kernel), file);
+    remember_trusted(sha256_of(kernel), file.path());
   }
 }
 
@@ -387,14 +394,15 @@ void require_agreed(const RunFolder& folder, const std::vector<KernelOverride>& 
 
 std::vector<KernelOverride> recorded_kernels(const RunFolder& folder) {
   std::vector<KernelOverride> kernels;
-  const std::string record = folder.file("choices.json");
+  const FilePlace record = folder.place("choices.json");
   const auto recorded = read_choices(record);
   if (!recorded || !recorded->contains("kernels")) return kernels;
   for (const auto& [name, hash] : recorded->at("kernels").items()) {
-    const std::string file = folder.file(kernel_file(name));
+    const FilePlace file = folder.place(kernel_file(name));
     kernels.push_back(read_kernel_override(name, file));
     if (hash != codegen::hash_text(kernels.back().text))
-      user_error("{} is not the kernel that the run began with: {} has another hash of it", file, record);
+      user_error("{} is not the kernel that the run began with: {} has another hash of it", file.path(),
+                 record.path());
   }
   return kernels;
 }
@@ -402,7 +410,7 @@ std::vector<KernelOverride> recorded_kernels(const RunFolder& folder) {
 void record_choices(const RunFolder& folder, const std::string& engine, const ChoiceRecord& choices,
                     const std::vector<KernelOverride>& kernels, std::int64_t step) {
   const nlohmann::ordered_json current = current_choices(engine, kernels);
-  const std::string file = folder.file("choices.json");
+  const FilePlace file = folder.place("choices.json");
   std::optional<nlohmann::ordered_json> recorded = read_choices(file);
   ChoiceRecord all = recorded_choices(folder);
   all.add(choices);
@@ -421,7 +429,7 @@ void record_choices(const RunFolder& folder, const std::string& engine, const Ch
             fmt::format(
                 "{} names another engine, target, library or environment than this one: the run goes on, but "
                 "not to the same bits",
-                file));
+                file.path()));
   nlohmann::ordered_json later = current;
   later["from_step"] = step;
   (*recorded)["later"].push_back(std::move(later));

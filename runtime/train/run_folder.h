@@ -24,6 +24,7 @@
 
 #include "runtime/exec/cuda/kernel_override.h"
 #include "runtime/exec/tune/choice_record.h"
+#include "runtime/io/place.h"
 
 namespace rewire::runtime {
 
@@ -45,6 +46,11 @@ class RunFolder {
   /// The last part of the path, whether or not a slash ends it.
   static std::string name_of(const std::string& path);
   std::string file(const std::string& name) const { return path_ + "/" + name; }
+  /// The same to be opened: whoever made the folder may have put links into it, and none is followed.
+  FilePlace place(const std::string& name) const { return FilePlace::below(path_, name); }
+
+  /// The same of RUN/checkpoints/NAME, and of a file in it.
+  static FilePlace place_in(const std::string& checkpoint, std::string_view file = "");
 
   /// For training in it: takes the lock that ends with the process, checks that it can be written, removes
   /// what a killed process left half-written. UserError naming the cause, also if another process trains

@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 
 #include <ctime>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "ir/error.h"
@@ -28,15 +26,14 @@ RunLog::RunLog(TrainObserver& observer)
       }) {}
 
 void RunLog::stands_in(const RunFolder& folder) {
-  path_ = folder.file("log.txt");
+  place_ = folder.place("log.txt");
 }
 
 void RunLog::open() {
   const auto begin = [this] {
-    std::error_code error;
-    const auto size = std::filesystem::file_size(path_, error);
-    file_ = std::make_unique<AppendedFile>(path_, error ? 0 : static_cast<std::int64_t>(size),
-                                           "a run's log stands in one");
+    const std::optional<struct stat> status = status_of(place_.value());
+    file_ =
+        std::make_unique<AppendedFile>(*place_, status ? status->st_size : 0, "a run's log stands in one");
     file_->append(std::exchange(early_, ""));
   };
   {

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -52,8 +53,8 @@ class RunLog final : public TrainObserver {
   void attempt(const std::function<void()>& write);
 
   TrainObserver& observer_;
-  std::string path_;
-  std::mutex mutex_;  // of all below
+  std::optional<FilePlace> place_;  // nothing: before stands_in()
+  std::mutex mutex_;                // of all below
   bool opened_ = false;
   std::unique_ptr<AppendedFile> file_;  // none: before open(), or it failed
   std::string early_;                   // what was said before open()

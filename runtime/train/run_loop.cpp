@@ -89,9 +89,9 @@ class RunLoop::Run {
     if (signal == 0) {
       persist([&] {
         const ir::Module& module = plan_.programs.module;
-        write_safetensors(folder_.file(kFinalWeights), weights_of(*engine_, module), metadata());
+        write_safetensors(folder_.place(kFinalWeights), weights_of(*engine_, module), metadata());
         if (plan_.keeps_averages())
-          write_safetensors(folder_.file(kFinalAverages), averages_of(*engine_, module), metadata());
+          write_safetensors(folder_.place(kFinalAverages), averages_of(*engine_, module), metadata());
       });
     }
     if (signal == 0 || progress_.position.step > 0) persist([&] { records_.end(signal == 0); });

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -44,13 +42,9 @@ std::int64_t images_in(const Batch& batch) {
 
 RunPictures::RunPictures(const RunPlan& plan, const RunFolder& folder, Engine& engine, std::int64_t epochs)
     : plan_(plan), folder_(folder), engine_(engine) {
-  std::error_code error;
-  std::vector<std::filesystem::path> later;
-  for (std::filesystem::directory_iterator entry(folder.file(kPictures), error), end; !error && entry != end;
-       entry.increment(error)) {
-    if (epochs_of(entry->path().filename().string()) > epochs) later.push_back(entry->path());
+  for (const std::string& name : names_in(folder.place(kPictures))) {
+    if (epochs_of(name) > epochs) remove_file(folder.place(fmt::format("{}/{}", kPictures, name)));
   }
-  for (const std::filesystem::path& path : later) std::filesystem::remove(path, error);
 }
 
 void RunPictures::see(const Phase& phase, Batch& first) {
@@ -76,13 +70,11 @@ std::optional<RunPicture> RunPictures::write(const Phase& phase, std::int64_t ep
                           transform_values(plan_.recipe));
   }
   if (!drawn_) return std::nullopt;
-  const std::string place = folder_.file(kPictures);
-  std::error_code error;
-  std::filesystem::create_directory(place, error);  // where that fails, so does what follows
+  make_folder(folder_.place(kPictures));
   RunPicture picture{std::move(*drawn_), {}};
   drawn_.reset();
   picture.png = encode_png(picture.image);
-  write_file_atomically(place + "/" + picture_name(epoch + 1), picture.png);
+  write_file_atomically(folder_.place(fmt::format("{}/{}", kPictures, picture_name(epoch + 1))), picture.png);
   return picture;
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/train/run_plugins.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cctype>
@@ -33,36 +34,27 @@ bool is_copy_name(std::string_view name) {
   });
 }
 
-bool is_there(const std::string& file) {
-  std::error_code error;
-  return fs::is_regular_file(file, error);
-}
-
-std::string hash_of(const std::string& file) {
-  return sha256_hex(read_file(file, kMostLibraryBytes, FileKind::regular));
+std::string hash_of(const FilePlace& file) {
+  return sha256_hex(read_file(file, kMostLibraryBytes));
 }
 
 /// Private before anything stands in it: who could write there could exchange what is run later.
-void make_private_folder(const std::string& path) {
-  make_folder(path);
-  std::error_code error;
-  fs::permissions(path, fs::perms::owner_all, error);
-  if (error) user_error("cannot make {} private: {}", path, error.message());
+void make_private_folder(const FilePlace& place) {
+  make_folder(place);
+  set_mode(place, S_IRWXU);
 }
 
 /// Of the library that was loaded, and no other that took its place meanwhile.
 std::string keep_copy(const RunFolder& folder, const PluginInfo& info) {
   const std::string copy = fmt::format("{}{}-{}.so", kCopies, info.name, info.sha256.substr(0, kDigits));
-  const std::string file = folder.file(copy);
-  const std::vector<std::byte> bytes = read_file(info.path, kMostLibraryBytes, FileKind::regular);
+  const FilePlace file = folder.place(copy);
+  const std::vector<std::byte> bytes = read_file(info.path, kMostLibraryBytes);
   if (sha256_hex(bytes) != info.sha256)
     user_error("{} changed after it was loaded: give the same command again", info.path);
-  make_private_folder(folder.file("plugins"));
+  make_private_folder(folder.place("plugins"));
   write_file_atomically(file, bytes);
-  std::error_code error;
-  fs::permissions(file, fs::perms::owner_read | fs::perms::owner_write, error);
-  if (error) user_error("cannot make {} private: {}", file, error.message());
-  remember_trusted(info.sha256, fs::absolute(file).lexically_normal().string());
+  set_mode(file, S_IRUSR | S_IWUSR);
+  remember_trusted(info.sha256, fs::absolute(file.path()).lexically_normal().string());
   return copy;
 }
 
@@ -82,11 +74,10 @@ Json to_json(const std::vector<RecordedPlugin>& plugins) {
 
 std::vector<RecordedPlugin> recorded_plugins(const RunFolder& folder) {
   std::vector<RecordedPlugin> plugins;
-  const std::string file = folder.file(kRecord);
-  std::error_code error;
-  if (!fs::exists(fs::symlink_status(file, error))) return plugins;
+  const FilePlace file = folder.place(kRecord);
+  if (!status_of(file)) return plugins;
   const Json json = read_json(file);
-  const JsonView view(json, file);
+  const JsonView view(json, file.path());
   view.only({"plugins"});
   for (const JsonView& entry : view.at("plugins").items()) {
     entry.only({"name", "version", "path", "sha256", "copy"});
@@ -100,7 +91,7 @@ std::vector<RecordedPlugin> recorded_plugins(const RunFolder& folder) {
 }
 
 void keep_plugins(const RunFolder& folder, const std::vector<PluginHandle>& plugins) {
-  const std::string file = folder.file(kRecord);
+  const FilePlace file = folder.place(kRecord);
   const std::vector<RecordedPlugin> earlier = recorded_plugins(folder);
   std::vector<RecordedPlugin> kept;
   for (const PluginHandle& plugin : plugins) {
@@ -108,17 +99,16 @@ void keep_plugins(const RunFolder& folder, const std::vector<PluginHandle>& plug
     const PluginBuild build{info.name, info.version, info.sha256};
     const auto known = std::ranges::find(earlier, build, &RecordedPlugin::build);
     // The copy itself may be what was loaded: then the record knows where the library was.
-    const bool is_kept = known != earlier.end() && is_there(folder.file(known->copy)) &&
-                         hash_of(folder.file(known->copy)) == info.sha256;
+    const bool is_kept = known != earlier.end() && is_file(folder.place(known->copy)) &&
+                         hash_of(folder.place(known->copy)) == info.sha256;
     if (is_kept) {
       kept.push_back(*known);
     } else {
       kept.push_back({build, info.path, keep_copy(folder, info)});
     }
   }
-  std::error_code ignored;
   if (kept.empty()) {
-    fs::remove(file, ignored);
+    remove_file(file);
   } else {
     write_file_atomically(file, to_json(kept).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   }
@@ -133,8 +123,8 @@ std::string library_of_run(const RunFolder& folder, const RecordedPlugin& record
   const std::optional<std::string> now = find_library_hash(name, plugin_path);
   if (now == recorded.build.sha256) return name;
   const std::string copy = fs::absolute(folder.file(recorded.copy)).lexically_normal().string();
-  if (!is_there(copy)) return name;
-  if (hash_of(copy) != recorded.build.sha256) {
+  if (!is_file(folder.place(recorded.copy))) return name;
+  if (hash_of(folder.place(recorded.copy)) != recorded.build.sha256) {
     user_error("{} is not the library that the run was made with: {} has another SHA-256 of it", copy,
                folder.file(kRecord));
   }

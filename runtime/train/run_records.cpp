@@ -7,7 +7,7 @@ namespace rewire::runtime {
 RunRecords::RunRecords(const TrainRequest& request, const RunPlan& plan, const RunFolder& folder,
                        const Engine& engine, const RunProgress& start)
     : engine_(engine),
-      metrics_(folder.file("metrics.jsonl"), start.metrics_bytes),
+      metrics_(folder.place("metrics.jsonl"), start.metrics_bytes),
       events_(request, plan, folder, start),
       prometheus_(plan, folder),
       report_(folder, plan.recipe.train.report) {}

@@ -4,10 +4,7 @@
 
 #include <chrono>
 #include <exception>
-#include <filesystem>
-#include <system_error>
 
-#include "ir/error.h"
 #include "runtime/log.h"
 #include "runtime/report/report.h"
 
@@ -18,13 +15,6 @@ constexpr double kMostForReports = 0.01;  // of the time
 
 double report_clock() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-/// Writing follows links, and one of whoever made the folder may lead to any file of the user.
-void require_no_link(const std::string& file) {
-  std::error_code error;
-  if (std::filesystem::is_symlink(std::filesystem::symlink_status(file, error)))
-    user_error("{} is a link: move it away", file);
 }
 
 }  // namespace
@@ -43,9 +33,7 @@ void RunReport::end() {
 void RunReport::write() {
   const double before = report_clock();
   try {
-    const std::string file = folder_ + "/report.html";
-    require_no_link(file);
-    write_report({folder_}, file);
+    write_report({folder_}, FilePlace::below(folder_, "report.html"));
   } catch (const std::exception& error) {
     write_log_once(LogLevel::warning, "report.html", fmt::format("no report is written: {}", error.what()));
   }

@@ -18,8 +18,7 @@ class RunReport {
   void end();
 
  private:
-  /// A report tells what stands elsewhere: one that fails, whatever the cause, is a warning. Nothing is written through
-  /// a symbolic link.
+  /// A report tells what stands elsewhere: one that fails, whatever the cause, is a warning.
   void write();
 
   std::string folder_;

@@ -15,6 +15,7 @@ namespace rewire::runtime {
 struct RunWeights {
   std::string file;                             // for messages
   std::optional<CheckpointWeights> checkpoint;  // nothing: of a run without checkpoints, the file of its end
+  std::string run = "";  // the folder that the file of its end is in; "": the user named `file`
 };
 
 /// `checkpoint`: best, last or a checkpoint's name; "": the last. Errors as of read_last_weights() and

@@ -132,7 +132,7 @@ void write_recipe(const TrainRequest& request, const RunFolder& folder) {
   Recipe recipe = request.recipe;
   if (!request.module_text.empty()) recipe.model.name = kNetworkFile;
   recipe.data.changed = RecipeData{}.changed;  // what has been accepted once is the run's data
-  write_file_atomically(folder.file("recipe.toml"), to_toml(recipe));
+  write_file_atomically(folder.place("recipe.toml"), to_toml(recipe));
 }
 
 /// What is read of the last checkpoint; where that is damaged, the error names one that is not.
@@ -201,7 +201,7 @@ TrainResult train(const TrainRequest& request, const std::string& out, OutFolder
   if (const int signal = request.stop_signal()) return stopped_before(signal);
   RunFolder folder = kind == OutFolder::numbered ? RunFolder::create_numbered(out) : RunFolder::create(out);
   try {
-    if (!request.module_text.empty()) write_file_atomically(folder.file(kNetworkFile), request.module_text);
+    if (!request.module_text.empty()) write_file_atomically(folder.place(kNetworkFile), request.module_text);
     write_recipe(request, folder);
     keep_plugins(folder, request.network.plugins);
     keep_kernels(folder, request.kernels);

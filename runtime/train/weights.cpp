@@ -197,8 +197,8 @@ TensorMap fresh_weights(const ir::Module& module, const std::vector<PluginHandle
   return state;
 }
 
-TensorMap read_weights(const ir::Module& module, const std::string& path, const WeightsFit& how) {
-  return fit_weights(module, read_safetensors(path), path, how);
+TensorMap read_weights(const ir::Module& module, const FilePlace& file, const WeightsFit& how) {
+  return fit_weights(module, read_safetensors(file), file.path(), how);
 }
 
 TensorMap fit_weights(const ir::Module& module, SafetensorsFile file, const std::string& path,

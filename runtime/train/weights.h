@@ -42,7 +42,7 @@ struct WeightsFit {
   const WeightsOrigin* origin = nullptr;
   bool other_strategy = false;
 };
-TensorMap read_weights(const ir::Module& module, const std::string& path, const WeightsFit& how = {});
+TensorMap read_weights(const ir::Module& module, const FilePlace& file, const WeightsFit& how = {});
 /// The same of a file that has been read; `path` is for messages.
 TensorMap fit_weights(const ir::Module& module, SafetensorsFile file, const std::string& path,
                       const WeightsFit& how = {});

@@ -180,6 +180,10 @@ TEST_CASE("A library that a variable names is judged as a plugin is") {
     REQUIRE(::chmod(library.c_str(), 0644) == 0);
     CHECK_THAT(fault(variable, name), !REWIRE_CATCH_CONTAINS("cannot be loaded"));
   }
+  fs::remove(library);
+  REQUIRE(::mkfifo(library.c_str(), 0600) == 0);  // the loader would wait for somebody who writes to it
+  CHECK(fault("REWIRE_CUDA_DRIVER", "") ==
+        "REWIRE_CUDA_DRIVER is '" + library + "', which cannot be loaded: it is no file");
 }
 
 TEST_CASE("However a plugin ends the process, the command names it and never ends with 0") {

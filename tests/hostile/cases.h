@@ -16,6 +16,8 @@ void add_idx_cases(std::vector<Case>& cases);
 void add_choices_cases(std::vector<Case>& cases);
 void add_checkpoint_cases(std::vector<Case>& cases);
 void add_run_folder_cases(std::vector<Case>& cases);
+void add_link_cases(std::vector<Case>& cases);
+void add_pipe_cases(std::vector<Case>& cases);
 void add_cache_cases(std::vector<Case>& cases);
 void add_plugin_cases(std::vector<Case>& cases);
 void add_command_line_cases(std::vector<Case>& cases);

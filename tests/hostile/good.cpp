@@ -47,6 +47,13 @@ std::string idx_labels(std::uint32_t count) {
   return big_endian(0x801, 4) + big_endian(count, 4) + std::string(count, '\x03');
 }
 
+/// Of a program's text: "  kernel NAME …".
+std::string first_kernel(const std::string& fused) {
+  const std::string before = "kernel ";
+  const std::size_t at = fused.find(before) + before.size();
+  return fused.substr(at, fused.find_first_not_of("abcdefghijklmnopqrstuvwxyz_0123456789", at) - at);
+}
+
 }  // namespace
 
 std::string plugin_file(const std::string& name) {
@@ -84,6 +91,9 @@ Good::Good() {
   run({"train", file("mixer.rir"), "--set", "data.format=synthetic", "--set", "data.count=48", "--set",
        "train.epochs=1", "--quiet", "--out", file("mixed")});
   run({"sweep", file("sweep.toml"), "--out", file("swept"), "--quiet"});
+  run(Words{"repro"} + kModel +
+      Words{"--kernel", first_kernel(run(Words{"dump"} + kModel + Words{"--stage", "fused", "--quiet"})),
+            "--output", file("case")});
   cache = "run_cache";
   run(Words{"run"} + kModel +
       Words{"--weights", file("w.safetensors"), "--input", file("x.npy"), "--output", file("out.npy"),

@@ -30,7 +30,7 @@ class Good {
   Good();
   /// x.npy f32[3,1,28,28], y.npy i64[3], w.safetensors, m.rir, mixer.rir, run/, data/ (IDX, 16 and 8 images),
   /// mixed/ (a run of mixer.rir), sweep.toml, swept/ (its runs), cache/ (what all of these compiled and
-  /// chose); out.npy, of `rewire run` on the first three, and run_cache/ with the kernels of that alone.
+  /// chose); case/ (a kernel that repro cut out); out.npy, of `rewire run` on the first three, and run_cache/ with the kernels of that alone.
   std::string file(const std::string& name) const { return folder_.file(name); }
   std::string bytes(const std::string& name) const;
 

@@ -117,6 +117,18 @@ Step become_link(std::string name, std::string target) {
   });
 }
 
+Step lead_away(std::string name, std::string to) {
+  return [name = std::move(name), to = std::move(to)](const std::string& folder) {
+    const std::string from = folder + "/" + name, target = folder + "/" + to;
+    if (fs::exists(from)) {
+      fs::rename(from, target);
+    } else {
+      fs::create_directory(target);
+    }
+    fs::create_symlink(target, from);
+  };
+}
+
 Step become_huge(std::string name) {
   return in_place_of(std::move(name), [](const std::string& path) {
     write_bytes(path, "");

@@ -32,6 +32,8 @@ Step become_folder(std::string name);
 Step become_fifo(std::string name);
 Step become_link(std::string name, std::string target);
 Step become_huge(std::string name);
+/// What stands there moves to `to`, and a link in its place leads to it; to a folder where nothing stood.
+Step lead_away(std::string name, std::string to);
 Step forbid(std::string name, unsigned mode = 0);  // chmod
 
 /// A number as the little- or big-endian bytes of a binary file.

@@ -31,6 +31,18 @@ TEST_CASE("A document has limits of depth, and no key stands twice") {
         "F is no JSON: 'b' stands twice in an object");
 }
 
+TEST_CASE("An object has a limit of keys, which are found one by one") {
+  const auto object = [](int keys) {
+    std::string text = "{";
+    for (int i = 0; i < keys; ++i) text += (i == 0 ? "\"k" : ",\"k") + std::to_string(i) + "\":1";
+    return text + "}";
+  };
+  CHECK_NOTHROW(parse_json(object(4096), "F"));
+  CHECK(refusal("[" + object(4096) + "," + object(4097) + "]") ==
+        "F is no JSON of ours: an object has more than 4096 keys");
+  CHECK(refusal(object(1'000'000)) == "F is no JSON of ours: an object has more than 4096 keys");
+}
+
 TEST_CASE("What is no JSON is refused in one line") {
   for (const char* text : {"", "{", "[1,", "nul", "{\"a\" 1}", "[1e999]", "[-1e999]", "[NaN]", "\"\xff\"",
                            "[1] 2", "\"\x1b\"", "{\"a\": \"\\ud800\"}"}) {

@@ -456,7 +456,7 @@ TEST_CASE("Deep nesting is refused, and so is a text too large to be a recipe") 
   CHECK(fault("a = " + repeated("{a = ", 12000)).starts_with("r.toml:1: "));
   CHECK(fault(repeated("# text\n", 10000)) == "r.toml: 70000 bytes are no recipe: it may have 65536");
   CHECK(fault("", {"model.dim=" + repeated("[", 70000)}).ends_with(": 70010 bytes are no value"));
-  CHECK(test::message_of<UserError>([] { read_recipe("/dev/zero"); }) ==
+  CHECK(test::message_of<UserError>([] { read_recipe(FilePlace::of_user("/dev/zero")); }) ==
         "cannot read /dev/zero: it is larger than 65536 bytes");
 }
 

@@ -66,8 +66,9 @@ std::string_view table_with(std::string_view text, std::string_view kernel) {
 
 }  // namespace
 
-KernelOverride read_kernel_override(const std::string& kernel, const std::string& file) {
-  const std::vector<std::byte> bytes = read_file(file, kMostSourceBytes);
+KernelOverride read_kernel_override(const std::string& kernel, const FilePlace& place) {
+  const std::string& file = place.path();
+  const std::vector<std::byte> bytes = read_file(place, kMostSourceBytes);
   KernelOverride given{kernel, file, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}};
   if (given.text.find(" " + kernel + "(") == std::string::npos) {
     const std::string_view table = table_with(given.text, kernel);
@@ -89,7 +90,7 @@ std::vector<KernelOverride> read_kernel_overrides(std::span<const std::string> o
     const std::string kernel = option.substr(0, equals);
     if (std::ranges::find(overrides, kernel, &KernelOverride::kernel) != overrides.end())
       user_error("--override-kernel {}: the kernel has a file already", option);
-    overrides.push_back(read_kernel_override(kernel, option.substr(equals + 1)));
+    overrides.push_back(read_kernel_override(kernel, FilePlace::of_user(option.substr(equals + 1))));
   }
   return overrides;
 }

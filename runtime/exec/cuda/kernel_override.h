@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "codegen/program.h"
+#include "runtime/io/place.h"
 
 namespace rewire::runtime {
 
@@ -18,7 +19,7 @@ struct KernelOverride {
 
 /// UserError if the file cannot be read or has no kernel of this name; where it has a table with a member of
 /// this name, the error says what the table goes by.
-KernelOverride read_kernel_override(const std::string& kernel, const std::string& file);
+KernelOverride read_kernel_override(const std::string& kernel, const FilePlace& place);
 /// Of options "NAME=FILE". UserError also where one is no such pair, or a name stands twice.
 std::vector<KernelOverride> read_kernel_overrides(std::span<const std::string> options);
 

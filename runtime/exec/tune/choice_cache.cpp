@@ -46,7 +46,7 @@ std::optional<MadeChoice> ChoiceCache::load(const std::string& key) const {
   if (!std::filesystem::exists(file, ignored)) return std::nullopt;
   try {
     const codegen::TrustedFile trusted = codegen::open_trusted(file, O_PATH, "the choice in it");
-    const Json json = parse_json(read_file(trusted.path, kMostJsonBytes, FileKind::regular), "it");
+    const Json json = parse_json(read_file(trusted.path, kMostJsonBytes), "it");
     const JsonView view(json, "it");
     view.only({"place", "choices"});
     const ChoiceRecord record = record_from_json(view.at("choices"));

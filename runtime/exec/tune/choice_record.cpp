@@ -136,7 +136,7 @@ ChoiceRecord record_from_json(const JsonView& list) {
 }
 
 ChoiceRecord read_choice_file(const std::string& file) {
-  const Json json = read_json(file);
+  const Json json = read_json(FilePlace::of_user(file));
   const JsonView view(json, file);
   if (!view.is_object()) return record_from_json(view);
   const auto choices = view.find("choices");
