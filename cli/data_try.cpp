@@ -47,7 +47,8 @@ void run(const Request& request) {
   const runtime::Recipe recipe = with_settings("data try", "transforms", request.settings, {});
   runtime::DrawnImage image{3, 0, 0, {}};
   const runtime::ImageSize size =
-      runtime::decode_image(runtime::read_file(request.image), request.image, image.channels, image.pixels);
+      runtime::decode_image(runtime::read_file(request.image, runtime::kMostImageBytes), request.image,
+                            image.channels, image.pixels);
   image.height = size.height;
   image.width = size.width;
   runtime::TryOptions options = request.options;

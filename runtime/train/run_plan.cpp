@@ -72,6 +72,8 @@ RunPlan::RunPlan(const TrainRequest& request)
       test_data(recipe, Split::test, face),
       bank_data(make_bank(recipe, face, test_data.batch())),
       steps_per_epoch(train_data.batches() / recipe.train.accumulate) {
+  train_data.log_left_out();
+  test_data.log_left_out();
   if (steps_per_epoch == 0) {
     user_error("an epoch has {} batches of {}, fewer than one step of train.accumulate={}",
                train_data.batches(), recipe.train.batch, recipe.train.accumulate);
