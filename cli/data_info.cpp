@@ -145,6 +145,13 @@ void print_split(const runtime::SplitInfo& info) {
   print_fact("duplicates",
              info.duplicates.images == 0 ? "none" : equal_text(info.duplicates, "image", "an earlier"));
   print_equal(info.duplicates);
+  for (const std::string& line : info.notes.left_out) print_fact("left out", line);
+  if (info.notes.links_out > 0)
+    print_fact("links", fmt::format("{} that lead{} out of the folder are followed", info.notes.links_out,
+                                    info.notes.links_out == 1 ? "s" : ""));
+  if (info.turned_by_exif > 0)
+    print_fact("exif", fmt::format("{} with another orientation than 1: see data.exif",
+                                   counted(info.turned_by_exif, "image")));
   if (info.unreadable == 0) return;
   print_fact("unreadable", fmt::format("{}", info.unreadable));
   for (const std::string& message : info.first_unreadable) print_fact("", message);
@@ -184,6 +191,9 @@ nlohmann::ordered_json to_json(const runtime::SplitInfo& info) {
           {"mean", info.mean},
           {"std", info.deviation},
           {"duplicates", to_json(info.duplicates)},
+          {"left_out", info.notes.left_out},
+          {"links_out", info.notes.links_out},
+          {"turned_by_exif", info.turned_by_exif},
           {"unreadable", {{"images", info.unreadable}, {"first", info.first_unreadable}}}};
 }
 
@@ -236,6 +246,19 @@ nlohmann::ordered_json to_json(const runtime::DataInfo& info, const Request& req
   return object;
 }
 
+/// Whoever asks by the exit code alone learns that something is wrong.
+void fail_where_incomplete(const runtime::DataInfo& info, const std::string& path) {
+  std::vector<std::string> faults;
+  std::int64_t unreadable = 0;
+  for (const runtime::SplitInfo& split : info.splits) {
+    unreadable += split.unreadable;
+    if (!split.problem.empty())
+      faults.push_back(fmt::format("the {} split cannot be opened", name_of(split.split)));
+  }
+  if (unreadable > 0) faults.push_back(fmt::format("{} cannot be read", counted(unreadable, "image")));
+  if (!faults.empty()) throw RuntimeFailure(fmt::format("{}: {}", visible(path), fmt::join(faults, ", ")));
+}
+
 void run(const Request& request) {
   constexpr std::int64_t kMostThreads = 1024;
   if (request.threads > kMostThreads)
@@ -255,12 +278,7 @@ void run(const Request& request) {
     if (!request.json) print_sheet(sheet, info, request.output);
   }
   if (request.json) print_json(object);
-  std::int64_t unreadable = 0;
-  for (const runtime::SplitInfo& split : info.splits) unreadable += split.unreadable;
-  if (unreadable > 0) {
-    throw RuntimeFailure(
-        fmt::format("{}: {} cannot be read", visible(request.path), counted(unreadable, "image")));
-  }
+  fail_where_incomplete(info, request.path);
 }
 
 }  // namespace

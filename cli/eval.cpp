@@ -121,6 +121,7 @@ void run(const Request& request) {
   const runtime::NetworkSource source = runtime::network_source(network);
   const runtime::DataFeed data(recipe, runtime::Split::test,
                                runtime::network_face(source.forward(1), recipe.objective));
+  data.log_left_out();
   runtime::EvalModule evaluated =
       runtime::make_eval_module(source, recipe.objective, data.batch(), epoch, recipe.train.epochs);
   ir::Module& module = evaluated.module;

@@ -47,7 +47,7 @@ struct PixelSums {
 /// What one thread has found.
 struct ScanPart {
   std::vector<PixelSums> channels;
-  std::int64_t unreadable = 0;
+  std::int64_t unreadable = 0, turned_by_exif = 0;
   std::vector<std::pair<std::int64_t, std::string>> messages;  // of the first, by place
   std::exception_ptr error;
 };
@@ -122,10 +122,11 @@ class Examination {
     return all;
   }
 
-  void tell_unreadable(SplitInfo& info) const {
+  void tell_found(SplitInfo& info) const {
     std::vector<std::pair<std::int64_t, std::string>> all;
     for (const ScanPart& found : found_) {
       info.unreadable += found.unreadable;
+      info.turned_by_exif += found.turned_by_exif;
       all.insert(all.end(), found.messages.begin(), found.messages.end());
     }
     std::ranges::sort(all);
@@ -157,6 +158,7 @@ class Examination {
       if (found.messages.size() < kMostNamed) found.messages.emplace_back(places_[i], error.what());
       return;
     }
+    found.turned_by_exif += image.orientation == 1 ? 0 : 1;
     facts_[i] = {pixel_key(image), static_cast<std::int32_t>(image.height),
                  static_cast<std::int32_t>(image.width)};
     const std::size_t plane = image.pixels.size() / found.channels.size();
@@ -295,6 +297,7 @@ OpenSplit examine_split(std::unique_ptr<ImageSource> source, const DataInfoOptio
   info.name = source->name();
   info.count = source->count();
   info.channels = source->shape()[0];
+  info.notes = source->notes();
   tell_classes(*source, info);
   auto images = std::make_unique<Examination>(*source, options.images);
   images->run(options.threads, [&](std::int64_t done, std::int64_t all) {
@@ -303,7 +306,7 @@ OpenSplit examine_split(std::unique_ptr<ImageSource> source, const DataInfoOptio
   info.examined = std::ssize(images->places());
   tell_sizes(images->facts(), info);
   tell_statistics(images->facts(), images->sums(), info);
-  images->tell_unreadable(info);
+  images->tell_found(info);
   info.duplicates = equal_within(*source, *images);
   return {std::move(source), std::move(images)};
 }

@@ -55,6 +55,8 @@ struct SplitInfo {
   std::vector<double> mean, deviation;  // a channel, of pixels in [0, 1]; exact sums, rounded once
   std::int64_t unreadable = 0;
   std::vector<std::string> first_unreadable;  // messages, five at most
+  std::int64_t turned_by_exif = 0;            // images with another orientation than 1
+  SourceNotes notes;
   EqualCount duplicates;
 };
 

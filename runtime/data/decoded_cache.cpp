@@ -2,8 +2,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -22,6 +22,7 @@
 #include "codegen/files/digest.h"
 #include "ir/error.h"
 #include "ir/printable.h"
+#include "runtime/data/samples.h"
 #include "runtime/io/files.h"
 #include "runtime/log.h"
 
@@ -44,49 +45,93 @@ struct CacheTail {
 };
 static_assert(sizeof(CacheTail) == 8 + kDigestBytes + kMagicBytes);
 
-/// A file in memory, for reading; empty where it cannot be had.
-class FileMapping {
+/// A file of decoded images, open; it is read piece by piece, so that one that is cut meanwhile is an error.
+class CacheFile {
  public:
-  explicit FileMapping(const std::string& path) {
-    const codegen::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  /// None where there is no such file. UserError where it is no file of this user's.
+  static std::unique_ptr<CacheFile> open(const std::string& path) {
+    codegen::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!file && errno == ENOENT) return nullptr;
     struct stat status{};
-    if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) return;
-    const auto size = static_cast<std::size_t>(status.st_size);
-    void* memory = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
-    if (memory != MAP_FAILED) bytes_ = {static_cast<const std::byte*>(memory), size};
+    if (!file || ::fstat(file.get(), &status) != 0)
+      user_error("cannot read {}: {}", visible(path), std::generic_category().message(errno));
+    if (!S_ISREG(status.st_mode))
+      user_error("{}: it is no file, where decoded images are kept: take it away", visible(path));
+    if (status.st_uid != ::geteuid() && status.st_uid != 0) {
+      user_error("{}: it belongs to user {}, whose images may be others: set another data.cache",
+                 visible(path), status.st_uid);
+    }
+    return std::unique_ptr<CacheFile>(new CacheFile(path, std::move(file), status));
   }
-  ~FileMapping() {
-    if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
-  }
-  FileMapping(const FileMapping&) = delete;
-  FileMapping& operator=(const FileMapping&) = delete;
 
-  std::span<const std::byte> bytes() const { return bytes_; }
+  std::size_t size() const { return static_cast<std::size_t>(status_.st_size); }
+
+  /// UserError where the file has not got as many bytes any more.
+  void read(std::size_t offset, std::span<std::byte> out) const {
+    while (!out.empty()) {
+      const ssize_t count = ::pread(file_.get(), out.data(), out.size(), static_cast<off_t>(offset));
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) user_error("cannot read {}: {}", visible(path_), std::generic_category().message(errno));
+      if (count == 0) fail_changed();
+      offset += static_cast<std::size_t>(count);
+      out = out.subspan(static_cast<std::size_t>(count));
+    }
+  }
+
+  /// UserError where it was written to since it was opened.
+  void check_unchanged() const {
+    struct stat now{};
+    if (::fstat(file_.get(), &now) != 0 || now.st_size != status_.st_size ||
+        now.st_mtim.tv_sec != status_.st_mtim.tv_sec || now.st_mtim.tv_nsec != status_.st_mtim.tv_nsec)
+      fail_changed();
+  }
 
  private:
-  std::span<const std::byte> bytes_;
+  CacheFile(std::string path, codegen::Descriptor file, const struct stat& status)
+      : path_(std::move(path)), file_(std::move(file)), status_(status) {}
+
+  [[noreturn]] void fail_changed() const {
+    throw DataError(fmt::format("{}: the decoded images have changed since they were opened: start again",
+                                visible(path_)));
+  }
+
+  std::string path_;
+  codegen::Descriptor file_;
+  struct stat status_;
 };
 
 std::size_t padded(std::size_t size) {
   return (size + 7) / 8 * 8;
 }
 
+/// BLAKE3 of the file's first bytes.
+std::string digest_of_first(const CacheFile& file, std::size_t bytes) {
+  constexpr std::size_t kPiece = std::size_t{1} << 20;
+  codegen::Digest digest;
+  std::vector<std::byte> piece(std::min(kPiece, bytes));
+  for (std::size_t at = 0; at < bytes; at += piece.size()) {
+    const std::span<std::byte> part = std::span(piece).first(std::min(piece.size(), bytes - at));
+    file.read(at, part);
+    digest.update(part);
+  }
+  return digest.hex();
+}
+
 /// The entries of a file that is whole and holds `count` images of `channels`.
-std::optional<std::vector<CacheEntry>> entries_of(std::span<const std::byte> file, std::int64_t count,
+std::optional<std::vector<CacheEntry>> entries_of(const CacheFile& file, std::int64_t count,
                                                   std::int64_t channels) {
   const std::size_t table = static_cast<std::size_t>(count) * sizeof(CacheEntry);
   if (file.size() < table + sizeof(CacheTail)) return std::nullopt;
   CacheTail tail;
-  std::memcpy(&tail, file.data() + file.size() - sizeof tail, sizeof tail);
+  file.read(file.size() - sizeof tail, std::as_writable_bytes(std::span(&tail, 1)));
   if (std::string_view(tail.magic, kMagicBytes) != kCacheMagic ||
       tail.images != static_cast<std::uint64_t>(count))
     return std::nullopt;
   const std::size_t digested = file.size() - kDigestBytes - kMagicBytes;
-  if (codegen::digest_hex(file.first(digested)) != std::string_view(tail.digest, kDigestBytes))
-    return std::nullopt;
+  if (digest_of_first(file, digested) != std::string_view(tail.digest, kDigestBytes)) return std::nullopt;
   std::vector<CacheEntry> entries(static_cast<std::size_t>(count));
   const std::size_t pixels = file.size() - sizeof tail - table;
-  std::memcpy(entries.data(), file.data() + pixels, table);
+  file.read(pixels, std::as_writable_bytes(std::span(entries)));
   for (const auto& [offset, height, width] : entries) {
     const unsigned __int128 size =
         static_cast<unsigned __int128>(height) * width * static_cast<std::uint64_t>(channels);
@@ -97,7 +142,7 @@ std::optional<std::vector<CacheEntry>> entries_of(std::span<const std::byte> fil
 
 class CachedSource final : public ImageSource {
  public:
-  CachedSource(std::unique_ptr<ImageSource> source, std::unique_ptr<const FileMapping> file,
+  CachedSource(std::unique_ptr<ImageSource> source, std::unique_ptr<const CacheFile> file,
                std::vector<CacheEntry> entries)
       : source_(std::move(source)),
         channels_(source_->shape()[0]),
@@ -110,6 +155,7 @@ class CachedSource final : public ImageSource {
   std::int64_t label(std::int64_t index) const override { return source_->label(index); }
   std::string image_name(std::int64_t index) const override { return source_->image_name(index); }
   std::vector<std::string> class_names() const override { return source_->class_names(); }
+  SourceNotes notes() const override { return source_->notes(); }
   std::vector<std::uint32_t> order(std::uint64_t seed, std::int64_t epoch) const override {
     return source_->order(seed, epoch);
   }
@@ -117,13 +163,16 @@ class CachedSource final : public ImageSource {
     const auto& [offset, height, width] = entries_[static_cast<std::size_t>(index)];
     if (height == 0) return source_->read(index, buffer, needed);
     const auto size = static_cast<std::size_t>(channels_) * height * width;
-    return {{reinterpret_cast<const std::uint8_t*>(file_->bytes().data()) + offset, size}, height, width};
+    file_->check_unchanged();
+    buffer.pixels.resize(size);
+    file_->read(offset, std::as_writable_bytes(std::span(buffer.pixels)));
+    return {buffer.pixels, height, width};
   }
 
  private:
   std::unique_ptr<ImageSource> source_;
   std::int64_t channels_;
-  std::unique_ptr<const FileMapping> file_;
+  std::unique_ptr<const CacheFile> file_;
   std::vector<CacheEntry> entries_;
 };
 
@@ -142,7 +191,11 @@ void decode_all(const ImageSource& source, std::int64_t first, std::span<Decoded
       one.image = {};
       one.error = nullptr;
       try {
-        one.image = source.read(first + static_cast<std::int64_t>(i), one.buffer, nullptr);
+        const std::int64_t image = first + static_cast<std::int64_t>(i);
+        one.image = source.read(image, one.buffer, nullptr);
+        note_orientation(source, image, one.image);
+      } catch (const DataError&) {
+        one.error = std::current_exception();
       } catch (const UserError&) {  // told where it is needed, if it is
       } catch (...) {
         one.error = std::current_exception();
@@ -196,11 +249,11 @@ std::unique_ptr<ImageSource> cache_decoded(std::unique_ptr<ImageSource> source, 
   if (fingerprint.empty())
     user_error("{}: its pixels are in memory already: drop data.cache", source->name());
   const std::string path = (std::filesystem::path(options.folder) / (fingerprint + ".images")).string();
-  std::error_code ignored;
   for (const bool is_first : {true, false}) {
-    const bool was_there = std::filesystem::exists(path, ignored);
-    auto file = std::make_unique<const FileMapping>(path);
-    auto entries = entries_of(file->bytes(), source->count(), source->shape()[0]);
+    std::unique_ptr<const CacheFile> file = CacheFile::open(path);
+    const bool was_there = file != nullptr;
+    std::optional<std::vector<CacheEntry>> entries;
+    if (was_there) entries = entries_of(*file, source->count(), source->shape()[0]);
     if (entries)
       return std::make_unique<CachedSource>(std::move(source), std::move(file), std::move(*entries));
     if (!is_first) break;

@@ -1,5 +1,5 @@
-// The images of a source, decoded once into a file that is mapped into memory: an image is then read without being
-// decoded, and no bit of it is another.
+// The images of a source, decoded once into a file: an image is then read without being decoded, and no bit of it is
+// another.
 //
 // The file: the pixels of all images, u8 [channels, height, width] each, one behind the other; padding to 8 bytes; for
 // each image its offset (u64), height and width (u32; both 0 where it is not in the file); the number of images (u64);
@@ -23,7 +23,7 @@ struct CacheOptions {
 /// `source` with its pixels from FOLDER/FINGERPRINT.images: the file is made where it is missing, and made anew where it
 /// is damaged. All of it is read once, to compare its digest. An image that cannot be decoded whole is not in it, and is
 /// read from the source each time: what is needed of it may be sound. UserError where the source has nothing to decode,
-/// or the file cannot be written.
+/// the file cannot be written, or belongs to another user. Reading an image is a UserError once the file has changed.
 std::unique_ptr<ImageSource> cache_decoded(std::unique_ptr<ImageSource> source, const CacheOptions& options);
 
 }  // namespace rewire::runtime

@@ -84,11 +84,15 @@ struct JpegErrors {
     info->err->format_message(info, of(info).text);
     std::longjmp(of(info).back, 1);
   }
-  /// A hundred bytes of scans that say nothing would each cost a pass over the whole image.
+  /// Ten bytes of a scan that says nothing cost a pass over the whole image. Encoders write about ten scans.
   static void watch(j_common_ptr info) {
-    constexpr int kMostScans = 500;
-    if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMostScans) return;
-    std::strncpy(of(info).text, "more than 500 scans", JMSG_LENGTH_MAX);
+    constexpr std::int64_t kLeast = 16, kMost = 64, kMostPixelsOfAll = std::int64_t{1} << 32;
+    const auto& image = *reinterpret_cast<j_decompress_ptr>(info);
+    const std::int64_t pixels = std::int64_t{image.image_height} * image.image_width;
+    const std::int64_t most = std::clamp(kMostPixelsOfAll / std::max<std::int64_t>(pixels, 1), kLeast, kMost);
+    if (image.input_scan_number <= most) return;
+    std::snprintf(of(info).text, JMSG_LENGTH_MAX,
+                  "it has more than %d scans, each a pass over all its pixels", static_cast<int>(most));
     std::longjmp(of(info).back, 1);
   }
   /// Data that ends too early is an error; other faults that libjpeg reads on behind are not.
@@ -169,14 +173,11 @@ class JpegReader {
     refuse(name_, what);
   }
 
-  /// In place. Adobe's files hold ink as 255 - ink.
+  /// In place. Files hold ink as 255 - ink, as Adobe's do; one without Adobe's mark is read so too, as Pillow does.
   void to_colours(std::uint8_t* row) const {
     for (std::int64_t x = 0; x < info_.output_width; ++x) {
       std::uint8_t ink[4];
-      for (int i = 0; i < 4; ++i) {
-        const std::uint8_t stored = row[4 * x + i];
-        ink[i] = info_.saw_Adobe_marker ? static_cast<std::uint8_t>(255 - stored) : stored;
-      }
+      for (int i = 0; i < 4; ++i) ink[i] = static_cast<std::uint8_t>(255 - row[4 * x + i]);
       for (int i = 0; i < 3; ++i) {
         const int light = 255 - ink[3], product = ink[i] * light + 128;
         row[3 * x + i] =
@@ -306,6 +307,8 @@ ImageSize decode(Reader&& reader, std::span<const std::byte> file, std::string_v
   return size;
 }
 
+constexpr std::string_view kJpegMagic = "\xFF\xD8", kPngMagic = "\x89PNG\r\n\x1A\n";
+
 bool begins(std::span<const std::byte> file, std::string_view magic) {
   return file.size() >= magic.size() && std::memcmp(file.data(), magic.data(), magic.size()) == 0;
 }
@@ -318,18 +321,38 @@ std::string lower_case(std::string_view text) {
   return lower;
 }
 
-bool is_image_name(std::string_view name) {
+std::string suffix_of(std::string_view name) {
+  constexpr std::size_t kLongest = 5;
+  const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   const std::size_t dot = name.rfind('.');
-  if (dot == std::string_view::npos) return false;
-  const std::string ending = lower_case(name.substr(dot + 1));
-  return ending == "jpg" || ending == "jpeg" || ending == "png";
+  if (dot == std::string_view::npos) return {};
+  std::string suffix = lower_case(name.substr(dot + 1));
+  const bool is_suffix = !suffix.empty() && suffix.size() <= kLongest && is_letter(suffix[0]) &&
+                         std::ranges::all_of(suffix, [&](char c) { return is_letter(c) || is_digit(c); });
+  return is_suffix ? suffix : std::string();
+}
+
+bool is_image_name(std::string_view name) {
+  constexpr std::string_view kRead[] = {"jpg", "jpeg", "jpe", "jfif", "png"};
+  return std::ranges::find(kRead, suffix_of(name)) != std::end(kRead);
+}
+
+bool is_other_image_name(std::string_view name) {
+  constexpr std::string_view kOthers[] = {"apng", "avif", "bmp", "gif", "heic", "heif",
+                                          "j2k",  "jp2",  "jpx", "jxl", "pbm",  "pgm",
+                                          "pnm",  "ppm",  "tga", "tif", "tiff", "webp"};
+  return std::ranges::find(kOthers, suffix_of(name)) != std::end(kOthers);
+}
+
+bool begins_as_image(std::span<const std::byte> file) {
+  return begins(file, kJpegMagic) || begins(file, kPngMagic);
 }
 
 ImageSize decode_image(std::span<const std::byte> file, std::string_view name, std::int64_t channels,
                        std::vector<std::uint8_t>& pixels, const BoxFunction& needed) {
-  if (begins(file, "\xFF\xD8")) return decode(JpegReader(file, name), file, name, channels, pixels, needed);
-  if (begins(file, "\x89PNG\r\n\x1A\n"))
-    return decode(PngReader(file, name), file, name, channels, pixels, needed);
+  if (begins(file, kJpegMagic)) return decode(JpegReader(file, name), file, name, channels, pixels, needed);
+  if (begins(file, kPngMagic)) return decode(PngReader(file, name), file, name, channels, pixels, needed);
   if (file.empty()) refuse(name, "the file is empty");
   refuse(name, "neither JPEG nor PNG");
 }

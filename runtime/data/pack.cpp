@@ -20,6 +20,7 @@
 #include "runtime/data/sources/image_files.h"
 #include "runtime/data/tar_file.h"
 #include "runtime/io/files.h"
+#include "runtime/log.h"
 
 namespace rewire::runtime {
 namespace {
@@ -31,8 +32,13 @@ ImageFileList list_split(const PackOptions& options, Split split) {
   if (options.format == "tiny_imagenet") return list_tiny_imagenet(folder, split);
   if (options.format != "folder")
     user_error("--format {}: it takes folder or tiny_imagenet", printable(options.format));
-  const fs::path train = folder / "train", val = folder / "val";
-  return split == Split::train ? list_image_folder(train, val) : list_image_folder(val, train);
+  return list_image_folder({.root = folder}, split);
+}
+
+/// Of the name; of one without, the format's.
+std::string suffix_of_image(const std::string& path, std::span<const std::byte> bytes) {
+  if (is_image_name(path)) return suffix_of(path);
+  return bytes.front() == std::byte{0xFF} ? "jpg" : "png";
 }
 
 class Packer {
@@ -43,8 +49,19 @@ class Packer {
   std::vector<PackedShard> run() {
     // What is wrong with the input is said before anything is written.
     const ImageFileList train = list_split(options_, Split::train);
-    const bool has_val = is_image_folder(fs::path(options_.folder) / "val");
+    const fs::path val_folder = fs::path(options_.folder) / "val";
+    const bool has_val = is_image_folder(val_folder);
     const ImageFileList val = has_val ? list_split(options_, Split::test) : ImageFileList{};
+    if (!has_val) {
+      std::vector<std::string> others = class_folders(options_.folder);
+      std::erase(others, "train");
+      write_log(
+          LogLevel::warning,
+          fmt::format("{} is not there{}: training's images alone are packed", visible(val_folder.native()),
+                      others.empty() ? "" : fmt::format(" (but {})", names_text(others))));
+    }
+    note(train);
+    note(val);
     const std::string classes = class_lines(train.classes);
     check_output();
     make_partial();
@@ -64,6 +81,23 @@ class Packer {
   }
 
  private:
+  static void note(const ImageFileList& list) {
+    for (const std::string& line : notes_of(list).left_out)
+      write_log(LogLevel::warning, fmt::format("{}: {}", visible(list.folder), line));
+  }
+
+  /// The file's bytes, as they are. UserError unless it is an image, which lies in the folder: where a link leads out of it,
+  /// somebody else may have laid it.
+  std::vector<std::byte> image_bytes(const std::string& path) {
+    if (!is_below(options_.folder, path))
+      user_error("{}: it leads out of {}: copy the file there, or take the link out", visible(path),
+                 visible(options_.folder));
+    std::vector<std::byte> bytes = read_regular_file(path, kMostImageBytes);
+    if (bytes.empty()) user_error("{}: the file is empty: take it out of the folder", visible(path));
+    decode_image(bytes, path, 3, pixels_);
+    return bytes;
+  }
+
   std::string output(std::string_view name) const { return (fs::path(options_.output) / name).string(); }
   std::string partial(std::string_view name) const { return (fs::path(partial_) / name).string(); }
 
@@ -125,8 +159,7 @@ class Packer {
     };
     for (std::size_t place = 0; place < order.size(); ++place) {
       const ImageFile& image = list.files[order[place]];
-      const std::vector<std::byte> bytes = read_file(image.path);
-      if (bytes.empty()) user_error("{}: the file is empty: take it out of the folder", visible(image.path));
+      const std::vector<std::byte> bytes = image_bytes(image.path);
       const std::string label = std::to_string(image.label);
       const std::uint64_t size = TarFile::size_of_entry(bytes.size()) + TarFile::size_of_entry(label.size());
       if (shard && shard->size() + size > options_.shard_bytes) finish();
@@ -136,7 +169,7 @@ class Packer {
         shard = std::make_unique<TarFile>(partial(name));
       }
       const std::string key = fmt::format("{:09}", place);
-      shard->add(key + lower_case(fs::path(image.path).extension().string()), bytes);
+      shard->add(fmt::format("{}.{}", key, suffix_of_image(image.path, bytes)), bytes);
       shard->add(key + ".cls", std::as_bytes(std::span(label)));
       ++packed.images;
     }
@@ -146,6 +179,7 @@ class Packer {
   const PackOptions& options_;
   const std::function<void(const PackedShard&)>& written_;
   std::string partial_;  // the folder that becomes the output
+  std::vector<std::uint8_t> pixels_;
   std::vector<PackedShard> shards_;
 };
 

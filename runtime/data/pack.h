@@ -25,7 +25,7 @@ struct PackedShard {
 /// theirs, if the folder has any, and OUTPUT/classes.txt. The files of images are copied as they are; the same input
 /// gives the same bytes. `written` is called behind each shard. All is written into a hidden folder beside OUTPUT,
 /// which gets its name last. UserError, whereupon nothing of it is left: an output folder that holds something, a folder
-/// that is no such data set, a file that cannot be read.
+/// that is no such data set, a file that is no whole image, one that lies out of FOLDER.
 std::vector<PackedShard> pack_images(const PackOptions& options,
                                      const std::function<void(const PackedShard&)>& written = nullptr);
 

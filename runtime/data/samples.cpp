@@ -23,6 +23,8 @@ class Samples {
       at.image = (visit.image + i) % source_.count();
       try {
         return make(at, images);
+      } catch (const DataError&) {
+        throw;
       } catch (const UserError& error) {
         options_.unreadable->add(at.image, error.what());
       }
@@ -42,9 +44,14 @@ class Samples {
       };
     }
     const StoredImage stored = source_.read(visit.image, buffer, needed);
-    transforms_.apply(stored, images[0], visit.epoch, sample);
-    for (std::size_t i = 0; i < options_.views.size(); ++i)
-      options_.views[i]->apply(stored, images[i + 1], visit.epoch, sample);
+    note_orientation(source_, visit.image, stored);
+    try {
+      transforms_.apply(stored, images[0], visit.epoch, sample);
+      for (std::size_t i = 0; i < options_.views.size(); ++i)
+        options_.views[i]->apply(stored, images[i + 1], visit.epoch, sample);
+    } catch (const ImageSizeError& error) {
+      throw ImageSizeError(fmt::format("{}: {}", source_.image_name(visit.image), error.what()));
+    }
     return source_.label(visit.image);
   }
 
@@ -54,6 +61,15 @@ class Samples {
 };
 
 }  // namespace
+
+void note_orientation(const ImageSource& source, std::int64_t image, const StoredImage& stored) {
+  if (stored.orientation == 1 || stored.is_upright) return;
+  write_log_once(
+      LogLevel::warning, "data.exif " + source.name(),
+      fmt::format("{}: EXIF gives it the orientation {}, which is ignored, here and in other images: "
+                  "data.exif=apply turns them",
+                  source.image_name(image), stored.orientation));
+}
 
 void UnreadableImages::add(std::int64_t image, std::string_view why) {
   const std::lock_guard lock(mutex_);

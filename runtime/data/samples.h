@@ -40,9 +40,13 @@ class UnreadableImages {
   std::set<std::int64_t> images_;
 };
 
+/// Says once of a source that EXIF has an image turned and the source does not.
+void note_orientation(const ImageSource& source, std::int64_t image, const StoredImage& stored);
+
 struct SampleOptions {
   std::vector<const TransformChain*> views;  // behind the image, in the order of SampleImages
-  UnreadableImages* unreadable = nullptr;    // null: an image that cannot be read is an error
+  UnreadableImages* unreadable =
+      nullptr;  // null: an image that cannot be read is an error, as a DataError is
   /// Instead of an image that cannot be read, the next one of the source that can be; else there is none.
   bool replaces = false;
 };

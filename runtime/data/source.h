@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ir/error.h"
 #include "ir/registry.h"
 #include "ir/types.h"
 #include "runtime/data/box.h"
@@ -22,12 +23,26 @@ enum class Split { train, test };
 struct StoredImage {
   std::span<const std::uint8_t> pixels;
   std::int64_t height = 0, width = 0;
+  int orientation = 1;      // EXIF's, 1 to 8; 1: as it is stored, or nothing is said
+  bool is_upright = false;  // the source has turned it so
+};
+
+/// What a data set's folder holds and the source does not take as it might be expected.
+struct SourceNotes {
+  std::vector<std::string> left_out;  // a line each
+  std::int64_t links_out = 0;         // links that were followed and lead out of data.path
 };
 
 /// What a thread reads images into: the pixels that a source gives stand here or in the source's own memory.
 struct ReadBuffer {
   std::vector<std::uint8_t> pixels;
   std::vector<std::byte> file;  // of an image that is a file of its own
+};
+
+/// A fault of the data that is not one image's: data.unreadable=skip does not leave it out.
+class DataError : public UserError {
+ public:
+  using UserError::UserError;
 };
 
 /// Images as bytes, each with a label. Normalisation and augmentation follow later (transform.h). Whatever it
@@ -49,6 +64,7 @@ class ImageSource {
   virtual std::string image_name(std::int64_t index) const;
   /// By label, where the data names them; else none.
   virtual std::vector<std::string> class_names() const { return {}; }
+  virtual SourceNotes notes() const { return {}; }
   /// The order in which a training epoch visits the images: a permutation of all, a function of its arguments.
   /// Each is as likely (epoch_order), unless a source is read faster in an order near its own.
   virtual std::vector<std::uint32_t> order(std::uint64_t seed, std::int64_t epoch) const;

@@ -36,6 +36,7 @@ class Subset final : public ImageSource {
   }
   std::string image_name(std::int64_t index) const override { return source_->image_name(at(index)); }
   std::vector<std::string> class_names() const override { return source_->class_names(); }
+  SourceNotes notes() const override { return source_->notes(); }
   /// The source's, without the images that are not here.
   std::vector<std::uint32_t> order(std::uint64_t seed, std::int64_t epoch) const override {
     constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
@@ -141,7 +142,8 @@ std::unique_ptr<ImageSource> take_images(std::unique_ptr<ImageSource> source,
 }
 
 std::vector<std::uint32_t> listed_images(const ImageSource& source, const std::string& list_path) {
-  const std::vector<std::byte> bytes = read_file(list_path);
+  constexpr std::size_t kMostListBytes = std::size_t{1} << 31;
+  const std::vector<std::byte> bytes = read_file(list_path, kMostListBytes);
   NameEnds names(source);
   std::map<std::uint32_t, std::size_t> lines;  // by image
   std::size_t number = 0;

@@ -19,13 +19,14 @@
 #include <span>
 #include <system_error>
 #include <thread>
-#include <unordered_set>
+#include <unordered_map>
 #include <utility>
 
 #include "codegen/files/descriptor.h"
 #include "ir/error.h"
 #include "ir/printable.h"
 #include "runtime/data/image_file.h"
+#include "runtime/data/sources/image_files.h"
 #include "runtime/io/files.h"
 
 namespace rewire::runtime {
@@ -65,10 +66,14 @@ class ShardFile {
     return done;
   }
 
+  /// Up to a whole tar block: the zeros at the end need not be one.
   std::span<const std::byte> next_block() {
     const std::size_t count = read_at(position_, block_);
     position_ += count;
-    return std::span(block_).first(count);
+    const std::size_t whole = (count + kTarBlock - 1) / kTarBlock * kTarBlock;
+    std::fill(block_.begin() + static_cast<std::ptrdiff_t>(count),
+              block_.begin() + static_cast<std::ptrdiff_t>(whole), std::byte{0});
+    return std::span(block_).first(whole);
   }
   std::uint64_t skip(std::int64_t bytes) {
     const std::uint64_t rest = size() - std::min(size(), position_);
@@ -117,14 +122,14 @@ struct FreeArchive {
   void operator()(archive* reader) const { archive_read_free(reader); }
 };
 
-constexpr std::uint64_t kMostEntry = std::uint64_t{1} << 30;  // bytes: as the headers claim, which may lie
+enum class EntryKind : std::uint8_t { image, label, dotted_image, other_image, other };
 
-enum class EntryKind : std::uint8_t { image, label, other };
-
+/// `ending`: what follows the key.
 EntryKind kind_of_ending(std::string_view ending) {
-  const std::string lower = lower_case(ending);
-  if (lower == "jpg" || lower == "jpeg" || lower == "png") return EntryKind::image;
-  return lower == "cls" ? EntryKind::label : EntryKind::other;
+  const bool has_dot = ending.find('.', 1) != std::string_view::npos;
+  if (is_image_name(ending)) return has_dot ? EntryKind::dotted_image : EntryKind::image;
+  if (is_other_image_name(ending)) return EntryKind::other_image;
+  return lower_case(ending) == ".cls" ? EntryKind::label : EntryKind::other;
 }
 
 class ShardIndexer {
@@ -144,8 +149,8 @@ class ShardIndexer {
     check_end();
     if (index_.images.empty()) {
       user_error(
-          "{}: it holds no images: KEY.jpg, KEY.jpeg or KEY.png, where KEY ends at the first dot of a name",
-          shard());
+          "{}: it holds no images: KEY.jpg, KEY.jpeg or KEY.png, where KEY ends at the first dot of a name{}",
+          shard(), index_.unread.empty() ? "" : "; it holds " + unread_text(index_.unread));
     }
     index_.images.shrink_to_fit();
     index_.names.shrink_to_fit();
@@ -184,6 +189,7 @@ class ShardIndexer {
     reader_.reset(archive_read_new());
     if (!reader_) throw std::bad_alloc();
     archive_read_support_format_tar(reader_.get());
+    archive_read_set_format_option(reader_.get(), "tar", "read_concatenated_archives", "1");
     archive_read_set_read_callback(reader_.get(), give_block);
     archive_read_set_skip_callback(reader_.get(), skip_bytes);
     archive_read_set_callback_data(reader_.get(), &callbacks_);
@@ -207,10 +213,13 @@ class ShardIndexer {
     return true;
   }
 
-  /// A file that was cut between two entries ends without the block of zeros.
-  void check_end() const {
+  /// A file that was cut between two entries, or behind a header that belongs to the next one, has no block of zeros behind
+  /// its last entry.
+  void check_end() {
     const auto end = static_cast<std::uint64_t>(archive_read_header_position(reader_.get()));
-    if (end + kTarBlock > index_.file_size)
+    std::array<std::byte, kTarBlock> block{};
+    const bool is_whole = file_.read_at(end, block) == block.size();
+    if (!is_whole || std::ranges::any_of(block, [](std::byte value) { return value != std::byte{0}; }))
       user_error("{}: truncated: it ends at byte {} without a tar file's end; get the shard again", shard(),
                  index_.file_size);
   }
@@ -227,38 +236,56 @@ class ShardIndexer {
     const std::size_t slash = name.rfind('/');
     const std::size_t base = slash == std::string::npos ? 0 : slash + 1;
     const std::size_t dot = name.find('.', base);
+    if (dot == base && is_image_name(name)) ++index_.unread["hidden"];
     if (dot == std::string::npos || dot == base) return;  // a folder, or of no sample
     begin_sample(name.substr(0, dot));
-    const EntryKind kind = kind_of_ending(std::string_view(name).substr(dot + 1));
-    if (kind == EntryKind::other) return;
-    const Body body = body_of(entry, name);
+    const EntryKind kind = kind_of_ending(std::string_view(name).substr(dot));
     if (kind == EntryKind::image) {
-      add_image(name, body);
-    } else {
-      add_label(body);
+      add_image(name, body_of(entry, name));
+    } else if (kind == EntryKind::label) {
+      add_label(body_of(entry, name));
+    } else if (kind == EntryKind::dotted_image) {
+      if (++dotted_ == 1) first_dotted_ = name;
+    } else if (kind == EntryKind::other_image) {
+      other_image_ = "." + suffix_of(name);
     }
   }
 
-  /// Those of one key follow each other, or webdataset would take them for two samples.
+  /// Those of one key follow each other, or webdataset would take them for two samples. Whole ones may come again, as
+  /// where two tar files are one.
   void begin_sample(std::string key) {
     if (in_sample_ && key == key_) return;
     finish_sample();
     key_ = std::move(key);
     in_sample_ = true;
-    if (!keys_.insert(key_).second) fail("its entries do not follow each other in the shard");
   }
 
   void finish_sample() {
-    if (in_sample_ && has_image_ && !has_label_)
+    if (!in_sample_) return;
+    if (has_image_ && !has_label_)
       fail("an image without a .cls beside it (do a sample's entries follow each other?)");
-    if (in_sample_ && has_label_ && !has_image_)
+    if (has_label_ && !has_image_ && other_image_.empty())
       fail("a .cls without an image beside it (do a sample's entries follow each other?)");
+    const auto [earlier, is_new] = wholes_.try_emplace(key_, has_image_);
+    if (!is_new && earlier->second != has_image_) fail("its entries do not follow each other in the shard");
     if (has_image_) {
       image_.name_end = index_.names.size();
       index_.images.push_back(image_);
+    } else {
+      note_unread();
     }
     image_ = {};
     in_sample_ = has_image_ = has_label_ = false;
+    dotted_ = 0;
+    other_image_.clear();
+  }
+
+  /// What a sample without an image has that looks like one.
+  void note_unread() {
+    if (!other_image_.empty()) ++index_.unread[other_image_];
+    if (dotted_ == 0) return;
+    index_.unread["with a dot in the key"] += dotted_;
+    if (index_.dotted.empty()) index_.dotted = first_dotted_;
   }
 
   struct Body {
@@ -277,8 +304,8 @@ class ShardIndexer {
       fail("truncated: its {} of {} bytes begins at byte {}, and the file has {}; get the shard again",
            ending, size, offset, index_.file_size);
     }
-    if (bytes > kMostEntry)
-      fail("its {} has {} bytes: more than the {} that an image may have", ending, size, kMostEntry);
+    if (bytes > kMostImageBytes)  // as the header claims, which may lie
+      fail("its {} has {} bytes: more than the {} that an image may have", ending, size, kMostImageBytes);
     return {begin, bytes};
   }
 
@@ -310,10 +337,11 @@ class ShardIndexer {
   ShardCallbacks callbacks_;
   std::unique_ptr<archive, FreeArchive> reader_;
   ShardIndex index_;
-  std::unordered_set<std::string> keys_;
+  std::unordered_map<std::string, bool> wholes_;  // by key: whether there was an image and a label
   // The sample that is being read.
   bool in_sample_ = false, has_image_ = false, has_label_ = false;
-  std::string key_;
+  std::int64_t dotted_ = 0;  // images with a dot in the key
+  std::string key_, other_image_, first_dotted_;
   ShardImage image_;
 };
 

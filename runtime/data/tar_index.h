@@ -1,9 +1,10 @@
 // Where the images of a shard stand: a tar file as webdataset writes them. A sample is what follows each other with one
-// key, its name up to the first dot behind the last slash: KEY.jpg (.jpeg, .png) and KEY.cls, a label in decimal.
-// Headers and labels are read, pixels are not.
+// key, its name up to the first dot behind the last slash: KEY.jpg (or another suffix of is_image_name) and KEY.cls, a
+// label in decimal. Several tar files in one are read to the end. Headers and labels are read, pixels are not.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,8 +23,10 @@ struct ShardIndex {
   std::vector<ShardImage> images;
   std::string names;  // of all images in the shard, one behind the other
   std::uint64_t file_size = 0;
-  std::int64_t modified_ns = 0;  // its time, since 1970
-  std::uint64_t bytes_read = 0;  // while it was indexed
+  std::int64_t modified_ns = 0;                // its time, since 1970
+  std::uint64_t bytes_read = 0;                // while it was indexed
+  std::map<std::string, std::int64_t> unread;  // what looks like an image and is of no sample, by kind
+  std::string dotted;                          // the first of them with a dot in its key
 
   std::string_view name(std::size_t image) const;
 };

@@ -15,6 +15,9 @@ TransformChain::TransformChain(const ir::Attributes& values, TransformContext co
                                std::string_view view)
     : training_(context.training), seed_(seed) {
   ir::DType elements = ir::DType::u8;
+  // Where sizes differ and no transform takes any, images must have the network's.
+  if (context.image[1] == 0)
+    std::copy(context.network.begin() + 1, context.network.end(), context.image.begin() + 1);
   for (const TransformRow* row : transforms()) {
     if (row->training_only && !training_) continue;
     const ir::Attributes settled = ir::settle(row->schema, values, "transforms");
@@ -32,8 +35,10 @@ TransformChain::TransformChain(const ir::Attributes& values, TransformContext co
     if (transform == nullptr) continue;
     if (transform->reads() != elements)
       internal_error("the transform {} stands on the wrong side of normalize", row->name);
-    if (context.image[1] == 0 && !transform->takes_any_size())
-      user_error("each image has a size of its own: set transforms.resize, which gives them the network's");
+    if (links_.empty() && !transform->takes_any_size()) {
+      height_ = context.image[1];
+      width_ = context.image[2];
+    }
     elements = transform->writes();
     context.image = transform->shape();
     const auto bytes = static_cast<std::size_t>(ir::TensorType{elements, context.image}.bytes());
@@ -51,6 +56,12 @@ Box TransformChain::looks_at(std::int64_t height, std::int64_t width, std::int64
 
 void TransformChain::apply(const StoredImage& image, std::span<float> out, std::int64_t epoch,
                            std::int64_t sample) const {
+  if (height_ != 0 && (image.height != height_ || image.width != width_)) {
+    throw ImageSizeError(
+        fmt::format("{} x {} pixels (height x width), where {} x {} are taken: set transforms.resize, and "
+                    "transforms.crop_pct=1 unless evaluation is to cut the middle out",
+                    image.height, image.width, height_, width_));
+  }
   // What the links before the last make, in turns: as large as the largest of them, whole floats.
   std::size_t size = 0;
   for (std::size_t i = 0; i + 1 < links_.size(); ++i) size = std::max(size, links_[i].bytes);

@@ -32,7 +32,9 @@ struct SampleRandom {
 
 /// The images that a transform is to be made for.
 struct TransformContext {
-  ir::Shape image;  // [channels, height, width] of what comes; height and width are 0 where each has its own
+  /// [channels, height, width] of what comes. Of a chain, height and width are 0 where each image has its own; its
+  /// transforms are made for the network's then.
+  ir::Shape image;
   ir::Shape network;  // of what the network takes
   bool training = true;
 };
@@ -116,6 +118,12 @@ std::span<const TransformRow* const> transforms();
 /// must outlive the process.
 void add_transform(const TransformRow& row, std::string_view before = {});
 
+/// An image of a size that a chain does not take.
+class ImageSizeError : public DataError {
+ public:
+  using DataError::DataError;
+};
+
 /// The transforms that are on, one behind the other.
 class TransformChain {
  public:
@@ -128,7 +136,8 @@ class TransformChain {
   const ir::Shape& shape() const { return shape_; }
   /// What apply() reads of a stored image of that size.
   Box looks_at(std::int64_t height, std::int64_t width, std::int64_t epoch, std::int64_t sample) const;
-  /// Evaluation sees the same in each epoch. `out` is of shape().
+  /// Evaluation sees the same in each epoch. `out` is of shape(). ImageSizeError unless the image has the size that the
+  /// chain was made for, or the first transform takes any.
   void apply(const StoredImage& image, std::span<float> out, std::int64_t epoch, std::int64_t sample) const;
   /// Whether batches are changed too, and their targets with them.
   bool changes_batches() const { return !batch_links_.empty(); }
@@ -155,6 +164,7 @@ class TransformChain {
   std::vector<Link> links_;
   std::vector<BatchLink> batch_links_;
   ir::Shape shape_;
+  std::int64_t height_ = 0, width_ = 0;  // of the images that come; 0: any
   bool training_;
   std::uint64_t seed_;
 };

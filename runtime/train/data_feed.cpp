@@ -7,6 +7,7 @@
 #include "ir/error.h"
 #include "runtime/data/decoded_cache.h"
 #include "runtime/data/subset.h"
+#include "runtime/log.h"
 
 namespace rewire::runtime {
 namespace {
@@ -243,6 +244,11 @@ std::unique_ptr<Loader> DataFeed::load(DataPosition start) const {
   samples.replaces = options_.training;
   return std::make_unique<Loader>(sample_function(*source_, transforms_, samples), source_->count(),
                                   transforms_.shape(), options, start);
+}
+
+void DataFeed::log_left_out() const {
+  for (const std::string& line : source_->notes().left_out)
+    write_log(LogLevel::warning, fmt::format("{}: {}", source_->name(), line));
 }
 
 std::int64_t DataFeed::batches() const {

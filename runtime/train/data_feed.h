@@ -45,6 +45,8 @@ class DataFeed {
   const ImageSource& source() const { return *source_; }
   const TransformChain& transforms() const { return transforms_; }
   std::int64_t images() const { return source_->count(); }
+  /// What the source leaves out, as warnings.
+  void log_left_out() const;
   /// Images left out so far because they cannot be read (data.unreadable=skip).
   std::int64_t unreadable() const { return unreadable_.count(); }
   /// Images of a batch: train.batch; eval.batch, or all test images where they are fewer and the network

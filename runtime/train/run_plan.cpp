@@ -105,6 +105,8 @@ RunPlan::RunPlan(const TrainRequest& request, const RunProgress* start)
       begins(place_with(data, train_data.source().name(), recipe, start)),
       sizes(sizes_with(data, recipe, begins, start)),
       course(recipe, data.count, begins, sizes) {
+  train_data.log_left_out();
+  test_data.log_left_out();
   if (start != nullptr && sizes.samples() != start->sizes.samples())
     write_log(LogLevel::info, describe_change(course, begins, start->sizes, sizes));
   if (recipe.diagnose.every > 0) {

@@ -1,8 +1,10 @@
 // rewire data: what is said of a data set, and what is drawn of its images and transforms.
 #include <fmt/format.h>
 
+#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <vector>
 
 #include "runtime/data/image_file.h"
@@ -43,8 +45,8 @@ TEST_CASE("data info says what the splits hold, and draws a row of images a clas
   const std::string path = folder.path().string(), sheet = folder.file("sheet.png");
   write_split(folder, "train", 4, 10);
   const Outcome outcome = rewire_command({"data", "info", path, "--format", "idx", "--output", sheet});
-  CHECK(outcome.code == 0);
-  CHECK(outcome.err.empty());
+  CHECK(outcome.code == 1);
+  CHECK(outcome.err == "rewire: " + path + ": the test split cannot be opened\n");
   // The levels 10, 11, 12, 13 over 255: mean 11.5 / 255, deviation sqrt(1.25) / 255.
   CHECK(outcome.out ==
         path + ": idx\ntrain: " + path +
@@ -269,6 +271,71 @@ TEST_CASE(
   CAPTURE(bench.err);
   CHECK(bench.code == 0);
   CHECK(rewire_command(Words{"data", "bench", "vit_tiny_28", "--threads", "257"} + settings).code == 2);
+}
+
+TEST_CASE("What a data set's folders hold beside it is said by data info, and when training starts") {
+  const TemporaryFolder folder;
+  write_folder(folder, {"train/cat/a.heic", "train/dog/b.webp", "train/dog/c.WEBP", "val/dog/d.avif"});
+  std::filesystem::create_directories(folder.file("train/__MACOSX"));
+  const std::string path = folder.path().string();
+  const std::string images = "files that look like images and are left out: ",
+                    end = "; JPEG and PNG files are read";
+  const Outcome info = rewire_command({"data", "info", path});
+  CHECK(info.code == 0);
+  CHECK_THAT(info.out,
+             REWIRE_CATCH_CONTAINS("\n  left out    " + images + "1 .heic, 2 .webp" + end +
+                                   "\n  left out    folders that are taken for no class: 1 (__MACOSX)\n") &&
+                 REWIRE_CATCH_CONTAINS("\n  left out    " + images + "1 .avif" + end + "\n"));
+  const json object = json::parse(rewire_command({"data", "info", path, "--json"}).out);
+  CHECK(object.at("splits").at(0).at("left_out").size() == 2);
+  CHECK(object.at("splits").at(1).at("turned_by_exif") == 0);
+
+  const Words train =
+      Words{"train", "vit_tiny_28", "--out", folder.file("run")} +
+      Words{
+          "--set", "data.format=folder", "--set", "data.path=" + path, "--set", "transforms.resize=bilinear",
+          "--set", "model.channels=3",   "--set", "model.depth=1",     "--set", "model.classes=2",
+          "--set", "train.batch=6",      "--set", "train.max_steps=1"};
+  const Outcome trained = rewire_command(train);
+  CAPTURE(trained.err);
+  REQUIRE(trained.code == 0);
+  const std::string log = read_text(folder.file("run/log.txt"));
+  for (const std::string& line :
+       {"warning: " + path + "/train: " + images + "1 .heic, 2 .webp" + end,
+        "warning: " + path + "/train: folders that are taken for no class: 1 (__MACOSX)",
+        "warning: " + path + "/val: " + images + "1 .avif" + end}) {
+    CAPTURE(line, log);
+    const std::size_t at = log.find(line);
+    REQUIRE(at != std::string::npos);
+    CHECK(log.find(line, at + 1) == std::string::npos);
+  }
+  CHECK_THAT(trained.err, REWIRE_CATCH_CONTAINS("1 .heic, 2 .webp"));
+}
+
+TEST_CASE("A cache of decoded images that is cut while a run trains ends it with a line") {
+  const TemporaryFolder folder;
+  write_folder(folder, {});
+  RunningCommand running(Words{"train", "vit_tiny_28", "--out", folder.file("run"), "--quiet"} +
+                         Words{"--set", "data.format=folder",
+                               "--set", "data.path=" + folder.path().string(),
+                               "--set", "transforms.resize=bilinear",
+                               "--set", "model.channels=3",
+                               "--set", "model.depth=1",
+                               "--set", "model.classes=2",
+                               "--set", "train.batch=6",
+                               "--set", "train.epochs=1000000",
+                               "--set", "train.checkpoint_every=1000000",
+                               "--set", "data.cache=" + folder.file("cache")});
+  const std::string metrics = folder.file("run/metrics.jsonl");
+  while (running.running() && !std::filesystem::exists(metrics))
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  for (const auto& entry : std::filesystem::directory_iterator(folder.file("cache")))
+    std::filesystem::resize_file(entry.path(), 0);
+  const Outcome outcome = running.wait();
+  CHECK(outcome.code == 2);
+  CHECK_THAT(outcome.err,
+             REWIRE_CATCH_CONTAINS(
+                 ".images: the decoded images have changed since they were opened: start again\n"));
 }
 
 TEST_CASE("Where no test image can be read, that is what is said") {

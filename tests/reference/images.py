@@ -189,6 +189,13 @@ for name, image, transparency in (("palette", colour.quantize(9), 3), ("grey", c
     image.save(stream, "PNG", transparency=transparency)
     add_bytes(f"png_transparent_{name}", stream.getvalue())
 
+# As some programs write them: inks without Adobe's mark, and as YCCK (the mark's last byte is 2).
+inks = tensors["file.jpeg_cmyk.bytes"].tobytes()
+mark = inks.index(b"\xff\xee\x00\x0eAdobe")
+end = mark + 16
+add_bytes("jpeg_cmyk_unmarked", inks[:mark] + inks[end:])
+add_bytes("jpeg_ycck", inks[:end - 1] + b"\2" + inks[end:])
+
 # As wide as the formats and a row allow: read, but not compared with Pillow's.
 ramp = numpy.broadcast_to((numpy.arange(65500) // 257).astype(numpy.uint8), (2, 65500))
 tensors["wide.jpeg.bytes"] = numpy.frombuffer(jpeg_bytes(Image.fromarray(ramp), quality=90, optimize=True), numpy.uint8).copy()

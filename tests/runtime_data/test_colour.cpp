@@ -328,8 +328,6 @@ TEST_CASE("What they cannot do is refused by name") {
         "transforms.blur_sigma=101 is out of range: it takes a list of floats 0 to 100");
   CHECK(message({{"solarize_threshold", std::int64_t{256}}}) ==
         "transforms.solarize_threshold=256 is out of range: it takes an int 0 to 255");
-  CHECK(message({{"blur_prob", 0.1}}, {3, 0, 0}) ==
-        "each image has a size of its own: set transforms.resize, which gives them the network's");
 }
 
 TEST_CASE("A core changes 500 images of 224 x 224 a second in any way", "[.benchmark]") {

@@ -1,5 +1,9 @@
 // Decoded images in a mapped file: the same pixels, made once, made anew where a byte is another.
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 
 #include "runtime/data/decoded_cache.h"
@@ -95,6 +99,40 @@ TEST_CASE(
   const BoxFunction part = [](std::int64_t, std::int64_t) { return Box{0, 0, 1, 1}; };
   CHECK(cached->read(4, buffer, part).pixels[0] == 4);
   CHECK(*reads == 11);
+}
+
+TEST_CASE("A cache that is cut, or written to, after it was opened is named when an image of it is read") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.file("abc.images");
+  const Cached cached = open_cached(9, folder.path().string());
+  const std::vector<std::byte> sound = read_file(path);
+  ReadBuffer buffer;
+  const auto message = [&] {
+    return message_of<UserError>([&] { cached.source->read(5, buffer, nullptr); });
+  };
+  CHECK(message() == "(nothing was thrown)");
+  const std::string changed = path + ": the decoded images have changed since they were opened: start again";
+  std::filesystem::resize_file(path, 0);
+  CHECK(message() == changed);
+  std::filesystem::resize_file(path, sound.size());
+  std::filesystem::last_write_time(path,
+                                   std::filesystem::file_time_type::clock::now() + std::chrono::hours(1));
+  CHECK(message() == changed);
+  CHECK(open_cached(9, folder.path().string()).reads == 9);
+}
+
+TEST_CASE("A cache that is no file of this user's is refused") {
+  constexpr uid_t kNobody = 65534;
+  const test::TemporaryFolder folder;
+  const std::string path = folder.file("abc.images");
+  const auto message = [&] { return message_of<UserError>([&] { open_cached(9, folder.path().string()); }); };
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  CHECK(message() == path + ": it is no file, where decoded images are kept: take it away");
+  std::filesystem::remove(path);
+  CHECK(message() == "(nothing was thrown)");
+  if (::chown(path.c_str(), kNobody, static_cast<gid_t>(-1)) != 0)
+    return;  // who is not root has no other's file
+  CHECK(message() == path + ": it belongs to user 65534, whose images may be others: set another data.cache");
 }
 
 TEST_CASE("What cannot be cached is refused: a source in memory, a folder that cannot be made") {

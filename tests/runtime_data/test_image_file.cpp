@@ -32,7 +32,7 @@ std::vector<std::string> files(const std::string& kind = "file.") {
 }
 
 TEST_CASE("JPEG and PNG files have the pixels that Pillow reads, in colour and in grey") {
-  REQUIRE(files().size() == 21);
+  REQUIRE(files().size() == 23);
   for (const std::string& file : files()) {
     for (const std::int64_t channels : {1, 3}) {
       CAPTURE(file, channels);
@@ -157,9 +157,33 @@ TEST_CASE("A size that a header merely claims is refused before memory is asked 
         "f: its header claims more pixels than " + std::to_string(bytes.size()) + " bytes can hold");
 }
 
-TEST_CASE("Names of images end in .jpg, .jpeg or .png") {
-  for (const char* name : {"a.jpg", "b.JPEG", "c.d.Png"}) CHECK(is_image_name(name));
+TEST_CASE("What a name says of a file's format") {
+  for (const char* name : {"a.jpg", "b.JPEG", "c.d.Png", "d.jfif", "e.JPE"}) CHECK(is_image_name(name));
   for (const char* name : {"jpg", "a.jpg.txt", "a.gif", ""}) CHECK_FALSE(is_image_name(name));
+  for (const char* name : {"a.gif", "b.AVIF", "c.heic", "d.jp2", "e.WebP", "f.tif"})
+    CHECK(is_other_image_name(name));
+  for (const char* name : {"a.jpg", "b.txt", "gif", ""}) CHECK_FALSE(is_other_image_name(name));
+  CHECK(suffix_of("a.b.TXT") == "txt");
+  for (const char* name : {"a", "a.", "a.5x", "a.longer", "a.j g"}) CHECK(suffix_of(name).empty());
+}
+
+/// A progressive JPEG whose last scan comes again and again, without data of its own.
+std::vector<std::byte> with_empty_scans(int scans) {
+  const auto golden = goldens().at("file.jpeg_progressive.bytes").bytes();
+  const std::string_view bytes(reinterpret_cast<const char*>(golden.data()), golden.size());
+  const std::size_t scan = bytes.rfind("\xFF\xDA");
+  const std::string_view header = bytes.substr(scan, 2 + static_cast<unsigned char>(bytes[scan + 3]));
+  std::string file(bytes.substr(0, bytes.size() - 2));
+  for (int i = 0; i < scans; ++i) file += header;
+  file += "\xFF\xD9";
+  const auto all = std::as_bytes(std::span(file));
+  return {all.begin(), all.end()};
+}
+
+TEST_CASE("A JPEG of more scans than any encoder writes is refused") {
+  CHECK(verdict(with_empty_scans(20)) == "(nothing was thrown)");
+  CHECK(verdict(with_empty_scans(480)) ==
+        "f: no JPEG that can be read: it has more than 64 scans, each a pass over all its pixels");
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
 // Packing a folder of images: the shards hold the files' bytes, are the same each time, and read as the folder does.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -173,6 +175,32 @@ TEST_CASE(
   fs::remove_all(tree.file("val"));
   REQUIRE(pack_images(tree.options()).size() == 1);
   CHECK(contents(tree.output("")).size() == 2);
+}
+
+TEST_CASE("Nothing is packed but images, and none that lies out of the folder") {
+  const PackTree tree;
+  const auto message = [&] { return message_of<UserError>([&] { pack_images(tree.options()); }); };
+  tree.write("train/class 0/secret.png", "-----BEGIN PRIVATE KEY-----");
+  CHECK(message() == tree.file("train/class 0/secret.png") + ": neither JPEG nor PNG");
+  fs::remove(tree.file("train/class 0/secret.png"));
+  const test::TemporaryFolder elsewhere;
+  write_file_atomically(elsewhere.file("a.png"), test::golden_image("png_rgb"));
+  const std::string end = ": it leads out of " + tree.path() + ": copy the file there, or take the link out";
+  fs::create_symlink(elsewhere.file("a.png"), tree.file("train/class 0/link.png"));
+  CHECK(message() == tree.file("train/class 0/link.png") + end);
+  fs::remove(tree.file("train/class 0/link.png"));
+  fs::create_directory_symlink(elsewhere.path(), tree.file("train/class 0/link"));
+  CHECK(message() == tree.file("train/class 0/link/a.png") + end);
+  fs::remove(tree.file("train/class 0/link"));
+  REQUIRE(::mkfifo(tree.file("train/class 0/pipe.png").c_str(), 0600) == 0);
+  CHECK(message() ==
+        "cannot read " + tree.file("train/class 0/pipe.png") + ": it is a pipe or a device, not a file");
+  fs::remove(tree.file("train/class 0/pipe.png"));
+  CHECK(tree.out().entries() == 0);
+  // A link within the folder is a file of it.
+  fs::create_symlink("1.JPEG", tree.file("train/class 1/again"));
+  CHECK(message() == "(nothing was thrown)");
+  CHECK(index_shard(tree.output("train-000000.tar")).images.size() == 8);
 }
 
 TEST_CASE("Packing that cannot be done leaves nothing, and says why") {

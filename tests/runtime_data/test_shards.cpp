@@ -1,4 +1,6 @@
 // Shards: which samples they hold, where their bytes stand, the order of an epoch, and every fault by its name.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -216,6 +218,11 @@ TEST_CASE("A shard that was cut off anywhere is refused by its name") {
   CHECK(tree.message(std::string_view(whole).substr(0, end)) ==
         tree.shard() + ": truncated: it ends at byte " + std::to_string(end) +
             " without a tar file's end; get the shard again");
+  const std::string announced = whole.substr(0, end) + test::tar_pax("path", "lost.jpg");
+  for (const std::size_t less : {0, 1, 500, 512, 900}) {
+    CHECK_THAT(tree.message(std::string_view(announced).substr(0, announced.size() - less)),
+               REWIRE_CATCH_CONTAINS("get the shard again"));
+  }
   CHECK(tree.message(std::string_view(whole).substr(0, 3 * 512 + 100))
             .find("truncated: its .jpg of 1300 bytes begins at byte 1536") != std::string::npos);
 }
@@ -289,6 +296,64 @@ TEST_CASE("Indexing a shard reads its headers and labels, not its images") {
     CHECK(index.name(i) == "s" + std::to_string(i) + ".jpg");
     CHECK(text.compare(index.images[i].offset - 1, image.size() + 2, '\0' + image + '\0') == 0);
   }
+}
+
+TEST_CASE("What looks like an image and is no sample is counted by kind") {
+  const test::ImageFileTree tree;
+  std::string text;
+  for (int i = 0; i < 3; ++i) {
+    const std::string n = std::to_string(i);
+    text += tar_sample("good" + n, "x", "0") + tar_entry("good" + n + ".seg.png", "of another kind") +
+            tar_entry("img" + n + ".0.5x.jpg", "x") + tar_entry("img" + n + ".0.5x.cls", "1");
+  }
+  text += tar_entry("w0.webp", "x") + tar_entry("w0.txt", "cat") + tar_entry("w1.webp", "x") +
+          tar_entry("w1.cls", "1") + tar_entry("deep/._good0.jpg", "x") + tar_entry("j.jpg.json", "{}");
+  tree.write("a-train-0.tar", text + tar_end());
+  tree.write("b-train-0.tar", tar_sample("k", "x", "1") + tar_entry("i.avif", "x") +
+                                  tar_entry("i.txt", "dog") + tar_entry("a.b.png", "x") + tar_end());
+  const auto source = tree.open("shards");
+  CHECK(source->count() == 4);
+  CHECK(source->notes().left_out ==
+        std::vector<std::string>{
+            "samples that look like images and are left out: 1 .avif, 2 .webp, 1 hidden, 4 with "
+            "a dot in the key; a key ends at the first dot, so img0.0.5x.jpg is no image: "
+            "rename it"});
+  tree.write("a-train-0.tar", tar_entry("w0.webp", "x") + tar_end());
+  CHECK(message_of<UserError>([&] { tree.open("shards"); }).ends_with("of a name; it holds 1 .webp"));
+  tree.write("a-train-0.tar", tar_sample("k", "x", "1") + tar_end());
+  fs::remove(tree.file("b-train-0.tar"));
+  CHECK(tree.open("shards")->notes().left_out.empty());
+}
+
+TEST_CASE("Tar files that were appended to each other are read to the end") {
+  const OneShard tree;
+  const std::string first =
+      tar_sample("a", golden_text("png_rgb"), "1") + tar_sample("b", "x", "2") + tar_end();
+  const std::string second = tar_sample("c", golden_text("jpeg_420"), "3") + tar_sample("a", "y", "4");
+  for (const std::size_t padding : {std::size_t{0}, std::size_t{512}, std::size_t{9 * 1024}}) {
+    CAPTURE(padding);
+    tree.write("a-train-0.tar", first + std::string(padding, '\0') + second + tar_end());
+    const auto source = tree.open("shards");
+    REQUIRE(source->count() == 4);
+    for (std::int64_t i = 0; i < 4; ++i) CHECK(source->label(i) == i + 1);
+    check_pixels(*source, 0, "png_rgb");
+    check_pixels(*source, 2, "jpeg_420");
+  }
+  CHECK_THAT(tree.after_name(first + second), REWIRE_CATCH_CONTAINS("without a tar file's end"));
+  CHECK_THAT(tree.after_name(first + "garbage"), REWIRE_CATCH_CONTAINS("no whole tar file: "));
+  CHECK(tree.after_name(first + tar_entry("a.json", "{}") + tar_end()) ==
+        "a: its entries do not follow each other in the shard");
+}
+
+TEST_CASE("classes.txt is a file of as many lines as there may be classes") {
+  const OneShard tree;
+  tree.write("a-train-0.tar", tar_sample("k", "x", "1") + tar_end());
+  tree.write("classes.txt", std::string(5'000'000, '\n'));
+  const auto message = [&] { return message_of<UserError>([&] { tree.open("shards"); }); };
+  CHECK(message() == tree.file("classes.txt") + ": it has more than 1000000 lines");
+  fs::remove(tree.file("classes.txt"));
+  REQUIRE(::mkfifo(tree.file("classes.txt").c_str(), 0600) == 0);
+  CHECK(message() == "cannot read " + tree.file("classes.txt") + ": it is a pipe or a device, not a file");
 }
 
 /// Shards of the sizes in turn, whose images are never read; labels count through.

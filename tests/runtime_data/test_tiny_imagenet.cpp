@@ -112,7 +112,7 @@ TEST_CASE("Folders that are not laid out as Tiny ImageNet's are refused with the
           ": no folder images is in it: where the classes' folders hold the images, set data.format=folder");
   fs::create_directories(tree.file("train/n03/images"));
   CHECK(tree.message(Split::train) ==
-        tree.file("train/n03/images") + ": no image in this class: no file that ends in .jpg, .jpeg or .png");
+        tree.file("train/n03/images") + ": no JPEG or PNG file is in this class");
   fs::remove_all(tree.file("train/n03"));
   CHECK(message_of<UserError>([&] { tree.open("tiny_imagenet", Split::train, 4); }) ==
         tree.path() + ": images have 1 or 3 channels, model.channels is 4");

@@ -21,7 +21,7 @@ struct Records {
 
 void append(const std::string& path, std::size_t label_bytes, std::size_t label_at, std::int64_t classes,
             Records& records) {
-  const std::vector<std::byte> file = read_file(path);
+  const std::vector<std::byte> file = read_regular_file(path);
   const std::size_t size = label_bytes + kPixels;
   if (file.empty() || file.size() % size != 0) {
     user_error("{}: {} bytes are no records of {} ({} of labels, 3 x 32 x 32 of pixels): get the file again",
@@ -47,8 +47,9 @@ bool is_cifar(const std::string& path) {
 /// The lines of the text beside the records, where it is there and names as many classes.
 std::vector<std::string> cifar_classes(const std::string& folder, std::string_view name,
                                        std::size_t classes) {
+  constexpr std::size_t kMostNames = 1000;
   if (!has_file(std::filesystem::path(folder) / name)) return {};
-  std::vector<std::string> names = lines_of_file((std::filesystem::path(folder) / name).string());
+  std::vector<std::string> names = lines_of_file((std::filesystem::path(folder) / name).string(), kMostNames);
   std::erase(names, "");
   if (names.size() != classes) names.clear();
   return names;

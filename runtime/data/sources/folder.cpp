@@ -1,5 +1,9 @@
-// A folder of images, as torchvision's ImageFolder: PATH/SPLIT/CLASS/…/NAME.{jpg,jpeg,png}. Classes count in the order
-// of their folders' names; images follow each other as the names in each folder do. Names are compared byte by byte.
+// A folder of images, as torchvision's ImageFolder: PATH/SPLIT/CLASS/…/NAME.{jpg,jpeg,jpe,jfif,png}. Classes are those of
+// the training split, in the order of their folders' names; images follow each other as the names in each folder do.
+// Names are compared byte by byte, or by the numbers in them.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <filesystem>
 
 #include "ir/error.h"
@@ -9,15 +13,136 @@
 namespace rewire::runtime {
 namespace {
 
+bool is_number(char c) {
+  return c >= '0' && c <= '9';
+}
+
+/// Takes the digits that `text` begins with, without zeros before them.
+std::string_view take_digits(std::string_view& text) {
+  const auto end = std::ranges::find_if_not(text, is_number);
+  std::string_view digits = text.substr(0, static_cast<std::size_t>(end - text.begin()));
+  text.remove_prefix(digits.size());
+  digits.remove_prefix(std::min(digits.find_first_not_of('0'), digits.size()));
+  return digits;
+}
+
+/// Digits that follow each other are one number, all else is compared byte by byte. Of equal ones ("1", "01") the bytes
+/// decide.
+bool is_before_naturally(std::string_view one, std::string_view other) {
+  std::string_view left = one, right = other;
+  while (!left.empty() && !right.empty()) {
+    if (is_number(left[0]) && is_number(right[0])) {
+      const std::string_view first = take_digits(left), second = take_digits(right);
+      if (first.size() != second.size()) return first.size() < second.size();
+      if (first != second) return first < second;
+    } else {
+      if (left[0] != right[0])
+        return static_cast<unsigned char>(left[0]) < static_cast<unsigned char>(right[0]);
+      left.remove_prefix(1);
+      right.remove_prefix(1);
+    }
+  }
+  if (left.empty() != right.empty()) return left.empty();
+  return one < other;
+}
+
+/// The folder of a split is not there: those that are may be meant.
+[[noreturn]] void refuse_missing(const ImageFolder& folder, Split split) {
+  const bool is_train = split == Split::train;
+  const std::filesystem::path missing = folder.root / (is_train ? folder.train : folder.test);
+  std::vector<std::string> others;
+  if (is_image_folder(folder.root)) others = class_folders(folder.root);
+  std::erase(others, is_train ? folder.test : folder.train);
+  user_error("{}: No such file or directory{}", visible(missing.native()),
+             others.empty() ? std::string()
+                            : fmt::format("; set data.{}_split to one of the folders that are there: {}",
+                                          is_train ? "train" : "test", names_text(others)));
+}
+
+/// Reads the classes of both splits, then the images of one.
+class FolderLister {
+ public:
+  FolderLister(const ImageFolder& folder, Split split)
+      : folder_(folder),
+        is_test_(split == Split::test),
+        path_(folder.root / (is_test_ ? folder.test : folder.train)) {
+    if (!is_image_folder(path_)) refuse_missing(folder, split);
+    list_.folder = path_.string();
+  }
+
+  ImageFileList run() {
+    read_classes();
+    std::vector<std::string> absent, empty;
+    for (std::size_t label = 0; label < list_.classes.size(); ++label) {
+      const std::string& name = list_.classes[label];
+      if (std::ranges::find(own_, name) == own_.end()) {
+        absent.push_back(name);
+      } else if (!collect(name, static_cast<std::int64_t>(label))) {
+        empty.push_back(name);
+      }
+    }
+    note("classes without an image", empty);
+    note("classes of training without a folder here", absent);
+    if (list_.files.empty()) user_error("{}: it holds no image", visible(path_.native()));
+    return std::move(list_);
+  }
+
+ private:
+  void note(std::string_view what, const std::vector<std::string>& names) {
+    if (!names.empty())
+      list_.notes.left_out.push_back(fmt::format("{}: {} ({})", what, names.size(), names_text(names)));
+  }
+
+  void read_classes() {
+    std::vector<std::string> others;
+    own_ = class_folders(path_, others);
+    if (own_.empty())
+      user_error("{}: it holds no folders, of which each would be a class", visible(path_.native()));
+    note("folders that are taken for no class", others);
+    const std::filesystem::path train = folder_.root / folder_.train, test = folder_.root / folder_.test;
+    list_.classes = own_;
+    if (is_test_ && is_image_folder(train)) list_.classes = class_folders(train);
+    if (is_image_folder(train) && is_image_folder(test)) {
+      for (const std::string& name : is_test_ ? own_ : class_folders(test)) {
+        if (!std::ranges::binary_search(list_.classes, name)) {
+          user_error("{}: {} has no folder of that class to train on: take it out, or rename one of them",
+                     visible((test / name).native()), visible(train.native()));
+        }
+      }
+    }
+    if (folder_.counts_naturally) std::ranges::sort(list_.classes, is_before_naturally);
+  }
+
+  /// False where the class has no image, and may have none.
+  bool collect(const std::string& name, std::int64_t label) {
+    const std::filesystem::path folder = path_ / name;
+    const std::size_t before = list_.files.size();
+    const UnreadKinds unread = list_.unread;
+    collect_images(folder_.root, folder, label, list_);
+    if (list_.files.size() > before) return true;
+    if (folder_.allows_empty) return false;
+    UnreadKinds here = list_.unread;
+    for (const auto& [kind, count] : unread) here[kind] -= count;
+    const std::string text = unread_text(here);
+    user_error("{}: no JPEG or PNG file is in this class{}: take it out, or set data.allow_empty=true",
+               visible(folder.native()), text.empty() ? "" : ", but " + text);
+  }
+
+  const ImageFolder& folder_;
+  bool is_test_;
+  std::filesystem::path path_;
+  std::vector<std::string> own_;  // folders of this split, sorted byte by byte
+  ImageFileList list_;
+};
+
 std::unique_ptr<ImageSource> open_folder(const ir::Attributes& values, const SourceContext& context) {
-  const std::filesystem::path folder = values.get_string("path");
-  if (folder.empty()) user_error("data.path is empty: set it to the folder of images");
-  const std::filesystem::path train = folder / values.get_string("train_split"),
-                              test = folder / values.get_string("test_split");
-  check_image_channels(folder.native(), context.image[0]);
-  const bool is_train = context.split == Split::train;
-  return std::make_unique<ImageFiles>(
-      context.image[0], is_train ? list_image_folder(train, test) : list_image_folder(test, train));
+  ImageFolder folder{values.get_string("path"), values.get_string("train_split"),
+                     values.get_string("test_split"), values.get_bool("allow_empty"),
+                     values.get_string("class_order") == "natural"};
+  if (folder.root.empty()) user_error("data.path is empty: set it to the folder of images");
+  check_image_channels(folder.root.native(), context.image[0]);
+  return std::make_unique<ImageFiles>(decoding(values, context.image[0]),
+                                      list_image_folder(folder, context.split));
 }
 
 /// Tiny ImageNet's folders begin alike.
@@ -34,25 +159,8 @@ bool is_folder_of_classes(const std::string& path) {
 
 }  // namespace
 
-ImageFileList list_image_folder(const std::filesystem::path& split,
-                                const std::filesystem::path& other_split) {
-  ImageFileList list{split.string(), class_folders(split), {}};
-  if (list.classes.empty())
-    user_error("{}: it holds no folders, of which each would be a class", visible(split.native()));
-  if (is_image_folder(other_split) && class_folders(other_split) != list.classes) {
-    user_error("{} and {} do not hold the same folders: a class of images each", visible(split.native()),
-               visible(other_split.native()));
-  }
-  for (std::size_t label = 0; label < list.classes.size(); ++label) {
-    const std::filesystem::path folder = split / list.classes[label];
-    const std::size_t before = list.files.size();
-    collect_images(folder, static_cast<std::int64_t>(label), list.files);
-    if (list.files.size() == before) {
-      user_error("{}: no image in this class: no file that ends in .jpg, .jpeg or .png",
-                 visible(folder.native()));
-    }
-  }
-  return list;
+ImageFileList list_image_folder(const ImageFolder& folder, Split split) {
+  return FolderLister(folder, split).run();
 }
 
 extern const SourceRow kFolderSource{
@@ -60,7 +168,10 @@ extern const SourceRow kFolderSource{
     "JPEG and PNG files in a folder for each class",
     {ir::path_parameter("path", "", "the folder that holds the splits"),
      ir::text_parameter("train_split", "train", "its folder of training images"),
-     ir::text_parameter("test_split", "val", "its folder of images for evaluation")},
+     ir::text_parameter("test_split", "val", "its folder of images for evaluation"),
+     ir::enum_parameter("class_order", {"name", "natural"},
+                        "of the classes' names: byte by byte, or numbers in them by their value"),
+     ir::bool_parameter("allow_empty", false, "whether classes may have no image"), exif_parameter()},
     open_folder,
     is_folder_of_classes};
 

@@ -31,7 +31,7 @@ struct NamedArray {
 
 NamedArray read_array(const std::string& folder, const std::string& stem, std::size_t rank) {
   const std::string path = find_file(folder, stem);
-  IdxArray array = parse_idx(read_file(path), path);
+  IdxArray array = parse_idx(read_regular_file(path), path);
   if (array.shape.size() != rank) {
     user_error("{}: rank {}, where {} is expected", path, array.shape.size(), rank);
   }

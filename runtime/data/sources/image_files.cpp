@@ -1,7 +1,10 @@
 #include "runtime/data/sources/image_files.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -9,9 +12,11 @@
 #include <string_view>
 #include <system_error>
 
+#include "codegen/files/descriptor.h"
 #include "codegen/files/digest.h"
 #include "ir/error.h"
 #include "ir/printable.h"
+#include "runtime/data/exif.h"
 #include "runtime/data/image_file.h"
 #include "runtime/io/files.h"
 
@@ -22,41 +27,111 @@ namespace fs = std::filesystem;
 
 constexpr int kMostDepth = 16;  // of folders in a class: links may lead in circles
 
-/// What would silently be missing from a class.
-bool is_other_image(const fs::path& path) {
-  const std::string ending = lower_case(path.extension().string());
-  constexpr std::string_view kOthers[] = {".bmp", ".gif", ".pgm", ".ppm", ".tif", ".tiff", ".webp"};
-  return std::ranges::find(kOthers, ending) != std::end(kOthers);
+/// Folders that systems lay beside what one copies.
+bool is_systems_folder(std::string_view name) {
+  constexpr std::string_view kNames[] = {"$RECYCLE.BIN", "@eaDir",      "System Volume Information",
+                                         "__MACOSX",     "__pycache__", "lost+found"};
+  return std::ranges::find(kNames, name) != std::end(kNames);
 }
 
-void collect_at_depth(const fs::path& folder, std::int64_t label, int depth, std::vector<ImageFile>& files) {
-  if (depth > kMostDepth) {
-    user_error("{}: folders {} deep: does a link lead back to one of them?", visible(folder.native()),
-               kMostDepth);
-  }
-  for (const fs::path& path : folder_entries(folder)) {
-    if (is_image_folder(path)) {
-      collect_at_depth(path, label, depth + 1, files);
-    } else if (is_image_name(path.native())) {
-      files.push_back({path.string(), label});
-    } else if (is_other_image(path)) {
-      user_error("{}: only JPEG and PNG files are read: convert it, or take it out of the folder",
-                 visible(path.native()));
+bool is_hidden(const fs::path& path) {
+  return path.filename().native().starts_with('.');
+}
+
+/// Sorted byte by byte.
+std::vector<fs::directory_entry> all_entries(const fs::path& folder) {
+  std::vector<fs::directory_entry> all;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    all.push_back(*at);
+  if (error) user_error("{}: {}", visible(folder.native()), error.message());
+  std::ranges::sort(
+      all, {}, [](const fs::directory_entry& entry) -> const std::string& { return entry.path().native(); });
+  return all;
+}
+
+/// Of a regular file; false where it cannot be read.
+bool file_begins_as_image(const fs::path& path) {
+  const codegen::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status{};
+  if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
+  std::byte begin[8];
+  const ssize_t count = ::pread(file.get(), begin, sizeof begin, 0);
+  return count > 0 && begins_as_image(std::span(begin).first(static_cast<std::size_t>(count)));
+}
+
+class ImageCollector {
+ public:
+  ImageCollector(const fs::path& root, std::int64_t label, ImageFileList& list)
+      : root_(root), label_(label), list_(list) {}
+
+  void collect(const fs::path& folder, int depth) {
+    if (depth > kMostDepth) {
+      user_error("{}: folders {} deep: does a link lead back to one of them?", visible(folder.native()),
+                 kMostDepth);
+    }
+    for (const fs::directory_entry& entry : all_entries(folder)) {
+      const fs::path& path = entry.path();
+      const std::string name = path.filename().string();
+      std::error_code ignored;
+      const bool is_folder = entry.is_directory(ignored);
+      if (is_hidden(path)) {
+        if (is_folder || is_image_name(name)) ++list_.unread[is_folder ? "hidden folder" : "hidden"];
+      } else if (is_folder) {
+        note_link(entry);
+        collect(path, depth + 1);
+      } else if (is_image_name(name) || (suffix_of(name).empty() && file_begins_as_image(path))) {
+        note_link(entry);
+        list_.files.push_back({path.string(), label_});
+      } else if (is_other_image_name(name)) {
+        ++list_.unread["." + suffix_of(name)];
+      }
     }
   }
-}
+
+ private:
+  void note_link(const fs::directory_entry& entry) {
+    std::error_code ignored;
+    if (entry.is_symlink(ignored) && !is_below(root_, entry.path())) ++list_.notes.links_out;
+  }
+
+  const fs::path& root_;
+  std::int64_t label_;
+  ImageFileList& list_;
+};
 
 }  // namespace
 
-std::vector<fs::path> folder_entries(const fs::path& folder) {
-  std::vector<fs::path> all;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    if (!at->path().filename().native().starts_with('.')) all.push_back(at->path());
+std::string unread_text(const UnreadKinds& kinds) {
+  std::vector<std::string> parts;
+  for (const auto& [kind, count] : kinds) {
+    if (count > 0) parts.push_back(fmt::format("{} {}", count, visible(kind)));
   }
-  if (error) user_error("{}: {}", visible(folder.native()), error.message());
-  std::ranges::sort(all, {}, [](const fs::path& path) -> const std::string& { return path.native(); });
-  return all;
+  return fmt::to_string(fmt::join(parts, ", "));
+}
+
+std::string names_text(const std::vector<std::string>& names) {
+  constexpr std::size_t kMostNames = 5;
+  std::vector<std::string> first;
+  for (std::size_t i = 0; i < std::min(names.size(), kMostNames); ++i) first.push_back(visible(names[i]));
+  return fmt::format("{}{}", fmt::join(first, ", "), names.size() > kMostNames ? ", …" : "");
+}
+
+std::vector<fs::path> folder_entries(const fs::path& folder) {
+  std::vector<fs::path> paths;
+  for (const fs::directory_entry& entry : all_entries(folder)) {
+    if (!is_hidden(entry.path())) paths.push_back(entry.path());
+  }
+  return paths;
+}
+
+bool is_below(const fs::path& root, const fs::path& path) {
+  std::error_code error;
+  const fs::path top = fs::canonical(root, error);
+  if (error) return false;
+  const fs::path place = fs::canonical(path, error);
+  if (error) return true;  // a link to nothing: reading says so
+  return std::ranges::mismatch(top, place).in1 == top.end();
 }
 
 bool is_image_folder(const fs::path& path) {
@@ -69,23 +144,38 @@ bool has_file(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-std::vector<std::string> class_folders(const fs::path& folder) {
+std::vector<std::string> class_folders(const fs::path& folder, std::vector<std::string>& others) {
   std::vector<std::string> names;
-  for (const fs::path& path : folder_entries(folder)) {
-    if (is_image_folder(path)) names.push_back(path.filename().string());
+  for (const fs::directory_entry& entry : all_entries(folder)) {
+    std::error_code ignored;
+    if (!entry.is_directory(ignored)) continue;
+    std::string name = entry.path().filename().string();
+    const bool is_class = !is_hidden(entry.path()) && !is_systems_folder(name);
+    (is_class ? names : others).push_back(std::move(name));
   }
   return names;
 }
 
-void collect_images(const fs::path& folder, std::int64_t label, std::vector<ImageFile>& files) {
-  collect_at_depth(folder, label, 1, files);
+std::vector<std::string> class_folders(const fs::path& folder) {
+  std::vector<std::string> ignored;
+  return class_folders(folder, ignored);
 }
 
-std::vector<std::string> lines_of_file(const std::string& path) {
+void collect_images(const fs::path& root, const fs::path& folder, std::int64_t label, ImageFileList& list) {
+  ImageCollector(root, label, list).collect(folder, 1);
+}
+
+std::vector<std::byte> read_regular_file(const std::string& path, std::size_t most) {
+  return read_file(path, most);
+}
+
+std::vector<std::string> lines_of_file(const std::string& path, std::size_t most) {
+  constexpr std::size_t kMostBytes = std::size_t{1} << 30;
   std::vector<std::string> lines;
-  const std::vector<std::byte> bytes = read_file(path);
+  const std::vector<std::byte> bytes = read_regular_file(path, kMostBytes);
   std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   while (!text.empty()) {
+    if (lines.size() == most) user_error("{}: it has more than {} lines", visible(path), most);
     std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text.size(), line.size() + 1));
     if (line.ends_with('\r')) line.remove_suffix(1);
@@ -114,11 +204,44 @@ std::string ImageFiles::name() const {
   return visible(list_.folder);
 }
 
+ir::ParameterSpec exif_parameter() {
+  return ir::enum_parameter(
+      "exif", {"ignore", "apply"},
+      "the orientation that EXIF gives a photograph: ignored, or applied to its pixels");
+}
+
+Decoding decoding(const ir::Attributes& values, std::int64_t channels) {
+  return {channels, values.get_string("exif") == "apply"};
+}
+
+StoredImage decode_file(ReadBuffer& buffer, std::string_view name, const Decoding& how,
+                        const BoxFunction& needed) {
+  const int orientation = exif_orientation(buffer.file);
+  const ImageSize size = decode_upright(buffer.file, name, how.channels, buffer.pixels, needed,
+                                        how.is_upright ? orientation : 1);
+  return {buffer.pixels, size.height, size.width, orientation, how.is_upright};
+}
+
+std::string decoding_stamp(std::string_view what, const Decoding& how) {
+  return fmt::format("{} {} {} {}\n", what, how.channels, how.is_upright ? "upright" : "stored",
+                     kDecoderVersion);
+}
+
 StoredImage ImageFiles::read(std::int64_t index, ReadBuffer& buffer, const BoxFunction& needed) const {
   const std::string& path = at(index).path;
-  buffer.file = read_file(path);
-  const ImageSize size = decode_image(buffer.file, path, channels_, buffer.pixels, needed);
-  return {buffer.pixels, size.height, size.width};
+  buffer.file = read_regular_file(path, kMostImageBytes);
+  return decode_file(buffer, path, decoding_, needed);
+}
+
+SourceNotes notes_of(const ImageFileList& list) {
+  SourceNotes notes = list.notes;
+  const std::string unread = unread_text(list.unread);
+  if (!unread.empty()) {
+    notes.left_out.insert(
+        notes.left_out.begin(),
+        fmt::format("files that look like images and are left out: {}; JPEG and PNG files are read", unread));
+  }
+  return notes;
 }
 
 std::string ImageFiles::image_name(std::int64_t index) const {
@@ -128,7 +251,7 @@ std::string ImageFiles::image_name(std::int64_t index) const {
 std::string ImageFiles::fingerprint() const {
   codegen::Digest digest;
   const auto add = [&digest](std::string_view text) { digest.update(std::as_bytes(std::span(text))); };
-  add(fmt::format("files {}\n", channels_));
+  add(decoding_stamp("files", decoding_));
   for (const ImageFile& file : list_.files) add(file_stamp(file.path));
   return digest.hex();
 }

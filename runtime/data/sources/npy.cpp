@@ -102,7 +102,7 @@ std::vector<std::int32_t> narrow_labels(const HostTensor& labels, const std::str
 }
 
 std::vector<std::int32_t> read_labels(const std::string& path, std::int64_t classes) {
-  const HostTensor labels = read_npy(path);
+  const HostTensor labels = parse_npy(read_regular_file(path), path);
   const ir::Shape& shape = labels.type().shape;
   const bool is_list = shape.size() == 1 || (shape.size() == 2 && shape[1] == 1);
   const ir::DType dtype = labels.type().dtype;
@@ -122,7 +122,7 @@ std::unique_ptr<ImageSource> read_arrays(const ir::Attributes& values, const Sou
   const std::string images_path = file("train_images.npy", "test_images.npy"),
                     labels_path = file("train_labels.npy", "test_labels.npy");
   std::vector<std::int32_t> labels = read_labels(labels_path, context.classes);
-  HostTensor images = read_npy(images_path);
+  HostTensor images = parse_npy(read_regular_file(images_path), images_path);
   const ir::Shape shape = array_image_shape(images, images_path, is_nchw, context.image[0]);
   if (images.type().shape[0] != std::ssize(labels)) {
     user_error("{} holds {} images, but {} holds {} labels", visible(images_path), images.type().shape[0],

@@ -61,22 +61,40 @@ std::vector<std::uint32_t> through_buffer(std::vector<std::uint32_t> order, std:
 
 class Shards final : public ImageSource {
  public:
-  Shards(std::string folder, std::int64_t channels, std::size_t buffer, std::vector<ShardIndex> shards)
-      : folder_(std::move(folder)), channels_(channels), buffer_(buffer), shards_(std::move(shards)) {
+  Shards(std::string folder, const Decoding& how, std::size_t buffer, std::vector<ShardIndex> shards)
+      : folder_(std::move(folder)), decoding_(how), buffer_(buffer), shards_(std::move(shards)) {
     std::int64_t end = 0;
     for (const ShardIndex& shard : shards_) ends_.push_back(end += std::ssize(shard.images));
     const std::filesystem::path classes = std::filesystem::path(folder_) / "classes.txt";
-    if (has_file(classes)) classes_ = lines_of_file(classes.string());
+    constexpr std::size_t kMostClasses = 1'000'000;
+    if (has_file(classes)) classes_ = lines_of_file(classes.string(), kMostClasses);
   }
 
   std::string name() const override { return visible(folder_); }
   std::int64_t count() const override { return ends_.back(); }
-  ir::Shape shape() const override { return {channels_, 0, 0}; }
+  ir::Shape shape() const override { return {decoding_.channels, 0, 0}; }
   std::int64_t label(std::int64_t index) const override {
     const Place place = place_of(index);
     return place.shard->images[place.image].label;
   }
   std::vector<std::string> class_names() const override { return classes_; }
+
+  SourceNotes notes() const override {
+    UnreadKinds unread;
+    std::string dotted;
+    for (const ShardIndex& shard : shards_) {
+      for (const auto& [kind, count] : shard.unread) unread[kind] += count;
+      if (dotted.empty()) dotted = shard.dotted;
+    }
+    SourceNotes notes;
+    const std::string text = unread_text(unread);
+    if (text.empty()) return notes;
+    notes.left_out.push_back(fmt::format("samples that look like images and are left out: {}", text));
+    if (!dotted.empty())
+      notes.left_out.back() +=
+          fmt::format("; a key ends at the first dot, so {} is no image: rename it", visible(dotted));
+    return notes;
+  }
 
   std::string image_name(std::int64_t index) const override {
     const Place place = place_of(index);
@@ -86,8 +104,7 @@ class Shards final : public ImageSource {
   StoredImage read(std::int64_t index, ReadBuffer& buffer, const BoxFunction& needed) const override {
     const Place place = place_of(index);
     read_bytes(*place.shard, place.shard->images[place.image], buffer.file);
-    const ImageSize size = decode_image(buffer.file, image_name(index), channels_, buffer.pixels, needed);
-    return {buffer.pixels, size.height, size.width};
+    return decode_file(buffer, image_name(index), decoding_, needed);
   }
 
   std::vector<std::uint32_t> order(std::uint64_t seed, std::int64_t epoch) const override {
@@ -104,7 +121,7 @@ class Shards final : public ImageSource {
   std::string fingerprint() const override {
     codegen::Digest digest;
     const auto add = [&digest](std::string_view text) { digest.update(std::as_bytes(std::span(text))); };
-    add(fmt::format("shards {}\n", channels_));
+    add(decoding_stamp("shards", decoding_));
     for (const ShardIndex& shard : shards_) add(file_stamp(shard.path));
     return digest.hex();
   }
@@ -125,7 +142,8 @@ class Shards final : public ImageSource {
       user_error("cannot read {}: {}", visible(shard.path), std::generic_category().message(error));
     };
     const auto fail_changed = [&shard] {
-      user_error("{}: the shard has changed since it was opened: start again", visible(shard.path));
+      throw DataError(
+          fmt::format("{}: the shard has changed since it was opened: start again", visible(shard.path)));
     };
     const codegen::Descriptor file(::open(shard.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     struct stat status{};
@@ -149,7 +167,7 @@ class Shards final : public ImageSource {
   }
 
   std::string folder_;
-  std::int64_t channels_;
+  Decoding decoding_;
   std::size_t buffer_;
   std::vector<ShardIndex> shards_;
   std::vector<std::int64_t> ends_;  // of each shard's samples
@@ -176,7 +194,7 @@ std::unique_ptr<ImageSource> open_shards(const ir::Attributes& values, const Sou
   for (const ShardIndex& shard : shards) count += shard.images.size();
   if (count > std::numeric_limits<std::uint32_t>::max())
     user_error("{}: {} samples are too many", visible(folder), count);
-  return std::make_unique<Shards>(folder, context.image[0],
+  return std::make_unique<Shards>(folder, decoding(values, context.image[0]),
                                   static_cast<std::size_t>(values.get_int("shuffle_buffer")),
                                   std::move(shards));
 }
@@ -198,9 +216,8 @@ extern const SourceRow kShardsSource{
     {ir::path_parameter("path", "", "the folder that holds the shards"),
      ir::text_parameter("train_shards", "*train*.tar", "a pattern of the names of its shards for training"),
      ir::text_parameter("test_shards", "*val*.tar", "a pattern of the names of its shards for evaluation"),
-     ir::int_parameter("shuffle_buffer", 1000, "samples that are mixed in training")
-         .at_least(1)
-         .at_most(1e9)},
+     ir::int_parameter("shuffle_buffer", 1000, "samples that are mixed in training").at_least(1).at_most(1e9),
+     exif_parameter()},
     open_shards,
     are_shards};
 

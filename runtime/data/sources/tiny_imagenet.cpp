@@ -50,17 +50,20 @@ class AnnotationReader {
       : path_((folder / kAnnotations).string()), list_(list) {
     for (std::size_t label = 0; label < list.classes.size(); ++label)
       labels_.emplace(list.classes[label], static_cast<std::int64_t>(label));
-    std::vector<ImageFile> images;
-    collect_images(folder / "images", 0, images);
+    ImageFileList found;
+    collect_images(folder.parent_path(), folder / "images", 0, found);
+    list.unread = std::move(found.unread);
+    list.notes = std::move(found.notes);
     const std::size_t before = (folder / "images" / "").native().size();
-    for (ImageFile& image : images) {
+    for (ImageFile& image : found.files) {
       const std::string name = image.path.substr(before);
       unread_.emplace(name, std::move(image.path));
     }
   }
 
   void read() {
-    for (const std::string& line : lines_of_file(path_)) {
+    constexpr std::size_t kMostLines = 100'000'000;
+    for (const std::string& line : lines_of_file(path_, kMostLines)) {
       ++line_;
       add(line);
     }
@@ -127,11 +130,9 @@ void list_train(const std::filesystem::path& train, ImageFileList& list) {
           visible(folder.native()));
     }
     const std::size_t before = list.files.size();
-    collect_images(folder / "images", static_cast<std::int64_t>(label), list.files);
-    if (list.files.size() == before) {
-      user_error("{}: no image in this class: no file that ends in .jpg, .jpeg or .png",
-                 visible((folder / "images").native()));
-    }
+    collect_images(train.parent_path(), folder / "images", static_cast<std::int64_t>(label), list);
+    if (list.files.size() == before)
+      user_error("{}: no JPEG or PNG file is in this class", visible((folder / "images").native()));
   }
 }
 
@@ -139,7 +140,8 @@ std::unique_ptr<ImageSource> open_tiny_imagenet(const ir::Attributes& values, co
   const std::string& folder = values.get_string("path");
   if (folder.empty()) user_error("data.path is empty: set it to the folder of Tiny ImageNet");
   check_image_channels(folder, context.image[0]);
-  return std::make_unique<ImageFiles>(context.image[0], list_tiny_imagenet(folder, context.split));
+  return std::make_unique<ImageFiles>(decoding(values, context.image[0]),
+                                      list_tiny_imagenet(folder, context.split));
 }
 
 bool is_tiny_imagenet(const std::string& path) {
@@ -151,7 +153,7 @@ bool is_tiny_imagenet(const std::string& path) {
 
 ImageFileList list_tiny_imagenet(const std::filesystem::path& folder, Split split) {
   const std::filesystem::path train = folder / "train", val = folder / "val";
-  ImageFileList list{(split == Split::train ? train : val).string(), class_folders(train), {}};
+  ImageFileList list{(split == Split::train ? train : val).string(), class_folders(train), {}, {}, {}};
   if (list.classes.empty())
     user_error("{}: it holds no folders, of which each would be a class", visible(train.native()));
   if (split == Split::train) {
@@ -166,7 +168,7 @@ ImageFileList list_tiny_imagenet(const std::filesystem::path& folder, Split spli
 extern const SourceRow kTinyImagenetSource{
     "tiny_imagenet",
     "Tiny ImageNet as it is distributed",
-    {ir::path_parameter("path", "", "the folder that holds train and val")},
+    {ir::path_parameter("path", "", "the folder that holds train and val"), exif_parameter()},
     open_tiny_imagenet,
     is_tiny_imagenet};
 
