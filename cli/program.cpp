@@ -154,8 +154,8 @@ std::vector<std::string> files_of(const runtime::NetworkRequest& network, const 
 
 std::unique_ptr<runtime::Engine> start_engine(const runtime::Network& network, const ir::Module& module,
                                               const ProgramRequest& request,
+                                              const runtime::TensorMap& weights,
                                               const runtime::ChoiceRecord& choices) {
-  const runtime::TensorMap weights = runtime::read_weights(module, request.weights);
   std::unique_ptr<runtime::Engine> engine = runtime::make_engine(
       engine_of(request.engine), module, 0, choices, runtime::read_kernel_overrides(request.overrides));
   runtime::start_state(*engine, module, weights, static_cast<std::uint64_t>(network.recipe.seed));

@@ -6,6 +6,7 @@
 #include "ir/error.h"
 #include "runtime/io/npy.h"
 #include "runtime/train/given.h"
+#include "runtime/train/weights.h"
 
 namespace rewire::cli {
 namespace {
@@ -48,7 +49,8 @@ void run(const Request& request) {
   add_taps(forward, taps);
   runtime::set_precision(module, runtime::network_source(network));
   for (const auto& [name, tensor] : given) runtime::check_batch(module, forward, name, tensor);
-  const std::unique_ptr<runtime::Engine> engine = start_engine(network, module, request.program);
+  const std::unique_ptr<runtime::Engine> engine =
+      start_engine(network, module, request.program, runtime::read_weights(module, request.program.weights));
 
   runtime::TensorMap inputs;
   for (const auto& [name, tensor] : given) inputs.emplace(name, tensor.tensor.clone());
