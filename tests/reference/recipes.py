@@ -114,7 +114,7 @@ def mae():
     settings += settings_of("optimizer", dict(lr=lr, weight_decay=decay, layer_decay=layer_decay))
     settings += settings_of("schedule", dict(name="cosine", warmup_epochs=1.0, min_lr=min_lr))
     settings += settings_of("train", dict(epochs=4, batch=batch, new_head=True, extra_weights="ignore",
-                                          resample_positions="true"))
+                                          resample_positions="deit"))
     settings += settings_of("objective", dict(label_smoothing=SMOOTHING))
     return golden("vit", settings, file, start, {"image": images, "label": labels}, losses, rates, model)
 
