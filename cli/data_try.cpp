@@ -46,9 +46,9 @@ void run(const Request& request) {
   check_output(request.output, {request.image});
   const runtime::Recipe recipe = with_settings("data try", "transforms", request.settings, {});
   runtime::DrawnImage image{3, 0, 0, {}};
-  const runtime::ImageSize size =
-      runtime::decode_image(runtime::read_file(runtime::FilePlace::of_user(request.image), runtime::kMostImageBytes), request.image,
-                            image.channels, image.pixels);
+  const runtime::ImageSize size = runtime::decode_image(
+      runtime::read_file(runtime::FilePlace::of_user(request.image), runtime::kMostImageBytes), request.image,
+      image.channels, image.pixels);
   image.height = size.height;
   image.width = size.width;
   runtime::TryOptions options = request.options;

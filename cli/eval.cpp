@@ -126,12 +126,12 @@ void run(const Request& request) {
       runtime::make_eval_module(source, recipe.objective, data.batch(), epoch, recipe.train.epochs);
   ir::Module& module = evaluated.module;
   runtime::require_precision(engine_name, module);
-  runtime::Tuner tuner = runtime::make_tuner(engine_name, choices);
-  runtime::make_choices(module, {"eval"}, tuner);
-  const std::unique_ptr<runtime::Loader> loader = data.load();
   const runtime::WeightsOrigin origin = runtime::origin_of(network, epoch);
   const runtime::TensorMap weights = runtime::read_run_weights(
       module, weights_of_run, {.origin = &origin, .other_strategy = network.other_strategy});
+  runtime::Tuner tuner = runtime::make_tuner(engine_name, choices);
+  runtime::make_choices(module, {"eval"}, tuner);
+  const std::unique_ptr<runtime::Loader> loader = data.load();
   const std::unique_ptr<runtime::Engine> engine =
       runtime::make_engine(engine_name, module, static_cast<int>(recipe.train.threads), tuner.record());
   runtime::start_state(*engine, module, weights, static_cast<std::uint64_t>(recipe.seed));

@@ -9,6 +9,7 @@
 #include "programs/programs.h"
 #include "runtime/io/safetensors.h"
 #include "runtime/train/given.h"
+#include "runtime/train/weights.h"
 
 namespace rewire::cli {
 namespace {
@@ -44,7 +45,8 @@ void run(const Request& request) {
   programs::add_grad_program(module, runtime::train_options(network.recipe, 1));
   const ir::Function& grad = module.function("grad");
   for (const auto& [name, tensor] : given) runtime::check_batch(module, grad, name, tensor);
-  const std::unique_ptr<runtime::Engine> engine = start_engine(network, module, request.program);
+  const std::unique_ptr<runtime::Engine> engine =
+      start_engine(network, module, request.program, read_weights(network, module, request.program.weights));
 
   runtime::TensorMap inputs;
   for (const auto& [name, tensor] : given) inputs.emplace(name, tensor.tensor.clone());

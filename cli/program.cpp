@@ -155,13 +155,8 @@ std::vector<std::string> files_of(const runtime::NetworkRequest& network, const 
 runtime::TensorMap read_weights(const runtime::Network& network, const ir::Module& module,
                                 const std::string& file) {
   const runtime::WeightsOrigin origin = runtime::origin_of(network);
-  return runtime::read_weights(module, runtime::FilePlace::of_user(file), {.origin = &origin, .other_strategy = network.other_strategy});
-}
-
-std::unique_ptr<runtime::Engine> start_engine(const runtime::Network& network, const ir::Module& module,
-                                              const ProgramRequest& request,
-                                              const runtime::ChoiceRecord& choices) {
-  return start_engine(network, module, request, read_weights(network, module, request.weights), choices);
+  return runtime::read_weights(module, runtime::FilePlace::of_user(file),
+                               {.origin = &origin, .other_strategy = network.other_strategy});
 }
 
 std::unique_ptr<runtime::Engine> start_engine(const runtime::Network& network, const ir::Module& module,

@@ -49,14 +49,10 @@ std::vector<std::string> files_of(const runtime::NetworkRequest& network);
 /// The same, and the files of declare_program().
 std::vector<std::string> files_of(const runtime::NetworkRequest& network, const ProgramRequest& program);
 
-/// The engine of a module, holding the weights of the file. `choices`: what was chosen for it.
 /// Weights of the network, as its `module` has them (runtime/train/weights.h, check_origin).
 runtime::TensorMap read_weights(const runtime::Network& network, const ir::Module& module,
                                 const std::string& file);
-std::unique_ptr<runtime::Engine> start_engine(const runtime::Network& network, const ir::Module& module,
-                                              const ProgramRequest& request,
-                                              const runtime::ChoiceRecord& choices = {});
-/// The same with weights that were read.
+/// The engine of a module, holding the weights. `choices`: what was chosen for it.
 std::unique_ptr<runtime::Engine> start_engine(const runtime::Network& network, const ir::Module& module,
                                               const ProgramRequest& request,
                                               const runtime::TensorMap& weights,

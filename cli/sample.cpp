@@ -152,13 +152,13 @@ void run(const Request& request) {
       source, recipe.objective, std::min(samples.images, kSampleBatch),
       {.guided = guidance.has_value(), .corrects = samples.heun}, epoch, recipe.train.epochs);
   runtime::require_precision(engine_name, module);
+  const runtime::WeightsOrigin origin = runtime::origin_of(network, epoch);
+  const runtime::TensorMap weights = runtime::read_run_weights(
+      module, weights_of_run, {.origin = &origin, .other_strategy = network.other_strategy});
   runtime::Tuner tuner = runtime::make_tuner(engine_name, {runtime::recorded_choices(folder), false});
   std::vector<std::string> programs = {"sample_step"};
   if (samples.heun) programs.emplace_back("sample_correct");
   runtime::make_choices(module, programs, tuner);
-  const runtime::WeightsOrigin origin = runtime::origin_of(network, epoch);
-  const runtime::TensorMap weights = runtime::read_run_weights(
-      module, weights_of_run, {.origin = &origin, .other_strategy = network.other_strategy});
   const std::unique_ptr<runtime::Engine> engine =
       runtime::make_engine(engine_name, module, static_cast<int>(recipe.train.threads), tuner.record());
   runtime::start_state(*engine, module, weights, static_cast<std::uint64_t>(recipe.seed));

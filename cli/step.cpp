@@ -6,6 +6,7 @@
 #include "cli/json.h"
 #include "cli/network.h"
 #include "cli/program.h"
+#include "ir/error.h"
 #include "programs/programs.h"
 #include "runtime/io/safetensors.h"
 #include "runtime/train/given.h"
@@ -18,7 +19,7 @@ struct Request {
   runtime::NetworkRequest network;
   ProgramRequest program;
   ChoiceRequest choices;
-  std::string output;
+  std::string output, averages;
   std::int64_t steps = 1;
 };
 
@@ -37,6 +38,10 @@ void declare(Request& request, Options& options) {
       .text("--output", request.output, "the safetensors file that the weights go to",
             Options::Need::required)
       .takes(Values::file, {".safetensors"});
+  options
+      .text("--ema-output", request.averages,
+            "another, for the weights' moving averages, which train.ema keeps")
+      .takes(Values::file, {".safetensors"});
   options.example(
       "rewire step vit_tiny_28 --weights w.safetensors --input xs.npy --labels ys.npy --steps 2 --output "
       "w2.safetensors",
@@ -47,8 +52,14 @@ void run(const Request& request) {
   std::vector<std::string> read = files_of(request.network, request.program);
   read.push_back(request.choices.file);
   check_output(request.output, read);
+  if (!request.averages.empty()) check_output(request.averages, read, "--ema-output");
+  check_different({{"--output", request.output}, {"--ema-output", request.averages}});
   const runtime::Network network = runtime::resolve_network(request.network);
   const runtime::Recipe& recipe = network.recipe;
+  if (!request.averages.empty() && recipe.train.ema == 0) {
+    user_error("step: --ema-output {}: no averages are kept; --set train.ema=0.9999 keeps them",
+               request.averages);
+  }
   const programs::Inputs wanted = training_inputs(network);
   const runtime::GivenInputs given = read_inputs(request.program, names_of(wanted));
   ir::Module module = runtime::training_module(network, batch_of(given, wanted, true));
@@ -57,16 +68,19 @@ void run(const Request& request) {
   programs::add_step_program(module, runtime::train_options(recipe, steps_per_epoch));
   const std::string engine_name = engine_of(request.program.engine);
   runtime::require_precision(engine_name, module);
+  const runtime::TensorMap weights = read_weights(network, module, request.program.weights);
   runtime::Tuner tuner = runtime::make_tuner(engine_name, choice_options(request.choices));
   runtime::make_choices(module, {"step", "accumulate", "apply", "refresh_first", "refresh"}, tuner);
   const std::unique_ptr<runtime::Engine> engine =
-      start_engine(network, module, request.program, tuner.record());
+      start_engine(network, module, request.program, weights, tuner.record());
 
   const std::vector<double> losses =
       runtime::run_given_steps(*engine, module, given, request.steps, recipe.train.accumulate,
                                programs::refresh_period(recipe.optimizer));
-  runtime::write_safetensors(request.output, runtime::weights_of(*engine, module),
-                             runtime::origin_metadata(runtime::origin_of(network)));
+  const auto origin = runtime::origin_metadata(runtime::origin_of(network));
+  runtime::write_safetensors(request.output, runtime::weights_of(*engine, module), origin);
+  if (!request.averages.empty())
+    runtime::write_safetensors(request.averages, runtime::averages_of(*engine, module), origin);
   print_json_line(nlohmann::ordered_json{{"losses", losses}});
 }
 

@@ -1,4 +1,4 @@
-// An error in a text that shows the place: its message has lines by design, and is printed with them. In
+// An error whose message has lines by design, as the place in a text, and is printed with them. In
 // every other message a line feed came from outside, and is printed as \x0a.
 #pragma once
 

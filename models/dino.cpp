@@ -126,6 +126,7 @@ const Family kDino{
                                   "the last layer's rows keep length 1, weight_g does not train")},
     .build = build_dino,
     .backbone = {{"head", false}},
+    .positions = PositionRule::deit,
     .variants = {{"dino_vit_tiny_28", small_dino()},
                  {"dino_vit_s16", dino(224, 3, 16, 384, 12, 6)},
                  {"dino_vit_s8", dino(224, 3, 8, 384, 12, 6)},

@@ -50,6 +50,12 @@ Value Layers::parameter(std::string_view leaf, ir::Shape shape, Init init, std::
   return b_.param(b_.module().add_parameter(std::move(p)).name);
 }
 
+Value Layers::decaying(std::string_view leaf, ir::Shape shape, Init init, std::string_view role) {
+  ir::Parameter p = described(leaf, std::move(shape), std::move(init), role);
+  p.decay = true;
+  return b_.param(b_.module().add_parameter(std::move(p)).name);
+}
+
 Value Layers::frozen(std::string_view leaf, ir::Shape shape, Init init, std::string_view role) {
   ir::Parameter p = described(leaf, std::move(shape), std::move(init), role);
   p.trainable = p.decay = false;
@@ -222,15 +228,21 @@ Value Layers::attention(Value x, std::int64_t heads, double dropout_rate, bool q
   return dropout("proj_drop", linear("proj", merged, d, {.start = start}), dropout_rate);
 }
 
+Value Layers::activate(std::string_view act_layer, Value x) {
+  constexpr double kQuickGelu = 1.702;
+  if (act_layer == "quick_gelu") return b_.mul(x, b_.unary(Opcode::sigmoid, b_.mul(x, kQuickGelu)));
+  ir::Attributes attributes;
+  if (act_layer == "gelu_tanh") attributes.set("approximate", std::string("tanh"));
+  return b_.emit(Opcode::gelu, {x}, std::move(attributes));
+}
+
 Value Layers::mlp(Value x, std::int64_t hidden, std::string_view act_layer, double dropout_rate,
                   LinearInit start) {
   const std::int64_t width = b_.shape(x).back();
   Value h = linear("fc1", x, hidden, {.start = start});
   {
     const Builder::Scope scope(b_, "act");
-    ir::Attributes attributes;
-    if (act_layer == "gelu_tanh") attributes.set("approximate", std::string("tanh"));
-    h = b_.emit(Opcode::gelu, {h}, std::move(attributes));
+    h = activate(act_layer, h);
   }
   h = dropout("drop1", h, dropout_rate);
   return dropout("drop2", linear("fc2", h, width, {.start = start}), dropout_rate);
@@ -290,7 +302,7 @@ Value Layers::join(std::string_view site, Value x, const Layer& input_of, const 
 
 void Layers::classify(Value features, std::int64_t classes,
                       const std::function<Value(Value features, std::int64_t classes)>& head) {
-  begin_layer();
+  begin_head();
   if (classes == 0) {
     b_.result("features", features);
   } else {

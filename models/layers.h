@@ -70,6 +70,8 @@ class Layers {
   /// Declares "<location>.<leaf>" (or `leaf` alone outside any scope) and reads it. Matrices decay; vectors,
   /// class tokens, registers, mask tokens and position embeddings do not, as timm groups them.
   ir::Value parameter(std::string_view leaf, ir::Shape shape, ir::Init init, std::string_view role);
+  /// The same of one that decays whatever its role.
+  ir::Value decaying(std::string_view leaf, ir::Shape shape, ir::Init init, std::string_view role);
 
   /// The same of a tensor that no optimizer changes.
   ir::Value frozen(std::string_view leaf, ir::Shape shape, ir::Init init, std::string_view role);
@@ -112,13 +114,22 @@ class Layers {
   /// Layers qkv and proj, proj_drop.
   ir::Value attention(ir::Value x, std::int64_t heads, double dropout, bool qkv_bias = true,
                       LinearInit start = LinearInit::timm);
-  /// Layers fc1, act, drop1, fc2, drop2. `act_layer` as timm has it: gelu (by erf) or gelu_tanh.
+  /// Layers fc1, act, drop1, fc2, drop2. `act_layer` as timm has it: gelu (by erf), gelu_tanh or quick_gelu,
+  /// x sigmoid(1.702 x).
   ir::Value mlp(ir::Value x, std::int64_t hidden, std::string_view act_layer, double dropout,
                 LinearInit start = LinearInit::timm);
 
   /// What is built from here on is a further layer, for rates that differ by layer: each block is one, what
   /// stands before the first is layer 0, and what stands behind a block is of its layer until this is called.
-  void begin_layer() { ++layer_; }
+  void begin_layer() {
+    ++layer_;
+    in_head_ = false;
+  }
+  /// The head's layer, which is one, however often this is called.
+  void begin_head() {
+    if (!in_head_) begin_layer();
+    in_head_ = true;
+  }
 
   /// Names what is built while it lives, "blocks.3", and tells its parameters and joins which block they are
   /// of. Blocks count in the order that they are built in, over the scope that plugins know them by: the
@@ -161,6 +172,7 @@ class Layers {
 
   PatchWeights patch_weights(std::int64_t width, std::int64_t channels, std::int64_t patch,
                              std::string_view role, bool has_bias);
+  ir::Value activate(std::string_view act_layer, ir::Value x);
   ir::Value drop(ir::Opcode code, std::string_view name, ir::Value x, double rate);
   ir::Value state(std::string_view name, ir::StateKind kind);
   ir::Value training();
@@ -169,6 +181,7 @@ class Layers {
   // Where the layer being built stands.
   std::string scope_, site_;
   std::int32_t block_ = -1, layer_ = 0;
+  bool in_head_ = false;
   std::int64_t stage_ = 0;
   std::map<std::string, Count, std::less<>> counts_;  // by scope
   std::vector<ir::Argument> updates_;                 // results of `forward` that come behind all others

@@ -235,6 +235,18 @@ void build_mae(Layers& net, const ir::Attributes& options, std::int64_t batch) {
   b.result("latent", latent);
 }
 
+/// The code of Zhang et al. keeps the decoder's skips as skip.J, their layers as fc.0 and fc.2.
+std::string mae_name_here(const std::string& name, const ir::Attributes&) {
+  constexpr std::string_view kSkip = "skip.";
+  if (!name.starts_with(kSkip)) return name;
+  std::string ours = "decoder_skips." + name.substr(kSkip.size());
+  for (const auto& [theirs, layer] : {std::pair{".fc.0.", ".fc1."}, {".fc.2.", ".fc2."}}) {
+    if (const std::size_t at = ours.find(theirs); at != std::string::npos)
+      ours.replace(at, std::string_view(theirs).size(), layer);
+  }
+  return ours;
+}
+
 ir::Attributes mae(std::int64_t image, std::int64_t channels, std::int64_t patch, std::int64_t dim,
                    std::int64_t heads, std::int64_t decoder_dim, std::int64_t decoder_depth,
                    std::int64_t decoder_heads) {
@@ -279,6 +291,8 @@ const Family kMae{
              .at_most(65536)},
     .build = build_mae,
     .backbone = {{"decoder", false}},
+    .positions = PositionRule::deit,
+    .name_here = mae_name_here,
     .variants = {{"mae_vit_tiny_28", mae(28, 1, 4, 192, 3, 96, 4, 3)},
                  {"mae_vit_s16", mae(224, 3, 16, 384, 6, 512, 8, 16)},
                  {"mae_vit_b16", mae(224, 3, 16, 768, 12, 512, 8, 16)}}};

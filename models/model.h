@@ -22,6 +22,10 @@ struct Variant {
   ir::Attributes values;  // that it gives the family's parameters
 };
 
+/// How a position embedding of another grid is interpolated, by the code that fine-tunes such networks:
+/// runtime/train/position_grid.h has the equations.
+enum class PositionRule : std::uint8_t { timm, deit, pvt };
+
 struct Family {
   std::string_view name, doc;                 // `name` is a model too: all of it by its parameters
   std::string_view objective = "supervised";  // what a recipe that tells none trains it for
@@ -31,6 +35,10 @@ struct Family {
   /// The options by which a network becomes a backbone: it takes `image` alone and gives `features` [batch, width], and
   /// what it shares with the whole network has the same names. None: the family has no such form.
   ir::Attributes backbone = {};
+  PositionRule positions = PositionRule::timm;
+  /// Our name of a weight that files of other public code, with settled `options`, call `name`; `name` itself where it is
+  /// none of theirs. None: there is no such code.
+  std::string (*name_here)(const std::string& name, const ir::Attributes& options) = nullptr;
   std::vector<Variant> variants;
 };
 

@@ -137,8 +137,9 @@ void build_pvt(Layers& net, const ir::Attributes& options, std::int64_t batch) {
       const Value parts[] = {b.broadcast(cls, {batch, 1, s.dim}), x};
       x = b.concat(parts, 1);
     }
-    const Value pos = net.parameter(fmt::format("pos_embed{}", i + 1), {1, b.shape(x).at(1), s.dim},
-                                    kTruncNormal, "pos_embed");
+    // Its authors' code exempts the class token alone from the decay.
+    const Value pos = net.decaying(fmt::format("pos_embed{}", i + 1), {1, b.shape(x).at(1), s.dim},
+                                   kTruncNormal, "pos_embed");
     x = net.dropout(fmt::format("pos_drop{}", i + 1), b.add(x, pos), dropout);
     for (std::int64_t j = 0; j < s.depth; ++j) {
       const Layers::Block block(net, fmt::format("block{}.{}", i + 1, j), "encoder",
@@ -206,6 +207,7 @@ const Family kPvt{
                    .below(1)},
     .build = build_pvt,
     .backbone = {{"classes", 0}},
+    .positions = PositionRule::pvt,
     .variants = {{"pvt_small", pvt({3, 4, 6, 3})}, {"pvt_medium", pvt({3, 4, 18, 3})}}};
 
 }  // namespace rewire::models

@@ -7,7 +7,10 @@
 // the second half begins with x = x + W_d u + b_d, u the output of the first half's block that is as far from the middle.
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cmath>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/error.h"
@@ -202,6 +205,18 @@ void build_sit(Layers& net, const ir::Attributes& options, std::int64_t batch) {
   b.result("velocity", s.learns_sigma ? b.slice(velocity, 1, 0, s.channels) : velocity);
 }
 
+/// The code of Zhang et al. keeps the halves of the blocks as enc_blocks and dec_blocks.
+std::string sit_name_here(const std::string& name, const ir::Attributes& options) {
+  const bool is_second = name.starts_with("dec_blocks.");
+  if (!is_second && !name.starts_with("enc_blocks.")) return name;
+  const std::string rest = name.substr(std::string_view("enc_blocks.").size());
+  std::int64_t index = 0;
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), index);
+  if (error != std::errc() || index < 0 || index > options.get_int("depth")) return name;
+  if (is_second) index += options.get_int("depth") / 2;
+  return fmt::format("blocks.{}{}", index, rest.substr(static_cast<std::size_t>(end - rest.data())));
+}
+
 ir::Attributes latents(std::int64_t dim, std::int64_t depth, std::int64_t heads) {
   return {{"dim", dim}, {"depth", depth}, {"heads", heads}};
 }
@@ -229,6 +244,7 @@ const Family kSit{
                             "what the second half's blocks read of the first half's: nothing; each that of "
                             "one of them")},
     .build = build_sit,
+    .name_here = sit_name_here,
     .variants = {{"sit_tiny_28",
                   {{"image", std::int64_t{28}},
                    {"channels", std::int64_t{1}},

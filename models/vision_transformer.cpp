@@ -40,6 +40,16 @@ void check_settings(const VisionTransformer& s) {
         "the "
         "class token");
   }
+  if (s.distilled && (!s.class_token || s.averages)) {
+    user_error(
+        "model.distilled=true classifies the class token and the distillation token; it takes "
+        "model.pool=token and the class token");
+  }
+}
+
+/// Tokens that stand before the patches.
+std::int64_t prefix_tokens(const VisionTransformer& s) {
+  return (s.class_token ? 1 : 0) + (s.distilled ? 1 : 0) + s.reg_tokens;
 }
 
 /// Keys' cubic kernel of a = -0.75, as PyTorch's bicubic interpolation has it; `distance` >= 0, of any shape.
@@ -97,17 +107,23 @@ Value resize_positions(Builder& b, Value positions, std::int64_t from, std::int6
   return b.concat(parts, 1);
 }
 
+Value outer_norm(Layers& net, const VisionTransformer& s, std::string_view name, Value x) {
+  return net.layer_norm(name, x, {.epsilon = s.norm_epsilon, .affine = s.outer_norms_affine});
+}
+
 /// The tokens that enter the blocks, [batch, prefix + patches, dim].
 Value embed_tokens(Layers& net, const VisionTransformer& s, Value image) {
   Builder& b = net.builder();
   const std::int64_t batch = b.shape(image).at(0);
   const std::int64_t side = s.image / s.patch;
   const std::int64_t position_side = s.position_image == 0 ? side : s.position_image / s.patch;
-  const std::int64_t prefix = (s.class_token ? 1 : 0) + s.reg_tokens;
+  const std::int64_t prefix = prefix_tokens(s);
 
   std::vector<Value> parts;
   if (s.class_token)
     parts.push_back(net.parameter("cls_token", {1, 1, s.dim}, s.class_token_init, "cls_token"));
+  if (s.distilled)  // to all that looks for patches one more register
+    parts.push_back(net.parameter("dist_token", {1, 1, s.dim}, kTruncNormal, "reg_token"));
   if (s.reg_tokens > 0) {
     parts.push_back(
         net.parameter("reg_token", {1, s.reg_tokens, s.dim}, {ir::InitKind::normal, 1e-6}, "reg_token"));
@@ -124,12 +140,14 @@ Value embed_tokens(Layers& net, const VisionTransformer& s, Value image) {
   }
   if (!s.no_embed_class) x = b.add(x, pos);
   x = net.dropout("pos_drop", x, s.dropout);
-  return s.pre_norm ? net.layer_norm("norm_pre", x, {.affine = s.outer_norms_affine}) : x;
+  return s.pre_norm ? outer_norm(net, s, "norm_pre", x) : x;
 }
 
 Value run_blocks(Layers& net, const VisionTransformer& s, Value x) {
   const auto norm = [&](std::string_view name) -> Layer {
-    return [&net, &s, name](Value z) { return net.layer_norm(name, z, {.affine = s.block_norms_affine}); };
+    return [&net, &s, name](Value z) {
+      return net.layer_norm(name, z, {.epsilon = s.norm_epsilon, .affine = s.block_norms_affine});
+    };
   };
   const auto scale = [&](std::string_view name) -> Layer {
     if (s.init_values == 0) return {};
@@ -148,37 +166,63 @@ Value run_blocks(Layers& net, const VisionTransformer& s, Value x) {
   return x;
 }
 
-/// What the head sees, [batch, dim].
-Value pool_tokens(Layers& net, const VisionTransformer& s, Value x) {
+/// What the heads see, [batch, dim] each: one, or that of the class token and that of the distillation token.
+std::vector<Value> pool_tokens(Layers& net, const VisionTransformer& s, Value x) {
   Builder& b = net.builder();
   const std::int64_t batch = b.shape(x).at(0), tokens = b.shape(x).at(1);
-  const std::int64_t prefix = (s.class_token ? 1 : 0) + s.reg_tokens;
-  const auto norm = [&](Value z) {
-    return net.layer_norm(s.fc_norm ? "fc_norm" : "norm", z, {.affine = s.outer_norms_affine});
-  };
   // The norm works token by token, so the tokens that are not pooled are left out before it: the same numbers
   // as timm's, which norms all of them.
-  if (!s.averages) return norm(b.reshape(b.slice(x, 1, 0, 1), {batch, s.dim}));
-  if (prefix > 0) x = b.slice(x, 1, prefix, tokens);
+  const auto norm = [&](Value z) {
+    // timm groups fc_norm with the head, and so does the code of the masked autoencoder (He et al., CVPR 2022).
+    if (s.fc_norm) net.begin_head();
+    return outer_norm(net, s, s.fc_norm ? "fc_norm" : "norm", z);
+  };
+  const auto token = [&](Value z, std::int64_t i) {
+    return b.reshape(b.slice(z, 1, i, i + 1), {batch, s.dim});
+  };
+  if (s.distilled) {
+    const Value both = norm(b.slice(x, 1, 0, 2));
+    return {token(both, 0), token(both, 1)};
+  }
+  if (!s.averages) return {norm(token(x, 0))};
+  if (const std::int64_t prefix = prefix_tokens(s); prefix > 0) x = b.slice(x, 1, prefix, tokens);
   const auto mean = [&](Value z) { return b.reshape(b.mean(z, {1}), {batch, s.dim}); };
-  return s.fc_norm ? norm(mean(x)) : mean(norm(x));
+  return {s.fc_norm ? norm(mean(x)) : mean(norm(x))};
+}
+
+Value mean_of(Builder& b, const std::vector<Value>& values) {
+  return values.size() == 1 ? values.front() : b.mul(b.add(values[0], values[1]), 0.5);
+}
+
+std::vector<Value> pooled_features(Layers& net, const VisionTransformer& s, Value image) {
+  check_settings(s);
+  return pool_tokens(net, s, run_blocks(net, s, embed_tokens(net, s, image)));
 }
 
 }  // namespace
 
 Value vision_transformer_features(Layers& net, const VisionTransformer& s, Value image) {
-  check_settings(s);
-  return pool_tokens(net, s, run_blocks(net, s, embed_tokens(net, s, image)));
+  return mean_of(net.builder(), pooled_features(net, s, image));
 }
 
 void build_vision_transformer(Layers& net, const VisionTransformer& s, std::int64_t batch) {
   Builder& b = net.builder();
   const Value image = b.argument("image", {ir::DType::f32, {batch, s.channels, s.image, s.image}});
-  const Value features = vision_transformer_features(net, s, image);
-  // The norm is of the last block's layer, as timm groups them.
-  net.classify(features, s.classes, [&](Value z, std::int64_t classes) {
-    return net.linear("head", z, classes, {.start = s.linear_init});
-  });
+  const std::vector<Value> features = pooled_features(net, s, image);
+  // `norm` is of the last block's layer, as timm groups it.
+  net.begin_head();
+  if (s.classes == 0) {
+    b.result("features", mean_of(b, features));
+    return;
+  }
+  ir::Init init = kTruncNormal;
+  init.a = s.head_std;
+  std::vector<Value> logits;
+  for (const Value seen : features) {
+    logits.push_back(net.linear(logits.empty() ? "head" : "head_dist", seen, s.classes,
+                                {.role = "head", .init = init, .start = s.linear_init}));
+  }
+  b.result("logits", mean_of(b, logits));
 }
 
 }  // namespace rewire::models

@@ -2,6 +2,8 @@
 // timm's blocks and parameter names:
 //   z = [cls; reg; patches W^T + b] + pos;  z = z + s1 attn(LN(z)), z = z + s2 mlp(LN(z)) per block;
 //   head(pool(LN(z)))
+// and DeiT's with a distillation token (Touvron et al., ICML 2021), z = [cls; dist; reg; patches …]:
+//   (head(LN(z)_cls) + head_dist(LN(z)_dist)) / 2
 #pragma once
 
 #include <cstdint>
@@ -20,6 +22,7 @@ struct VisionTransformer {
   std::int64_t classes = 0;  // 0: no head; the result is `features` [batch, dim] then, not `logits`
 
   bool class_token = true;
+  bool distilled = false;       // dist_token behind the class token, and head_dist
   std::int64_t reg_tokens = 0;  // registers (Darcet et al., ICLR 2024), behind the class token
   bool no_embed_class = false;  // pos_embed is of patches alone
   bool pre_norm = false;        // norm_pre before the blocks, and no bias in the patch embedding
@@ -29,6 +32,8 @@ struct VisionTransformer {
   bool qkv_bias = true;
   std::string act_layer = "gelu";
   double init_values = 0;  // of ls1.gamma and ls2.gamma (LayerScale, Touvron et al., ICCV 2021); 0: none
+  double norm_epsilon = 1e-6;
+  double head_std = 0.02;  // of the head's weight at the start, with LinearInit::timm
   bool block_norms_affine = true, outer_norms_affine = true;  // whether norms have weight and bias
   double drop_path = 0, dropout = 0;
 
@@ -37,7 +42,7 @@ struct VisionTransformer {
   LinearInit linear_init = LinearInit::timm;
 };
 
-/// What the head sees, [batch, dim], of `image` [batch, channels, image, image]. UserError where settings do not go
+/// What the head sees, [batch, dim] (of a distilled one the mean of what its two heads see), of `image` [batch, channels, image, image]. UserError where settings do not go
 /// together.
 ir::Value vision_transformer_features(Layers& layers, const VisionTransformer& settings, ir::Value image);
 

@@ -26,6 +26,7 @@ void build_vit(Layers& net, const ir::Attributes& options, std::int64_t batch) {
                             .mlp_ratio = number("mlp_ratio"),
                             .classes = count("classes"),
                             .class_token = class_token == "auto" ? !averages : class_token == "true",
+                            .distilled = holds("distilled"),
                             .reg_tokens = count("reg_tokens"),
                             .no_embed_class = holds("no_embed_class"),
                             .pre_norm = holds("pre_norm"),
@@ -34,6 +35,8 @@ void build_vit(Layers& net, const ir::Attributes& options, std::int64_t batch) {
                             .qkv_bias = holds("qkv_bias"),
                             .act_layer = options.get_string("act_layer"),
                             .init_values = number("init_values"),
+                            .norm_epsilon = number("norm_eps"),
+                            .head_std = number("head_std"),
                             .block_norms_affine = affine,
                             .outer_norms_affine = affine,
                             .drop_path = number("drop_path"),
@@ -68,6 +71,8 @@ const Family kVit{
                             "what the head sees: the class token, or the mean of the patches' tokens"),
          ir::enum_parameter("class_token", {"auto", "true", "false"},
                             "whether there is one; auto: with pool=token"),
+         ir::bool_parameter("distilled", false,
+                            "a distillation token and a head of its own, DeiT's: the logits are the mean"),
          ir::int_parameter("reg_tokens", 0, "registers: tokens behind the class token that no head sees")
              .at_least(0)
              .at_most(4096),
@@ -77,12 +82,14 @@ const Family kVit{
                             "a norm before the blocks, norm_pre, and no bias in the patch embedding"),
          ir::bool_parameter("fc_norm", false, "the last norm is behind the pooling, by this name"),
          ir::bool_parameter("norm_affine", true, "norms have weight and bias"),
+         ir::float_parameter("norm_eps", 1e-6, "what norms add to the variance").above(0).below(1),
          ir::bool_parameter("qkv_bias", true, "of attention"),
          ir::float_parameter("init_values", 0,
                              "LayerScale: each branch times ls1.gamma or ls2.gamma, which start so; 0: none")
              .at_least(0),
-         ir::enum_parameter("act_layer", {"gelu", "gelu_tanh"},
+         ir::enum_parameter("act_layer", {"gelu", "gelu_tanh", "quick_gelu"},
                             "of the MLP, as timm names it: gelu is by erf"),
+         ir::float_parameter("head_std", 0.02, "deviation of the head's weight at the start").above(0),
          ir::float_parameter("drop_path", 0, "rate of the last block, linear from 0 at the first")
              .at_least(0)
              .below(1),

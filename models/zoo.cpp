@@ -3,6 +3,7 @@
 
 #include "ir/error.h"
 #include "models/model.h"
+#include "models/public_names.h"
 
 namespace rewire::models {
 
@@ -72,6 +73,8 @@ const Model& find_model(std::string_view name) {
   for (const Model* model : models()) {
     if (model->name == name) return *model;
   }
+  if (const std::string same = zoo_network_of(name); !same.empty())
+    user_error("unknown model '{}': here that network is {}; `rewire models` lists the zoo", name, same);
   user_error("unknown model '{}'{}; `rewire models` lists the zoo", name,
              did_you_mean(name, ir::row_names(models())));
 }

@@ -79,8 +79,9 @@ ir::Schema with_common_parameters(ir::Schema own, double lr, double weight_decay
       ir::float_parameter("weight_decay_end", -1,
                           "where half a cosine wave takes it by the end of the run; below 0: it stays")
           .at_least(-1));
-  schema.push_back(ir::enum_parameter("decay", {"matrices", "all"},
-                                      "matrices: not of norms, biases, cls_token, reg_token and pos_embed"));
+  schema.push_back(ir::enum_parameter(
+      "decay", {"matrices", "no_1d", "all"},
+      "matrices: not of norms, biases, cls_token, reg_token and pos_embed; no_1d: not of norms and biases"));
   schema.push_back(ir::float_parameter("layer_decay", 1,
                                        "each layer's rate over that of the layer behind it; the last has lr")
                        .above(0)
@@ -88,8 +89,18 @@ ir::Schema with_common_parameters(ir::Schema own, double lr, double weight_decay
   return schema;
 }
 
+namespace {
+
+/// no_1d is the rule of the public code of DINO, and of MAE's pretraining: all decays but biases and what has one axis.
+bool is_decayed(const ir::Parameter& weight, const std::string& rule) {
+  if (rule == "no_1d") return weight.type.rank() > 1 && !weight.name.ends_with(".bias");
+  return rule == "all" || weight.decay;
+}
+
+}  // namespace
+
 WeightSettings settings_of(const ir::Parameter& weight, const ir::Attributes& values) {
-  const bool decays = values.get_string("decay") == "all" || weight.decay;
+  const bool decays = is_decayed(weight, values.get_string("decay"));
   return {weight.hint.lr_scale.value_or(1),
           weight.hint.weight_decay.value_or(decays ? values.get_double("weight_decay") : 0),
           decays && !weight.hint.weight_decay && values.get_double("weight_decay_end") >= 0};

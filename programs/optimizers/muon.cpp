@@ -30,7 +30,7 @@ ir::Shape matrix_shape(const ir::TensorType& weight) {
 /// Not norms, biases, tokens and positions (they do not decay), what stands before the first block, the head, or what
 /// strategies add to joins. In a module that does not tell layers, patch embeddings stand before it.
 bool is_hidden_matrix(const ir::Parameter& weight) {
-  constexpr std::array<std::string_view, 2> kOthers = {"head", "join"};
+  constexpr std::array<std::string_view, 3> kOthers = {"head", "join", "pos_embed"};
   if (weight.type.rank() < 2 || !weight.decay || std::ranges::find(kOthers, weight.role) != kOthers.end())
     return false;
   if (weight.layer == 0 || (weight.layer < 0 && weight.role.starts_with("patch_embed"))) return false;

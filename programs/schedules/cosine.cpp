@@ -5,7 +5,8 @@ namespace {
 
 using ir::Value;
 
-/// min_lr + (lr - min_lr) (1 + cos(pi min((s - W) / (T - W), 1))) / 2 with T = total_steps.
+/// min_lr + (lr - min_lr) (1 + cos(pi min((s - W) / (T - W), 1))) / 2 with T = total_steps; without warmup_prefix
+/// min_lr + (lr - min_lr) (1 + cos(pi min(s / T, 1))) / 2, which the warm-up covers the beginning of.
 Value cosine(ir::Builder& b, Value s, double lr, const ir::Attributes& values, const Timeline& timeline) {
   const std::int64_t warmup = timeline.steps(values.get_double("warmup_epochs"));
   const double min_lr = values.get_double("min_lr");
@@ -13,7 +14,7 @@ Value cosine(ir::Builder& b, Value s, double lr, const ir::Attributes& values, c
     user_error("the cosine schedule has {} steps, of which {} are warm-up; train longer or warm up less",
                timeline.total_steps, warmup);
   }
-  const auto begin = static_cast<double>(warmup);
+  const auto begin = values.get_bool("warmup_prefix") ? static_cast<double>(warmup) : 0.0;
   return half_cosine(b, s, lr, min_lr, {begin, static_cast<double>(timeline.total_steps) - begin});
 }
 
@@ -21,6 +22,10 @@ Value cosine(ir::Builder& b, Value s, double lr, const ir::Attributes& values, c
 
 extern const ScheduleRow kCosineSchedule{
     "cosine", "half a cosine wave down to min_lr at the end of the run",
-    with_warmup({ir::float_parameter("min_lr", 0, "learning rate at the end").at_least(0)}), cosine};
+    with_warmup(
+        {ir::float_parameter("min_lr", 0, "learning rate at the end").at_least(0),
+         ir::bool_parameter("warmup_prefix", true,
+                            "the wave begins behind the warm-up; false, as timm's default: with it")}),
+    cosine};
 
 }  // namespace rewire::programs

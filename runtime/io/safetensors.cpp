@@ -11,6 +11,7 @@
 
 #include "ir/error.h"
 #include "runtime/io/files.h"
+#include "runtime/io/pytorch_file.h"
 #include "runtime/io/safetensors_header.h"
 
 namespace rewire::runtime {
@@ -150,7 +151,9 @@ SafetensorsFile parse_safetensors(std::span<const std::byte> bytes, const std::s
 }
 
 SafetensorsFile read_safetensors(const FilePlace& place) {
-  return parse_safetensors(read_file(place), place.path());
+  const std::vector<std::byte> bytes = read_file(place);
+  if (is_pytorch_file(bytes)) refuse_pytorch_file(place.path());
+  return parse_safetensors(bytes, place.path());
 }
 
 std::string write_safetensors(const FilePlace& place, const TensorMap& tensors,

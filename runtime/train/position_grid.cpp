@@ -11,31 +11,36 @@
 namespace rewire::runtime {
 namespace {
 
-constexpr double kSupport = 2;
+using models::PositionRule;
 
 double keys_cubic(double x, double a) {
   x = std::abs(x);
   if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
-  if (x < kSupport) return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+  if (x < 2) return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
   return 0;
 }
 
+double position_share(PositionRule rule, double x) {
+  if (rule == PositionRule::pvt) return std::max(0.0, 1 - std::abs(x));
+  return keys_cubic(x, rule == PositionRule::timm ? -0.5 : -0.75);
+}
+
 /// What each of `from` points in a row contributes to each of `to`, row-major [to, from].
-std::vector<double> shares(std::int64_t from, std::int64_t to, Cubic cubic) {
+std::vector<double> shares(std::int64_t from, std::int64_t to, PositionRule rule) {
   std::vector<double> matrix(static_cast<std::size_t>(to * from));
-  const bool is_timm = cubic == Cubic::timm;
-  const double step = static_cast<double>(from) / static_cast<double>(to), a = is_timm ? -0.5 : -0.75;
-  const double width = is_timm ? std::max(1.0, step) : 1;
+  const bool is_timm = rule == PositionRule::timm;
+  const double step = static_cast<double>(from) / static_cast<double>(to);
+  const double width = is_timm ? std::max(1.0, step) : 1, support = rule == PositionRule::pvt ? 1 : 2;
   for (std::int64_t i = 0; i < to; ++i) {
     const double centre = (static_cast<double>(i) + 0.5) * step;
-    const auto low = static_cast<std::int64_t>(std::floor(centre - kSupport * width + 0.5));
-    const auto high = static_cast<std::int64_t>(std::floor(centre + kSupport * width + 0.5));
+    const auto low = static_cast<std::int64_t>(std::floor(centre - support * width + 0.5));
+    const auto high = static_cast<std::int64_t>(std::floor(centre + support * width + 0.5));
     double total = 0;
     const auto row = matrix.begin() + static_cast<std::ptrdiff_t>(i * from);
     for (std::int64_t j = low; j < high; ++j) {
       const std::int64_t inside = std::clamp<std::int64_t>(j, 0, from - 1);
       if (is_timm && inside != j) continue;
-      const double share = keys_cubic((static_cast<double>(j) - centre + 0.5) / width, a);
+      const double share = position_share(rule, (static_cast<double>(j) - centre + 0.5) / width);
       row[inside] += share;
       total += share;
     }
@@ -74,13 +79,13 @@ std::optional<PositionGrids> position_grids(const ir::Module& module, std::int64
 }
 
 HostTensor resample_positions(const HostTensor& positions, const PositionGrid& from, std::int64_t to_side,
-                              Cubic cubic) {
+                              PositionRule rule) {
   const ir::Tensor old = to_double(positions);
   const std::int64_t width = old.type.shape.at(2), side = from.side;
   if (old.type.shape.at(1) != from.prefix + side * side)
     internal_error("{} holds no grid of {} x {} behind {} tokens", to_string(old.type), side, side,
                    from.prefix);
-  const std::vector<double> matrix = shares(side, to_side, cubic);
+  const std::vector<double> matrix = shares(side, to_side, rule);
   const auto share = [&](std::int64_t to, std::int64_t j) {
     return matrix[static_cast<std::size_t>(to * side + j)];
   };

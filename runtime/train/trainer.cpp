@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <new>
-#include <string_view>
 #include <utility>
 
 #include "ir/error.h"
@@ -16,6 +15,7 @@
 #include "runtime/train/run_loop.h"
 #include "runtime/train/run_plan.h"
 #include "runtime/train/run_plugins.h"
+#include "runtime/train/start_weights.h"
 #include "runtime/train/weights.h"
 
 namespace rewire::runtime {
@@ -93,34 +93,9 @@ void compile(const RunPlan& plan, std::int64_t first, Engine& engine, TrainObser
 /// Every parameter as a new run has it.
 TensorMap first_state(const TrainRequest& request, const RunPrograms& programs) {
   const ir::Module& module = programs.module;
-  const std::string& file = request.recipe.train.weights;
-  const std::string& resampling = request.recipe.train.resample_positions;
-  const bool resamples = resampling != "false";
-  const bool leaves_out = request.recipe.train.extra_weights == "ignore";
-  const std::pair<bool, const char*> told[] = {
-      {resamples, "resample_positions"},
-      {request.recipe.train.new_head, "new_head"},
-      {leaves_out, "extra_weights"},
-      {!request.recipe.train.weights_prefix.empty(), "weights_prefix"}};
-  const auto* key = std::ranges::find(told, true, &std::pair<bool, const char*>::first);
-  if (file.empty() && key != std::end(told)) {
-    user_error("train.{} says how train.weights are taken, and there are none; set train.weights",
-               key->second);
-  }
-  TensorMap state;
-  if (!file.empty()) {
-    const ir::Module original = request.network.forward(1);  // what plugins add may be lacking
-    const WeightsOrigin origin = origin_of(request.recipe, request.network, 0);
-    WeightsFit how{.prefix = request.recipe.train.weights_prefix,
-                   .required = &original,
-                   .new_head = request.recipe.train.new_head,
-                   .further = leaves_out,
-                   .origin = &origin,
-                   .other_strategy = request.recipe.train.other_strategy};
-    if (resamples) how.positions = resampling == "deit" ? Cubic::deit : Cubic::timm;
-    state = read_weights(module, file, how);
-    log_weights_left_fresh(module, state, file);
-  }
+  const ir::Module original = request.network.forward(1);  // what plugins add may be lacking in a file
+  TensorMap state =
+      read_start_weights(request.recipe, module, original, origin_of(request.recipe, request.network, 0));
   state.merge(initial_weights(request.network, programs));
   begin_averages(module, state);
   state.merge(fresh_state(module, state, request.network.seed));
@@ -194,8 +169,8 @@ TrainResult train(const TrainRequest& request, const std::string& out, OutFolder
   RunLog observer(told);
   RunPlan plan(request);
   Checkpoint start;
+  start.state = first_state(request, plan.programs);  // before anything is timed: a file may be refused
   start.progress.choices = choose(plan, request, request.choices);
-  start.state = first_state(request, plan.programs);
   std::unique_ptr<Engine> engine = engine_for(request, plan, start.progress.choices, request.kernels);
   compile(plan, 0, *engine, observer);
   if (const int signal = request.stop_signal()) return stopped_before(signal);

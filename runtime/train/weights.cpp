@@ -4,15 +4,15 @@
 
 #include <algorithm>
 #include <functional>
-#include <map>
 
 #include "ir/error.h"
-#include "models/model.h"
 #include "programs/objective.h"
 #include "runtime/io/safetensors.h"
 #include "runtime/log.h"
 #include "runtime/train/initialise.h"
 #include "runtime/train/position_grid.h"
+#include "runtime/train/weights_hint.h"
+#include "runtime/train/weights_names.h"
 
 namespace rewire::runtime {
 namespace {
@@ -30,7 +30,7 @@ std::string enumerate(const std::vector<std::string>& items) {
 
 /// The position embedding of a grid of another extent; as it is where it is none, or no such grid.
 HostTensor on_grid_of(HostTensor tensor, const ir::Module& module, const ir::Parameter& parameter,
-                      const std::string& path, const std::optional<Cubic>& cubic) {
+                      const std::string& path, const std::optional<models::PositionRule>& rule) {
   const ir::TensorType type = tensor.type();
   const ir::Shape& wanted = parameter.type.shape;
   if (parameter.role != "pos_embed" || !is_float(type.dtype) || type.rank() != 3 || wanted.size() != 3 ||
@@ -39,19 +39,16 @@ HostTensor on_grid_of(HostTensor tensor, const ir::Module& module, const ir::Par
   const std::optional<PositionGrids> grids = position_grids(module, wanted[2], type.shape[1], wanted[1]);
   if (!grids) return tensor;
   const std::int64_t from = grids->from.side, to = grids->to.side;
-  if (!cubic) {
+  if (!rule) {
     user_error(
-        "{}: '{}' is of {} x {} patches, the model has {} x {}; train.resample_positions=timm (or deit) "
-        "trains on "
-        "from it resampled",
+        "{}: '{}' is of {} x {} patches, the model has {} x {}; train.resample_positions=true trains on from "
+        "it resampled",
         path, parameter.name, from, from, to, to);
   }
   write_log(LogLevel::info, fmt::format("{}: '{}' of {} x {} patches is resampled to {} x {}", path,
                                         parameter.name, from, from, to, to));
-  return resample_positions(tensor, grids->from, to, *cubic);
+  return resample_positions(tensor, grids->from, to, *rule);
 }
-
-using Shapes = std::map<std::string, ir::Shape, std::less<>>;
 
 /// PyTorch's batch norms count their batches beside the running statistics: at a momentum that is given, nothing reads it.
 constexpr std::string_view kCount = "num_batches_tracked";
@@ -62,94 +59,6 @@ void drop_batch_counts(const ir::Module& module, TensorMap& tensors) {
     const std::string norm = name.substr(0, name.size() - kCount.size());
     return module.find_parameter(norm + "running_mean") != nullptr;
   });
-}
-
-bool is_head(const ir::Parameter& parameter) {
-  return parameter.role == "head";
-}
-
-/// How far a file's weights are a module's. names: each is there with as many axes; shapes: and with its extents, but for
-/// the head's number of classes.
-enum class Likeness : std::uint8_t { none, names, shapes };
-Likeness likeness(const Shapes& shapes, const ir::Module& module) {
-  Likeness found = Likeness::shapes;
-  std::size_t weights = 0;
-  for (const ir::Parameter& parameter : module.parameters) {
-    if (!parameter.is_weight()) continue;
-    ++weights;
-    const auto given = shapes.find(parameter.name);
-    if (given == shapes.end() || given->second.size() != parameter.type.shape.size()) return Likeness::none;
-    const std::ptrdiff_t begin = is_head(parameter) && !given->second.empty() ? 1 : 0;
-    if (!std::equal(given->second.begin() + begin, given->second.end(), parameter.type.shape.begin() + begin))
-      found = Likeness::names;
-  }
-  return weights == shapes.size() ? found : Likeness::none;
-}
-
-/// Another choice of an option of the model, and how far its weights are the file's.
-struct Choice {
-  std::string setting;  // "model.form=timm"
-  ir::Module module;
-  Likeness likeness = Likeness::none;
-};
-
-/// The closest of all choices of one option.
-Choice closest_choice(const models::Model& model, const ir::Selection& base, const Shapes& shapes) {
-  Choice closest;
-  for (const ir::ParameterSpec& option : model.schema) {
-    for (const std::string& value : option.values) {
-      ir::Selection other = base;
-      try {
-        ir::Module module = models::build(other.set(option.name, value), 1);
-        const Likeness found = likeness(shapes, module);
-        if (found > closest.likeness)
-          closest = {fmt::format("model.{}={}", option.name, value), std::move(module), found};
-      } catch (const UserError&) {  // the options do not go together
-      }
-    }
-  }
-  return closest;
-}
-
-/// "; <model> with model.form=timm, model.classes=1000 has its weights": the number of classes where the module's head has
-/// another.
-std::string told(const std::string& model, std::string setting, const ir::Module& module,
-                 const Shapes& shapes) {
-  const auto head = std::ranges::find_if(module.parameters, is_head);
-  if (head != module.parameters.end()) {
-    const std::int64_t classes = shapes.find(head->name)->second.at(0);
-    if (classes != head->type.shape.at(0))
-      setting += fmt::format("{}model.classes={}", setting.empty() ? "" : ", ", classes);
-  }
-  const std::string_view with = model.empty() || setting.empty() ? "" : " with ";
-  return fmt::format("; {}{}{} has its weights", model, with, setting);
-}
-
-/// "; model.form=timm has them": another choice of one of the model's options, or another model of the zoo, that has
-/// weights like a file's; "" if none.
-std::string fitting_choice(const ir::Module& module, const Shapes& shapes) {
-  const auto all = models::models();
-  const auto model = std::ranges::find(all, module.name, &models::Model::name);
-  const Likeness as_it_is = likeness(shapes, module);
-  if (model == all.end() || as_it_is == Likeness::shapes) return "";
-  ir::Selection same{module.name};
-  for (const ir::ParameterSpec& option : (*model)->schema) {
-    if (const ir::Attribute* value = module.attributes.find(option.name)) same.set(option.name, *value);
-  }
-  const Choice own = closest_choice(**model, same, shapes);
-  if (own.likeness == Likeness::shapes) return told("", own.setting, own.module, shapes);
-  for (const models::Model* other : all) {
-    if (other->values.empty() && !other->family->variants.empty()) continue;  // a variant says which it is
-    const ir::Module built = models::build({other->name}, 1);
-    if (likeness(shapes, built) == Likeness::shapes)
-      return told("the model " + other->name, "", built, shapes);
-    const Choice choice = closest_choice(*other, {other->name}, shapes);
-    if (choice.likeness == Likeness::shapes)
-      return told("the model " + other->name, choice.setting, choice.module, shapes);
-  }
-  if (own.likeness == Likeness::names && as_it_is == Likeness::none)
-    return fmt::format("; {} has weights of these names", own.setting);
-  return "";
 }
 
 /// `choice`: asked where the shapes differ.
@@ -184,6 +93,11 @@ void take_prefix(TensorMap& tensors, const std::string& prefix, const std::strin
   tensors = std::move(taken);
 }
 
+/// Which knows its model and options: a run's module of all phases does not.
+const ir::Module& network_of(const ir::Module& module, const WeightsFit& how) {
+  return how.required != nullptr ? *how.required : module;
+}
+
 }  // namespace
 
 TensorMap fresh_weights(const ir::Module& module, const std::vector<PluginHandle>& plugins,
@@ -197,8 +111,12 @@ TensorMap fresh_weights(const ir::Module& module, const std::vector<PluginHandle
   return state;
 }
 
-TensorMap read_weights(const ir::Module& module, const FilePlace& file, const WeightsFit& how) {
-  return fit_weights(module, read_safetensors(file), file.path(), how);
+TensorMap read_weights(const ir::Module& module, const FilePlace& place, const WeightsFit& how) {
+  SafetensorsFile file = read_safetensors(place);
+  if (const std::string untold = untold_options(network_of(module, how));
+      !untold.empty() && !file.metadata.contains(kOriginKey))
+    write_log(LogLevel::warning, fmt::format("{}: {}", place.path(), untold));
+  return fit_weights(module, std::move(file), place.path(), how);
 }
 
 TensorMap fit_weights(const ir::Module& module, SafetensorsFile file, const std::string& path,
@@ -206,12 +124,22 @@ TensorMap fit_weights(const ir::Module& module, SafetensorsFile file, const std:
   if (how.origin != nullptr) check_origin(file.metadata, path, *how.origin, how.other_strategy);
   TensorMap weights;
   take_prefix(file.tensors, how.prefix, path);
+  read_names(module, network_of(module, how), file.tensors, path);
   drop_batch_counts(module, file.tensors);
-  Shapes given_shapes;
+  WeightShapes given_shapes;
   for (const auto& [name, tensor] : file.tensors) {
     if (!name.ends_with(kCount)) given_shapes.emplace(name, tensor.type().shape);
   }
-  const auto choice = [&] { return fitting_choice(module, given_shapes); };
+  if (how.new_head) {
+    const std::vector<std::string> replaced = replaced_norms(module, given_shapes);
+    for (const std::string& name : replaced) file.tensors.erase(name);
+    if (!replaced.empty())
+      write_log(LogLevel::info,
+                fmt::format("{}: its norm is left out: the network has one behind the pooling", path));
+  }
+  const auto choice = [&] {
+    return weights_hint(network_of(module, how), given_shapes, how.required != nullptr);
+  };
   std::vector<std::string> missing;
   std::vector<std::string> names;
   for (const ir::Parameter& parameter : module.parameters) {
@@ -220,7 +148,7 @@ TensorMap fit_weights(const ir::Module& module, SafetensorsFile file, const std:
     const bool is_optional = how.new_head && is_head(parameter);
     const auto found = file.tensors.find(parameter.name);
     if (found == file.tensors.end()) {
-      if (is_optional || programs::is_remembered(parameter.name) ||
+      if ((how.new_head && starts_with_head(module, parameter)) || programs::is_remembered(parameter.name) ||
           (how.required != nullptr && how.required->find_parameter(parameter.name) == nullptr))
         continue;
       missing.push_back(fmt::format("'{}' {}", parameter.name, to_string(parameter.type)));

@@ -26,15 +26,16 @@ TensorMap fresh_weights(const ir::Module& module, const std::vector<PluginHandle
 /// From a safetensors file. Another floating dtype is converted; UserError naming the tensor, and both shapes
 /// where they differ, when a weight is missing, unexpected or of another shape. Only those that `required`
 /// has must be there, if it is given. What an objective remembers may be lacking, and is passed over where the module has
-/// no place for it. A refusal names the option or the model of the zoo that has such weights.
+/// no place for it. Names are read as by weights_names.h. A refusal names what such weights are for (weights_hint.h).
 struct WeightsFit {
   /// Of the file's tensors those whose names begin so are all, by the rest of their names.
   std::string prefix = "";
   const ir::Module* required = nullptr;
   /// How a position embedding of another square grid is resampled (position_grid.h), with a line in the log; refused
   /// where it is not.
-  std::optional<Cubic> positions = {};
-  /// Whether the head's tensors may be absent, or of another number of classes: it starts fresh then.
+  std::optional<models::PositionRule> positions = {};
+  /// Whether the head starts fresh, whatever the file has of it; and, where the file lacks it, the norm between pooling
+  /// and head, instead of which the file's `norm` is left out.
   bool new_head = false;
   /// Whether the file may have tensors that the module has not, as a decoder's: they are left out, with a line in the log.
   bool further = false;

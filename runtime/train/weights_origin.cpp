@@ -21,8 +21,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Texts = std::map<std::string, std::string>;
 
-constexpr const char* kKey = "rewire";
-
 std::string digest_of_forward(const NetworkSource& source, std::int64_t epoch) {
   ir::Module module = rewritten_forward(source, 1, epoch);
   module.attributes = {};
@@ -43,8 +41,8 @@ Texts texts_from(const JsonView& json) {
 
 /// UserError on text that is no origin.
 WeightsOrigin origin_from(const std::string& text, const std::string& file) {
-  const Json document = parse_json(text, fmt::format("{}: its metadata '{}'", file, kKey));
-  const JsonView json(document, fmt::format("{}: its metadata '{}'", file, kKey));
+  const Json document = parse_json(text, fmt::format("{}: its metadata '{}'", file, kOriginKey));
+  const JsonView json(document, fmt::format("{}: its metadata '{}'", file, kOriginKey));
   WeightsOrigin origin;
   origin.rewire = json.at("rewire").text();
   origin.model = json.at("model").text();
@@ -144,12 +142,12 @@ std::map<std::string, std::string> origin_metadata(const WeightsOrigin& origin) 
                      {"options", origin.options}, {"plugins", plugins},
                      {"classes", origin.classes}, {"normalisation", origin.normalisation},
                      {"forward", origin.forward}};
-  return {{"format", "pt"}, {kKey, json.dump(-1, ' ', true, Json::error_handler_t::replace)}};
+  return {{"format", "pt"}, {kOriginKey, json.dump(-1, ' ', true, Json::error_handler_t::replace)}};
 }
 
 void check_origin(const std::map<std::string, std::string>& metadata, const std::string& file,
                   const WeightsOrigin& wanted, bool other_strategy) {
-  const auto found = metadata.find(kKey);
+  const auto found = metadata.find(kOriginKey);
   if (found == metadata.end()) {
     write_log(
         LogLevel::info,

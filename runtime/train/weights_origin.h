@@ -34,6 +34,9 @@ struct WeightsOrigin {
 WeightsOrigin origin_of(const Recipe& recipe, const NetworkSource& source, std::int64_t epoch,
                         const std::vector<std::string>& classes = {});
 
+/// The key of the metadata.
+inline constexpr const char* kOriginKey = "rewire";
+
 /// Of a file of weights: {"format": "pt", "rewire": …}.
 std::map<std::string, std::string> origin_metadata(const WeightsOrigin& origin);
 

@@ -257,6 +257,31 @@ TEST_CASE("step prints the losses, the first of them grad's, and writes weights 
   CHECK(falling[4] < falling[0]);
 }
 
+TEST_CASE("step writes the moving averages of the weights where they are kept") {
+  const Workplace work;
+  const auto step = [&](const std::string& steps, const Words& more) {
+    return rewire_command(Words{"step"} + kModel +
+                          Words{"--weights", work.file("w.safetensors"), "--labels", work.file("y.npy"),
+                                "--input", work.file("x.npy"), "--steps", steps, "--output",
+                                work.file("s" + steps + ".safetensors"), "--ema-output",
+                                work.file("e" + steps + ".safetensors")} +
+                          more);
+  };
+  CHECK(step("1", {}).err == "rewire: step: --ema-output " + work.file("e1.safetensors") +
+                                 ": no averages are kept; --set train.ema=0.9999 keeps them\n");
+  const auto head = [&](const std::string& name) {
+    return runtime::read_safetensors(work.file(name)).tensors.at("head.weight").clone();
+  };
+  for (const char* steps : {"1", "2"}) REQUIRE(step(steps, {"--set", "train.ema=0.75"}).code == 0);
+  CHECK(read_text(work.file("e1.safetensors")) == read_text(work.file("s1.safetensors")));  // e = w at first
+  const runtime::HostTensor first = head("s1.safetensors"), second = head("s2.safetensors"),
+                            average = head("e2.safetensors");
+  for (std::size_t i = 0; i < first.as<float>().size(); ++i) {
+    const float w = first.as<float>()[i];
+    CHECK(average.as<float>()[i] == Approx(w + 0.25F * (second.as<float>()[i] - w)).margin(1e-7));
+  }
+}
+
 TEST_CASE("A plugin rewrites the network, its weights are loaded by name, and --plugin none takes it out") {
   const Workplace work;
   const Words plugin = {"--plugin", plugin_file("gain") + ":factor=3"};

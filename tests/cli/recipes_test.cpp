@@ -95,6 +95,13 @@ TEST_CASE("The recipes of ImageNet train on a folder of JPEG and PNG files, what
                              "--set", "model.dim=24",          "--set", "model.decoder_dim=24",
                              "--set", "model.decoder_heads=3", "--set", "model.decoder_depth=2"};
   CHECK(three_steps("imagenet_mae_vit_b_decay", folder, autoencoder, "model.depth=4").at("images") == 2);
+  const Words finetuned = {
+      "--set",    "model.image=48",
+      "--set",    "model.patch=8",
+      "--set",    "model.dim=24",
+      "--set",    "train.weights=" + folder.file("run_imagenet_mae_vit_b_decay") + "/weights.safetensors",
+      "--plugin", "decay:alpha_min=0.6"};
+  CHECK(three_steps("imagenet_mae_finetune_vit_b", folder, finetuned, "model.depth=4").at("images") == 2);
   Words distilled = {"--set", "model.image=32", "--set", "model.dim=24", "--set", "model.hidden_dim=16"};
   distilled = distilled + Words{"--set", "model.out_dim=64", "--set", "eval.knn_images=8"};
   CHECK(three_steps("imagenet_dino_vit_s_skipless", folder, distilled).at("images") == 2);

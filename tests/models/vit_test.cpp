@@ -150,6 +150,10 @@ TEST_CASE("Each of timm's options adds, names and leaves out the parameters that
        positions},
       {"a mean beside a class token", {{"pool", "avg"}, {"class_token", "true"}}, {}, {}},
       {"a norm behind the pooling", {{"fc_norm", true}}, {"fc_norm.weight [12]", "fc_norm.bias [12]"}, norm},
+      {"a distillation token",
+       {{"distilled", true}},
+       {"dist_token [1,1,12]", "pos_embed [1,6,12]", "head_dist.weight [5,12]", "head_dist.bias [5]"},
+       {"pos_embed [1,5,12]"}},
       {"a norm before the blocks",
        {{"pre_norm", true}},
        {"norm_pre.weight [12]", "norm_pre.bias [12]"},
@@ -408,13 +412,17 @@ TEST_CASE("Options that do not fit are refused with the reason and the way out")
   refuses([](auto& o) { o.set("pool", "average"); },
           "model.pool=average is unknown: it takes one of token|avg");
   refuses([](auto& o) { o.set("act_layer", "gelu_tan"); },
-          "model.act_layer=gelu_tan is unknown: it takes one of gelu|gelu_tanh (did you mean 'gelu_tanh'?)");
+          "model.act_layer=gelu_tan is unknown: it takes one of gelu|gelu_tanh|quick_gelu (did you mean "
+          "'gelu_tanh'?)");
   refuses([](auto& o) { o.set("drop_path", 1); }, "model.drop_path=1 is out of range");
   refuses([](auto& o) { o.set("dropout", std::numeric_limits<double>::quiet_NaN()); },
           "model.dropout=nan is no finite float");
   refuses([](auto& o) { o.set("mlp_ratio", 0.01); }, "leaves no hidden unit");
   refuses([](auto& o) { o.set("class_token", "false"); },
           "model.class_token=false leaves model.pool=token nothing to classify; set model.pool=avg");
+  refuses([](auto& o) { o.set("distilled", true).set("pool", "avg"); },
+          "model.distilled=true classifies the class token and the distillation token");
+  refuses([](auto& o) { o.set("norm_eps", 0.0); }, "model.norm_eps=0 is out of range");
   refuses([](auto& o) { o.set("reg_tokens", -1); }, "model.reg_tokens=-1 is out of range");
   refuses([](auto& o) { o.set("init_values", -0.1); }, "model.init_values=-0.1 is out of range");
   CHECK_THROWS_WITH(models::build(small(), 0), REWIRE_CATCH_CONTAINS("the batch is 0"));

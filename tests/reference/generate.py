@@ -37,12 +37,16 @@ MODELS |= {
                  pre_norm=True, act_layer="gelu_tanh"),
     "bare": dict(image=6, patch=3, channels=1, classes=3, dim=9, depth=2, heads=3, mlp_ratio=1.4, pool="avg",
                  pre_norm=True, norm_affine=False, fc_norm=True, qkv_bias=False, no_embed_class=True),
+    "quick": dict(image=6, patch=2, channels=3, classes=3, dim=10, depth=2, heads=2, mlp_ratio=1.5, pool="token",
+                  pre_norm=True, act_layer="quick_gelu", norm_eps=1e-2),
+    "distilled": dict(image=6, patch=3, channels=1, classes=4, dim=12, depth=2, heads=3, mlp_ratio=1.5, pool="token",
+                      distilled=True),
     "oru": dict(family="oru_vit", image=8, patch=2, channels=3, classes=5, dim=12, depth=3, heads=2, mlp_ratio=1.5),
 }
 MODELS |= {model + "_tanh": dict(MODELS[model], act_layer="gelu_tanh") for model in ("slim", "odd")}
 BATCH = {"token": 4, "avg": 3, "slim": 3, "odd": 2, "deep": 2, "slim_tanh": 3, "odd_tanh": 2,
-         "registers": 3, "prefix": 2, "clip": 2, "bare": 3, "oru": 3}
-BATCHES = dict.fromkeys(("registers", "prefix", "clip", "bare", "oru"), FEW_BATCHES)  # where a step has not its own
+         "registers": 3, "prefix": 2, "clip": 2, "bare": 3, "quick": 2, "distilled": 3, "oru": 3}
+BATCHES = dict.fromkeys(("registers", "prefix", "clip", "bare", "quick", "distilled", "oru"), FEW_BATCHES)  # where a step has not its own
 # Other weights and images, where steps in float32 soon go their own way.
 SEEDS = {("bare", "skipless"): 1}
 ADAMW = dict(optimizer="adamw", lr=1e-3, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.05, decay="matrices",
@@ -141,7 +145,7 @@ CASES += [(model, name, [spec.replace("LAST", str(MODELS[model]["depth"] - 1)) f
           for model in ("slim", "deep") for name, (specs, runs) in DEEP_OPTIONS.items()]
 CASES += [("slim_tanh", "plain", [], {}), ("odd_tanh", "plain", [], RUNS),
           ("slim_tanh", "steps", [], {"adamw": RUNS["adamw"]})]
-CASES += [(model, "plain", [], BOTH) for model in ("registers", "prefix", "clip", "bare", "oru")]
+CASES += [(model, "plain", [], BOTH) for model in ("registers", "prefix", "clip", "bare", "quick", "distilled", "oru")]
 CASES += [("bare", "postnorm_deepnorm", ["postnorm:kind=deepnorm"], {}), ("oru", "postnorm", ["postnorm"], {})]
 # LayerScale, which `registers` has, needs the shortcut.
 CASES += [(model, name, plugins, BOTH if (model, name) == ("oru", "orthogonal") else SGD_RUNS)

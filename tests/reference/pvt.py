@@ -13,7 +13,7 @@ from torch import nn
 
 from generate import (BOTH, FEW_BATCHES, SGD_RUNS, check_conditioned, float32_values, gradients_of, perturbed,
                       train)
-from reference import Join, Memory, Mlp, Place, VisionTransformer, undecayed
+from reference import Join, Memory, Mlp, Place, VisionTransformer
 
 MODELS = {
     "two": dict(image=16, channels=1, classes=5, embed_dims=[8, 16], depths=[2, 1], num_heads=[1, 2],
@@ -104,7 +104,7 @@ class PyramidVisionTransformer(nn.Module):
             setattr(self, f"patch_embed{i + 1}", PatchEmbed(channels, dim, patch_sizes[i]))
             if i == last:
                 self.cls_token = nn.Parameter(torch.zeros(1, 1, dim))
-            setattr(self, f"pos_embed{i + 1}", undecayed(torch.zeros(1, side**2 + (i == last), dim)))
+            setattr(self, f"pos_embed{i + 1}", nn.Parameter(torch.zeros(1, side**2 + (i == last), dim)))
             blocks = [Block(dim, num_heads[i], int(dim * mlp_ratios[i]), sr_ratios[i],
                             *(Join(plugins, Place(2 * b + k, 2 * sum(depths), b, sum(depths), dim, site), memory)
                               for k, site in enumerate(("attn", "mlp")))) for b in range(first, first + depth)]

@@ -378,12 +378,15 @@ class Attention(nn.Module):
 class Mlp(nn.Module):
     def __init__(self, dim, hidden, act_layer):
         super().__init__()
-        self.approximate = {"gelu": "none", "gelu_tanh": "tanh"}[act_layer]
+        self.act_layer = act_layer
         self.fc1 = nn.Linear(dim, hidden)
         self.fc2 = nn.Linear(hidden, dim)
 
     def forward(self, x):
-        return self.fc2(F.gelu(self.fc1(x), approximate=self.approximate))
+        x = self.fc1(x)
+        if self.act_layer == "quick_gelu":
+            return self.fc2(x * torch.sigmoid(1.702 * x))
+        return self.fc2(F.gelu(x, approximate={"gelu": "none", "gelu_tanh": "tanh"}[self.act_layer]))
 
 
 class Scale(nn.Module):
@@ -403,10 +406,10 @@ class Block(nn.Module):
         def scale():
             return Scale(dim, o["init_values"]) if o["init_values"] else nn.Identity()
         self.join_attn, self.join_mlp = join_attn, join_mlp
-        self.norm1 = make_norm(dim, o["norm_affine"])
+        self.norm1 = make_norm(dim, o)
         self.attn = Attention(dim, heads, o["qkv_bias"])
         self.ls1 = scale()
-        self.norm2 = make_norm(dim, o["norm_affine"])
+        self.norm2 = make_norm(dim, o)
         self.mlp = Mlp(dim, hidden, o["act_layer"])
         self.ls2 = scale()
 
@@ -426,13 +429,14 @@ class PatchEmbed(nn.Module):
         return self.proj(image).flatten(2).transpose(1, 2)
 
 
-def make_norm(dim, affine):
-    return nn.LayerNorm(dim, eps=1e-6, elementwise_affine=affine)
+def make_norm(dim, o):
+    return nn.LayerNorm(dim, eps=o["norm_eps"], elementwise_affine=o["norm_affine"])
 
 
 # What a model's options are where it does not say.
 OPTIONS = dict(mlp_ratio=4.0, pool="token", act_layer="gelu", class_token="auto", reg_tokens=0, no_embed_class=False,
-               pre_norm=False, fc_norm=False, norm_affine=True, qkv_bias=True, init_values=0.0)
+               pre_norm=False, fc_norm=False, norm_affine=True, norm_eps=1e-6, qkv_bias=True, init_values=0.0,
+               distilled=False)
 
 
 def settled(options):
@@ -444,26 +448,30 @@ def settled(options):
 
 class VisionTransformer(nn.Module):
     """Options as the family vit has them. pool 'token': the class token's output is classified; 'avg': the mean of the
-    patches' tokens. plugins: the strategies of the joins, as plugin specs."""
+    patches' tokens; `distilled`: the mean of two heads, one of a token of its own. plugins: the strategies of the joins, as
+    plugin specs."""
 
     def __init__(self, image, patch, channels, classes, dim, depth, heads, plugins=(), **options):
         super().__init__()
         self.options = o = settled(options)
-        patches, prefix = (image // patch) ** 2, o["class_token"] + o["reg_tokens"]
+        patches, prefix = (image // patch) ** 2, o["class_token"] + o["distilled"] + o["reg_tokens"]
         self.cls_token = nn.Parameter(torch.zeros(1, 1, dim)) if o["class_token"] else None
         self.reg_token = nn.Parameter(torch.zeros(1, o["reg_tokens"], dim)) if o["reg_tokens"] else None
         self.pos_embed = nn.Parameter(torch.zeros(1, patches + (0 if o["no_embed_class"] else prefix), dim))
+        self.dist_token = nn.Parameter(torch.zeros(1, 1, dim)) if o["distilled"] else None
         self.patch_embed = PatchEmbed(channels, dim, patch, not o["pre_norm"])
-        self.norm_pre = make_norm(dim, o["norm_affine"]) if o["pre_norm"] else nn.Identity()
+        self.norm_pre = make_norm(dim, o) if o["pre_norm"] else nn.Identity()
         hidden = int(dim * o["mlp_ratio"])
         memory = Memory()
         self.blocks = nn.Sequential(*[
             Block(dim, heads, hidden, o,
                   *(Join(plugins, Place(2 * b + i, 2 * depth, b, depth, dim, site), memory)
                     for i, site in enumerate(("attn", "mlp")))) for b in range(depth)])
-        norm = make_norm(dim, o["norm_affine"])
+        norm = make_norm(dim, o)
         self.norm, self.fc_norm = (nn.Identity(), norm) if o["fc_norm"] else (norm, nn.Identity())
         self.head = nn.Linear(dim, classes)
+        if o["distilled"]:
+            self.head_dist = nn.Linear(dim, classes)
 
     def draw(self, seed, step):
         """What is drawn from now on is drawn for this training step."""
@@ -478,13 +486,16 @@ class VisionTransformer(nn.Module):
 
     def forward(self, image):
         x = self.patch_embed(image)
-        before = [token.expand(x.shape[0], -1, -1) for token in (self.cls_token, self.reg_token) if token is not None]
+        before = [token.expand(x.shape[0], -1, -1) for token in (self.cls_token, self.dist_token, self.reg_token)
+                  if token is not None]
         prefix = sum(token.shape[1] for token in before)
         if self.options["no_embed_class"]:
             x = torch.cat(before + [x + self.pos_embed], 1)
         else:
             x = torch.cat(before + [x], 1) + self.pos_embed
         x = self.norm(self.blocks(self.norm_pre(x)))
+        if self.options["distilled"]:
+            return (self.head(x[:, 0]) + self.head_dist(x[:, 1])) / 2
         x = x[:, 0] if self.options["pool"] == "token" else x[:, prefix:].mean(1)
         return self.head(self.fc_norm(x))
 
@@ -533,15 +544,16 @@ class OruVisionTransformer(nn.Module):
 
 def timm_model(image, patch, channels, classes, dim, depth, heads, **options):
     """timm's module of the same options."""
+    from timm.models.deit import VisionTransformerDistilled
     from timm.models.vision_transformer import VisionTransformer as TimmVisionTransformer
 
     o = settled(options)
-    return TimmVisionTransformer(
+    return (VisionTransformerDistilled if o["distilled"] else TimmVisionTransformer)(
         img_size=image, patch_size=patch, in_chans=channels, num_classes=classes, embed_dim=dim, depth=depth,
         num_heads=heads, mlp_ratio=o["mlp_ratio"], global_pool=o["pool"], class_token=o["class_token"],
         reg_tokens=o["reg_tokens"], no_embed_class=o["no_embed_class"], pre_norm=o["pre_norm"], fc_norm=o["fc_norm"],
         qkv_bias=o["qkv_bias"], init_values=o["init_values"] or None, act_layer=o["act_layer"],
-        norm_layer=lambda d, **kw: nn.LayerNorm(d, eps=1e-6, elementwise_affine=o["norm_affine"], **kw))
+        norm_layer=lambda d, **kw: nn.LayerNorm(d, eps=o["norm_eps"], elementwise_affine=o["norm_affine"], **kw))
 
 
 def check_against_timm(model, options, images, labels):
@@ -565,6 +577,6 @@ def decay_groups(model, weight_decay, decay="matrices"):
     a join adds says so itself."""
     groups = {True: [], False: []}
     for name, p in model.named_parameters():
-        matrix = p.ndim > 1 and name not in ("cls_token", "reg_token", "pos_embed")
+        matrix = p.ndim > 1 and name not in ("cls_token", "dist_token", "reg_token", "pos_embed")
         groups[decay == "all" or getattr(p, "decays", matrix)].append(p)
     return [{"params": groups[True], "weight_decay": weight_decay}, {"params": groups[False], "weight_decay": 0.0}]

@@ -32,8 +32,11 @@ TEST_CASE("Layers and decay of a ViT's parameters are those of timm's param_grou
   const SafetensorsFile file = golden();
   const auto told = nlohmann::json::parse(file.metadata.at("case"));
   const auto depth = told.at("depth").get<std::int64_t>();
-  for (const auto& [decay, groups] : told.at("groups").items()) {
-    ir::Module module = models::build(vit(depth), 1);
+  const bool averages = GENERATE(false, true);
+  ir::Selection model = vit(depth, 2, averages ? "avg" : "token");
+  if (averages) model.set("class_token", std::string("true")).set("fc_norm", true);
+  for (const auto& [decay, groups] : told.at(averages ? "fc_norm_groups" : "groups").items()) {
+    ir::Module module = models::build(model, 1);
     programs::TrainOptions options;
     options.optimizer.set("layer_decay", std::stod(decay)).set("weight_decay", 0.05);
     programs::add_step_program(module, options);
@@ -124,10 +127,12 @@ TEST_CASE("A weight's hint and its layer's share multiply, and a weight of no la
 }
 
 TEST_CASE(
-    "A position embedding for another grid is what timm's resample_abs_pos_embed, or DeiT's fine-tuning, "
-    "makes") {
-  const auto [cubic, ending] = GENERATE(std::pair<Cubic, std::string>{Cubic::timm, ".to"},
-                                        std::pair<Cubic, std::string>{Cubic::deit, ".deit"});
+    "A position embedding for another grid is what timm's resample_abs_pos_embed, DeiT's fine-tuning, or "
+    "PVT's forward makes") {
+  using Row = std::pair<models::PositionRule, std::string>;
+  const auto [rule, ending] =
+      GENERATE(Row{models::PositionRule::timm, ".to"}, Row{models::PositionRule::deit, ".deit"},
+               Row{models::PositionRule::pvt, ".pvt"});
   const SafetensorsFile file = golden();
   const auto told = nlohmann::json::parse(file.metadata.at("case"));
   std::size_t k = 0;
@@ -136,7 +141,7 @@ TEST_CASE(
     CAPTURE(grid.dump());
     const PositionGrid from{grid.at("prefix").get<std::int64_t>(), grid.at("from").get<std::int64_t>()};
     const HostTensor made =
-        resample_positions(file.tensors.at(name + ".from"), from, grid.at("to").get<std::int64_t>(), cubic);
+        resample_positions(file.tensors.at(name + ".from"), from, grid.at("to").get<std::int64_t>(), rule);
     const HostTensor& expected = file.tensors.at(name + ending);
     REQUIRE(made.type() == expected.type());
     for (std::size_t i = 0; i < made.as<double>().size(); ++i)
@@ -156,8 +161,8 @@ TEST_CASE("Weights of another resolution are taken where that is asked for, and 
     const std::string refusal = test::message_of<UserError>([&] { read_weights(large, path); });
     CHECK(refusal == path +
                          ": 'pos_embed' is of 2 x 2 patches, the model has 3 x 3; "
-                         "train.resample_positions=timm (or deit) trains on from it resampled");
-    const TensorMap read = read_weights(large, path, {.positions = Cubic::timm});
+                         "train.resample_positions=true trains on from it resampled");
+    const TensorMap read = read_weights(large, path, {.positions = models::PositionRule::timm});
     const std::int64_t prefix = pool == "token" ? 1 : 0;
     CHECK(read.at("pos_embed").type() == ir::TensorType{ir::DType::f32, {1, prefix + 9, 16}});
     const auto before = weights.at("pos_embed").as<float>(), after = read.at("pos_embed").as<float>();
@@ -196,7 +201,7 @@ TEST_CASE(
     CAPTURE(row.model, row.prefix);
     const ir::Module small = sized(3), large = sized(4);
     write_safetensors(path, fresh_weights(small, {}, 5));
-    const TensorMap read = read_weights(large, path, {.positions = Cubic::timm});
+    const TensorMap read = read_weights(large, path, {.positions = models::PositionRule::timm});
     CHECK(read.at("pos_embed").type().shape == ir::Shape{1, row.prefix + 16, 16});
   }
   // Each stage of a pyramid has its own, and the last a class token.
@@ -208,7 +213,7 @@ TEST_CASE(
     return models::build(model, 1);
   };
   write_safetensors(path, fresh_weights(pyramid(16), {}, 5));
-  const TensorMap read = read_weights(pyramid(24), path, {.positions = Cubic::deit});
+  const TensorMap read = read_weights(pyramid(24), path, {.positions = models::PositionRule::deit});
   CHECK(read.at("pos_embed1").type().shape == ir::Shape{1, 36, 8});
   CHECK(read.at("pos_embed2").type().shape == ir::Shape{1, 10, 16});
 }
@@ -230,6 +235,27 @@ TEST_CASE("A new head leaves that of the file out, whatever its classes, and tak
   CHECK(read.size() + 2 == fresh_weights(given, {}, 5).size());
   CHECK_FALSE(
       read_weights(given, path, {.new_head = true}).contains("head.weight"));  // also of as many classes
+}
+
+TEST_CASE("A new head has a norm behind the pooling of its own, and leaves out the file's before it") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.file("w.safetensors");
+  ir::Selection averages = vit(1, 2, "avg");
+  averages.set("class_token", std::string("true")).set("fc_norm", true);
+  const ir::Module wanted = models::build(averages, 1);
+  TensorMap given = fresh_weights(models::build(vit(1), 1), {}, 5);
+  given.erase("head.weight");
+  given.erase("head.bias");
+  write_safetensors(path, given);
+  CHECK_THAT(test::message_of<UserError>([&] { read_weights(wanted, path, {.required = &wanted}); }),
+             REWIRE_CATCH_CONTAINS("it lacks 'fc_norm.weight' f32[16]"));
+  const TensorMap read = read_weights(wanted, path, {.new_head = true});
+  CHECK(read.size() + 2 == given.size());
+  for (const char* name : {"norm.weight", "fc_norm.weight", "head.weight"}) CHECK_FALSE(read.contains(name));
+  // One that the file has is taken: of a network that was fine-tuned before.
+  given = fresh_weights(wanted, {}, 6);
+  write_safetensors(path, given);
+  CHECK(read_weights(wanted, path, {.new_head = true}).contains("fc_norm.weight"));
 }
 
 TEST_CASE(
@@ -281,8 +307,9 @@ TEST_CASE("Positions that are no square grid, and other widths, are refused by s
     TensorMap weights = fresh_weights(model, {}, 5);
     weights.insert_or_assign("pos_embed", HostTensor({ir::DType::f32, shape}));
     write_safetensors(path, weights);
-    CHECK(test::message_of<UserError>([&] { read_weights(model, path, {.positions = Cubic::deit}); }) ==
-          path + ": 'pos_embed' has the shape " + ir::to_string(shape) + "; the model's has [1,5,16]");
+    CHECK(test::message_of<UserError>([&] {
+            read_weights(model, path, {.positions = models::PositionRule::deit});
+          }) == path + ": 'pos_embed' has the shape " + ir::to_string(shape) + "; the model's has [1,5,16]");
   }
 }
 

@@ -89,6 +89,32 @@ TEST_CASE(
   }
 }
 
+TEST_CASE(
+    "What decays is told by the rule: all, all but biases and what has one axis, or what the network says") {
+  ir::Parameter token, bias, vector, matrix;
+  token.name = "cls_token";
+  token.type.shape = {1, 1, 4};
+  token.decay = false;
+  bias.name = "table.bias";
+  bias.type.shape = {3, 4};
+  vector.name = "norm.weight";
+  vector.type.shape = {4};
+  vector.decay = false;
+  matrix.name = "head.weight";
+  matrix.type.shape = {3, 4};
+  const auto decays = [&](const std::string& rule) {
+    const ir::Attributes values =
+        ChosenOptimizer(ir::Selection{"adamw"}.set("weight_decay", 0.1).set("decay", rule)).values;
+    std::vector<bool> found;
+    for (const ir::Parameter* parameter : {&token, &bias, &vector, &matrix})
+      found.push_back(settings_of(*parameter, values).decays());
+    return found;
+  };
+  CHECK(decays("matrices") == std::vector<bool>{false, true, false, true});
+  CHECK(decays("no_1d") == std::vector<bool>{true, false, false, true});
+  CHECK(decays("all") == std::vector<bool>{true, true, true, true});
+}
+
 TEST_CASE("The decay goes from one value to the other by half a cosine wave, and needs an end of the run") {
   ir::Module module = runtime::linear_model(1, 2, 2);
   TrainOptions options;

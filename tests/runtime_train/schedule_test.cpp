@@ -59,6 +59,20 @@ TEST_CASE("Cosine starts at lr after the warm-up, reaches min_lr at total_steps 
   for (std::size_t s = 12; s < 20; ++s) CHECK(got[s] == Approx(0.1).epsilon(1e-14));
 }
 
+TEST_CASE(
+    "Without warmup_prefix the cosine begins with the run, as timm's CosineLRScheduler has it by default") {
+  ir::Selection schedule{"cosine"};
+  schedule.set("warmup_epochs", 3.0).set("warmup_lr", 0.5).set("min_lr", 0.1).set("warmup_prefix", false);
+  const std::vector<double> got = rates(2.0, schedule, 14, 12);
+  // CosineLRScheduler(t_initial=12, lr_min=0.1, warmup_t=3, warmup_lr_init=0.5): its _get_lr(t).
+  for (std::size_t s = 0; s < 14; ++s) {
+    const double t = static_cast<double>(std::min<std::size_t>(s, 12));
+    const double want = s < 3 ? 0.5 + static_cast<double>(s) * 0.5
+                              : 0.1 + 1.9 * (1 + std::cos(std::numbers::pi * t / 12)) / 2;
+    CHECK(got[s] == Approx(want).epsilon(1e-14));
+  }
+}
+
 TEST_CASE("Multistep multiplies by gamma from each milestone on, twice for one named twice") {
   ir::Selection schedule{"multistep"};
   schedule.set("milestones", ir::Doubles{2, 4, 4}).set("gamma", 0.5);
