@@ -4,6 +4,7 @@ option(REWIRE_PLUGINS "Build the strategies of plugins/; without them the rest b
 option(REWIRE_DEBUG_CHECKS "Run the IR verifier after every pass and poison the gaps of the memory plan" OFF)
 option(REWIRE_STATIC_LLVM "Link what is used of LLVM into the binary, for a machine without it (scripts/gpu/pack.sh)" OFF)
 option(REWIRE_FUZZERS "Build the libFuzzer targets (needs clang)" OFF)
+option(REWIRE_WERROR "Warnings are errors: for who works on Rewire, not for who builds it with another compiler" OFF)
 set(REWIRE_SANITIZER "" CACHE STRING "Sanitizer to build with: empty, address (with UBSan) or thread")
 set_property(CACHE REWIRE_SANITIZER PROPERTY STRINGS "" address thread)
 
@@ -14,6 +15,7 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_COMPILE_WARNING_AS_ERROR ${REWIRE_WERROR})
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
@@ -29,7 +31,7 @@ if(REWIRE_MOLD)
 endif()
 
 add_library(rewire_flags INTERFACE)
-target_compile_options(rewire_flags INTERFACE -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor)
+target_compile_options(rewire_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC takes inlined copies of short strings and vectors for overlaps (GCC bug 105651), since 13 also for accesses out of
   # bounds.
