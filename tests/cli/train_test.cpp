@@ -67,9 +67,10 @@ void check_same_run(const std::string& run) {
   CHECK(read_text(run + last) == read_text(whole_run() + last));
 }
 
-TEST_CASE("A run folder holds recipe, choices, metrics, checkpoints, weights, log, report and events") {
+TEST_CASE("A run folder holds recipe, choices, metrics twice, checkpoints, weights, log, report and events") {
   const std::string& run = whole_run();
-  CHECK(entries(run) == 8);
+  CHECK(entries(run) == 9);
+  CHECK(fs::exists(run + "/metrics.prom"));
   CHECK(checkpoints(run) == 2);
   CHECK(fs::exists(run + "/checkpoints/0001-00000150/weights.safetensors"));
   const std::vector<Json> lines = metrics(run);
