@@ -119,14 +119,17 @@ void run(const Request& request) {
   if (request.epoch >= 0) epoch = request.epoch;
   if (epoch < 0) epoch = is_run ? recipe.train.epochs - 1 : 0;
   const runtime::NetworkSource source = runtime::network_source(network);
+  const runtime::WeightsOrigin origin = runtime::origin_of(network, epoch);
+  const auto trained = runtime::read_origin(runtime::metadata_of(weights_of_run), weights_of_run.file);
+  if (trained) runtime::compare_normalisation(*trained, origin, weights_of_run.file);
   const runtime::DataFeed data(recipe, runtime::Split::test,
-                               runtime::network_face(source.forward(1), recipe.objective));
+                               runtime::network_face(source.forward(1), recipe.objective), /*trains=*/false,
+                               trained ? trained->classes : std::vector<std::string>{});
   data.log_left_out();
   runtime::EvalModule evaluated =
       runtime::make_eval_module(source, recipe.objective, data.batch(), epoch, recipe.train.epochs);
   ir::Module& module = evaluated.module;
   runtime::require_precision(engine_name, module);
-  const runtime::WeightsOrigin origin = runtime::origin_of(network, epoch);
   const runtime::TensorMap weights = runtime::read_run_weights(
       module, weights_of_run, {.origin = &origin, .other_strategy = network.other_strategy});
   runtime::Tuner tuner = runtime::make_tuner(engine_name, choices);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ir/error.h"
+#include "runtime/data/class_map.h"
 #include "runtime/data/decoded_cache.h"
 #include "runtime/data/subset.h"
 #include "runtime/log.h"
@@ -49,10 +50,11 @@ std::unique_ptr<ImageSource> reduce(std::unique_ptr<ImageSource> source, const R
 }
 
 std::unique_ptr<ImageSource> open_source(const Recipe& recipe, Split split, const NetworkFace& face,
-                                         bool trains) {
+                                         bool trains, const std::vector<std::string>& names) {
   const RecipeData& data = recipe.data;
   std::unique_ptr<ImageSource> source = make_source(
       recipe.source, {split, image_shape(face), classes(face), static_cast<std::uint64_t>(recipe.seed)});
+  source = map_classes(std::move(source), names);
   if (split == Split::train) source = reduce(std::move(source), data);
   if (!data.cache.empty()) {
     source = cache_decoded(std::move(source), {data.cache, static_cast<int>(data.threads)});
@@ -186,8 +188,9 @@ NetworkFace with_views(NetworkFace face, const Recipe& recipe) {
   return face;
 }
 
-DataFeed::DataFeed(const Recipe& recipe, Split split, const NetworkFace& face, bool trains)
-    : source_(open_source(recipe, split, face, trains)),
+DataFeed::DataFeed(const Recipe& recipe, Split split, const NetworkFace& face, bool trains,
+                   const std::vector<std::string>& classes)
+    : source_(open_source(recipe, split, face, trains, classes)),
       options_(loader_options(recipe, trains, source_->count(), face)),
       transforms_(transform_values(recipe), {source_->shape(), image_shape(face), options_.training},
                   options_.seed),

@@ -35,7 +35,9 @@ class DataFeed {
   DataFeed(const Recipe& recipe, Split split, const NetworkFace& face)
       : DataFeed(recipe, split, face, split == Split::train) {}
   /// `trains`: shuffled, augmented and in whole batches of train.batch; else in order, as evaluation sees images.
-  DataFeed(const Recipe& recipe, Split split, const NetworkFace& face, bool trains);
+  /// `classes`: by label, the names that the network tells apart (map_classes); none: the data's own.
+  DataFeed(const Recipe& recipe, Split split, const NetworkFace& face, bool trains,
+           const std::vector<std::string>& classes = {});
   DataFeed(const DataFeed&) = delete;
   DataFeed& operator=(const DataFeed&) = delete;
 

@@ -54,7 +54,7 @@ std::string RunPrometheus::text() const {
   };
   one("rewire_steps_total", "counter", "Optimizer steps done.", step_);
   one("rewire_planned_steps", "gauge", "Optimizer steps of the whole run.",
-      static_cast<double>(plan_.total_steps()));
+      static_cast<double>(plan_.course.total_steps()));
   one("rewire_epoch", "gauge", "Epoch of the last line, counted as in metrics.jsonl.", epoch_);
   one("rewire_planned_epochs", "gauge", "Epochs of the whole run.",
       static_cast<double>(plan_.recipe.train.epochs));

@@ -17,15 +17,22 @@ RunWeights find_run_weights(const RunFolder& run, const std::string& checkpoint,
   return weights;
 }
 
-TensorMap read_run_weights(const ir::Module& module, RunWeights& weights, const WeightsFit& how) {
-  if (!weights.checkpoint) {
+const std::map<std::string, std::string>& metadata_of(RunWeights& weights) {
+  if (weights.checkpoint) return weights.checkpoint->content.metadata;
+  if (!weights.content) {
     const FilePlace file =
         weights.run.empty()
             ? FilePlace::of_user(weights.file)
             : FilePlace::below(weights.run, std::string_view(weights.file).substr(weights.run.size() + 1));
-    return read_weights(module, file, how);
+    weights.content = read_safetensors(file);
   }
-  return fit_weights(module, std::move(weights.checkpoint->content), weights.file, how);
+  return weights.content->metadata;
+}
+
+TensorMap read_run_weights(const ir::Module& module, RunWeights& weights, const WeightsFit& how) {
+  metadata_of(weights);
+  SafetensorsFile& content = weights.checkpoint ? weights.checkpoint->content : *weights.content;
+  return fit_weights(module, std::move(content), weights.file, how);
 }
 
 }  // namespace rewire::runtime

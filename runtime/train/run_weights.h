@@ -16,7 +16,11 @@ struct RunWeights {
   std::string file;                             // for messages
   std::optional<CheckpointWeights> checkpoint;  // nothing: of a run without checkpoints, the file of its end
   std::string run = "";  // the folder that the file of its end is in; "": the user named `file`
+  std::optional<SafetensorsFile> content = {};  // of `file`, once it has been read
 };
+
+/// What the file says of itself; reads it where that has not been done.
+const std::map<std::string, std::string>& metadata_of(RunWeights& weights);
 
 /// `checkpoint`: best, last or a checkpoint's name; "": the last. Errors as of read_last_weights() and
 /// read_named_weights().

@@ -137,11 +137,11 @@ void check_resumed(const RunPlan& plan, const Checkpoint& start, const std::stri
 
 std::string complete_text(const RunPlan& plan, const std::string& run) {
   const RecipeTrain& train = plan.recipe.train;
-  const std::string limit = train.max_steps == plan.total_steps()
+  const std::string limit = train.max_steps == plan.course.total_steps()
                                 ? fmt::format("train.max_steps={}", train.max_steps)
                                 : fmt::format("train.epochs={}", train.epochs);
-  return fmt::format("{} is complete after step {}: to go on, --set more than {}", run, plan.total_steps(),
-                     limit);
+  return fmt::format("{} is complete after step {}: to go on, --set more than {}", run,
+                     plan.course.total_steps(), limit);
 }
 
 /// With a line in the log of how it ends.
@@ -216,7 +216,7 @@ TrainResult resume_training(const TrainRequest& request, const std::string& path
     start.progress.position = plan.begins;
   }
   const TrainPosition at = start.progress.position;
-  if (at.step >= plan.total_steps()) write_log(LogLevel::info, complete_text(plan, path));
+  if (at.step >= plan.course.total_steps()) write_log(LogLevel::info, complete_text(plan, path));
   ChoiceOptions options = request.choices;
   options.given = start.progress.choices;
   options.given.add(recorded_choices(folder));

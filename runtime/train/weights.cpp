@@ -112,15 +112,14 @@ TensorMap fresh_weights(const ir::Module& module, const std::vector<PluginHandle
 }
 
 TensorMap read_weights(const ir::Module& module, const FilePlace& place, const WeightsFit& how) {
-  SafetensorsFile file = read_safetensors(place);
-  if (const std::string untold = untold_options(network_of(module, how));
-      !untold.empty() && !file.metadata.contains(kOriginKey))
-    write_log(LogLevel::warning, fmt::format("{}: {}", place.path(), untold));
-  return fit_weights(module, std::move(file), place.path(), how);
+  return fit_weights(module, read_safetensors(place), place.path(), how);
 }
 
 TensorMap fit_weights(const ir::Module& module, SafetensorsFile file, const std::string& path,
                       const WeightsFit& how) {
+  if (const std::string untold = untold_options(network_of(module, how));
+      !untold.empty() && !file.metadata.contains(kOriginKey))
+    write_log(LogLevel::warning, fmt::format("{}: {}", path, untold));
   if (how.origin != nullptr) check_origin(file.metadata, path, *how.origin, how.other_strategy);
   TensorMap weights;
   take_prefix(file.tensors, how.prefix, path);

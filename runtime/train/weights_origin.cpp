@@ -145,17 +145,31 @@ std::map<std::string, std::string> origin_metadata(const WeightsOrigin& origin) 
   return {{"format", "pt"}, {kOriginKey, json.dump(-1, ' ', true, Json::error_handler_t::replace)}};
 }
 
+std::optional<WeightsOrigin> read_origin(const std::map<std::string, std::string>& metadata,
+                                         const std::string& file) {
+  const auto found = metadata.find(kOriginKey);
+  if (found == metadata.end()) return std::nullopt;
+  return origin_from(found->second, file);
+}
+
+void compare_normalisation(const WeightsOrigin& there, const WeightsOrigin& here, const std::string& file) {
+  const std::string other = differences(there.normalisation, here.normalisation);
+  if (!other.empty())
+    write_log(LogLevel::warning,
+              fmt::format("{}: it was trained on images of another normalisation: {}", file, other));
+}
+
 void check_origin(const std::map<std::string, std::string>& metadata, const std::string& file,
                   const WeightsOrigin& wanted, bool other_strategy) {
-  const auto found = metadata.find(kOriginKey);
-  if (found == metadata.end()) {
+  const std::optional<WeightsOrigin> read = read_origin(metadata, file);
+  if (!read) {
     write_log(
         LogLevel::info,
         fmt::format("{} does not say what network it is of: its names and shapes are all that is compared",
                     file));
     return;
   }
-  const WeightsOrigin origin = origin_from(found->second, file);
+  const WeightsOrigin& origin = *read;
   if (origin.forward == wanted.forward) return;
   const std::string strategy = other_strategy_of(origin, wanted);
   if (!strategy.empty() && !other_strategy) {

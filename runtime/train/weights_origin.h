@@ -9,6 +9,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,13 @@ inline constexpr const char* kOriginKey = "rewire";
 
 /// Of a file of weights: {"format": "pt", "rewire": …}.
 std::map<std::string, std::string> origin_metadata(const WeightsOrigin& origin);
+
+/// Nothing where a file does not say. UserError on metadata that are none of ours.
+std::optional<WeightsOrigin> read_origin(const std::map<std::string, std::string>& metadata,
+                                         const std::string& file);
+
+/// Says in a line of the log where images are normalised otherwise than those that the weights were trained on.
+void compare_normalisation(const WeightsOrigin& there, const WeightsOrigin& here, const std::string& file);
 
 /// For a network of `wanted`: nothing where the file is of the same function; a line in the log where it does not say what
 /// it is of, or is of another model, other options or another epoch. UserError where its plugins are others, or have

@@ -1,0 +1,65 @@
+#include "runtime/data/class_map.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "ir/error.h"
+#include "ir/printable.h"
+#include "runtime/log.h"
+
+namespace rewire::runtime {
+namespace {
+
+class Relabelled final : public ImageSource {
+ public:
+  Relabelled(std::unique_ptr<ImageSource> source, std::vector<std::int64_t> labels,
+             std::vector<std::string> classes)
+      : source_(std::move(source)), labels_(std::move(labels)), classes_(std::move(classes)) {}
+
+  std::string name() const override { return source_->name(); }
+  std::int64_t count() const override { return source_->count(); }
+  ir::Shape shape() const override { return source_->shape(); }
+  std::int64_t label(std::int64_t index) const override {
+    return labels_[static_cast<std::size_t>(source_->label(index))];
+  }
+  StoredImage read(std::int64_t index, ReadBuffer& buffer, const BoxFunction& needed) const override {
+    return source_->read(index, buffer, needed);
+  }
+  std::string image_name(std::int64_t index) const override { return source_->image_name(index); }
+  std::vector<std::string> class_names() const override { return classes_; }
+  SourceNotes notes() const override { return source_->notes(); }
+  std::vector<std::uint32_t> order(std::uint64_t seed, std::int64_t epoch) const override {
+    return source_->order(seed, epoch);
+  }
+  std::string fingerprint() const override { return source_->fingerprint(); }
+
+ private:
+  std::unique_ptr<ImageSource> source_;
+  std::vector<std::int64_t> labels_;  // by the source's own
+  std::vector<std::string> classes_;
+};
+
+}  // namespace
+
+std::unique_ptr<ImageSource> map_classes(std::unique_ptr<ImageSource> source,
+                                         const std::vector<std::string>& classes) {
+  const std::vector<std::string> named = source->class_names();
+  if (named.empty() || classes.empty() || named == classes) return source;
+  std::vector<std::int64_t> labels;
+  for (const std::string& name : named) {
+    const auto found = std::ranges::find(classes, name);
+    if (found == classes.end()) {
+      user_error("{}: its class '{}' is none of the {} that the weights tell apart{}", source->name(),
+                 visible(name), classes.size(), did_you_mean(name, classes));
+    }
+    labels.push_back(found - classes.begin());
+  }
+  write_log(LogLevel::info,
+            fmt::format("{}: its {} classes are labelled by the names of the {} that the weights tell apart",
+                        source->name(), named.size(), classes.size()));
+  return std::make_unique<Relabelled>(std::move(source), std::move(labels), classes);
+}
+
+}  // namespace rewire::runtime
