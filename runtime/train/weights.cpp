@@ -137,7 +137,8 @@ TensorMap fit_weights(const ir::Module& module, SafetensorsFile file, const std:
                 fmt::format("{}: its norm is left out: the network has one behind the pooling", path));
   }
   const auto choice = [&] {
-    return weights_hint(network_of(module, how), given_shapes, how.required != nullptr);
+    return weights_hint(network_of(module, how), given_shapes,
+                        {how.required != nullptr, how.new_head, how.further});
   };
   std::vector<std::string> missing;
   std::vector<std::string> names;

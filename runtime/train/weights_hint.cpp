@@ -158,18 +158,16 @@ std::string has_them(const std::string& model, const Choice& choice, const Weigh
 }
 
 /// What lets the weights be taken that the choice's network has.
-std::string keys_that_take(const Choice& choice, bool trains) {
+std::string keys_that_take(const Choice& choice, const TrainKeys& given) {
   if (choice.left.missing + choice.left.misshapen > 0) return "";
+  if (choice.left.extra > 0 && !given.heeded) return "";
   std::vector<std::string> keys = choice.settings;
-  if (choice.left.extra > 0) {
-    if (!trains) return "";
-    if (choice.left.head > 0) keys.emplace_back("train.new_head=true");
-    keys.emplace_back("train.extra_weights=ignore");
-    return fmt::format("; {} takes what the network has of it", fmt::join(keys, ", "));
-  }
-  if (choice.left.head == 0) return "";
-  keys.emplace_back("train.new_head=true");
-  return fmt::format("; {} starts a head of its own", fmt::join(keys, ", "));
+  if (choice.left.head > 0 && !given.new_head) keys.emplace_back("train.new_head=true");
+  if (choice.left.extra > 0 && !given.further) keys.emplace_back("train.extra_weights=ignore");
+  if (keys.empty()) return "";
+  return fmt::format("; {} {}", fmt::join(keys, ", "),
+                     choice.left.extra == 0 && choice.left.head > 0 ? "starts a head of its own"
+                                                                    : "takes what the network has of it");
 }
 
 /// Another model of the zoo, with at most one other option.
@@ -234,7 +232,7 @@ std::vector<std::string> replaced_norms(const ir::Module& module, const WeightSh
   return names;
 }
 
-std::string weights_hint(const ir::Module& module, const WeightShapes& shapes, bool trains) {
+std::string weights_hint(const ir::Module& module, const WeightShapes& shapes, const TrainKeys& given) {
   const models::Model* model = zoo_model_of(module);
   if (model == nullptr) return foreign_origin(shapes);
   ir::Selection same{module.name};
@@ -247,7 +245,7 @@ std::string weights_hint(const ir::Module& module, const WeightShapes& shapes, b
   const Choice own = closest_choice(*model, same, shapes, kMostChanges);
   if (own.left.all() == 0) return has_them("", own, shapes);
   const Choice kept = closest_choice(*model, same, shapes, kMostChanges, Head::is_new);
-  if (const std::string keys = keys_that_take(kept, trains); !keys.empty()) return keys;
+  if (const std::string keys = keys_that_take(kept, given); !keys.empty()) return keys;
   if (const std::string other = other_model(shapes); !other.empty()) return other;
   if (own.left.only_shapes() && !as_it_is.left.only_shapes() && !own.settings.empty())
     return fmt::format("; {} has weights of these names", fmt::join(own.settings, ", "));

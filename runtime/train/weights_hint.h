@@ -24,9 +24,14 @@ bool starts_with_head(const ir::Module& module, const ir::Parameter& parameter);
 /// The norm before the pooling that a file has, of a network that has one behind it instead: a new head leaves it out.
 std::vector<std::string> replaced_norms(const ir::Module& module, const WeightShapes& shapes);
 
+/// What the keys of [train] say already: whether they are heeded at all, new_head, and extra_weights=ignore.
+struct TrainKeys {
+  bool heeded = false, new_head = false, further = false;
+};
+
 /// "; model.form=timm has its weights": the choice of the model's options, the keys of [train] or the other model of the
-/// zoo that such weights are for, or whose code they are of; "" where none is found. `trains`: whether [train] is heeded.
-std::string weights_hint(const ir::Module& module, const WeightShapes& shapes, bool trains);
+/// zoo that such weights are for, or whose code they are of; "" where none is found.
+std::string weights_hint(const ir::Module& module, const WeightShapes& shapes, const TrainKeys& keys);
 
 /// "": or what names and shapes do not tell of weights that fit, as the epsilon of CLIP's norms.
 std::string untold_options(const ir::Module& module);
