@@ -62,7 +62,7 @@ std::vector<std::pair<std::string, Histogram>> weight_histograms(const ir::Modul
   return histograms;
 }
 
-/// "decay:alpha_min=0.6 orthogonal": with the values that are not a plugin's defaults; "none".
+/// "gain:factor=0.5 other": with the values that are not a plugin's defaults; "none".
 std::string plugins_text(const std::vector<PluginHandle>& plugins) {
   std::string text;
   for (const PluginHandle& plugin : plugins) {

@@ -1,7 +1,7 @@
 // What a file of weights is the weights of: the metadata `rewire` of safetensors, one JSON object.
 //
 //   {"rewire": "0.1.0", "model": "vit", "options": {"depth": "12", ...},
-//    "plugins": [{"name": "orthogonal", "version": "1.1.0", "values": {"mode": "feature", ...}}],
+//    "plugins": [{"name": "gain", "version": "1.0.0", "values": {"factor": "0.5", ...}}],
 //    "classes": ["cat", ...], "normalisation": {"mean": "[0.5]", "std": "[0.5]"},
 //    "forward": "<BLAKE3 of the rewritten forward>"}
 //
