@@ -60,7 +60,8 @@ runtime::Batch load_batch(const runtime::DataFeed& data, const Request& request)
                request.batch, batches, data.batch());
   }
   runtime::Batch batch;
-  data.load({request.batch / batches, request.batch % batches})->next(batch);
+  const std::int64_t index = request.batch % batches;
+  data.load({request.batch / batches, index, index * data.batch()})->next(batch);
   return batch;
 }
 

@@ -117,9 +117,11 @@ void Progress::started(const runtime::RunFacts& facts) {
     return fmt::format("{} {}{}", count, name, count == 1 ? "" : "s");
   };
   const bool ends_early = facts.steps < facts.epochs * facts.steps_per_epoch;
-  line_.line(fmt::format("{} weights, {} + {} images, {} of {}{}", facts.weights, facts.train_images,
+  const std::string dropped =
+      facts.dropped == 0 ? "" : fmt::format(", each without its last {}", counted(facts.dropped, "image"));
+  line_.line(fmt::format("{} weights, {} + {} images, {} of {}{}{}", facts.weights, facts.train_images,
                          facts.test_images, counted(facts.epochs, "epoch"),
-                         counted(facts.steps_per_epoch, "step"),
+                         counted(facts.steps_per_epoch, "step"), dropped,
                          ends_early ? fmt::format(", until step {}", facts.steps) : ""));
   line_.line(facts.position.step == 0 ? fmt::format("training in {}", facts.run)
                                       : fmt::format("going on in {} after step {} (epoch {})", facts.run,

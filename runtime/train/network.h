@@ -23,13 +23,13 @@ struct NetworkRequest {
   std::vector<std::string> settings, plugins, plugin_path;
   /// Plugins that a file names by their paths are run, and remembered (runtime/plugin/trust_list.h).
   bool trust = false;
-  /// Files of weights may be of a network with other plugins (weights_origin.h).
-  bool other_strategy = false;
   /// It is a file, and not the command line, that MODEL and `plugins` are from.
   bool is_of_file = false;
   /// The run folder whose recipe MODEL is, or "". Its plugins are the libraries that it was made with
   /// (runtime/train/run_plugins.h), unless `plugins` names others.
   std::string run = "";
+  /// Files of weights may be of a network with other plugins (weights_origin.h).
+  bool other_strategy = false;
 };
 
 /// The same of a run's network, whose folder stands in MODEL's place.

@@ -83,8 +83,11 @@ void RunLog::stepped(const TrainView& view) {
 
 void RunLog::started(const RunFacts& facts) {
   line(facts.position.step == 0
-           ? fmt::format("training in {}: {} weights, {} + {} images, {} steps", facts.run, facts.weights,
-                         facts.train_images, facts.test_images, facts.steps)
+           ? fmt::format("training in {}: {} weights, {} + {} images, {} steps{}", facts.run, facts.weights,
+                         facts.train_images, facts.test_images, facts.steps,
+                         facts.dropped == 0
+                             ? ""
+                             : fmt::format("; {} images are left over in an epoch", facts.dropped))
            : fmt::format("going on in {} after step {} of {} (epoch {})", facts.run, facts.position.step,
                          facts.steps, facts.position.epoch + 1));
   observer_.started(facts);

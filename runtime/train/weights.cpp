@@ -98,29 +98,8 @@ const ir::Module& network_of(const ir::Module& module, const WeightsFit& how) {
   return how.required != nullptr ? *how.required : module;
 }
 
-}  // namespace
-
-TensorMap fresh_weights(const ir::Module& module, const std::vector<PluginHandle>& plugins,
-                        std::uint64_t seed, std::int64_t epoch, std::vector<Initialised>* hooks) {
-  TensorMap state = initialise(module, seed);
-  std::vector<Initialised> wrote = initialise_plugins(module, plugins, seed, state, epoch);
-  if (hooks != nullptr) *hooks = std::move(wrote);
-  for (const ir::Parameter& parameter : module.parameters) {
-    if (!parameter.is_weight()) state.erase(parameter.name);
-  }
-  return state;
-}
-
-TensorMap read_weights(const ir::Module& module, const FilePlace& place, const WeightsFit& how) {
-  return fit_weights(module, read_safetensors(place), place.path(), how);
-}
-
-TensorMap fit_weights(const ir::Module& module, SafetensorsFile file, const std::string& path,
+TensorMap fit_tensors(const ir::Module& module, SafetensorsFile file, const std::string& path,
                       const WeightsFit& how) {
-  if (const std::string untold = untold_options(network_of(module, how));
-      !untold.empty() && !file.metadata.contains(kOriginKey))
-    write_log(LogLevel::warning, fmt::format("{}: {}", path, untold));
-  if (how.origin != nullptr) check_origin(file.metadata, path, *how.origin, how.other_strategy);
   TensorMap weights;
   take_prefix(file.tensors, how.prefix, path);
   read_names(module, network_of(module, how), file.tensors, path);
@@ -179,6 +158,35 @@ TensorMap fit_weights(const ir::Module& module, SafetensorsFile file, const std:
     user_error("{}: the model has no {}{}", path, enumerate(unexpected),
                other.empty() ? did_you_mean(file.tensors.begin()->first, names) : other);
   }
+  return weights;
+}
+
+}  // namespace
+
+TensorMap fresh_weights(const ir::Module& module, const std::vector<PluginHandle>& plugins,
+                        std::uint64_t seed, std::int64_t epoch, std::vector<Initialised>* hooks) {
+  TensorMap state = initialise(module, seed);
+  std::vector<Initialised> wrote = initialise_plugins(module, plugins, seed, state, epoch);
+  if (hooks != nullptr) *hooks = std::move(wrote);
+  for (const ir::Parameter& parameter : module.parameters) {
+    if (!parameter.is_weight()) state.erase(parameter.name);
+  }
+  return state;
+}
+
+TensorMap read_weights(const ir::Module& module, const FilePlace& place, const WeightsFit& how) {
+  return fit_weights(module, read_safetensors(place), place.path(), how);
+}
+
+TensorMap fit_weights(const ir::Module& module, SafetensorsFile file, const std::string& path,
+                      const WeightsFit& how) {
+  const std::string untold =
+      file.metadata.contains(kOriginKey) ? "" : untold_options(network_of(module, how));
+  const std::string origin =
+      how.origin == nullptr ? "" : check_origin(file.metadata, path, *how.origin, how.other_strategy);
+  TensorMap weights = fit_tensors(module, std::move(file), path, how);
+  if (!untold.empty()) write_log(LogLevel::warning, fmt::format("{}: {}", path, untold));
+  if (!origin.empty()) write_log(LogLevel::info, fmt::format("{}: {}", path, origin));
   return weights;
 }
 

@@ -159,28 +159,19 @@ void compare_normalisation(const WeightsOrigin& there, const WeightsOrigin& here
               fmt::format("{}: it was trained on images of another normalisation: {}", file, other));
 }
 
-void check_origin(const std::map<std::string, std::string>& metadata, const std::string& file,
-                  const WeightsOrigin& wanted, bool other_strategy) {
-  const std::optional<WeightsOrigin> read = read_origin(metadata, file);
-  if (!read) {
-    write_log(
-        LogLevel::info,
-        fmt::format("{} does not say what network it is of: its names and shapes are all that is compared",
-                    file));
-    return;
-  }
-  const WeightsOrigin& origin = *read;
-  if (origin.forward == wanted.forward) return;
-  const std::string strategy = other_strategy_of(origin, wanted);
+std::string check_origin(const std::map<std::string, std::string>& metadata, const std::string& file,
+                         const WeightsOrigin& wanted, bool other_strategy) {
+  const std::optional<WeightsOrigin> origin = read_origin(metadata, file);
+  if (!origin) return "it does not say what network it is of: names and shapes are all that is compared";
+  if (origin->forward == wanted.forward) return "";
+  const std::string strategy = other_strategy_of(*origin, wanted);
   if (!strategy.empty() && !other_strategy) {
     user_error(
         "{}: {}: the same numbers would compute something else; take its strategy (--plugin), or say that "
-        "this is "
-        "meant: --other-strategy, or train.other_strategy=true for train.weights",
+        "this is meant: --other-strategy, or train.other_strategy=true for train.weights",
         file, strategy);
   }
-  write_log(LogLevel::info,
-            fmt::format("{}: {}", file, strategy.empty() ? other_network_of(origin, wanted) : strategy));
+  return strategy.empty() ? other_network_of(*origin, wanted) : strategy;
 }
 
 }  // namespace rewire::runtime

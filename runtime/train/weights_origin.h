@@ -48,10 +48,10 @@ std::optional<WeightsOrigin> read_origin(const std::map<std::string, std::string
 /// Says in a line of the log where images are normalised otherwise than those that the weights were trained on.
 void compare_normalisation(const WeightsOrigin& there, const WeightsOrigin& here, const std::string& file);
 
-/// For a network of `wanted`: nothing where the file is of the same function; a line in the log where it does not say what
-/// it is of, or is of another model, other options or another epoch. UserError where its plugins are others, or have
-/// other values, unless `other_strategy`: then a line too.
-void check_origin(const std::map<std::string, std::string>& metadata, const std::string& file,
-                  const WeightsOrigin& wanted, bool other_strategy);
+/// For a network of `wanted`, what is to be said of the file: that it does not say what it is of, or is of another model,
+/// other options or another epoch; "" where it is of the same function. UserError where its plugins are others, or have
+/// other values, unless `other_strategy`: then that is what is said.
+std::string check_origin(const std::map<std::string, std::string>& metadata, const std::string& file,
+                         const WeightsOrigin& wanted, bool other_strategy);
 
 }  // namespace rewire::runtime

@@ -266,7 +266,7 @@ std::vector<std::filesystem::path> sample() {
     const auto metadata = runtime::read_safetensors(path.string()).metadata;
     if (!metadata.contains("case")) continue;
     const json facts = json::parse(metadata.at("case"));
-    if (!facts.contains("model")) continue;  // of no network
+    if (!facts.contains("model") || !facts.contains("plugins")) continue;  // of no network, or of a recipe
     const Words plugins = names(facts);
     // A strategy's cases need its plugin; a tree without it has nothing to hold to them.
     if (!std::ranges::all_of(plugins, is_built)) continue;

@@ -174,8 +174,10 @@ TEST_CASE("Micro-batches before one that is not finite are not part of the state
                               REWIRE_CATCH_CONTAINS("the first non-finite tensor is the result of "));
   const auto state = runtime::read_safetensors(run + "/checkpoints/0000-00000001/state.safetensors");
   CHECK(state.tensors.at("train.finite").as<std::uint8_t>()[0] == 1);
-  CHECK(state.tensors.at("train.micro_step").as<std::int64_t>()[0] == 0);
-  for (const float sum : state.tensors.at("accumulate.head.weight").as<float>()) CHECK(sum == 0);
+  for (const auto& [name, tensor] : state.tensors) {
+    CHECK_FALSE(name.starts_with("accumulate."));
+    CHECK(name != "train.micro_step");
+  }
 }
 
 TEST_CASE("An evaluation whose loss is not finite ends the run") {
@@ -301,8 +303,8 @@ TEST_CASE("A resume that cannot be is refused and changes nothing") {
   check_refusal(resume("train.epochs=1"), last + ": 2 epochs were begun, more than train.epochs=1");
   check_refusal(resume("optimizer.name=sgd"),
                 last +
-                    "/state.safetensors lacks 'sgd.momentum.cls_token' f32[1,1,8]: the optimizer or "
-                    "train.accumulate is not that of the run");
+                    "/state.safetensors lacks 'sgd.momentum.cls_token' f32[1,1,8]: the optimizer is "
+                    "not that of the run");
   CHECK(read_text(run + "/recipe.toml") == recipe);
   const Outcome other = rewire_command({"train", "--resume", run, "--plugin", plugin_file("gain")});
   CHECK(other.code == 0);

@@ -28,7 +28,7 @@ std::vector<Reader> readers(const Workplace& work) {
                   Words{"--input", work.file("x.npy"), "--output", work.file("o.npy"), "--weights"}},
       {"grad", Words{"grad"} + kModel + labelled + Words{"--output", work.file("g"), "--weights"}},
       {"step", Words{"step"} + kModel +
-                   Words{"--input", work.file("xs.npy"), "--labels", work.file("ys.npy"), "--steps", "1",
+                   Words{"--input", work.file("xs.npy"), "--labels", work.file("ys.npy"), "--steps", "2",
                          "--output", work.file("s"), "--weights"}},
       {"trace", Words{"trace"} + kModel + labelled + Words{"--weights"}},
       {"features",
@@ -84,7 +84,7 @@ TEST_CASE("What each command says of weights of this network, another strategy, 
     const Outcome plain = read(work, reader, "plain");
     CHECK(plain.code == 0);
     CHECK_THAT(plain.err,
-               REWIRE_CATCH_CONTAINS(work.file("plain") + " does not say what network it is of: "));
+               REWIRE_CATCH_CONTAINS(work.file("plain") + ": it does not say what network it is of: "));
   }
 }
 
