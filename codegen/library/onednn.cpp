@@ -2,7 +2,9 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <new>
 
 #include "codegen/llvm/target.h"
@@ -12,7 +14,9 @@ namespace rewire::codegen {
 
 void limit_instructions() {
   static const bool done = [] {
-    const bool is_set = std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr || std::getenv("DNNL_MAX_CPU_ISA") != nullptr;
+    constexpr const char* kOwn[] = {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"};
+    const bool is_set = std::any_of(std::begin(kOwn), std::end(kOwn),
+                                    [](const char* name) { return std::getenv(name) != nullptr; });
     if (!is_set && cpu::is_target_named() && !cpu::find_target("").avx512)
       dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx2);
     return true;

@@ -66,17 +66,17 @@ std::int64_t images_to_diagnose(const TrainRequest& request, const NetworkFace& 
 
 /// Where a run goes on with these data: at the next epoch, where they are others and may be.
 TrainPosition place_with(const DataIdentity& data, const std::string& name, const Recipe& recipe,
-                         const RunProgress* start) {
+                         const RunProgress* start, const std::string& run) {
   if (start == nullptr) return {};
   TrainPosition at = start->position;
   const std::string other = difference(start->data, data);
   if (other.empty()) return at;
   if (recipe.data.changed != "accept") {
     user_error(
-        "{} is not what the run was trained on ({}): give it that, or set data.changed=accept to go on with "
+        "{}: {} is not what it was trained on ({}): give it that, or set data.changed=accept to go on with "
         "the "
         "next epoch",
-        name, other);
+        run, name, other);
   }
   const bool skips = at.samples > 0;
   if (skips) at = {at.epoch + 1, 0, at.step, 0, 0};
@@ -95,14 +95,14 @@ StepSizes sizes_with(const DataIdentity& data, const Recipe& recipe, const Train
 
 }  // namespace
 
-RunPlan::RunPlan(const TrainRequest& request, const RunProgress* start)
+RunPlan::RunPlan(const TrainRequest& request, const RunProgress* start, const std::string& run)
     : recipe(request.recipe),
       face(training_face(request.network, recipe.objective)),
       train_data(recipe, Split::train, face),
       test_data(recipe, Split::test, face),
       bank_data(make_bank(recipe, face, test_data.batch())),
       data(identity_of(train_data.source())),
-      begins(place_with(data, train_data.source().name(), recipe, start)),
+      begins(place_with(data, train_data.source().name(), recipe, start, run)),
       sizes(sizes_with(data, recipe, begins, start)),
       course(recipe, data.count, begins, sizes) {
   train_data.log_left_out();

@@ -15,10 +15,11 @@
 namespace rewire::runtime {
 
 struct RunPlan {
-  /// Of a run that is at `start`, or of a new one. UserError where recipe, network and data do not go together, and where
+  /// Of the run in the folder `run` that is at `start`, or of a new one. UserError where recipe, network and data do not go together, and where
   /// the run has been trained on other data, unless data.changed=accept: then it goes on with the next epoch. The request
   /// must outlive it.
-  explicit RunPlan(const TrainRequest& request, const RunProgress* start = nullptr);
+  explicit RunPlan(const TrainRequest& request, const RunProgress* start = nullptr,
+                   const std::string& run = "");
 
   std::int64_t images_per_step() const { return sizes.samples(); }
   /// From the start of an epoch; its end is another matter.

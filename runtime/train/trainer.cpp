@@ -202,7 +202,7 @@ TrainResult resume_training(const TrainRequest& request, const std::string& path
   std::optional<RunProgress> progress;  // none: killed before the first one
   if (!checkpoints.empty())
     progress = last_sound(checkpoints, [&] { return read_progress(checkpoints.back()); });
-  RunPlan plan(request, progress ? &*progress : nullptr);
+  RunPlan plan(request, progress ? &*progress : nullptr, path);
   Checkpoint start;
   if (checkpoints.empty()) {
     start.state = first_state(request, plan.programs);

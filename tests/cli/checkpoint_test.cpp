@@ -149,6 +149,19 @@ TEST_CASE("Counters beyond what a run can count are refused") {
   }
 }
 
+TEST_CASE("A best metric that is no name is refused") {
+  const Run run;
+  const std::string file = run.checkpoint(3) + "/checkpoint.json";
+  OrderedJson json = OrderedJson::parse(read_text(file));
+  for (const char* metric : {"", "top 1", "loss\n", "\x1b[31m"}) {
+    json["best"]["metric"] = metric;
+    write_text(file, sealed(json));
+    const Outcome outcome = run.resume();
+    CHECK(outcome.code == 2);
+    CHECK_THAT(outcome.err, REWIRE_CATCH_CONTAINS("is no name of a metric"));
+  }
+}
+
 TEST_CASE("A recipe whose seed was changed is told from the run's") {
   const Run run;
   std::string recipe = read_text(run.path() + "/recipe.toml");

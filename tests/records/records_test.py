@@ -138,20 +138,6 @@ class Records(unittest.TestCase):
         self.assertIn(f"{run}/metrics.jsonl is a link: ", done.stderr)
         self.assertEqual((other.read_text(), (self.folder / "metrics").read_bytes()), ("mine\n", before))
 
-    def test_a_best_metric_that_is_no_name_is_refused(self):
-        run = train(REWIRE, self.folder / "metric", "train.epochs=1", more=["--quiet"])
-        file = run / "checkpoints" / "0001-00000004" / "checkpoint.json"
-        told = json.loads(file.read_text())
-        del told["blake3"], told["files"]
-        old = {"steps": 0, "loss": 0.0, "correct": 0.0, "grad_norm": 0.0, "named": {}}
-        told.update(format=1, sums={"line": old, "epoch": old})  # without checksums
-        for metric in ("", "top 1", "loss\n", "\u001b[31m"):
-            told["best"]["metric"] = metric
-            file.write_text(json.dumps(told))
-            done = subprocess.run([REWIRE, "train", "--resume", run, "--quiet"], capture_output=True, text=True)
-            self.assertEqual(done.returncode, 2, metric)
-            self.assertIn("is no name of a metric", done.stderr)
-
     def test_a_second_signal_ends_a_run_whose_terminal_is_stuck(self):
         reader, writer = os.pipe()
         os.set_blocking(writer, False)

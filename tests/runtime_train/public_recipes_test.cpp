@@ -75,7 +75,8 @@ TEST_CASE("From a file with public names, steps are those of the public code of 
   programs::add_step_program(
       module, train_options(network.recipe,
                             static_cast<double>(steps) / static_cast<double>(network.recipe.train.epochs)));
-  TensorMap weights = read_start_weights(network.recipe, module, original_module(network, 1), origin_of(network));
+  TensorMap weights =
+      read_start_weights(network.recipe, module, original_module(network, 1), origin_of(network));
   weights.merge(part(golden, "start/"));
   weights.merge(fresh_weights(module, {}, 0));  // norms of a new head
   const auto engine = make_engine(engine_names().front(), module);
