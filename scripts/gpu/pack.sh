@@ -24,7 +24,8 @@ opened=(liblapack.so.3)  # runtime/linalg/lapack.cpp
 
 say "building bundle into build/bundle"
 mkdir -p build
-cmake --preset bundle >build/bundle.configure.log || { cat build/bundle.configure.log >&2; exit 1; }
+# As the tests' own build has it, so that its objects are found again.
+cmake --preset bundle ${REWIRE_WERROR:+-DREWIRE_WERROR="$REWIRE_WERROR"} >build/bundle.configure.log || { cat build/bundle.configure.log >&2; exit 1; }
 cmake --build build/bundle --parallel "$jobs" --target rewire nvrtc-worker rewire_plugins "${tests[@]}"
 
 tree=$(mktemp -d)

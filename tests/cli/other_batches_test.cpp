@@ -78,8 +78,9 @@ TEST_CASE("A run is not gone on with on other data, unless they are accepted: th
           .code == 0);
   check_refusal(
       resume(run, {"data.count=100", "train.max_steps=0"}),
-      "synthetic data is not what the run was trained on (203 images then, 100 now): give it that, or set "
-      "data.changed=accept to go on with the next epoch");
+      run +
+          ": synthetic data is not what it was trained on (203 images then, 100 now): give it that, or set "
+          "data.changed=accept to go on with the next epoch");
   CHECK(resume(run, {"data.train_fraction=0.5", "train.max_steps=0"}).code == 2);
   const Outcome accepted = resume(run, {"data.count=100", "train.max_steps=0", "data.changed=accept"});
   CHECK(accepted.code == 0);
@@ -91,8 +92,9 @@ TEST_CASE("A run is not gone on with on other data, unless they are accepted: th
   CHECK(metrics(run).back().at("step") == 30 + 2 * 12);
   check_refusal(
       resume(run, {"train.epochs=5", "data.count=203"}),
-      "synthetic data is not what the run was trained on (100 images then, 203 now): give it that, or set "
-      "data.changed=accept to go on with the next epoch");
+      run +
+          ": synthetic data is not what it was trained on (100 images then, 203 now): give it that, or set "
+          "data.changed=accept to go on with the next epoch");
   CHECK(resume(run, {"train.epochs=5"}).code == 0);
 }
 
