@@ -45,14 +45,15 @@ class Relabelled final : public ImageSource {
 
 std::unique_ptr<ImageSource> map_classes(std::unique_ptr<ImageSource> source,
                                          const std::vector<std::string>& classes) {
-  const std::vector<std::string> named = source->class_names();
+  std::vector<std::string> named;
+  for (const std::string& name : source->class_names()) named.push_back(visible(name));
   if (named.empty() || classes.empty() || named == classes) return source;
   std::vector<std::int64_t> labels;
   for (const std::string& name : named) {
     const auto found = std::ranges::find(classes, name);
     if (found == classes.end()) {
-      user_error("{}: its class '{}' is none of the {} that the weights tell apart{}", source->name(),
-                 visible(name), classes.size(), did_you_mean(name, classes));
+      user_error("{}: its class '{}' is none of the {} that the weights tell apart{}", source->name(), name,
+                 classes.size(), did_you_mean(name, classes));
     }
     labels.push_back(found - classes.begin());
   }

@@ -9,7 +9,7 @@
 
 namespace rewire::runtime {
 
-/// The same samples, labelled by `classes`, the names by label. A source that names no classes, or the same ones, is
+/// The same samples, labelled by `classes`, the names by label as they are shown. A source that names no classes, or the same ones, is
 /// returned as it is. It may lack classes; the log then has a line. UserError on one that is not among them.
 std::unique_ptr<ImageSource> map_classes(std::unique_ptr<ImageSource> source,
                                          const std::vector<std::string>& classes);

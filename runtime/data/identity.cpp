@@ -11,7 +11,8 @@ namespace rewire::runtime {
 
 DataIdentity identity_of(const ImageSource& source) {
   constexpr std::size_t kChunk = std::size_t{1} << 16;
-  DataIdentity identity{source.count(), source.class_names(), ""};
+  DataIdentity identity{source.count(), {}, ""};
+  for (const std::string& name : source.class_names()) identity.classes.push_back(visible(name));
   const std::string root = source.name();
   codegen::Digest digest;
   std::string text;
@@ -21,7 +22,8 @@ DataIdentity identity_of(const ImageSource& source) {
   };
   for (std::int64_t i = 0; i < source.count(); ++i) {
     std::string name = source.image_name(i);
-    if (name.starts_with(root)) name.erase(0, root.size());
+    if (name.starts_with(root))
+      name.erase(0, std::min(name.find_first_not_of('/', root.size()), name.size()));
     fmt::format_to(std::back_inserter(text), "{}\t{}\n", name, source.label(i));
     if (text.size() >= kChunk) flush();
   }

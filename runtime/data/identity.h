@@ -11,7 +11,7 @@ namespace rewire::runtime {
 
 struct DataIdentity {
   std::int64_t count = 0;
-  std::vector<std::string> classes;  // by label, where the data names them
+  std::vector<std::string> classes;  // by label, where the data names them, as they are shown
   std::string digest;                // of each sample's name and label: BLAKE3, 64 hexadecimal digits
   bool operator==(const DataIdentity&) const = default;
 };

@@ -77,10 +77,22 @@ Json whole_number(const std::string& text) {
   }
 }
 
+/// Whether each epoch has as many steps: batches may change inside a run.
+bool is_even(const Json& eval) {
+  const std::int64_t first = eval["step"][0], epochs = eval["epoch"][0].get<std::int64_t>() + 1;
+  for (std::size_t i = 1; i < eval["step"].size(); ++i) {
+    const std::int64_t done = eval["epoch"][i].get<std::int64_t>() + 1;
+    if (i + 1 < eval["step"].size() && eval["step"][i].get<std::int64_t>() * epochs != first * done)
+      return false;
+  }
+  return true;
+}
+
 /// As the first evaluation, or the last training line of the first epoch, tells it.
 Json steps_per_epoch(const Json& lines) {
   const Json& eval = lines["eval"];
   if (eval.contains("step") && !eval["step"].empty()) {
+    if (!is_even(eval)) return {};
     const std::int64_t step = eval["step"][0], epochs = eval["epoch"][0].get<std::int64_t>() + 1;
     if (step > 0 && step % epochs == 0) return step / epochs;
   }

@@ -54,7 +54,7 @@ std::unique_ptr<ImageSource> open_source(const Recipe& recipe, Split split, cons
   const RecipeData& data = recipe.data;
   std::unique_ptr<ImageSource> source = make_source(
       recipe.source, {split, image_shape(face), classes(face), static_cast<std::uint64_t>(recipe.seed)});
-  source = map_classes(std::move(source), names);
+  if (classes(face) != 0) source = map_classes(std::move(source), names);
   if (split == Split::train) source = reduce(std::move(source), data);
   if (!data.cache.empty()) {
     source = cache_decoded(std::move(source), {data.cache, static_cast<int>(data.threads)});

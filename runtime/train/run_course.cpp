@@ -25,9 +25,7 @@ RunCourse::RunCourse(const Recipe& recipe, std::int64_t samples, const TrainPosi
   timeline_.total_steps = timeline_.steps(static_cast<double>(epochs_));
   if (!sizes.change) return;
   const double place = sizes.change->epochs * timeline_.steps_per_epoch;
-  std::int64_t end = at.step;
-  for (std::int64_t epoch = at.epoch; epoch < epochs_; ++epoch)
-    end += steps_of(epoch) - (epoch == at.epoch ? at.step_in_epoch : 0);
+  const std::int64_t end = last_step();
   const auto left = static_cast<double>(end - sizes.change->step);
   const double to_go = static_cast<double>(timeline_.total_steps) - place;
   timeline_.change = {sizes.change->step, place, left > 0 ? std::max(to_go, 0.0) / left : 0};
@@ -39,11 +37,13 @@ std::int64_t RunCourse::steps_of(std::int64_t epoch) const {
              : at_.step_in_epoch + std::max<std::int64_t>(samples_ - at_.samples, 0) / step_samples_;
 }
 
+std::int64_t RunCourse::last_step() const {
+  if (at_.epoch >= epochs_) return at_.step;
+  return at_.step + steps_of(at_.epoch) - at_.step_in_epoch + (epochs_ - at_.epoch - 1) * steps_per_epoch_;
+}
+
 std::int64_t RunCourse::total_steps() const {
-  std::int64_t all = at_.step;
-  if (at_.epoch < epochs_)
-    all += steps_of(at_.epoch) - at_.step_in_epoch + (epochs_ - at_.epoch - 1) * steps_per_epoch_;
-  return max_steps_ == 0 ? all : std::min(all, max_steps_);
+  return max_steps_ == 0 ? last_step() : std::min(last_step(), max_steps_);
 }
 
 std::int64_t RunCourse::epochs_begun() const {

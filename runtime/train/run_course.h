@@ -47,7 +47,7 @@ struct StepSizes {
 
 class RunCourse {
  public:
-  /// `samples`: of an epoch. UserError where an epoch has not enough for a step, and where the recipe ends before `at`.
+  /// `samples`: of an epoch. UserError where an epoch has not enough for a step.
   RunCourse(const Recipe& recipe, std::int64_t samples, const TrainPosition& at, const StepSizes& sizes);
 
   /// Of an epoch that begins with these batches.
@@ -67,6 +67,8 @@ class RunCourse {
   }
 
  private:
+  std::int64_t last_step() const;  // with train.epochs
+
   std::int64_t epochs_, max_steps_, samples_, step_samples_;
   TrainPosition at_;
   std::int64_t steps_per_epoch_ = 0;

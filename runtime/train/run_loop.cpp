@@ -53,7 +53,7 @@ void add(TrainSums& sums, const MetricSums& step, double grad_norm) {
 class RunLoop::Run {
  public:
   Run(const TrainRequest& request, RunPlan& plan, RunFolder& folder, TrainObserver& observer,
-      std::unique_ptr<Engine> engine, Checkpoint&& start)
+      std::unique_ptr<Engine> engine, Checkpoint&& start, std::function<void()> checkpointed)
       : request_(request),
         plan_(plan),
         recipe_(request.recipe),
@@ -61,6 +61,7 @@ class RunLoop::Run {
         observer_(observer),
         engine_(std::move(engine)),
         progress_(start.progress),
+        checkpointed_(std::move(checkpointed)),
         records_(request, plan, folder, *engine_, start.progress),
         test_loader_(plan.test_data.load()),
         pictures_(plan, folder, *engine_, start.progress.position.epoch),
@@ -79,6 +80,7 @@ class RunLoop::Run {
   }
 
   TrainResult finish() {
+    begin_with_other_data();
     observer_.started(facts());
     if (progress_.position.step > 0) persist([&] { name_checkpoints(); });  // a crash may have come between
     int signal = train_epochs();
@@ -147,6 +149,7 @@ class RunLoop::Run {
     while (at.epoch < plan_.course.epochs_begun() && !out_of_patience()) {
       if (const int signal = train_epoch()) return stop(signal);
       if (at.step_in_epoch < plan_.course.steps_of(at.epoch)) break;  // train.max_steps are done
+      close_line();                                                   // of an epoch that had no step left
       bool is_best = false;
       if (plan_.evaluates_after(at.epoch)) {
         evaluation_ = evaluate();
@@ -173,6 +176,14 @@ class RunLoop::Run {
 
   bool out_of_patience() const {
     return recipe_.train.patience > 0 && progress_.best && progress_.best->waited >= recipe_.train.patience;
+  }
+
+  /// Where the data have become others, the run goes on behind the epoch that it was in.
+  void begin_with_other_data() {
+    if (plan_.begins.epoch == progress_.position.epoch) return;
+    close_line();
+    progress_.position = plan_.begins;
+    progress_.epoch = {};
   }
 
   /// At the end of an epoch: whether the evaluation is better than all before it. One that is no number never is.
@@ -452,6 +463,9 @@ class RunLoop::Run {
     records_.sync(progress_);
     std::string path = write_checkpoint(folder_.path(), progress_, *engine_, plan_.programs.module,
                                         request_.network.plugins, metadata());
+    const bool is_new =
+        progress_.position.step > began_at_.step || progress_.position.epoch != began_at_.epoch;
+    if (checkpointed_ && is_new) std::exchange(checkpointed_, nullptr)();
     name_checkpoints();
     return path;
   }
@@ -538,6 +552,8 @@ class RunLoop::Run {
   TrainObserver& observer_;
   std::unique_ptr<Engine> engine_;
   RunProgress progress_;
+  const TrainPosition began_at_ = progress_.position;
+  std::function<void()> checkpointed_;
   RunRecords records_;
   std::unique_ptr<Loader> train_loader_, test_loader_;
   RunPictures pictures_;
@@ -558,8 +574,9 @@ class RunLoop::Run {
 };
 
 RunLoop::RunLoop(const TrainRequest& request, RunPlan& plan, RunFolder& folder, TrainObserver& observer,
-                 std::unique_ptr<Engine> engine, Checkpoint start)
-    : run_(std::make_unique<Run>(request, plan, folder, observer, std::move(engine), std::move(start))) {}
+                 std::unique_ptr<Engine> engine, Checkpoint start, std::function<void()> checkpointed)
+    : run_(std::make_unique<Run>(request, plan, folder, observer, std::move(engine), std::move(start),
+                                 std::move(checkpointed))) {}
 
 RunLoop::~RunLoop() = default;
 

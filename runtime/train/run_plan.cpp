@@ -80,6 +80,12 @@ TrainPosition place_with(const DataIdentity& data, const std::string& name, cons
   }
   const bool skips = at.samples > 0;
   if (skips) at = {at.epoch + 1, 0, at.step, 0, 0};
+  if (at.epoch >= recipe.train.epochs) {
+    user_error(
+        "{}: the data are not what it was trained on ({}), and no epoch is left for them: set more than "
+        "train.epochs={}",
+        run, other, recipe.train.epochs);
+  }
   write_log(
       LogLevel::warning,
       fmt::format("the data are not what the run was trained on ({}): it goes on with them in epoch {}{}",
@@ -90,7 +96,12 @@ TrainPosition place_with(const DataIdentity& data, const std::string& name, cons
 StepSizes sizes_with(const DataIdentity& data, const Recipe& recipe, const TrainPosition& at,
                      const RunProgress* start) {
   if (start == nullptr) return {recipe.train.batch, recipe.train.accumulate};
-  return changed_sizes(recipe, at, start->sizes, start->epochs_done, start->data != data);
+  StepSizes sizes = changed_sizes(recipe, at, start->sizes, start->epochs_done, start->data != data);
+  if (!sizes.change) return sizes;
+  // train.epochs may be others since, too: the schedule does not go back.
+  const double done = RunCourse(recipe, data.count, at, sizes).epochs_done(at.step);
+  if (std::abs(done - start->epochs_done) > 1e-9) sizes.change = {at.step, start->epochs_done};
+  return sizes;
 }
 
 }  // namespace

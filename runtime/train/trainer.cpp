@@ -102,11 +102,12 @@ TensorMap first_state(const TrainRequest& request, const RunPrograms& programs) 
   return state;
 }
 
-/// The recipe as the folder keeps it: a network that is no model of the zoo stands beside it.
-void write_recipe(const TrainRequest& request, const RunFolder& folder) {
+/// The recipe as the folder keeps it: a network that is no model of the zoo is beside it. `accepts`: other data than the
+/// last checkpoint's, until there is one of them.
+void write_recipe(const TrainRequest& request, const RunFolder& folder, bool accepts = false) {
   Recipe recipe = request.recipe;
   if (!request.module_text.empty()) recipe.model.name = kNetworkFile;
-  recipe.data.changed = RecipeData{}.changed;  // what has been accepted once is the run's data
+  if (!accepts) recipe.data.changed = RecipeData{}.changed;
   write_file_atomically(folder.place("recipe.toml"), to_toml(recipe));
 }
 
@@ -211,12 +212,11 @@ TrainResult resume_training(const TrainRequest& request, const std::string& path
       return read_checkpoint(checkpoints.back(), plan.programs.module, request.network.plugins);
     });
     check_resumed(plan, start, checkpoints.back());
-    if (plan.begins.epoch != start.progress.position.epoch)
-      start.progress.epoch = {};  // the epoch has no end
-    start.progress.position = plan.begins;
   }
-  const TrainPosition at = start.progress.position;
-  if (at.step >= plan.course.total_steps()) write_log(LogLevel::info, complete_text(plan, path));
+  const TrainPosition at = plan.begins;
+  const std::int64_t most = request.recipe.train.max_steps;
+  if (at.epoch >= request.recipe.train.epochs || (most > 0 && at.step >= most))
+    write_log(LogLevel::info, complete_text(plan, path));
   ChoiceOptions options = request.choices;
   options.given = start.progress.choices;
   options.given.add(recorded_choices(folder));
@@ -230,9 +230,11 @@ TrainResult resume_training(const TrainRequest& request, const std::string& path
   compile(plan, at.epoch, *engine, observer);
   request.stop_signal();  // from here on one is noted
   const std::int64_t total_steps = plan.course.total_steps();
-  RunLoop run(request, plan, folder, observer, std::move(engine), std::move(start));
+  const bool accepts = progress && progress->data != plan.data;
+  RunLoop run(request, plan, folder, observer, std::move(engine), std::move(start),
+              [&] { write_recipe(request, folder); });
   keep_plugins(folder, request.network.plugins);  // first, so that no recipe names what there is no copy of
-  write_recipe(request, folder);
+  write_recipe(request, folder, accepts);
   record_choices(folder, request.engine, choices, kernels, at.step);
   if (at.step < total_steps) {  // what lies there is of a shorter run
     std::error_code ignored;

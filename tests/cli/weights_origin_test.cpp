@@ -61,7 +61,7 @@ TEST_CASE("What each command says of weights of this network, another strategy, 
     for (const char* silent : {"same", "dropout"}) {
       const Outcome same = read(work, reader, silent);
       CHECK(same.code == 0);
-      CHECK(same.err.find(": it is of a ") == std::string::npos);
+      CHECK(same.err.find(": it is of ") == std::string::npos);
       CHECK(same.err.find("what network it is of") == std::string::npos);
     }
     const Outcome other = read(work, reader, "strategy");

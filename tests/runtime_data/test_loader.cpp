@@ -248,7 +248,7 @@ TEST_CASE("Mixed batches are the same for any number of threads, and where a run
   CHECK(reference[0].size() == batches(data, training(8, 1), 1)[0].size() + 8 * 10 * sizeof(float));
   for (const int threads : {2, 4}) CHECK(batches(data, mixing(chain, 8, threads, 7), 30) == reference);
   for (const int taken : {1, 7, 12, 17}) {
-    const auto resumed = batches(data, mixing(chain, 8, 2), 3, {taken / 12, taken % 12});
+    const auto resumed = batches(data, mixing(chain, 8, 2), 3, {taken / 12, taken % 12, taken % 12 * 8});
     for (int i = 0; i < 3; ++i)
       CHECK(resumed[static_cast<std::size_t>(i)] == reference[static_cast<std::size_t>(taken + i)]);
   }
