@@ -50,11 +50,9 @@ ChoiceRecord choose(RunPlan& plan, const TrainRequest& request, const ChoiceOpti
   ir::Module& module = plan.programs.module;
   require_precision(request.engine, module);
   Tuner tuner = make_tuner(request.engine, options);
-  std::vector<std::string> training = plan.programs.names();
-  const auto others = std::ranges::stable_partition(
-      training, [&](const std::string& program) { return trains(plan.programs, program); });
-  const std::vector<std::string> evaluation(others.begin(), others.end());
-  training.erase(others.begin(), others.end());
+  std::vector<std::string> training, evaluation;
+  for (const std::string& program : plan.programs.names())
+    (trains(plan.programs, program) ? training : evaluation).push_back(program);
   make_choices(module, training, tuner);
   for_evaluation([&] { make_choices(module, evaluation, tuner); });
   return tuner.record();

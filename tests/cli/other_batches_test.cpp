@@ -98,5 +98,40 @@ TEST_CASE("A run is not gone on with on other data, unless they are accepted: th
   CHECK(resume(run, {"train.epochs=5"}).code == 0);
 }
 
+TEST_CASE("Accepted data are the run's once a checkpoint has them, and take an epoch to come") {
+  const TemporaryFolder folder;
+  const std::string last = folder.file("last"), end = folder.file("end");
+  const Words quiet = Words{"train"} + kPlaced + Words{"--quiet", "--out"};
+  REQUIRE(rewire_command(quiet + Words{last, "--set", "train.max_steps=80"}).code == 0);
+  check_refusal(resume(last, {"data.count=100", "train.max_steps=0", "data.changed=accept"}),
+                last +
+                    ": the data are not what it was trained on (203 images then, 100 now), and no epoch is "
+                    "left for them: set "
+                    "more than train.epochs=4");
+  REQUIRE(rewire_command(quiet + Words{end, "--set", "train.max_steps=100"}).code == 0);
+  const Words other = {"data.count=100", "train.epochs=5", "data.changed=accept"};
+  CHECK(resume(end, other + Words{"train.max_steps=100"}).code ==
+        0);  // no step: the checkpoint is of the old data still
+  CHECK_THAT(read_text(end + "/recipe.toml"), REWIRE_CATCH_CONTAINS("changed = \"accept\""));
+  CHECK(resume(end, {"train.max_steps=0"}).code == 0);
+  CHECK(metrics(end).back().at("step") == 100 + 12);
+  CHECK(read_text(end + "/recipe.toml").find("accept") == std::string::npos);
+  CHECK(resume(end, {"train.epochs=6"}).code == 0);
+}
+
+TEST_CASE("A batch that leaves an epoch no step loses no line of metrics") {
+  const TemporaryFolder folder;
+  const std::string run = folder.file("run");
+  REQUIRE(rewire_command(
+              Words{"train"} + kPlaced +
+              Words{"--quiet", "--out", run, "--set", "train.log_every=50", "--set", "train.max_steps=99"})
+              .code == 0);
+  CHECK(resume(run, {"train.batch=16", "train.max_steps=0"}).code == 0);
+  std::vector<std::int64_t> steps;
+  for (const Json& line : metrics(run))
+    if (line.at("kind") == "train") steps.push_back(line.at("step"));
+  CHECK(steps.back() == 99);
+}
+
 }  // namespace
 }  // namespace rewire::test

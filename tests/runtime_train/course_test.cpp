@@ -136,6 +136,16 @@ TEST_CASE("A run that is gone on with after a change has the course that it had"
   CHECK(after.timeline().change->place == before.timeline().change->place);
 }
 
+TEST_CASE("What is accepted once is counted from where the run was") {
+  const Recipe recipe = recipe_of(10, 1, 4);
+  const TrainPosition at{2, 0, 101, 0, 0};
+  const StepSizes sizes = changed_sizes(recipe, at, {10, 1}, 1.01, true);
+  const RunCourse course(recipe, 1000, at, sizes);
+  CHECK(course.total_steps() == 301);
+  CHECK(course.epochs_done(101) == Approx(1.01).margin(1e-12));
+  CHECK(course.epochs_done(301) == Approx(4).margin(1e-12));
+}
+
 TEST_CASE("An epoch with fewer samples than a step takes is refused") {
   CHECK(test::message_of<UserError>([] { RunCourse(recipe_of(64, 16, 4), 1000, {}, {64, 16}); }) ==
         "an epoch has 15 batches of 64, fewer than one step of train.accumulate=16");
