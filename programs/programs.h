@@ -18,7 +18,7 @@
 // finite is i1[], lr f32[]: the rate that this step used. grad, step and accumulate are training programs:
 // dropout draws from (rng.seed, train.step). When a loss or a gradient is not finite, train.finite falls and
 // stays down: that step and all after it leave every other state untouched, until the host raises it again.
-// The share of training that is done is a function of train.step and Timeline::total_steps, a constant of the
+// The share of training that is done is a function of train.step and the Timeline (scheduled_step), constants of the
 // program as the learning rate's schedule is.
 #pragma once
 
