@@ -41,7 +41,8 @@ ElfFacts read_elf(std::span<const std::byte> bytes, std::string_view symbol) {
     user_error("it is no 64-bit shared library of this kind of machine");
   }
   // The bytes of a segment are mapped, beyond the file's end too, and the first look at them there is a SIGBUS.
-  for (const File::Elf_Phdr& segment : sound(file.program_headers())) {
+  const auto segments = sound(file.program_headers());
+  for (const File::Elf_Phdr& segment : segments) {
     if (segment.p_type == llvm::ELF::PT_LOAD) static_cast<void>(sound(file.getSegmentContents(segment)));
   }
   ElfFacts facts;
@@ -49,8 +50,8 @@ ElfFacts read_elf(std::span<const std::byte> bytes, std::string_view symbol) {
   for (const File::Elf_Shdr& section : sections) {
     if (section.sh_type != llvm::ELF::SHT_DYNSYM) continue;
     const llvm::StringRef names = sound(file.getStringTableForSymtab(section, sections));
-    for (const File::Elf_Sym& entry : sound(file.symbols(&section)))
-      note_symbol(facts, entry, sound(entry.getName(names)), symbol);
+    const auto symbols = sound(file.symbols(&section));
+    for (const File::Elf_Sym& entry : symbols) note_symbol(facts, entry, sound(entry.getName(names)), symbol);
   }
   return facts;
 }
