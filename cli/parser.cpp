@@ -61,7 +61,7 @@ void refuse_unknown_second_word(const std::vector<Command>& commands,
              did_you_mean(arguments[1], seconds), fmt::join(names, ", "));
 }
 
-/// Of an option that there is not: " (did you mean --set optimizer.lr=0.1?)" for --lr=0.1. "" where no key is named so.
+/// What to say of an unknown option: " (did you mean --set optimizer.lr=0.1?)" for --lr=0.1. "" where no key is named so.
 std::string settings_meant(std::string_view option) {
   constexpr std::size_t kMostNamed = 3;
   const std::size_t equals = std::min(option.find('='), option.size());

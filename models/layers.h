@@ -70,7 +70,7 @@ class Layers {
   /// Declares "<location>.<leaf>" (or `leaf` alone outside any scope) and reads it. Matrices decay; vectors,
   /// class tokens, registers, mask tokens and position embeddings do not, as timm groups them.
   ir::Value parameter(std::string_view leaf, ir::Shape shape, ir::Init init, std::string_view role);
-  /// The same of one that decays whatever its role.
+  /// As above, for one that decays whatever its role.
   ir::Value decaying(std::string_view leaf, ir::Shape shape, ir::Init init, std::string_view role);
 
   /// The same of a tensor that no optimizer changes.

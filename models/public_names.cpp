@@ -39,7 +39,7 @@ std::vector<std::string_view> words_of(std::string_view name) {
   return words;
 }
 
-/// The number behind `prefix`, which is all of the word.
+/// The number after `prefix`, which is the rest of the word.
 std::optional<std::int64_t> number_behind(std::string_view word, std::string_view prefix) {
   if (!word.starts_with(prefix)) return std::nullopt;
   word.remove_prefix(prefix.size());
