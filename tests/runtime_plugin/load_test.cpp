@@ -122,10 +122,10 @@ TEST_CASE("A plugin whose hash table is damaged, so that the linker does not fin
   std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(begin), size, std::byte{0});
   const std::string path = folder.file("flipped.so");
   runtime::write_file_atomically(path, bytes);
-  CHECK(path_error(path) == "cannot load plugin '" + path +
-                                "': the dynamic linker finds no rewire_plugin_query in it: it is a damaged "
-                                "library: copy or build it "
-                                "again");
+  // A library that refers to its own symbol (AddressSanitizer's registration does) is refused by the linker itself.
+  CHECK_THAT(path_error(path),
+             REWIRE_CATCH_CONTAINS("cannot load plugin '" + path + "': the dynamic linker ") &&
+                 REWIRE_CATCH_CONTAINS("rewire_plugin_query"));
 }
 
 TEST_CASE("A plugin of another ABI is refused with both versions and the way out") {
