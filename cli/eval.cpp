@@ -126,8 +126,7 @@ void run(const Request& request) {
                                runtime::network_face(source.forward(1), recipe.objective), /*trains=*/false,
                                trained ? trained->classes : std::vector<std::string>{});
   data.log_left_out();
-  runtime::EvalModule evaluated =
-      runtime::make_eval_module(source, recipe.objective, data.batch(), epoch, recipe.train.epochs);
+  runtime::EvalModule evaluated = runtime::make_eval_module(source, recipe, data.batch(), epoch);
   ir::Module& module = evaluated.module;
   runtime::require_precision(engine_name, module);
   const runtime::TensorMap weights = runtime::read_run_weights(
@@ -151,10 +150,12 @@ void run(const Request& request) {
   if (request.json) {
     nlohmann::ordered_json object = {{"weights", weights_of_run.file}, {"images", evaluation.images}};
     for (const runtime::MetricValue& metric : evaluation.metrics) object[metric.name] = metric.value;
+    if (data.competing() > 0) object["classes"] = data.competing();
     object["seconds"] = evaluation.seconds;
     print_json(object);
   } else {
-    print("{} on {} images\n", runtime::metrics_text(evaluation.metrics), evaluation.images);
+    const std::string among = data.competing() > 0 ? fmt::format(" of {} classes", data.competing()) : "";
+    print("{} on {} images{}\n", runtime::metrics_text(evaluation.metrics), evaluation.images, among);
   }
 }
 

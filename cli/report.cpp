@@ -12,6 +12,7 @@
 #include "cli/streams.h"
 #include "ir/error.h"
 #include "runtime/io/files.h"
+#include "runtime/log.h"
 #include "runtime/report/report.h"
 #include "runtime/report/report_csv.h"
 
@@ -71,6 +72,8 @@ void run(const Request& request) {
                   true);
   const nlohmann::ordered_json data = runtime::report_json(request.runs);
   progress.clear();
+  for (const auto& line : data.at("mixed_data"))
+    runtime::write_log(runtime::LogLevel::warning, line.get<std::string>());
   if (request.json) return print_json(data, 1);
   const std::string page = runtime::report_page(data);
   if (is_stdout) return write_stdout(page);

@@ -162,7 +162,10 @@ void print_object(const std::string& folder, const runtime::SweepResult& result)
     }
     rows.push_back(std::move(object));
   }
-  print_json({{"sweep", folder}, {"complete", result.stopped_by == 0}, {"rows", std::move(rows)}});
+  print_json({{"sweep", folder},
+              {"complete", result.stopped_by == 0},
+              {"rows", std::move(rows)},
+              {"mixed_data", result.mixed_data}});
 }
 
 /// Names the runs that failed, the first with its error.
@@ -197,6 +200,7 @@ void run(const Request& request) {
     print_object(folder, result);
   } else {
     write_stdout(runtime::text_table(result.rows));
+    for (const std::string& line : result.mixed_data) print("not of the same data: {}\n", line);
     print("runs, tables as CSV, Markdown and LaTeX: {}\n", folder);
   }
   if (result.stopped_by != 0) {

@@ -90,8 +90,43 @@ void add_observed_program(ir::Module& module, const ir::Selection& selection, co
 
 namespace {
 
+/// The network with the logits of classes that are absent so low that they have no probability. They are finite: times
+/// the weight 0 of a sample that fills up the batch, the loss is 0.
+class PresentClasses final : public Network {
+ public:
+  PresentClasses(Program& program, Network& network) : program_(program), network_(network) {}
+
+  NamedValues call(std::string_view function, const NamedValues& arguments, Reads reads) override {
+    constexpr double kNever = -1e30;
+    NamedValues results = network_.call(function, arguments, reads);
+    const auto logits = results.find("logits");
+    Builder& b = program_.b;
+    if (logits == results.end() || b.type(logits->second).rank() != 2) {
+      user_error(
+          "eval.classes=present chooses among 'logits' [batch, classes], which the network does not give: "
+          "set "
+          "eval.classes=all");
+    }
+    Value& value = logits->second;
+    if (b.type(value).dtype != DType::f64) value = b.cast(value, DType::f32);
+    const ir::Shape shape = b.shape(value);
+    if (!present_) present_ = b.argument("present", {DType::f32, {shape[1]}});
+    const Value competes = b.compare("gt", present_, b.constant_like(present_, 0));
+    value = b.select(b.broadcast(b.reshape(competes, {1, shape[1]}), shape), value,
+                     b.constant_like(value, kNever));
+    return results;
+  }
+  Value updates() override { return network_.updates(); }
+  const Timeline& timeline() const override { return network_.timeline(); }
+
+ private:
+  Program& program_;
+  Network& network_;
+  Value present_;
+};
+
 Metrics add_evaluation(ir::Module& module, const ir::Selection& selection, const std::string& name,
-                       bool averages) {
+                       bool averages, Competing competing) {
   const std::unique_ptr<Objective> objective = make_objective(selection);
   Program program(module, name);
   if (averages) read_averages(program);
@@ -99,7 +134,9 @@ Metrics add_evaluation(ir::Module& module, const ir::Selection& selection, const
   const NamedValues inputs = feed(program, objective->inputs(module));
   const std::int64_t batch = program.b.shape(inputs.begin()->second).at(0);
   const Value weight = program.b.argument("weight", {DType::f32, {batch}});
-  InlinedNetwork network(program, {}, averages);
+  InlinedNetwork whole(program, {}, averages);
+  PresentClasses restricted(program, whole);
+  Network& network = competing == Competing::all ? static_cast<Network&>(whole) : restricted;
   const Metrics metrics = report(program, objective->evaluate(program.b, network, inputs, weight));
   program.finish(false);
   return metrics;
@@ -118,12 +155,12 @@ void add_trace_program(ir::Module& module, const TrainOptions& options, bool bac
   program.finish(true);
 }
 
-Metrics add_eval_program(ir::Module& module, const ir::Selection& objective) {
-  return add_evaluation(module, objective, "eval", false);
+Metrics add_eval_program(ir::Module& module, const ir::Selection& objective, Competing competing) {
+  return add_evaluation(module, objective, "eval", false, competing);
 }
 
-Metrics add_average_eval_program(ir::Module& module, const ir::Selection& objective) {
-  return add_evaluation(module, objective, "eval_ema", true);
+Metrics add_average_eval_program(ir::Module& module, const ir::Selection& objective, Competing competing) {
+  return add_evaluation(module, objective, "eval_ema", true, competing);
 }
 
 namespace {

@@ -10,7 +10,8 @@
 //                         forward's reports under their names; forward's side results (ir/side_results.h)
 //                         become terms of `loss`, updates, and what weights are behind a step
 //   refresh_first() -> (finite), refresh() -> (finite) the optimizer's, behind some updates, where it has them
-//   eval(inputs, weight) -> (metrics); is_training false, sample weight 0 for padding
+//   eval(inputs, weight) -> (metrics); is_training false, sample weight 0 for padding; where only some classes compete,
+//                         it takes `present` f32[classes] too, 0 for each of the others
 //   eval_ema(inputs, weight) -> (metrics), of the weights' averages
 //   pictures(inputs) -> (one result per picture of the objective, named by it)
 //   sample_step(image, time, step, label) -> (image, velocity), sample_correct(…): an objective's that samples
@@ -87,10 +88,15 @@ void add_trace_program(ir::Module& module, const TrainOptions& options, bool bac
 /// first. UserError on options out of range, by their recipe keys, and on a weight that is not f32.
 Metrics add_step_program(ir::Module& module, const TrainOptions& options,
                          const UpdateCounters& counters = {});
-/// Adds `eval`, and returns what it tells.
-Metrics add_eval_program(ir::Module& module, const ir::Selection& objective = {"supervised"});
+/// Which classes compete for a sample of an evaluation: all, or those that `present` names to the program.
+enum class Competing : std::uint8_t { all, present };
+/// Adds `eval`, and returns what it tells. UserError where classes that compete are asked for, and the network gives no
+/// 'logits' [batch, classes].
+Metrics add_eval_program(ir::Module& module, const ir::Selection& objective = {"supervised"},
+                         Competing competing = Competing::all);
 /// Adds `eval_ema`, which reads the averages instead of what they are of, and tells the same.
-Metrics add_average_eval_program(ir::Module& module, const ir::Selection& objective = {"supervised"});
+Metrics add_average_eval_program(ir::Module& module, const ir::Selection& objective = {"supervised"},
+                                 Competing competing = Competing::all);
 
 /// Adds `pictures` of the first `samples` of a batch, where the objective has any, and returns their names in order.
 /// `averages`: the weights' averages draw them.

@@ -32,16 +32,20 @@ DataIdentity identity_of(const ImageSource& source) {
   return identity;
 }
 
-std::string difference(const DataIdentity& then, const DataIdentity& now) {
-  if (then == now) return "";
-  if (then.count != now.count) return fmt::format("{} images then, {} now", then.count, now.count);
-  const std::string images = fmt::format("{} images then and now, ", now.count);
-  if (then.classes.size() != now.classes.size())
-    return images + fmt::format("of {} classes then, {} now", then.classes.size(), now.classes.size());
-  const auto [was, is] = std::ranges::mismatch(then.classes, now.classes);
-  if (was != then.classes.end())
-    return images + fmt::format("class {} was '{}' and is '{}'", was - then.classes.begin(), visible(*was),
-                                visible(*is));
+std::string difference(const DataIdentity& one, const DataIdentity& other, std::string_view then,
+                       std::string_view now) {
+  if (one == other) return "";
+  if (one.count != other.count) return fmt::format("{} images {}, {} {}", one.count, then, other.count, now);
+  const std::string images = fmt::format("{} images {} and {}, ", one.count, then, now);
+  if (one.classes.size() != other.classes.size()) {
+    return images +
+           fmt::format("of {} classes {}, {} {}", one.classes.size(), then, other.classes.size(), now);
+  }
+  const auto [first, second] = std::ranges::mismatch(one.classes, other.classes);
+  if (first != one.classes.end()) {
+    return images + fmt::format("class {} is '{}' {}, '{}' {}", first - one.classes.begin(), visible(*first),
+                                then, visible(*second), now);
+  }
   return images + "but their names or labels are others";
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/data/source.h"
@@ -20,7 +21,9 @@ struct DataIdentity {
 /// part of it (ImageSource::fingerprint).
 DataIdentity identity_of(const ImageSource& source);
 
-/// "50000 images of 10 classes, then 25000", or what else differs, for messages; "" where nothing does.
-std::string difference(const DataIdentity& then, const DataIdentity& now);
+/// "50000 images then, 25000 now", or what else differs, for messages; "" where nothing does. `then` and `now` are its
+/// words for the two.
+std::string difference(const DataIdentity& one, const DataIdentity& other, std::string_view then = "then",
+                       std::string_view now = "now");
 
 }  // namespace rewire::runtime

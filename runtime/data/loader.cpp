@@ -150,6 +150,10 @@ void Loader::prepare(std::int64_t number, Batch& batch, const std::stop_token& s
     type.shape.insert(type.shape.end(), noise.sample.begin(), noise.sample.end());
     reshape(noise.name, type);
   }
+  for (const auto& [name, values] : options_.constants) {
+    reshape(name, {ir::DType::f32, {std::ssize(values)}});
+    std::ranges::copy(values, batch.tensors.at(name).as<float>().begin());
+  }
   if (options_.classes > 0) reshape("target", {ir::DType::f32, {options_.batch, options_.classes}});
   fill(batch, stop);
   if (options_.classes == 0 || stop.stop_requested()) return;

@@ -24,8 +24,8 @@
 namespace rewire::runtime {
 
 /// Tensors by name: image f32 [B, C, H, W], label i64 [B], weight f32 [B], which is 1, or 0 for padding; target f32
-/// [B, classes] where it is asked for: the probability of each class; the views f32 [count, B, C, H, W]; and noise f32
-/// [B, ...] under the names that ask for it.
+/// [B, classes] where it is asked for: the probability of each class; the views f32 [count, B, C, H, W]; noise f32
+/// [B, ...] under the names that ask for it; and LoaderOptions::constants.
 struct Batch {
   TensorMap tensors;
   std::int64_t epoch = 0;
@@ -75,6 +75,7 @@ struct LoaderOptions {
   BatchFunction change = nullptr;  // with targets alone
   std::vector<ViewShape> views = {};
   std::vector<NoiseShape> noise = {};
+  std::map<std::string, std::vector<float>> constants = {};  // the same in each batch: f32, of rank 1
 };
 
 class Loader {

@@ -212,6 +212,7 @@ std::vector<RecipeKey> recipe_keys(Recipe& recipe) {
       row("train", "report", &train.report),
 
       row("eval", "batch", &eval.batch, kBatch),
+      row("eval", "classes", &eval.classes, {}, {"all", "present"}),
       row("eval", "every", &eval.every, kAtLeastOne),
       row("eval", "knn", &eval.knn, {0, 1e6}),
       row("eval", "knn_images", &eval.knn_images, {0, kCount.max}),

@@ -68,10 +68,12 @@ struct RecipeTrain {
 /// [eval]
 struct RecipeEval {
   std::int64_t batch = 250;
-  std::int64_t every = 1;  // epochs
+  std::string classes = "all";  // that compete for an image; "present": those of the test images
+  std::int64_t every = 1;       // epochs
   std::int64_t knn = 0;  // nearest training images that tell a test image's class by its features; 0: none do
   std::int64_t knn_images = 10000;  // training images that are compared with: the first ones; 0: all
   std::int64_t pictures = 8;        // samples that are drawn; 0: none
+  bool only_present() const { return classes == "present"; }
 };
 
 /// [diagnose]

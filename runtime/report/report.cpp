@@ -20,6 +20,7 @@
 #include "runtime/recipe/toml_text.h"
 #include "runtime/report/run_lines.h"
 #include "runtime/sweep/statistic.h"
+#include "runtime/train/mixed_data.h"
 #include "runtime/train/run_folder.h"
 
 namespace rewire::runtime {
@@ -266,6 +267,7 @@ Json report_json(const std::vector<std::string>& folders) {
           {"groups", std::move(groups)},
           {"student_95", std::move(factors)},
           {"differences", std::move(keys)},
+          {"mixed_data", mixed_data(folders)},
           {"runs", std::move(runs)}};
 }
 

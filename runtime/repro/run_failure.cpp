@@ -10,12 +10,14 @@
 #include "programs/programs.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/io/safetensors.h"
+#include "runtime/log.h"
 #include "runtime/repro/compare.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/data_feed.h"
 #include "runtime/train/non_finite.h"
 #include "runtime/train/run_folder.h"
 #include "runtime/train/weights.h"
+#include "runtime/train/weights_origin.h"
 
 namespace rewire::runtime {
 namespace {
@@ -35,11 +37,18 @@ ir::Module step_of_run(const Network& network, std::int64_t samples, const RunPr
 }
 
 /// What a checkpoint holds takes the place of what the engine has.
-void take_checkpoint(const std::string& checkpoint, const ir::Module& module, Engine& engine) {
+void take_checkpoint(const std::string& checkpoint, const Network& network, std::int64_t epoch,
+                     const ir::Module& module, Engine& engine) {
   std::set<std::string> taken;
-  for (const char* file : {"weights", "state"}) {
-    for (const auto& [name, tensor] :
-         read_safetensors(RunFolder::place_in(checkpoint, fmt::format("{}.safetensors", file))).tensors) {
+  for (const char* part : {"weights", "state"}) {
+    const FilePlace place = RunFolder::place_in(checkpoint, fmt::format("{}.safetensors", part));
+    const SafetensorsFile file = read_safetensors(place);
+    if (file.metadata.contains(kOriginKey)) {
+      const std::string origin =
+          check_origin(file.metadata, place.path(), origin_of(network, epoch), network.other_strategy);
+      if (!origin.empty()) write_log(LogLevel::info, fmt::format("{}: {}", place.path(), origin));
+    }
+    for (const auto& [name, tensor] : file.tensors) {
       const ir::Parameter* parameter = module.find_parameter(name);
       if (parameter == nullptr) continue;  // of another program
       if (parameter->type != tensor.type()) {
@@ -67,14 +76,17 @@ std::optional<ReproCase> non_finite_of_run(const Network& network, const std::st
   const std::vector<std::string> checkpoints = RunFolder::open(run).checkpoints();
   RunProgress progress;
   progress.sizes = {recipe.train.batch, recipe.train.accumulate};
-  if (!checkpoints.empty()) progress = read_progress(checkpoints.back());
+  if (!checkpoints.empty()) {
+    progress = read_progress(checkpoints.back());
+    progress.sizes = changed_sizes(recipe, progress.position, progress.sizes, progress.epochs_done, false);
+  }
   const ir::Module module = step_of_run(network, feed.images(), progress);
   const auto engine = make_engine(engine_names().front(), module);
   const auto seed = static_cast<std::uint64_t>(recipe.seed);
   const ir::Module forward = training_module(network, recipe.train.batch);
   start_state(*engine, module, fresh_weights(forward, network.plugins, seed), seed);
-  if (!checkpoints.empty()) take_checkpoint(checkpoints.back(), module, *engine);
   const TrainPosition& at = progress.position;
+  if (!checkpoints.empty()) take_checkpoint(checkpoints.back(), network, last_epoch(at), module, *engine);
   const std::unique_ptr<Loader> loader = feed.load({at.epoch, at.batches, at.samples});
   Batch batch;
   for (std::int64_t i = 0; i < feed.batches(); ++i) {

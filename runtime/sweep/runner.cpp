@@ -16,6 +16,7 @@
 #include "runtime/log.h"
 #include "runtime/recipe/recipe.h"
 #include "runtime/sweep/child.h"
+#include "runtime/train/mixed_data.h"
 
 namespace rewire::runtime {
 namespace {
@@ -170,9 +171,19 @@ class Runner {
 
   void write_tables() {
     result_.rows = sweep_rows(runs_, result_.records);
+    std::vector<std::string> finished;
+    for (std::size_t i = 0; i < jobs_.size(); ++i) {
+      const std::optional<RunRecord>& record = result_.records[i];
+      if (record && record->status == RunRecord::Status::finished && fs::is_directory(run_folder(i)))
+        finished.push_back(run_folder(i));
+    }
+    result_.mixed_data = mixed_data(finished);
+    std::string notes;
+    for (const std::string& line : result_.mixed_data)
+      notes += fmt::format("\nNot of the same data: {}.\n", line);
     write_file_atomically(FilePlace::below(folder_, "runs.csv"), csv_runs(runs_, result_.records));
     write_file_atomically(FilePlace::below(folder_, "table.csv"), csv_table(result_.rows));
-    write_file_atomically(FilePlace::below(folder_, "table.md"), markdown_table(result_.rows));
+    write_file_atomically(FilePlace::below(folder_, "table.md"), markdown_table(result_.rows) + notes);
     write_file_atomically(FilePlace::below(folder_, "table.tex"), latex_table(result_.rows));
   }
 

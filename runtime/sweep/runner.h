@@ -5,7 +5,7 @@
 //   records/NAME.json   what the run is, whether it is finished, its numbers or its error
 //   runs.csv            one line a run
 //   table.csv, .md, .tex  one row a combination of plugins and settings: mean and deviation over the seeds, and the
-//                       paired difference to the first strategy
+//                       paired difference to the first strategy; .md says below it where runs have seen other data
 //
 // All of it is written after every run. A later call with the same sweep skips what is finished and goes on
 // with what was interrupted or failed. A run of a plugin whose library is another one by now is set aside
@@ -46,6 +46,7 @@ class SweepObserver {
 struct SweepResult {
   std::vector<SweepRow> rows;
   std::vector<std::optional<RunRecord>> records;  // as the jobs
+  std::vector<std::string> mixed_data;            // lines about runs that have seen other data (mixed_data.h)
   int stopped_by = 0;                             // the signal, or 0: every run was tried
 };
 

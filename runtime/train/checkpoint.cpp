@@ -115,6 +115,7 @@ std::string progress_text(const RunProgress& progress, const Digests& files,
   json["sizes"] = to_json(progress.sizes, progress.position.step);
   json["epochs_done"] = progress.epochs_done;
   json["data"] = to_json(progress.data);
+  json["test_data"] = to_json(progress.test_data);
   json["sums"] = {{"line", to_json(progress.line)}, {"epoch", to_json(progress.epoch)}};
   json["metrics_bytes"] = progress.metrics_bytes;
   json["events"] = {{"from_step", progress.events.from_step}, {"bytes", progress.events.bytes}};
@@ -156,6 +157,7 @@ RunProgress progress_from(const JsonView& json) {
   progress.sizes = sizes_from(json.at("sizes"), progress.position.step);
   progress.epochs_done = json.at("epochs_done").number();
   progress.data = data_from(json.at("data"));
+  progress.test_data = data_from(json.at("test_data"));
   const JsonView sums = json.at("sums");
   sums.only({"line", "epoch"});
   progress.line = sums_from(sums.at("line"));
@@ -212,6 +214,7 @@ ProgressFile parse_progress(const std::string& folder, const std::string& file) 
              "sizes",
              "epochs_done",
              "data",
+             "test_data",
              "sums",
              "metrics_bytes",
              "events",

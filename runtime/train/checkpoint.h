@@ -49,6 +49,7 @@ struct RunProgress {
   StepSizes sizes;                 // of its steps
   double epochs_done = 0;          // of the schedule
   DataIdentity data;               // that it trains on
+  DataIdentity test_data;          // that it is evaluated on
   TrainSums line;                  // since the last line of metrics.jsonl
   TrainSums epoch;                 // since the epoch began
   std::int64_t metrics_bytes = 0;  // of metrics.jsonl, at this point

@@ -13,6 +13,8 @@
 namespace rewire::runtime {
 namespace {
 
+constexpr const char* kPresent = "present";  // the program's argument
+
 const programs::Input* find_input(const NetworkFace& face, std::string_view name) {
   const auto found = std::ranges::find(face.inputs, name, &programs::Input::name);
   return found == face.inputs.end() ? nullptr : &*found;
@@ -102,16 +104,25 @@ std::vector<ViewSpec> views_of(const Recipe& recipe, const NetworkFace& face) {
   return taken;
 }
 
-LoaderOptions loader_options(const Recipe& recipe, bool trains, std::int64_t images,
+/// 1 for each class that has an image, else 0.
+std::vector<float> present_classes(const ImageSource& source, std::int64_t classes) {
+  std::vector<float> present(static_cast<std::size_t>(classes), 0.0F);
+  for (std::int64_t i = 0; i < source.count(); ++i) present.at(static_cast<std::size_t>(source.label(i))) = 1;
+  return present;
+}
+
+LoaderOptions loader_options(const Recipe& recipe, bool trains, const ImageSource& source,
                              const NetworkFace& face) {
   LoaderOptions options;
   options.training = trains;
   options.batch = options.training ? recipe.train.batch : recipe.eval.batch;
-  if (!options.training && face.batch == 1) options.batch = std::min(options.batch, images);
+  if (!options.training && face.batch == 1) options.batch = std::min(options.batch, source.count());
   options.seed = static_cast<std::uint64_t>(recipe.seed);
   options.threads = static_cast<int>(recipe.data.threads);
   options.prefetch = recipe.data.prefetch;
   options.classes = target_classes(face);
+  if (!trains && recipe.eval.only_present() && classes(face) > 0)
+    options.constants[kPresent] = present_classes(source, classes(face));
   for (const programs::Input& input : face.inputs) {
     if (input.filler == programs::Filler::data) continue;
     options.noise.push_back({input.name,
@@ -191,7 +202,7 @@ NetworkFace with_views(NetworkFace face, const Recipe& recipe) {
 DataFeed::DataFeed(const Recipe& recipe, Split split, const NetworkFace& face, bool trains,
                    const std::vector<std::string>& classes)
     : source_(open_source(recipe, split, face, trains, classes)),
-      options_(loader_options(recipe, trains, source_->count(), face)),
+      options_(loader_options(recipe, trains, *source_, face)),
       transforms_(transform_values(recipe), {source_->shape(), image_shape(face), options_.training},
                   options_.seed),
       repeats_(options_.training ? recipe.data.aug_repeats : 1),
@@ -252,6 +263,16 @@ std::unique_ptr<Loader> DataFeed::load(DataPosition start) const {
 void DataFeed::log_left_out() const {
   for (const std::string& line : source_->notes().left_out)
     write_log(LogLevel::warning, fmt::format("{}: {}", source_->name(), line));
+  if (competing() > 0) {
+    write_log(LogLevel::info,
+              fmt::format("{}: {} of {} classes have images and compete (eval.classes=present)",
+                          source_->name(), competing(), options_.constants.at(kPresent).size()));
+  }
+}
+
+std::int64_t DataFeed::competing() const {
+  const auto present = options_.constants.find(kPresent);
+  return present == options_.constants.end() ? 0 : std::ranges::count(present->second, 1.0F);
 }
 
 std::int64_t DataFeed::batches() const {

@@ -47,8 +47,10 @@ class DataFeed {
   const ImageSource& source() const { return *source_; }
   const TransformChain& transforms() const { return transforms_; }
   std::int64_t images() const { return source_->count(); }
-  /// What the source leaves out, as warnings.
+  /// What the source leaves out, as warnings; and which classes compete, where not all do.
   void log_left_out() const;
+  /// How many classes compete, where only those of the images do (eval.classes=present); 0: all do.
+  std::int64_t competing() const;
   /// Images left out so far because they cannot be read (data.unreadable=skip).
   std::int64_t unreadable() const { return unreadable_.count(); }
   /// Images of a batch: train.batch; eval.batch, or all test images where they are fewer and the network

@@ -75,7 +75,22 @@ std::optional<Features> collect(Engine& engine, const std::vector<FeatureProgram
   return features;
 }
 
+std::int64_t classes_of(const DataFeed& bank, const DataFeed& queries) {
+  std::int64_t classes = 0;
+  for (const DataFeed* data : {&bank, &queries}) {
+    for (std::int64_t i = 0; i < data->images(); ++i)
+      classes = std::max(classes, data->source().label(i) + 1);
+  }
+  return classes;
+}
+
 }  // namespace
+
+std::vector<std::string> neighbour_metric_names(const DataFeed& bank, const DataFeed& queries) {
+  std::vector<std::string> names = {"knn_top1"};
+  if (programs::tells_top5(classes_of(bank, queries))) names.emplace_back("knn_top5");
+  return names;
+}
 
 std::optional<MetricValues> neighbour_metrics(Engine& engine, const std::vector<FeatureProgram>& programs,
                                               const DataFeed& bank, const DataFeed& queries,
@@ -86,10 +101,8 @@ std::optional<MetricValues> neighbour_metrics(Engine& engine, const std::vector<
   if (!known) return std::nullopt;
   const auto asked = collect(engine, programs, queries, kAll, go_on);
   if (!asked) return std::nullopt;
-  KnnOptions knn{.neighbours = options.neighbours};
-  for (const Features* features : {&*known, &*asked}) {
-    for (const std::int64_t label : features->labels) knn.classes = std::max(knn.classes, label + 1);
-  }
+  const KnnOptions knn{.neighbours = options.neighbours, .classes = classes_of(bank, queries)};
+  const std::vector<std::string> names = neighbour_metric_names(bank, queries);
   MetricValues metrics;
   for (std::size_t i = 0; i < programs.size(); ++i) {
     const ir::Function& function = programs[i].function;
@@ -97,8 +110,8 @@ std::optional<MetricValues> neighbour_metrics(Engine& engine, const std::vector<
     const KnnAccuracy accuracy =
         knn_accuracy(known->rows[i], known->labels, asked->rows[i], asked->labels, width, knn);
     const double shares[] = {accuracy.top1, accuracy.top5};
-    for (std::size_t k = 0; k < 2; ++k)
-      metrics.push_back({std::string(programs[i].prefix) + kNeighbourMetrics[k], shares[k]});
+    for (std::size_t k = 0; k < names.size(); ++k)
+      metrics.push_back({std::string(programs[i].prefix) + names[k], shares[k]});
   }
   return metrics;
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -14,8 +15,9 @@
 
 namespace rewire::runtime {
 
-/// What an evaluation tells of them, each behind FeatureProgram::prefix.
-inline constexpr const char* kNeighbourMetrics[] = {"knn_top1", "knn_top5"};
+/// What an evaluation tells of neighbours in these data, each name after FeatureProgram::prefix: knn_top1, and knn_top5
+/// where there are enough classes (programs::tells_top5).
+std::vector<std::string> neighbour_metric_names(const DataFeed& bank, const DataFeed& queries);
 
 /// (image) -> (features f32[batch, width])
 struct FeatureProgram {

@@ -68,6 +68,7 @@ class RunLoop::Run {
         diagnosis_(plan.diagnosed_images == 0 ? nullptr : std::make_unique<RunDiagnosis>(request, plan)) {
     progress_.sizes = plan.sizes;
     progress_.data = plan.data;
+    progress_.test_data = plan.evaluated;
     for (const auto& [name, tensor] : start.state) engine_->write_state(name, tensor);
     std::optional<BestEvaluation>& best = progress_.best;
     if (best && best->metric != plan.best_metric) {

@@ -14,15 +14,14 @@ namespace rewire::runtime {
 namespace {
 
 /// The metric that train.best_metric names, or the first. UserError where not every evaluation tells it.
-std::string metric_of_best(const Recipe& recipe, const RunPrograms& programs) {
+std::string metric_of_best(const Recipe& recipe, const RunPrograms& programs,
+                           const std::vector<std::string>& of_neighbours) {
   std::string metric = recipe.train.best_metric;
   if (metric.empty()) metric = programs.phases.front().eval_metrics.front().name;
   for (const Phase& phase : programs.phases) {
     std::vector<std::string> told;
     for (const programs::Metric& one : phase.eval_metrics) told.push_back(one.name);
-    for (const char* name : kNeighbourMetrics) {
-      if (recipe.eval.knn > 0) told.emplace_back(name);
-    }
+    told.insert(told.end(), of_neighbours.begin(), of_neighbours.end());
     for (std::size_t i = 0, count = told.size(); recipe.train.ema != 0 && i < count; ++i)
       told.push_back(std::string(programs::kOfAverages) + told[i]);
     if (std::ranges::find(told, metric) == told.end()) {
@@ -113,6 +112,7 @@ RunPlan::RunPlan(const TrainRequest& request, const RunProgress* start, const st
       test_data(recipe, Split::test, face),
       bank_data(make_bank(recipe, face, test_data.batch())),
       data(identity_of(train_data.source())),
+      evaluated(identity_of(test_data.source())),
       begins(place_with(data, train_data.source().name(), recipe, start, run)),
       sizes(sizes_with(data, recipe, begins, start)),
       course(recipe, data.count, begins, sizes) {
@@ -120,6 +120,11 @@ RunPlan::RunPlan(const TrainRequest& request, const RunProgress* start, const st
   test_data.log_left_out();
   if (start != nullptr && sizes.samples() != start->sizes.samples())
     write_log(LogLevel::info, describe_change(course, begins, start->sizes, sizes));
+  if (start != nullptr && start->test_data != evaluated) {
+    write_log(LogLevel::warning,
+              fmt::format("the test images are not those of the run's evaluations so far ({})",
+                          difference(start->test_data, evaluated)));
+  }
   if (recipe.diagnose.every > 0) {
     diagnosed_images = images_to_diagnose(request, face, test_data);
     diagnostics = programs::parse_diagnostics(recipe.diagnose.what, "diagnose.what");
@@ -132,10 +137,13 @@ RunPlan::RunPlan(const TrainRequest& request, const RunProgress* start, const st
                                 .eval_batch = test_data.batch(),
                                 .epochs = recipe.train.epochs,
                                 .features = recipe.eval.knn > 0,
+                                .competing = competing(recipe),
                                 .pictures = recipe.eval.pictures,
                                 .diagnose_batch = diagnosed_images,
                                 .diagnostics = diagnostics});
-  best_metric = metric_of_best(recipe, programs);
+  best_metric =
+      metric_of_best(recipe, programs,
+                     bank_data ? neighbour_metric_names(*bank_data, test_data) : std::vector<std::string>{});
 }
 
 std::int64_t RunPlan::steps_per_checkpoint() const {

@@ -40,9 +40,10 @@ struct RunPlan {
   NetworkFace face;
   DataFeed train_data, test_data;
   std::unique_ptr<const DataFeed>
-      bank_data;         // training images as evaluation sees them; none without eval.knn
-  DataIdentity data;     // to train on
-  TrainPosition begins;  // where the run stands
+      bank_data;           // training images as evaluation sees them; none without eval.knn
+  DataIdentity data;       // to train on
+  DataIdentity evaluated;  // of test_data
+  TrainPosition begins;    // where the run stands
   StepSizes sizes;
   RunCourse course;
   RunPrograms programs;

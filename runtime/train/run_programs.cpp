@@ -278,9 +278,9 @@ RunPrograms make_run_programs(const NetworkSource& source, const programs::Train
     ir::Module training = computed_forms(source, forms, shape.batch, epoch);
     phase.train_metrics = programs::add_step_program(training, options, counters);
     ir::Module evaluation = computed_forward(source, shape.eval_batch, epoch);
-    phase.eval_metrics = programs::add_eval_program(evaluation, options.objective);
+    phase.eval_metrics = programs::add_eval_program(evaluation, options.objective, shape.competing);
     const bool averages = options.ema != 0;
-    if (averages) programs::add_average_eval_program(evaluation, options.objective);
+    if (averages) programs::add_average_eval_program(evaluation, options.objective, shape.competing);
     if (shape.features) add_features(source, shape.eval_batch, epoch, averages, evaluation);
     if (shape.pictures > 0)
       phase.pictures =
@@ -319,12 +319,16 @@ void add_parameters_of_phases(ir::Module& module, const NetworkSource& source, s
 
 }  // namespace
 
-EvalModule make_eval_module(const NetworkSource& source, const ir::Selection& objective, std::int64_t batch,
-                            std::int64_t epoch, std::int64_t epochs) {
+programs::Competing competing(const Recipe& recipe) {
+  return recipe.eval.only_present() ? programs::Competing::present : programs::Competing::all;
+}
+
+EvalModule make_eval_module(const NetworkSource& source, const Recipe& recipe, std::int64_t batch,
+                            std::int64_t epoch) {
   EvalModule evaluation{computed_forward(source, batch, epoch), {}};
   ir::Module& module = evaluation.module;
-  evaluation.metrics = programs::add_eval_program(module, objective);
-  add_parameters_of_phases(module, source, epochs);
+  evaluation.metrics = programs::add_eval_program(module, recipe.objective, competing(recipe));
+  add_parameters_of_phases(module, source, recipe.train.epochs);
   ir::verify(module);
   return evaluation;
 }

@@ -105,6 +105,27 @@ TEST_CASE("A student and its teacher train, are evaluated by neighbours, and res
   CHECK(Json::parse(averages.out).at("loss") == evaluation.at("ema_loss"));
 }
 
+TEST_CASE("A student and its teacher go on with other batches, and a stop behind the change costs no bit") {
+  const TemporaryFolder folder;
+  const std::string recipe = distilled_recipe(folder), whole = folder.file("whole"),
+                    parts = folder.file("parts");
+  const auto resume = [](const std::string& run, const Words& more) {
+    const Outcome outcome = rewire_command(Words{"train", "--resume", run, "--quiet"} + more);
+    INFO(outcome.err);
+    CHECK(outcome.code == 0);
+  };
+  for (const std::string& run : {whole, parts}) {
+    REQUIRE(rewire_command({"train", recipe, "--out", run, "--quiet", "--set", "train.max_steps=2"}).code ==
+            0);
+    const char* end = run == whole ? "train.max_steps=0" : "train.max_steps=5";
+    resume(run, {"--set", "train.batch=4", "--set", end});
+  }
+  resume(parts, {"--set", "train.max_steps=0"});
+  CHECK(metrics(whole).back().at("step") == 2 + (48 - 16) / 4 + 48 / 4);
+  for (const char* file : {"/weights.safetensors", "/weights_ema.safetensors"})
+    CHECK(runtime::read_file(whole + file) == runtime::read_file(parts + file));
+}
+
 TEST_CASE("A run of self-distillation refuses what its views and its teacher do not have, in one line") {
   const TemporaryFolder folder;
   const auto refusal = [&](const Words& more) {

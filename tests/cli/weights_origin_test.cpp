@@ -33,6 +33,10 @@ std::vector<Reader> readers(const Workplace& work) {
       {"trace", Words{"trace"} + kModel + labelled + Words{"--weights"}},
       {"features",
        Words{"features"} + kModel + kEvaluated + Words{"--output", work.file("f.npy"), "--weights"}},
+      {"probe",
+       Words{"probe"} + kModel + kEvaluated + Words{"--kind", "knn", "--neighbours", "3", "--weights"}},
+      {"tokencut", Words{"tokencut"} + kModel + kEvaluated +
+                       Words{"--images", "1", "--output", work.file("boxes"), "--weights"}},
       {"train",
        Words{"train"} + kModel + kEvaluated +
            Words{"--set", "train.batch=8", "--set", "train.epochs=1", "--out", work.file("run"), "--set"},

@@ -172,9 +172,25 @@ class Repro(unittest.TestCase):
         record = json.loads((folder / "repro.json").read_text())
         self.assertEqual(record["kind"], "non_finite")
         self.assertIn(record["subject"], trained.stderr)
+        other = self.rewire("repro", self.base / "run", "--failure", "--plugin", f"{PLUGINS}/gain.so", "--output", self.base / "other")
+        self.assertEqual(other.returncode, 2)
+        self.assertIn("it is of a network with plain joins, and this one has gain: ", other.stderr)
         shutil.rmtree(self.base / "run")
         done = self.again(folder)
         self.assertEqual((done.returncode, re.sub(r" \(line \d+\)", "", done.stdout)), (1, record["subject"] + "\n"))
+
+    def test_a_run_whose_first_step_behind_another_batch_fails(self):
+        words = ["vit_tiny_28", "--quiet", *(word for setting in (
+            "model.dim=16", "model.heads=2", "model.depth=2", "train.batch=4", "train.threads=1", "data.format=synthetic",
+            "data.count=16", "train.epochs=9", "train.log_every=1", "train.max_steps=5", "schedule.name=cosine")
+            for word in ("--set", setting))]
+        run = self.base / "changed"
+        self.assertEqual(self.rewire("train", *words, "--out", run).returncode, 0)
+        failed = self.rewire("train", "--resume", run, "--quiet", *(word for setting in (
+            "train.batch=3", "train.max_steps=0", "optimizer.lr=3e37") for word in ("--set", setting)))
+        self.assertNotEqual(failed.returncode, 0)
+        record = json.loads((self.written("behind", run, "--failure") / "repro.json").read_text())
+        self.assertIn(record["subject"], failed.stderr)
 
     def test_nothing_fails(self):
         done = self.rewire("repro", *SMALL, "--failure", "--output", self.base / "none")

@@ -55,7 +55,7 @@ TEST_CASE("Data that have been moved are the same; other names, labels, classes 
   CHECK(difference(then, identity_of(Named({"ant", "cat"}))).empty());
   CHECK(difference(then, identity_of(Named({"ant", "cat", "owl"}))) == "2 images then, 3 now");
   CHECK(difference(then, identity_of(Named({"ant", "owl"}))) ==
-        "2 images then and now, class 1 was 'cat' and is 'owl'");
+        "2 images then and now, class 1 is 'cat' then, 'owl' now");
   DataIdentity relabelled = then;
   relabelled.digest = identity_of(Named({"cat", "ant"})).digest;
   CHECK(difference(then, relabelled) == "2 images then and now, but their names or labels are others");

@@ -132,8 +132,8 @@ TEST_CASE("Classes, sizes, mean and std are the images', and no thread changes a
   CHECK(std::tuple(train.width.least, train.width.median, train.width.greatest) == std::tuple(1, 3, 5));
   for (std::size_t channel = 0; channel < 3; ++channel) {
     const auto [mean, deviation] = two_passes(listed.images[0], channel);
-    CHECK(train.mean.at(channel) == Catch::Detail::Approx(mean).epsilon(1e-14));
-    CHECK(train.deviation.at(channel) == Catch::Detail::Approx(deviation).epsilon(1e-14));
+    CHECK(train.mean.at(channel) == Approx(mean).epsilon(1e-14));
+    CHECK(train.deviation.at(channel) == Approx(deviation).epsilon(1e-14));
   }
   for (const int threads : {2, 5, 64}) {
     const DataInfo many = examine_listed(threads);
@@ -193,7 +193,7 @@ TEST_CASE("Images that cannot be read are counted, and the first five named in t
     CHECK(train.first_unreadable == wanted);
     double sum = 0;
     for (int i = 0; i < 60; ++i) sum += i % 6 == 1 ? 0 : i;
-    CHECK(train.mean.at(0) == Catch::Detail::Approx(sum / 50 / 255).epsilon(1e-14));
+    CHECK(train.mean.at(0) == Approx(sum / 50 / 255).epsilon(1e-14));
     CHECK(train.duplicates.images == 0);
     CHECK(train.sizes == 1);
   }
@@ -206,7 +206,7 @@ TEST_CASE("Of many images, some are examined, spread evenly") {
   CHECK(train.count == 10);
   CHECK(train.examined == 4);
   CHECK(train.classes == std::map<std::int64_t, std::int64_t>{{0, 5}, {1, 5}});  // labels need no reading
-  CHECK(train.mean.at(0) == Catch::Detail::Approx((0 + 2 + 5 + 7) / 4.0 / 255).epsilon(1e-14));
+  CHECK(train.mean.at(0) == Approx((0 + 2 + 5 + 7) / 4.0 / 255).epsilon(1e-14));
   CHECK(examine_listed(1, 11).splits[0].examined == 10);
 }
 

@@ -1,4 +1,5 @@
 // Folders of images: which classes they have, what is taken for an image, and what is said of the rest.
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -113,6 +114,64 @@ TEST_CASE("Classes count by their names, or by the numbers in them") {
         Lines{"09", "10", "100000000000000000000", "9", "a", "a10", "a10b11", "a10b2", "a9", "a9b", "b"});
   CHECK(names("natural") ==
         Lines{"09", "9", "10", "100000000000000000000", "a", "a9", "a9b", "a10", "a10b2", "a10b11", "b"});
+}
+
+/// Of folders by data.class_map: their classes by name or label.
+class Mapped : public TwoClasses {
+ public:
+  using Values = std::vector<std::pair<std::string, ir::Attribute>>;
+  Values by(const std::string& lines) const {
+    write("map.txt", lines);
+    return {{"class_map", file("map.txt")}};
+  }
+  Lines labelled(const std::string& lines, Split split = Split::train) const {
+    const auto source = folder(split, by(lines));
+    Lines list;
+    for (std::int64_t i = 0; i < source->count(); ++i) {
+      list.push_back(fmt::format("{} {}", fs::path(source->image_name(i)).parent_path().filename().string(),
+                                 source->label(i)));
+    }
+    return list;
+  }
+};
+
+TEST_CASE("A class map gives folders their classes by name, several of them one, or by label") {
+  const Mapped tree;
+  tree.put("train/3/e.png", "png_grey");
+  CHECK(tree.labelled("10\towl\n2\tant\n3\towl\n") == Lines{"10 1", "2 0", "3 1"});
+  CHECK(tree.folder(Split::train, tree.by("10\towl\r\n\r\n2\tant\r\n3\towl\r\n"))->class_names() ==
+        Lines{"ant", "owl"});
+  CHECK(tree.labelled("10\t7\n2\t0\n3\t7\n") == Lines{"10 7", "2 0", "3 7"});
+  CHECK(tree.folder(Split::train, tree.by("10\t7\n2\t0\n3\t7\n"))->class_names().empty());
+  // A split may lack folders of the map, and classes of it: their labels stay.
+  const auto test = tree.folder(Split::test, tree.by("10\tb\n2\ta\n3\td\nmore\tc\n"));
+  CHECK(test->class_names() == Lines{"a", "b", "c", "d"});
+  CHECK(test->label(0) == 1);
+  CHECK(test->notes().left_out == Lines{"folders of data.class_map that are not here: 2 (3, more)"});
+  tree.put("val/more/x.png", "png_grey");  // no class of training, but of the map
+  CHECK(tree.labelled("10\tb\n2\ta\n3\td\nmore\tc\n", Split::test) == Lines{"10 1", "2 0", "more 2"});
+}
+
+TEST_CASE("What is wrong in a class map is refused with its line, and a folder that it lacks by name") {
+  const Mapped tree;
+  const std::string map = tree.file("map.txt");
+  const auto refused = [&](const std::string& lines) { return tree.message(Split::train, tree.by(lines)); };
+  CHECK(refused("2\ta\n") ==
+        tree.file("train/10") + ": " + map + " has no line for this folder: add one, or take the folder out");
+  for (const char* form : {"2 a", "\ta", "2\t", "2\ta\tb"}) {
+    CHECK_THAT(refused(std::string("10\tb\n") + form + "\n"),
+               REWIRE_CATCH_CONTAINS(map + " line 2: ") &&
+                   REWIRE_CATCH_CONTAINS(" is not a folder, a tab, and the name or label of its class"));
+  }
+  CHECK(refused("2\ta\n\n2\tb\n") == map + " line 3: '2' has a class by line 1");
+  CHECK(refused("2\t0\n10\tb\n") ==
+        map + " line 2: 'b' is a name, where line 1 has a label: give all by name, or all by label");
+  CHECK(refused("2\ta\n10\t1\n") ==
+        map + " line 2: '1' is a label, where line 1 has a name: give all by name, or all by label");
+  CHECK(refused("\n") == map + ": it has no lines");
+  CHECK_THAT(
+      message_of<UserError>([&] { tree.open("folder", Split::train, 3, tree.by("2\t0\n10\t5\n"), 3); }),
+      REWIRE_CATCH_CONTAINS("5"));
 }
 
 TEST_CASE("Where a split is not there, the folders that are there are named") {

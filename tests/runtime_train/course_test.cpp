@@ -3,12 +3,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "ir/builder.h"
 #include "ir/error.h"
 #include "ir/evaluate.h"
+#include "ir/side_results.h"
+#include "programs/programs.h"
+#include "tests/runtime_train/linear_model.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 
@@ -167,6 +172,98 @@ TEST_CASE("What follows the run reads the schedule's step, which is the run's un
   CHECK(place(timeline, 17) == 17);
   CHECK(place(timeline, 21) == 20);
   CHECK(place(timeline, 21) == timeline.scheduled(21));
+}
+
+/// logits = progress * image W^T: reads all that follows a run but what objectives do.
+ir::Module following_model() {
+  ir::Module module = linear_model(2, 3, 3);
+  ir::Parameter progress;
+  progress.name = ir::kProgress;
+  progress.type = {ir::DType::f32, {}};
+  progress.trainable = false;
+  module.add_parameter(progress);
+  ir::Function& forward = module.function("forward");
+  forward = {};
+  forward.name = "forward";
+  ir::Builder b(module, forward);
+  const ir::Value logits = b.linear(b.argument("image", {ir::DType::f32, {2, 3}}), b.param("w"));
+  b.result("logits", b.mul(logits, b.broadcast(b.param(ir::kProgress), {2, 3})));
+  return module;
+}
+
+/// All states but train.step, and the rate, behind a step whose number is `step`.
+std::map<std::string, std::vector<double>> after_step(const programs::Timeline& timeline, double step) {
+  ir::Module module = following_model();
+  programs::TrainOptions options;
+  options.optimizer = {"adamw"};
+  options.optimizer.set("weight_decay", 0.3).set("weight_decay_end", 0.1);
+  options.schedule = {"cosine"};
+  options.timeline = timeline;
+  options.ema = 0.5;
+  options.ema_end = 0.9;
+  programs::add_step_program(module, options);
+  ir::EvalState state =
+      start(module, {{"w", numbers(9, 1)}, {"ema.w", numbers(9, 2)}, {"train.step", {step}}});
+  auto facts = call(module, "step", {numbers(6, 3), {0, 2}}, state);
+  for (const auto& [name, tensor] : state.tensors) {
+    if (name != "train.step") facts["state." + name] = tensor.data;
+  }
+  return facts;
+}
+
+TEST_CASE("Rate, decay, averages and progress of a changed run are those of its place in the schedule") {
+  const programs::Timeline plain{5, 20};
+  programs::Timeline changed = plain;
+  changed.change = {10, 10, 2};
+  const auto there = after_step(changed, 12), here = after_step(plain, 14), before = after_step(plain, 12);
+  REQUIRE(there.size() == here.size());
+  for (const char* moving : {"lr", "state.w", "state.ema.w"}) CHECK(here.at(moving) != before.at(moving));
+  for (const auto& [name, values] : here) {
+    CAPTURE(name);
+    if (name != "state.train.progress") CHECK(there.at(name) == values);
+  }
+  CHECK(here.at("state.train.progress")[0] == Approx(15.0 / 20));  // of the next step
+  CHECK(there.at("state.train.progress")[0] == Approx(16.0 / 20));
+}
+
+/// The loss of each batch, all of one image: it tells which values were dropped, since nothing moves.
+class Draws {
+ public:
+  void run(int steps, std::int64_t accumulate, std::int64_t first_draw) {
+    ir::Module module = linear_model(1, 64, 2, 0.5);
+    programs::TrainOptions options;
+    options.optimizer = {"sgd"};
+    options.optimizer.set("lr", 0.0).set("weight_decay", 0.0);
+    options.accumulate = accumulate;
+    options.first_draw = first_draw;
+    programs::add_step_program(module, options);
+    ir::EvalState state = start(module, {{"w", numbers(128, 1)}, {"train.step", {step_}}});
+    const std::vector<std::vector<double>> batch = {numbers(64, 2), {0}};
+    for (int i = 0; i < steps; ++i, ++step_) {
+      if (accumulate == 1) losses.push_back(call(module, "step", batch, state).at("loss")[0]);
+      for (std::int64_t micro = 0; accumulate > 1 && micro < accumulate; ++micro)
+        losses.push_back(call(module, "accumulate", batch, state).at("loss")[0]);
+      if (accumulate > 1) call(module, "apply", {}, state);
+    }
+  }
+  std::size_t different() const { return std::set<double>(losses.begin(), losses.end()).size(); }
+  std::vector<double> losses;
+
+ private:
+  double step_ = 0;
+};
+
+TEST_CASE("No number is drawn twice where a step takes fewer batches than before") {
+  Draws draws;
+  draws.run(5, 4, 0);
+  draws.run(4, 2, 5 * 4 - 5 * 2);  // as RunCourse has it: 20 draws so far
+  draws.run(4, 1, 28 - 9 * 1);
+  CHECK(draws.losses.size() == 32);
+  CHECK(draws.different() == 32);
+  Draws repeated;
+  repeated.run(5, 4, 0);
+  repeated.run(4, 2, 0);
+  CHECK(repeated.different() < repeated.losses.size());  // the test can see it
 }
 
 }  // namespace

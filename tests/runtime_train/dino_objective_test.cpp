@@ -120,6 +120,30 @@ TEST_CASE(
   }
 }
 
+TEST_CASE(
+    "After a change of the batch, teacher's temperature and the last layer follow the schedule's step") {
+  struct Outcome {
+    double entropy, last_layer, centre;
+    bool operator==(const Outcome&) const = default;
+  };
+  const auto behind = [](std::int64_t step, std::optional<programs::Timeline::Change> change) {
+    programs::TrainOptions options = distilling();
+    options.objective.set("warmup_teacher_temp", 0.5).set("warmup_teacher_temp_epochs", std::int64_t{2});
+    options.timeline.change = change;
+    const ir::Module module = stepping(options);
+    const std::unique_ptr<Engine> engine = start_projector(module);
+    engine->write_state("train.step", to_host(ir::Tensor({ir::DType::i64, {}}, {static_cast<double>(step)})));
+    const TensorMap results = engine->run("step", views_of_step(1, 3));
+    return Outcome{to_double(results.at("entropy")).scalar(), first(*engine, "head.last_layer.weight_v"),
+                   first(*engine, "objective.center")};
+  };
+  const Outcome changed = behind(1, programs::Timeline::Change{0, 0, 2});
+  CHECK(changed == behind(2, {}));
+  const Outcome plain = behind(1, {});
+  CHECK(changed.entropy != plain.entropy);
+  CHECK(changed.last_layer != plain.last_layer);
+}
+
 TEST_CASE("A step that is not finite leaves student, teacher, centre and counts as they were") {
   const ir::Module module = stepping(distilling());
   const std::unique_ptr<Engine> engine = start_projector(module);

@@ -171,6 +171,32 @@ TEST_CASE("Evaluation against probabilities counts hits of the most probable cla
   CHECK_FALSE(got.contains("correct5"));
 }
 
+TEST_CASE("Where only present classes compete, the others have no probability and never win") {
+  ir::Module whole = identity_model(3, 4), some = identity_model(3, 4), few = identity_model(3, 2);
+  programs::add_eval_program(whole);
+  programs::add_eval_program(some, {"supervised"}, programs::Competing::present);
+  programs::add_eval_program(few);
+  ir::EvalState of_whole = start(whole, {}), of_some = start(some, {}), of_few = start(few, {});
+  // The third sample fills up the batch: its label is of no class that is present.
+  const std::vector<double> logits = {0.5, 9, 2, 1, 3, 8, 1, 0, 0, 0, 0, 0}, label = {2, 2, 1},
+                            weight = {1, 1, 0};
+  const auto got = call(some, "eval", {logits, label, weight, {1, 0, 1, 0}}, of_some);
+  const auto alone = call(few, "eval", {{0.5, 2, 3, 1, 0, 0}, {1, 1, 0}, weight}, of_few);
+  CHECK(got.at("correct1")[0] == 1);
+  CHECK(got.at("loss_sum")[0] == Approx(alone.at("loss_sum")[0]).epsilon(1e-12));
+  const auto all = call(some, "eval", {logits, label, weight, {1, 1, 1, 1}}, of_some);
+  CHECK(all.at("loss_sum") == call(whole, "eval", {logits, label, weight}, of_whole).at("loss_sum"));
+  CHECK(all.at("correct1")[0] == 0);
+}
+
+TEST_CASE("Present classes are asked of a network that tells classes apart") {
+  ir::Module module = identity_model(2, 3);
+  ir::Function& forward = module.function("forward");
+  forward.results[0].name = "velocity";
+  CHECK_THROWS_AS(programs::add_eval_program(module, {"supervised"}, programs::Competing::present),
+                  UserError);
+}
+
 TEST_CASE("Top-5 is told of six classes or more") {
   for (const std::int64_t classes : {5, 6}) {
     ir::Module module = identity_model(2, classes);

@@ -1,6 +1,6 @@
 // A folder of images, as torchvision's ImageFolder: PATH/SPLIT/CLASS/…/NAME.{jpg,jpeg,jpe,jfif,png}. Classes are those of
 // the training split, in the order of their folders' names; images follow each other as the names in each folder do.
-// Names are compared byte by byte, or by the numbers in them.
+// Names are compared byte by byte, or by the numbers in them. A class map gives folders their classes instead.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 
 #include "ir/error.h"
 #include "ir/printable.h"
+#include "runtime/data/sources/class_map_file.h"
 #include "runtime/data/sources/image_files.h"
 
 namespace rewire::runtime {
@@ -71,18 +72,28 @@ class FolderLister {
   }
 
   ImageFileList run() {
-    read_classes();
+    std::vector<std::string> others;
+    own_ = class_folders(path_, others);
+    if (own_.empty())
+      user_error("{}: it holds no folders, of which each would be a class", visible(path_.native()));
+    note("folders that are taken for no class", others);
+    if (folder_.class_map.empty()) {
+      read_classes();
+    } else {
+      read_class_map();
+    }
     std::vector<std::string> absent, empty;
-    for (std::size_t label = 0; label < list_.classes.size(); ++label) {
-      const std::string& name = list_.classes[label];
-      if (std::ranges::find(own_, name) == own_.end()) {
+    for (const auto& [name, label] : labels_) {
+      if (!std::ranges::binary_search(own_, name)) {
         absent.push_back(name);
-      } else if (!collect(name, static_cast<std::int64_t>(label))) {
+      } else if (!collect(name, label)) {
         empty.push_back(name);
       }
     }
     note("classes without an image", empty);
-    note("classes of training without a folder here", absent);
+    note(folder_.class_map.empty() ? "classes of training without a folder here"
+                                   : "folders of data.class_map that are not here",
+         absent);
     if (list_.files.empty()) user_error("{}: it holds no image", visible(path_.native()));
     return std::move(list_);
   }
@@ -93,12 +104,8 @@ class FolderLister {
       list_.notes.left_out.push_back(fmt::format("{}: {} ({})", what, names.size(), names_text(names)));
   }
 
+  /// The folders of training, in order.
   void read_classes() {
-    std::vector<std::string> others;
-    own_ = class_folders(path_, others);
-    if (own_.empty())
-      user_error("{}: it holds no folders, of which each would be a class", visible(path_.native()));
-    note("folders that are taken for no class", others);
     const std::filesystem::path train = folder_.root / folder_.train, test = folder_.root / folder_.test;
     list_.classes = own_;
     if (is_test_ && is_image_folder(train)) list_.classes = class_folders(train);
@@ -111,6 +118,19 @@ class FolderLister {
       }
     }
     if (folder_.counts_naturally) std::ranges::sort(list_.classes, is_before_naturally);
+    for (const std::string& name : list_.classes) labels_.emplace_back(name, std::ssize(labels_));
+  }
+
+  void read_class_map() {
+    ClassMap map = runtime::read_class_map(folder_.class_map);
+    for (const std::string& name : own_) {
+      if (!map.labels.contains(name)) {
+        user_error("{}: {} has no line for this folder: add one, or take the folder out",
+                   visible((path_ / name).native()), visible(folder_.class_map));
+      }
+    }
+    labels_.assign(map.labels.begin(), map.labels.end());
+    list_.classes = std::move(map.classes);
   }
 
   /// False where the class has no image, and may have none.
@@ -131,14 +151,18 @@ class FolderLister {
   const ImageFolder& folder_;
   bool is_test_;
   std::filesystem::path path_;
-  std::vector<std::string> own_;  // folders of this split, sorted byte by byte
+  std::vector<std::string> own_;                              // folders of this split, sorted byte by byte
+  std::vector<std::pair<std::string, std::int64_t>> labels_;  // of folders that may be here, in order
   ImageFileList list_;
 };
 
 std::unique_ptr<ImageSource> open_folder(const ir::Attributes& values, const SourceContext& context) {
-  ImageFolder folder{values.get_string("path"), values.get_string("train_split"),
-                     values.get_string("test_split"), values.get_bool("allow_empty"),
-                     values.get_string("class_order") == "natural"};
+  ImageFolder folder{values.get_string("path"),
+                     values.get_string("train_split"),
+                     values.get_string("test_split"),
+                     values.get_bool("allow_empty"),
+                     values.get_string("class_order") == "natural",
+                     values.get_string("class_map")};
   if (folder.root.empty()) user_error("data.path is empty: set it to the folder of images");
   check_image_channels(folder.root.native(), context.image[0]);
   return std::make_unique<ImageFiles>(decoding(values, context.image[0]),
@@ -171,6 +195,7 @@ extern const SourceRow kFolderSource{
      ir::text_parameter("test_split", "val", "its folder of images for evaluation"),
      ir::enum_parameter("class_order", {"name", "natural"},
                         "of the classes' names: byte by byte, or numbers in them by their value"),
+     ir::path_parameter("class_map", "", "a file that gives folders their classes, FOLDER<TAB>NAME or LABEL"),
      ir::bool_parameter("allow_empty", false, "whether classes may have no image"), exif_parameter()},
     open_folder,
     is_folder_of_classes};

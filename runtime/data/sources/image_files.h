@@ -45,9 +45,11 @@ struct ImageFolder {
   std::string train = "train", test = "val";  // folders of the splits
   bool allows_empty = false;                  // classes without an image
   bool counts_naturally = false;              // classes: "2" before "10"
+  std::string class_map = {};  // a file that gives folders their classes (class_map_file.h); "": none
 };
 /// The images of a split. Classes are those of train; those of test have the labels of their names, and some may lack.
-/// UserError naming the folder or file, and its fault.
+/// With a class map they are the names in it, or nobody names them where it gives labels. UserError naming the folder or
+/// file, and its fault.
 ImageFileList list_image_folder(const ImageFolder& folder, Split split);
 /// Of Tiny ImageNet as it is distributed.
 ImageFileList list_tiny_imagenet(const std::filesystem::path& folder, Split split);
