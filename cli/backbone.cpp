@@ -5,19 +5,22 @@
 namespace rewire::cli {
 
 void declare_features(FeatureRequest& request, Options& options, const std::string& kind_option) {
-  runtime::NetworkRequest& network = request.backbone.network;
+  runtime::NetworkRequest& network = request.backbone.trained.network;
   options
       .text("RUN", network.model,
             "a run folder; or a recipe (.toml), a module (.rir) or a name of the zoo, with --weights",
             Options::Need::required)
       .takes(Values::trained);
-  options.text("--weights", request.backbone.weights, "safetensors, instead of the run's last checkpoint")
+  options
+      .text("--weights", request.backbone.trained.weights,
+            "safetensors, instead of the run's last checkpoint")
       .takes(Values::file, {".safetensors"});
   options
-      .text("--checkpoint", request.backbone.checkpoint,
+      .text("--checkpoint", request.backbone.trained.checkpoint,
             "of the run: best, last or a checkpoint's name; without it the last")
       .takes(Values::checkpoint);
-  options.flag("--ema", request.backbone.averages, "the moving averages of the run's weights (train.ema)");
+  options.flag("--ema", request.backbone.trained.averages,
+               "the moving averages of the run's weights (train.ema)");
   options.choice(kind_option, request.kind, runtime::feature_kind_names(),
                  "the class token; the mean of the patches; each patch; the keys of attention, each patch's");
   options.list("--layer", request.layers,

@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <memory>
-#include <optional>
 
 #include "cli/commands.h"
 #include "cli/engine.h"
@@ -21,49 +19,49 @@
 #include "runtime/train/run_folder.h"
 #include "runtime/train/run_loop.h"
 #include "runtime/train/run_plugins.h"
-#include "runtime/train/run_weights.h"
+#include "runtime/train/trained_network.h"
 #include "runtime/train/weights.h"
 
 namespace rewire::cli {
 namespace {
 
 struct Request {
-  runtime::NetworkRequest network;
-  std::string weights, checkpoint;
-  bool averages = false;
+  runtime::TrainedRequest trained;
   EngineRequest engine;
   std::int64_t epoch = -1;
   bool json = false;
 };
 
 void declare(Request& request, Options& options) {
+  runtime::NetworkRequest& network = request.trained.network;
   options
-      .text("RUN", request.network.model,
+      .text("RUN", network.model,
             "a run folder; or with --weights a recipe (.toml), a module (.rir) or a name of the zoo",
             Options::Need::required)
       .takes(Values::trained);
-  options.text("--weights", request.weights, "safetensors to evaluate instead of the run's last checkpoint")
+  options
+      .text("--weights", request.trained.weights,
+            "safetensors to evaluate instead of the run's last checkpoint")
       .takes(Values::file, {".safetensors"});
   options
-      .text("--checkpoint", request.checkpoint,
+      .text("--checkpoint", request.trained.checkpoint,
             "of the run: best, last or a checkpoint's name (0003-00002811); without it the last")
       .takes(Values::checkpoint);
-  options.flag("--ema", request.averages,
+  options.flag("--ema", request.trained.averages,
                "the moving averages of the run's weights (train.ema) instead of them");
   options.integer(
       "--epoch", request.epoch, 0,
       "as the plugins that are on in this epoch leave the network (of a run: the last it trained in)");
   options
-      .list("--set", request.network.settings,
-            "section.key=value: sets or overrides a key of the recipe; repeatable")
+      .list("--set", network.settings, "section.key=value: sets or overrides a key of the recipe; repeatable")
       .takes(Values::setting);
   options
-      .list("--plugin", request.network.plugins,
+      .list("--plugin", network.plugins,
             "NAME:key=value,...: replaces the recipe's plugins; none clears them; repeatable")
       .takes(Values::plugin);
-  declare_plugin_path(request.network.plugin_path, options);
-  declare_trust(request.network.trust, options);
-  declare_other_strategy(request.network.other_strategy, options);
+  declare_plugin_path(network.plugin_path, options);
+  declare_trust(network.trust, options);
+  declare_other_strategy(network.other_strategy, options);
   declare_engine(request.engine, options);
   options.flag("--json", request.json, "print an object");
   options.example("rewire eval runs/fashion_vit-none-s0", "the last checkpoint of a run on its test images");
@@ -87,50 +85,30 @@ void warn_of_other_builds(const std::vector<runtime::PluginBuild>& then,
 
 void run(const Request& request) {
   const std::string engine_name = engine_of(request.engine);
-  runtime::NetworkRequest asked = request.network;
-  const bool is_run = std::filesystem::is_directory(asked.model);
-  std::int64_t epoch = -1;
-  runtime::RunWeights weights_of_run{request.weights, std::nullopt};
-  if (!request.checkpoint.empty() || request.averages) {
-    const char* option = request.averages ? "--ema" : "--checkpoint";
-    if (!is_run)
-      user_error("eval: {} chooses among the weights of a run, and {} is none", option, asked.model);
-    if (!request.weights.empty())
-      user_error("eval: {} chooses among the weights of the run: drop it, or --weights {}", option,
-                 request.weights);
-  }
-  runtime::ChoiceOptions choices{{}, false};
-  if (is_run) {
-    const runtime::RunFolder folder = runtime::RunFolder::open(asked.model);
-    asked = runtime::request_of_run(asked, folder);
-    choices.given = runtime::recorded_choices(folder);
-    if (request.weights.empty()) {
-      const auto which = request.averages ? runtime::WeightsOf::averages : runtime::WeightsOf::steps;
-      weights_of_run = runtime::find_run_weights(folder, request.checkpoint, which);
-      if (weights_of_run.checkpoint) epoch = runtime::last_epoch(weights_of_run.checkpoint->position);
-    }
-  } else if (request.weights.empty()) {
-    user_error("eval: {} is no run folder: say which weights to evaluate with --weights FILE", asked.model);
-  }
-  const runtime::Network network = runtime::resolve_network(asked);
-  if (weights_of_run.checkpoint && asked.plugins.empty())
-    warn_of_other_builds(weights_of_run.checkpoint->plugins, runtime::builds_of(network.plugins), asked.run);
+  runtime::TrainedNetwork trained = runtime::find_trained(request.trained);
+  const runtime::Network& network = trained.network;
   const runtime::Recipe& recipe = network.recipe;
-  if (request.epoch >= 0) epoch = request.epoch;
-  if (epoch < 0) epoch = is_run ? recipe.train.epochs - 1 : 0;
+  runtime::ChoiceOptions choices{{}, false};
+  if (trained.run) choices.given = runtime::recorded_choices(*trained.run);
+  if (trained.weights.checkpoint && request.trained.network.plugins.empty()) {
+    warn_of_other_builds(trained.weights.checkpoint->plugins, runtime::builds_of(network.plugins),
+                         trained.run->path());
+  }
+  if (request.epoch >= 0) trained.epoch = request.epoch;
   const runtime::NetworkSource source = runtime::network_source(network);
-  const runtime::WeightsOrigin origin = runtime::origin_of(network, epoch);
-  const auto trained = runtime::read_origin(runtime::metadata_of(weights_of_run), weights_of_run.file);
-  if (trained) runtime::compare_normalisation(*trained, origin, weights_of_run.file);
+  const std::string& file = trained.weights.file;
+  const auto origin = runtime::read_origin(runtime::metadata_of(trained.weights), file);
+  if (origin) {
+    runtime::compare_normalisation(*origin, runtime::origin_of(network, trained.epoch), file);
+  }
   const runtime::DataFeed data(recipe, runtime::Split::test,
                                runtime::network_face(source.forward(1), recipe.objective), /*trains=*/false,
-                               trained ? trained->classes : std::vector<std::string>{});
+                               origin ? origin->classes : std::vector<std::string>{});
   data.log_left_out();
-  runtime::EvalModule evaluated = runtime::make_eval_module(source, recipe, data.batch(), epoch);
+  runtime::EvalModule evaluated = runtime::make_eval_module(source, recipe, data.batch(), trained.epoch);
   ir::Module& module = evaluated.module;
   runtime::require_precision(engine_name, module);
-  const runtime::TensorMap weights = runtime::read_run_weights(
-      module, weights_of_run, {.origin = &origin, .other_strategy = network.other_strategy});
+  const runtime::TensorMap weights = runtime::read_trained_weights(trained, module);
   runtime::Tuner tuner = runtime::make_tuner(engine_name, choices);
   runtime::make_choices(module, {"eval"}, tuner);
   const std::unique_ptr<runtime::Loader> loader = data.load();
@@ -145,10 +123,10 @@ void run(const Request& request) {
   if (!std::isfinite(evaluation.loss())) {
     user_error(
         "eval: {}: the loss on the {} images is {}: the network has diverged, or a weight is not finite",
-        weights_of_run.file, evaluation.images, evaluation.loss());
+        file, evaluation.images, evaluation.loss());
   }
   if (request.json) {
-    nlohmann::ordered_json object = {{"weights", weights_of_run.file}, {"images", evaluation.images}};
+    nlohmann::ordered_json object = {{"weights", file}, {"images", evaluation.images}};
     for (const runtime::MetricValue& metric : evaluation.metrics) object[metric.name] = metric.value;
     if (data.competing() > 0) object["classes"] = data.competing();
     object["seconds"] = evaluation.seconds;

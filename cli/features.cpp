@@ -88,8 +88,8 @@ Taken of_data(const Request& request, runtime::Backbone& backbone) {
 void run(const Request& request) {
   if (request.output.empty() && request.pca.empty())
     user_error("features: say where they go: --output FILE.npy, or --pca FILE.png");
-  const std::vector<std::string> read = {request.features.backbone.network.model,
-                                         request.features.backbone.weights, request.input};
+  const std::vector<std::string> read = {request.features.backbone.trained.network.model,
+                                         request.features.backbone.trained.weights, request.input};
   const std::vector<std::pair<std::string, std::string>> outputs = {
       {"--output", request.output}, {"--labels", request.labels}, {"--pca", request.pca}};
   for (const auto& [option, file] : outputs) {

@@ -267,8 +267,8 @@ void check_request(const Request& request) {
 void run(const Request& request) {
   check_request(request);
   if (!request.output.empty())
-    check_output(request.output,
-                 {request.features.backbone.network.model, request.features.backbone.weights});
+    check_output(request.output, {request.features.backbone.trained.network.model,
+                                  request.features.backbone.trained.weights});
   const Json told = request.kind == "linear" ? run_linear(request)
                     : request.kind == "knn"  ? run_knn(request)
                                              : run_dense(request);

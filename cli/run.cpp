@@ -1,7 +1,5 @@
 // rewire run: forward, files in, files out; with --tap also what joins give.
-#include <filesystem>
-#include <optional>
-#include <utility>
+#include <memory>
 
 #include "cli/commands.h"
 #include "cli/network.h"
@@ -10,9 +8,8 @@
 #include "ir/error.h"
 #include "runtime/io/npy.h"
 #include "runtime/train/given.h"
-#include "runtime/train/run_folder.h"
 #include "runtime/train/run_programs.h"
-#include "runtime/train/run_weights.h"
+#include "runtime/train/trained_network.h"
 
 namespace rewire::cli {
 namespace {
@@ -53,40 +50,11 @@ void declare(Request& request, Options& options) {
       "and what each of these joins gives");
 }
 
-/// A network, its weights, and the epoch whose plugins it has.
-struct Trained {
-  runtime::Network network;
-  runtime::RunWeights weights;
-  std::int64_t epoch = 0;
-};
-
-Trained find_trained(const Request& request) {
-  const std::string& model = request.network.model;
-  const std::string& file = request.program.weights;
-  const bool chooses = request.averages || !request.checkpoint.empty();
-  const char* option = request.averages ? "--ema" : "--checkpoint";
-  if (!std::filesystem::is_directory(model)) {
-    if (chooses) user_error("run: {} chooses among the weights of a run, and {} is none", option, model);
-    if (file.empty()) user_error("run: {} is no run folder: say which weights with --weights FILE", model);
-    return {runtime::resolve_network(request.network), {file, std::nullopt}};
-  }
-  if (chooses && !file.empty())
-    user_error("run: {} chooses among the weights of the run: drop it, or --weights {}", option, file);
-  const runtime::RunFolder folder = runtime::RunFolder::open(model);
-  const auto which = request.averages ? runtime::WeightsOf::averages : runtime::WeightsOf::steps;
-  runtime::RunWeights weights{file, std::nullopt};
-  if (file.empty()) weights = runtime::find_run_weights(folder, request.checkpoint, which);
-  Trained trained{runtime::resolve_network(runtime::request_of_run(request.network, folder)),
-                  std::move(weights)};
-  trained.epoch = trained.weights.checkpoint ? runtime::last_epoch(trained.weights.checkpoint->position)
-                                             : trained.network.recipe.train.epochs - 1;
-  return trained;
-}
-
 void run(const Request& request) {
   const std::vector<std::string> read = files_of(request.network, request.program);
   check_output(request.output, read);
-  Trained trained = find_trained(request);
+  runtime::TrainedNetwork trained =
+      runtime::find_trained({request.network, request.program.weights, request.checkpoint, request.averages});
   const runtime::Network& network = trained.network;
   const ir::Module original = runtime::original_module(network, 1);
   std::vector<std::string> names;
@@ -101,11 +69,8 @@ void run(const Request& request) {
   add_taps(forward, taps);
   runtime::set_precision(module, runtime::network_source(network));
   for (const auto& [name, tensor] : given) runtime::check_batch(module, forward, name, tensor);
-  const runtime::WeightsOrigin origin = runtime::origin_of(network, trained.epoch);
   const std::unique_ptr<runtime::Engine> engine =
-      start_engine(network, module, request.program,
-                   runtime::read_run_weights(module, trained.weights,
-                                             {.origin = &origin, .other_strategy = network.other_strategy}));
+      start_engine(network, module, request.program, runtime::read_trained_weights(trained, module));
 
   runtime::TensorMap inputs;
   for (const auto& [name, tensor] : given) inputs.emplace(name, tensor.tensor.clone());

@@ -21,8 +21,8 @@
 #include "runtime/io/npy.h"
 #include "runtime/train/data_feed.h"
 #include "runtime/train/run_folder.h"
-#include "runtime/train/run_weights.h"
 #include "runtime/train/sample.h"
+#include "runtime/train/trained_network.h"
 #include "runtime/train/weights.h"
 
 namespace rewire::cli {
@@ -122,14 +122,15 @@ void run(const Request& request) {
   const std::optional<double> guidance = guidance_of(request);
   if (!std::filesystem::is_directory(request.network.model))
     user_error("sample: {} is no run folder; train one with objective.name=diffusion", request.network.model);
-  const runtime::RunFolder folder = runtime::RunFolder::open(request.network.model);
-  const runtime::Network network = runtime::resolve_network(runtime::request_of_run(request.network, folder));
+  runtime::TrainedNetwork trained =
+      runtime::find_trained({request.network, "", request.checkpoint, request.averages});
+  const runtime::Network& network = trained.network;
   const runtime::Recipe& recipe = network.recipe;
   const runtime::NetworkSource source = runtime::network_source(network);
   const auto& row = ir::find_row(programs::objectives(), "objective.name", recipe.objective.name);
   if (!row.samples) {
     user_error("sample: {} is a run of objective.name={}, which draws no samples; it takes one of diffusion",
-               folder.path(), row.name);
+               trained.run->path(), row.name);
   }
   runtime::SampleRequest samples{.images = request.images,
                                  .steps = request.steps,
@@ -143,19 +144,12 @@ void run(const Request& request) {
   if (!request.npy.empty()) check_output(request.npy, read, "--npy");
   check_different({{"--output", request.output}, {"--npy", request.npy}});
 
-  const auto which = request.averages ? runtime::WeightsOf::averages : runtime::WeightsOf::steps;
-  runtime::RunWeights weights_of_run = runtime::find_run_weights(folder, request.checkpoint, which);
-  const std::int64_t epoch = weights_of_run.checkpoint
-                                 ? runtime::last_epoch(weights_of_run.checkpoint->position)
-                                 : recipe.train.epochs - 1;
   ir::Module module = runtime::make_sample_module(
       source, recipe.objective, std::min(samples.images, kSampleBatch),
-      {.guided = guidance.has_value(), .corrects = samples.heun}, epoch, recipe.train.epochs);
+      {.guided = guidance.has_value(), .corrects = samples.heun}, trained.epoch, recipe.train.epochs);
   runtime::require_precision(engine_name, module);
-  const runtime::WeightsOrigin origin = runtime::origin_of(network, epoch);
-  const runtime::TensorMap weights = runtime::read_run_weights(
-      module, weights_of_run, {.origin = &origin, .other_strategy = network.other_strategy});
-  runtime::Tuner tuner = runtime::make_tuner(engine_name, {runtime::recorded_choices(folder), false});
+  const runtime::TensorMap weights = runtime::read_trained_weights(trained, module);
+  runtime::Tuner tuner = runtime::make_tuner(engine_name, {runtime::recorded_choices(*trained.run), false});
   std::vector<std::string> programs = {"sample_step"};
   if (samples.heun) programs.emplace_back("sample_correct");
   runtime::make_choices(module, programs, tuner);
@@ -165,7 +159,7 @@ void run(const Request& request) {
   const runtime::HostTensor images = runtime::draw_samples(*engine, module, samples);
   if (!std::ranges::all_of(images.as<const float>(), [](float x) { return std::isfinite(x); })) {
     user_error("sample: {}: a sample is not finite: the network has diverged, or --guidance is too large",
-               weights_of_run.file);
+               trained.weights.file);
   }
   const std::vector<std::byte> png = runtime::encode_png(
       runtime::picture_grid(images, columns_of(samples), runtime::transform_values(recipe)));

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <memory>
 
 #include "cli/commands.h"
@@ -19,7 +18,7 @@
 #include "runtime/trace/trace.h"
 #include "runtime/train/data_feed.h"
 #include "runtime/train/perturbed_state.h"
-#include "runtime/train/run_weights.h"
+#include "runtime/train/trained_network.h"
 
 namespace rewire::cli {
 namespace {
@@ -90,35 +89,6 @@ void check(const Request& request) {
   if (!request.reference.empty() && !request.expected.empty())
     user_error("trace: --against and --expect are two things to compare with: drop one");
   if (!request.output.empty()) check_output_folder(request.output);
-  if (!request.checkpoint.empty() && !request.program.weights.empty())
-    user_error("trace: --checkpoint chooses among the weights of the run: drop it, or --weights {}",
-               request.program.weights);
-}
-
-/// MODEL, and of a run its weights and the last epoch that was trained in.
-struct Subject {
-  runtime::Network network;
-  runtime::RunWeights weights;
-  std::int64_t epoch = 0;
-};
-
-Subject open_subject(const Request& request) {
-  runtime::NetworkRequest asked = request.network;
-  Subject subject{{}, {request.program.weights, std::nullopt}};
-  if (std::filesystem::is_directory(asked.model)) {
-    const runtime::RunFolder folder = runtime::RunFolder::open(asked.model);
-    asked = runtime::request_of_run(asked, folder);
-    if (request.program.weights.empty())
-      subject.weights = runtime::find_run_weights(folder, request.checkpoint, runtime::WeightsOf::steps);
-    subject.network = runtime::resolve_network(asked);
-    subject.epoch = subject.weights.checkpoint ? runtime::last_epoch(subject.weights.checkpoint->position)
-                                               : subject.network.recipe.train.epochs - 1;
-    return subject;
-  }
-  if (!request.checkpoint.empty())
-    user_error("trace: --checkpoint chooses among the weights of a run, and {} is none", asked.model);
-  subject.network = runtime::resolve_network(asked);
-  return subject;
 }
 
 /// The first batch of training, of `batch` images.
@@ -153,7 +123,7 @@ struct Plan {
   std::vector<runtime::TracedTensor> all, wanted;
 };
 
-Plan make_plan(const Request& request, Subject& subject) {
+Plan make_plan(const Request& request, runtime::TrainedNetwork& subject) {
   const runtime::Network& network = subject.network;
   const runtime::NetworkSource source = runtime::network_source(network);
   const programs::Inputs wanted = training_inputs(network);
@@ -182,12 +152,9 @@ Plan make_plan(const Request& request, Subject& subject) {
   plan.wanted = runtime::select_tensors(plan.all, request.patterns);
   const ir::Module module = runtime::trace_module(job, {}, false);
   job.inputs = inputs_of(request, source, network.recipe, given, module);
-  const runtime::WeightsOrigin origin = runtime::origin_of(network, subject.epoch);
-  job.weights =
-      subject.weights.file.empty()
-          ? runtime::fresh_weights(module, network.plugins, job.seed, subject.epoch)
-          : runtime::read_run_weights(module, subject.weights,
-                                      {.origin = &origin, .other_strategy = network.other_strategy});
+  job.weights = subject.weights.file.empty()
+                    ? runtime::fresh_weights(module, network.plugins, job.seed, subject.epoch)
+                    : runtime::read_trained_weights(subject, module);
   return plan;
 }
 
@@ -281,7 +248,8 @@ void print_object(const runtime::Trace& trace, const std::optional<runtime::Trac
 
 void run(const Request& request) {
   check(request);
-  Subject subject = open_subject(request);
+  runtime::TrainedNetwork subject = runtime::find_trained(
+      {request.network, request.program.weights, request.checkpoint}, runtime::Untrained::allowed);
   const Plan plan = make_plan(request, subject);
   runtime::Trace trace = runtime::trace_tensors(plan.job, plan.wanted, request.backward);
   if (!request.expected.empty()) runtime::expect_trace(trace, request.expected, request.tolerance);

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -14,9 +12,7 @@
 #include "models/model.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/log.h"
-#include "runtime/train/run_folder.h"
 #include "runtime/train/run_loop.h"
-#include "runtime/train/run_weights.h"
 #include "runtime/train/weights.h"
 
 namespace rewire::runtime {
@@ -56,27 +52,9 @@ void require_image_alone(const ir::Function& forward) {
 
 Backbone::Backbone(const BackboneRequest& request, const FeatureChoice& choice)
     : choice_(choice), engine_name_(request.engine) {
-  NetworkRequest asked = request.network;
-  const bool is_run = std::filesystem::is_directory(asked.model);
-  RunWeights found{request.weights, std::nullopt};
-  if (!is_run && (!request.checkpoint.empty() || request.averages))
-    user_error("{} chooses among the weights of a run, and {} is none",
-               request.averages ? "--ema" : "--checkpoint", asked.model);
-  if (!request.weights.empty() && (!request.checkpoint.empty() || request.averages))
-    user_error("{} chooses among the weights of the run: drop it, or --weights {}",
-               request.averages ? "--ema" : "--checkpoint", request.weights);
-  epoch_ = -1;
-  if (is_run) {
-    const RunFolder folder = RunFolder::open(asked.model);
-    asked = request_of_run(asked, folder);
-    if (request.weights.empty()) {
-      found = find_run_weights(folder, request.checkpoint,
-                               request.averages ? WeightsOf::averages : WeightsOf::steps);
-      if (found.checkpoint) epoch_ = last_epoch(found.checkpoint->position);
-    }
-  }
-  network_ = resolve_network(asked);
-  if (epoch_ < 0) epoch_ = is_run ? network_.recipe.train.epochs - 1 : 0;
+  TrainedNetwork trained = find_trained(request.trained, Untrained::allowed);
+  epoch_ = trained.epoch;
+  network_ = std::move(trained.network);
   const WeightsOrigin origin = origin_of(network_, epoch_);
   take_backbone(network_);
   network_.plugins = plugins_of_parts(network_.plugins, original_module(network_, 1));
@@ -87,8 +65,8 @@ Backbone::Backbone(const BackboneRequest& request, const FeatureChoice& choice)
   const ir::Shape& batch = forward.type(forward.argument("image")).shape;
   image_ = {batch.begin() + 1, batch.end()};
   fixed_batch_ = batch.front();
-  weights_name_ = found.file;
-  if (found.file.empty()) {
+  weights_name_ = trained.weights.file;
+  if (trained.weights.file.empty()) {
     weights_name_ = "fresh";
     weights_ = fresh_weights(module, network_.plugins, static_cast<std::uint64_t>(network_.recipe.seed));
     write_log(LogLevel::info,
@@ -98,7 +76,7 @@ Backbone::Backbone(const BackboneRequest& request, const FeatureChoice& choice)
     WeightsFit fit = kBackboneFit;
     fit.origin = &origin;
     fit.other_strategy = network_.other_strategy;
-    weights_ = read_run_weights(module, found, fit);
+    weights_ = read_run_weights(module, trained.weights, fit);
   }
 }
 

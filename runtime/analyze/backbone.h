@@ -12,15 +12,12 @@
 #include "runtime/analyze/features.h"
 #include "runtime/exec/engine.h"
 #include "runtime/train/data_feed.h"
-#include "runtime/train/network.h"
+#include "runtime/train/trained_network.h"
 
 namespace rewire::runtime {
 
 struct BackboneRequest {
-  NetworkRequest network;  // MODEL may be the folder of a run
-  std::string weights;     // "": of a run its own, of a model fresh ones
-  std::string checkpoint;  // of a run: best, last or a name; "": the last
-  bool averages = false;   // of a run: its weights' moving averages
+  TrainedRequest trained;  // without weights: fresh ones
   std::string engine;      // of engine_names(), or cuda
 };
 

@@ -295,9 +295,9 @@ TEST_CASE("The best checkpoint and the averages of the weights are evaluated by 
   refused({run, "--checkpoint", "first"}, run + " has no checkpoint 'first'" + there);
   refused({run, "--checkpoint", "0009-00000001"}, run + " has no checkpoint '0009-00000001'" + there);
   refused({"vit_tiny_28", "--ema", "--weights", run + "/weights.safetensors"},
-          "eval: --ema chooses among the weights of a run, and vit_tiny_28 is none");
+          "--ema chooses among the weights of a run, and vit_tiny_28 is none");
   refused({run, "--checkpoint", "best", "--weights", run + "/weights.safetensors"},
-          "eval: --checkpoint chooses among the weights of the run: drop it, or --weights " + run +
+          "--checkpoint chooses among the weights of the run: drop it, or --weights " + run +
               "/weights.safetensors");
   const std::string averages = run + "/checkpoints/0003-00000012/weights_ema.safetensors";
   flip(averages, 100, 0);

@@ -38,7 +38,7 @@ TEST_CASE("A request that contradicts itself is refused") {
   check_refusal(rewire_command({"train", "--resume", "/nowhere"}),
                 "/nowhere is no folder; a run is the folder that `rewire train` made");
   check_refusal(rewire_command({"eval", "vit_tiny_28"}),
-                "eval: vit_tiny_28 is no run folder: say which weights to evaluate with --weights FILE");
+                "vit_tiny_28 is no run folder: say which weights with --weights FILE");
 }
 
 TEST_CASE("Data that is missing, truncated or no match for the network is refused before a folder is made") {

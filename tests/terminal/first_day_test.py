@@ -85,9 +85,9 @@ class FirstDay(unittest.TestCase):
         self.assertEqual(outputs["own"], outputs["checkpoint"])
         self.assertNotEqual(outputs["own"], outputs["ema"])
         to = ["--input", images, "--output", self.folder / "none.npy"]
-        self.answers("run: vit_tiny_28 is no run folder: say which weights with --weights FILE", "run", "vit_tiny_28", *to)
-        self.answers("run: --ema chooses among the weights of a run, and vit_tiny_28 is none", "run", "vit_tiny_28", "--ema", *to)
-        self.answers("run: --checkpoint chooses among the weights of the run: drop it, or --weights w", "run", self.run_folder,
+        self.answers("vit_tiny_28 is no run folder: say which weights with --weights FILE", "run", "vit_tiny_28", *to)
+        self.answers("--ema chooses among the weights of a run, and vit_tiny_28 is none", "run", "vit_tiny_28", "--ema", *to)
+        self.answers("--checkpoint chooses among the weights of the run: drop it, or --weights w", "run", self.run_folder,
                      "--checkpoint", "best", "--weights", "w", *to)
 
     def test_options_that_are_keys_lead_to_them(self):
