@@ -94,7 +94,10 @@ class RunMeter {
 
   /// The program of the network as it is in this epoch, if it is not the one that stands.
   void prepare(std::int64_t epoch) {
-    ir::Module module = runtime::make_eval_module(source_, recipe_, data_.batch(), epoch).module;
+    ir::Module module =
+        runtime::make_eval_module(source_, recipe_,
+                                  {.eval_batch = data_.batch(), .competing = data_.competing()}, epoch)
+            .module;
     std::erase_if(module.functions, [](const ir::Function& function) { return function.name == "eval"; });
     programs::add_diagnose_program(
         module,

@@ -104,8 +104,15 @@ void run(const Request& request) {
   const runtime::DataFeed data(recipe, runtime::Split::test,
                                runtime::network_face(source.forward(1), recipe.objective), /*trains=*/false,
                                origin ? origin->classes : std::vector<std::string>{});
+  if (origin && origin->classes.empty() != data.source().class_names().empty()) {
+    runtime::write_log(
+        runtime::LogLevel::info,
+        fmt::format("{}: classes are compared by label alone: {} names none", data.source().name(),
+                    origin->classes.empty() ? "the file of weights" : "the data set"));
+  }
   data.log_left_out();
-  runtime::EvalModule evaluated = runtime::make_eval_module(source, recipe, data.batch(), trained.epoch);
+  runtime::EvalModule evaluated = runtime::make_eval_module(
+      source, recipe, {.eval_batch = data.batch(), .competing = data.competing()}, trained.epoch);
   ir::Module& module = evaluated.module;
   runtime::require_precision(engine_name, module);
   const runtime::TensorMap weights = runtime::read_trained_weights(trained, module);
@@ -132,7 +139,9 @@ void run(const Request& request) {
     object["seconds"] = evaluation.seconds;
     print_json(object);
   } else {
-    const std::string among = data.competing() > 0 ? fmt::format(" of {} classes", data.competing()) : "";
+    std::string among;
+    if (data.competing() > 0)
+      among = fmt::format(" of {} class{}", data.competing(), data.competing() == 1 ? "" : "es");
     print("{} on {} images{}\n", runtime::metrics_text(evaluation.metrics), evaluation.images, among);
   }
 }

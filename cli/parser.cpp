@@ -3,8 +3,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <iterator>
+#include <limits>
 
 #include "cli/command.h"
 #include "cli/complete.h"
@@ -181,7 +183,12 @@ OptionInfo& Options::integer(const std::string& name, std::int64_t& target, std:
                              const std::string& doc, Need need) {
   const auto check = [minimum](const std::string& value) {
     std::int64_t number = 0;
-    if (!CLI::detail::lexical_cast(value, number)) return fmt::format("'{}' is no integer", value);
+    const char* const end = value.data() + value.size();
+    const auto read = std::from_chars(value.data() + (value.starts_with('+') ? 1 : 0), end, number);
+    if (read.ptr != end || read.ec == std::errc::invalid_argument)
+      return fmt::format("'{}' is no integer", value);
+    if (read.ec == std::errc::result_out_of_range)
+      number = std::numeric_limits<std::int64_t>::max() * (value.starts_with('-') ? -1 : 1);
     if (number < minimum) return fmt::format("{} is out of range: it must be at least {}", value, minimum);
     if (number > kMost) return fmt::format("{} is out of range: it must be at most {}", value, kMost);
     return std::string();

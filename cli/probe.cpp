@@ -17,6 +17,7 @@
 #include "runtime/analyze/pixel_labels.h"
 #include "runtime/analyze/probe.h"
 #include "runtime/io/files.h"
+#include "runtime/log.h"
 
 namespace rewire::cli {
 namespace {
@@ -98,6 +99,10 @@ Json facts_of(const Request& request, const runtime::Backbone& backbone) {
 void require_vectors(const runtime::Backbone& backbone, const Request& request) {
   if (backbone.facts().patches > 0)
     user_error("probe: --kind {} takes one vector an image: --features class or mean", request.kind);
+  if (backbone.recipe().eval.only_present()) {
+    runtime::write_log(runtime::LogLevel::info,
+                       "eval.classes=present is of evaluations: the probe chooses among all classes");
+  }
 }
 
 Json run_knn(const Request& request) {

@@ -126,7 +126,7 @@ class PresentClasses final : public Network {
 };
 
 Metrics add_evaluation(ir::Module& module, const ir::Selection& selection, const std::string& name,
-                       bool averages, Competing competing) {
+                       bool averages, std::int64_t competing) {
   const std::unique_ptr<Objective> objective = make_objective(selection);
   Program program(module, name);
   if (averages) read_averages(program);
@@ -136,8 +136,11 @@ Metrics add_evaluation(ir::Module& module, const ir::Selection& selection, const
   const Value weight = program.b.argument("weight", {DType::f32, {batch}});
   InlinedNetwork whole(program, {}, averages);
   PresentClasses restricted(program, whole);
-  Network& network = competing == Competing::all ? static_cast<Network&>(whole) : restricted;
-  const Metrics metrics = report(program, objective->evaluate(program.b, network, inputs, weight));
+  Network& network = competing == 0 ? static_cast<Network&>(whole) : restricted;
+  std::vector<Measured> measured = objective->evaluate(program.b, network, inputs, weight);
+  if (competing > 0 && !tells_top5(competing))
+    std::erase_if(measured, [](const Measured& one) { return one.metric.name == "top5"; });
+  const Metrics metrics = report(program, measured);
   program.finish(false);
   return metrics;
 }
@@ -155,11 +158,11 @@ void add_trace_program(ir::Module& module, const TrainOptions& options, bool bac
   program.finish(true);
 }
 
-Metrics add_eval_program(ir::Module& module, const ir::Selection& objective, Competing competing) {
+Metrics add_eval_program(ir::Module& module, const ir::Selection& objective, std::int64_t competing) {
   return add_evaluation(module, objective, "eval", false, competing);
 }
 
-Metrics add_average_eval_program(ir::Module& module, const ir::Selection& objective, Competing competing) {
+Metrics add_average_eval_program(ir::Module& module, const ir::Selection& objective, std::int64_t competing) {
   return add_evaluation(module, objective, "eval_ema", true, competing);
 }
 

@@ -88,15 +88,13 @@ void add_trace_program(ir::Module& module, const TrainOptions& options, bool bac
 /// first. UserError on options out of range, by their recipe keys, and on a weight that is not f32.
 Metrics add_step_program(ir::Module& module, const TrainOptions& options,
                          const UpdateCounters& counters = {});
-/// Which classes compete for a sample of an evaluation: all, or those that `present` names to the program.
-enum class Competing : std::uint8_t { all, present };
-/// Adds `eval`, and returns what it tells. UserError where classes that compete are asked for, and the network gives no
-/// 'logits' [batch, classes].
+/// Adds `eval`, and returns what it tells. `competing`: how many classes `present` names to the program; 0: all compete
+/// for a sample. UserError where some are to compete, and the network gives no 'logits' [batch, classes].
 Metrics add_eval_program(ir::Module& module, const ir::Selection& objective = {"supervised"},
-                         Competing competing = Competing::all);
+                         std::int64_t competing = 0);
 /// Adds `eval_ema`, which reads the averages instead of what they are of, and tells the same.
 Metrics add_average_eval_program(ir::Module& module, const ir::Selection& objective = {"supervised"},
-                                 Competing competing = Competing::all);
+                                 std::int64_t competing = 0);
 
 /// Adds `pictures` of the first `samples` of a batch, where the objective has any, and returns their names in order.
 /// `averages`: the weights' averages draw them.

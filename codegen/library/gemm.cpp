@@ -138,9 +138,9 @@ struct Gemm::Copy {
   }
 };
 
-// The one row of an a whose elements do not lie side by side, made to. oneDNN 3.7 (Debian 13) computes such a
-// product wrongly: it walks the row with a stride of 1.
-struct Gemm::Row {
+// The one row of an a, or the one column of a c, whose elements do not lie side by side, made to. oneDNN 3.7 (Debian 13)
+// computes such a product wrongly: it walks them with a stride of 1, and so writes a column of c over its neighbours.
+struct Gemm::Line {
   std::int64_t count = 0, stride = 0;
   std::size_t element = 0, offset = 0;  // bytes; where in scratch
 
@@ -154,6 +154,13 @@ struct Gemm::Row {
       std::memcpy(to + i * element, static_cast<const std::byte*>(from) + i * step, element);
     return to;
   }
+  void* in(void* scratch) const { return static_cast<std::byte*>(scratch) + offset; }
+  void scatter(void* to, void* scratch) const {
+    const std::byte* const from = static_cast<const std::byte*>(in(scratch));
+    const std::size_t step = static_cast<std::size_t>(stride) * element;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
+      std::memcpy(static_cast<std::byte*>(to) + i * step, from + i * element, element);
+  }
 };
 
 struct Gemm::Impl {
@@ -161,7 +168,7 @@ struct Gemm::Impl {
   dnnl::matmul primitive;
   // Where bf16 is multiplied as f32.
   std::optional<Copy> wide_a, wide_b, wide_bias, wide_c;
-  std::optional<Row> row_a;
+  std::optional<Line> row_a, column_c;
   std::size_t scratch_bytes = 0;
   bool accumulate = false;
 
@@ -191,9 +198,14 @@ Gemm::Gemm(const GemmShape& shape, bool native_bf16) : impl_(std::make_unique<Im
       impl.add_copy(impl.wide_bias, impl.bias, 1, shape.n, shape.n, 1);
   }
   if (shape.m == 1 && shape.k > 1 && shape.a_column != 1 && !impl.wide_a) {
-    impl.row_a = Row{shape.k, shape.a_column, ir::dtype_bytes(shape.dtype), impl.scratch_bytes};
+    impl.row_a = Line{shape.k, shape.a_column, ir::dtype_bytes(shape.dtype), impl.scratch_bytes};
     impl.a = matrix(1, shape.k, shape.k, 1, type);
     impl.scratch_bytes = impl.row_a->end();
+  }
+  if (shape.n == 1 && shape.m > 1 && shape.c_row != 1 && !impl.wide_c) {
+    impl.column_c = Line{shape.m, shape.c_row, ir::dtype_bytes(shape.c_dtype), impl.scratch_bytes};
+    impl.c = matrix(shape.m, 1, 1, 1, c_type);
+    impl.scratch_bytes = impl.column_c->end();
   }
   const LibraryCall call(kGemmHeadroom);
   try {
@@ -223,12 +235,15 @@ void Gemm::run(const void* a, const void* b, void* c, const void* bias, void* sc
   if (impl.wide_b) b = impl.wide_b->widen(b, scratch);
   if (impl.wide_bias) bias = impl.wide_bias->widen(bias, scratch);
   if (impl.wide_c && impl.accumulate) impl.wide_c->widen(c, scratch);
+  if (impl.column_c && impl.accumulate) impl.column_c->gather(c, scratch);
+  void* const result = impl.wide_c     ? impl.wide_c->in(scratch)
+                       : impl.column_c ? impl.column_c->in(scratch)
+                                       : c;
   std::byte* const own = static_cast<std::byte*>(scratch) + impl.scratch_bytes;
-  std::unordered_map<int, memory> arguments = {
-      {DNNL_ARG_SRC, wrap(impl.a, a)},
-      {DNNL_ARG_WEIGHTS, wrap(impl.b, b)},
-      {DNNL_ARG_DST, wrap(impl.c, impl.wide_c ? impl.wide_c->in(scratch) : c)},
-      {DNNL_ARG_SCRATCHPAD, wrap(impl.scratch, own)}};
+  std::unordered_map<int, memory> arguments = {{DNNL_ARG_SRC, wrap(impl.a, a)},
+                                               {DNNL_ARG_WEIGHTS, wrap(impl.b, b)},
+                                               {DNNL_ARG_DST, wrap(impl.c, result)},
+                                               {DNNL_ARG_SCRATCHPAD, wrap(impl.scratch, own)}};
   if (bias != nullptr) arguments.emplace(DNNL_ARG_BIAS, wrap(impl.bias, bias));
   try {
     impl.primitive.execute(cpu_stream(), arguments);
@@ -237,6 +252,7 @@ void Gemm::run(const void* a, const void* b, void* c, const void* bias, void* sc
     fail_of_onednn(error, "cannot multiply");
   }
   if (impl.wide_c) impl.wide_c->narrow(c, scratch);
+  if (impl.column_c) impl.column_c->scatter(c, scratch);
 }
 
 }  // namespace rewire::codegen

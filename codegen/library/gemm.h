@@ -44,7 +44,7 @@ class Gemm {
 
  private:
   struct Copy;
-  struct Row;
+  struct Line;
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

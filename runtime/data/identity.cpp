@@ -38,8 +38,8 @@ std::string difference(const DataIdentity& one, const DataIdentity& other, std::
   if (one.count != other.count) return fmt::format("{} images {}, {} {}", one.count, then, other.count, now);
   const std::string images = fmt::format("{} images {} and {}, ", one.count, then, now);
   if (one.classes.size() != other.classes.size()) {
-    return images +
-           fmt::format("of {} classes {}, {} {}", one.classes.size(), then, other.classes.size(), now);
+    return images + fmt::format("{} classes have names {}, {} {}", one.classes.size(), then,
+                                other.classes.size(), now);
   }
   const auto [first, second] = std::ranges::mismatch(one.classes, other.classes);
   if (first != one.classes.end()) {

@@ -40,15 +40,12 @@ ir::Module step_of_run(const Network& network, std::int64_t samples, const RunPr
 void take_checkpoint(const std::string& checkpoint, const Network& network, std::int64_t epoch,
                      const ir::Module& module, Engine& engine) {
   std::set<std::string> taken;
-  for (const char* part : {"weights", "state"}) {
-    const FilePlace place = RunFolder::place_in(checkpoint, fmt::format("{}.safetensors", part));
-    const SafetensorsFile file = read_safetensors(place);
-    if (file.metadata.contains(kOriginKey)) {
-      const std::string origin =
-          check_origin(file.metadata, place.path(), origin_of(network, epoch), network.other_strategy);
-      if (!origin.empty()) write_log(LogLevel::info, fmt::format("{}: {}", place.path(), origin));
-    }
-    for (const auto& [name, tensor] : file.tensors) {
+  const CheckpointFiles files = read_checkpoint_files(checkpoint);
+  const std::string origin =
+      check_origin(files.weights.metadata, checkpoint, origin_of(network, epoch), network.other_strategy);
+  if (!origin.empty()) write_log(LogLevel::info, fmt::format("{}: {}", checkpoint, origin));
+  for (const SafetensorsFile* file : {&files.weights, &files.state}) {
+    for (const auto& [name, tensor] : file->tensors) {
       const ir::Parameter* parameter = module.find_parameter(name);
       if (parameter == nullptr) continue;  // of another program
       if (parameter->type != tensor.type()) {

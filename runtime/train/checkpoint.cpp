@@ -116,6 +116,7 @@ std::string progress_text(const RunProgress& progress, const Digests& files,
   json["epochs_done"] = progress.epochs_done;
   json["data"] = to_json(progress.data);
   json["test_data"] = to_json(progress.test_data);
+  json["eval_classes"] = progress.competing;
   json["sums"] = {{"line", to_json(progress.line)}, {"epoch", to_json(progress.epoch)}};
   json["metrics_bytes"] = progress.metrics_bytes;
   json["events"] = {{"from_step", progress.events.from_step}, {"bytes", progress.events.bytes}};
@@ -158,6 +159,7 @@ RunProgress progress_from(const JsonView& json) {
   progress.epochs_done = json.at("epochs_done").number();
   progress.data = data_from(json.at("data"));
   progress.test_data = data_from(json.at("test_data"));
+  progress.competing = json.at("eval_classes").text();
   const JsonView sums = json.at("sums");
   sums.only({"line", "epoch"});
   progress.line = sums_from(sums.at("line"));
@@ -215,6 +217,7 @@ ProgressFile parse_progress(const std::string& folder, const std::string& file) 
              "epochs_done",
              "data",
              "test_data",
+             "eval_classes",
              "sums",
              "metrics_bytes",
              "events",
@@ -427,22 +430,34 @@ RunProgress read_progress(const std::string& folder) {
   return read_progress_file(folder).progress;
 }
 
+namespace {
+
+SafetensorsFile read_sound_tensors(const std::string& folder, std::string_view name, const Digests& digests) {
+  const std::vector<std::byte> bytes = read_sound(folder, name, digests);
+  return reading([&] { return parse_safetensors(bytes, fmt::format("{}/{}", folder, name)); });
+}
+
+}  // namespace
+
+CheckpointFiles read_checkpoint_files(const std::string& folder) {
+  const ProgressFile content = read_progress_file(folder);
+  return {read_sound_tensors(folder, kWeightsFile, content.files),
+          read_sound_tensors(folder, kStateFile, content.files)};
+}
+
 Checkpoint read_checkpoint(const std::string& folder, const ir::Module& module,
                            const std::vector<PluginHandle>& plugins) {
   ProgressFile content = read_progress_file(folder);
   Checkpoint checkpoint;
   for (const std::string_view name : {kWeightsFile, kStateFile}) {
-    const std::vector<std::byte> bytes = read_sound(folder, name, content.files);
-    const std::string file = fmt::format("{}/{}", folder, name);
-    SafetensorsFile tensors = reading([&] { return parse_safetensors(bytes, file); });
-    take_tensors(std::move(tensors), file, module, name == kWeightsFile, checkpoint.state);
+    take_tensors(read_sound_tensors(folder, name, content.files), fmt::format("{}/{}", folder, name), module,
+                 name == kWeightsFile, checkpoint.state);
   }
   const bool takes_averages = std::ranges::any_of(
       module.parameters, [](const ir::Parameter& parameter) { return !parameter.average_of.empty(); });
   if (takes_averages && content.files.contains(kAveragesFile)) {
-    const std::vector<std::byte> bytes = read_sound(folder, kAveragesFile, content.files);
-    const std::string file = fmt::format("{}/{}", folder, kAveragesFile);
-    take_averages(reading([&] { return parse_safetensors(bytes, file); }), file, module, checkpoint.state);
+    take_averages(read_sound_tensors(folder, kAveragesFile, content.files),
+                  fmt::format("{}/{}", folder, kAveragesFile), module, checkpoint.state);
   } else if (takes_averages) {
     write_log(
         LogLevel::warning,

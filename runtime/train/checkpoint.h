@@ -50,6 +50,7 @@ struct RunProgress {
   double epochs_done = 0;          // of the schedule
   DataIdentity data;               // that it trains on
   DataIdentity test_data;          // that it is evaluated on
+  std::string competing;           // eval.classes
   TrainSums line;                  // since the last line of metrics.jsonl
   TrainSums epoch;                 // since the epoch began
   std::int64_t metrics_bytes = 0;  // of metrics.jsonl, at this point
@@ -81,6 +82,11 @@ class DamagedCheckpoint : public UserError {
 
 /// What it holds beside the tensors. DamagedCheckpoint; UserError on one that an earlier Rewire wrote.
 RunProgress read_progress(const std::string& folder);
+/// The tensors of a checkpoint, each file as it was written. DamagedCheckpoint.
+struct CheckpointFiles {
+  SafetensorsFile weights, state;
+};
+CheckpointFiles read_checkpoint_files(const std::string& folder);
 /// Every parameter of `module` and nothing else, but the sums of a step under way, which begin anew. DamagedCheckpoint; UserError on a tensor that is missing,
 /// unknown or of another type. Plugins that are not those of the checkpoint are warned of.
 Checkpoint read_checkpoint(const std::string& folder, const ir::Module& module,

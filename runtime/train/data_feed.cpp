@@ -111,7 +111,7 @@ std::vector<float> present_classes(const ImageSource& source, std::int64_t class
   return present;
 }
 
-LoaderOptions loader_options(const Recipe& recipe, bool trains, const ImageSource& source,
+LoaderOptions loader_options(const Recipe& recipe, Split split, bool trains, const ImageSource& source,
                              const NetworkFace& face) {
   LoaderOptions options;
   options.training = trains;
@@ -121,7 +121,7 @@ LoaderOptions loader_options(const Recipe& recipe, bool trains, const ImageSourc
   options.threads = static_cast<int>(recipe.data.threads);
   options.prefetch = recipe.data.prefetch;
   options.classes = target_classes(face);
-  if (!trains && recipe.eval.only_present() && classes(face) > 0)
+  if (!trains && split == Split::test && recipe.eval.only_present() && classes(face) > 0)
     options.constants[kPresent] = present_classes(source, classes(face));
   for (const programs::Input& input : face.inputs) {
     if (input.filler == programs::Filler::data) continue;
@@ -202,11 +202,12 @@ NetworkFace with_views(NetworkFace face, const Recipe& recipe) {
 DataFeed::DataFeed(const Recipe& recipe, Split split, const NetworkFace& face, bool trains,
                    const std::vector<std::string>& classes)
     : source_(open_source(recipe, split, face, trains, classes)),
-      options_(loader_options(recipe, trains, *source_, face)),
+      options_(loader_options(recipe, split, trains, *source_, face)),
       transforms_(transform_values(recipe), {source_->shape(), image_shape(face), options_.training},
                   options_.seed),
       repeats_(options_.training ? recipe.data.aug_repeats : 1),
-      skips_unreadable_(recipe.data.unreadable == "skip") {
+      skips_unreadable_(recipe.data.unreadable == "skip"),
+      only_present_(recipe.eval.only_present()) {
   if (transforms_.shape() != image_shape(face)) {
     user_error(
         "{}: its images are {} (channels, height, width), the network takes {}: set transforms.resize, or "
@@ -263,7 +264,7 @@ std::unique_ptr<Loader> DataFeed::load(DataPosition start) const {
 void DataFeed::log_left_out() const {
   for (const std::string& line : source_->notes().left_out)
     write_log(LogLevel::warning, fmt::format("{}: {}", source_->name(), line));
-  if (competing() > 0) {
+  if (options_.constants.contains(kPresent)) {
     write_log(LogLevel::info,
               fmt::format("{}: {} of {} classes have images and compete (eval.classes=present)",
                           source_->name(), competing(), options_.constants.at(kPresent).size()));
@@ -271,8 +272,11 @@ void DataFeed::log_left_out() const {
 }
 
 std::int64_t DataFeed::competing() const {
+  if (!only_present_) return 0;
   const auto present = options_.constants.find(kPresent);
-  return present == options_.constants.end() ? 0 : std::ranges::count(present->second, 1.0F);
+  if (present == options_.constants.end())
+    user_error("eval.classes=present: the objective tells no classes apart: set eval.classes=all");
+  return std::ranges::count(present->second, 1.0F);
 }
 
 std::int64_t DataFeed::batches() const {

@@ -49,7 +49,8 @@ class DataFeed {
   std::int64_t images() const { return source_->count(); }
   /// What the source leaves out, as warnings; and which classes compete, where not all do.
   void log_left_out() const;
-  /// How many classes compete, where only those of the images do (eval.classes=present); 0: all do.
+  /// How many classes compete, where only those of the images do (eval.classes=present); 0: all do. UserError where the
+  /// objective tells no classes apart, and only some are to compete.
   std::int64_t competing() const;
   /// Images left out so far because they cannot be read (data.unreadable=skip).
   std::int64_t unreadable() const { return unreadable_.count(); }
@@ -69,6 +70,7 @@ class DataFeed {
   std::vector<std::unique_ptr<const TransformChain>> view_transforms_;  // one for each copy of each view
   const std::int64_t repeats_;
   const bool skips_unreadable_;
+  const bool only_present_;
   mutable UnreadableImages unreadable_;
 };
 

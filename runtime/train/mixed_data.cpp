@@ -1,7 +1,9 @@
 #include "runtime/train/mixed_data.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -22,65 +24,89 @@ struct RunData {
   std::string name;
   std::string part;  // of the training data that the recipe takes
   DataIdentity train, test;
+  std::string competing;  // classes, in evaluation
 };
 
-/// Nothing where no checkpoint tells: the run has none yet, removes it meanwhile, or it is damaged.
+/// Of the newest sound checkpoint. Nothing where there is none.
 std::optional<RunData> data_of(const std::string& path) {
-  try {
-    const RunFolder folder = RunFolder::open(path);
-    const std::vector<std::string> checkpoints = folder.checkpoints();
-    if (checkpoints.empty()) return std::nullopt;
-    const RunProgress progress = read_progress(checkpoints.back());
-    const std::vector<std::byte> recipe = read_file(folder.place("recipe.toml"), kLargestToml);
-    const std::string_view text(reinterpret_cast<const char*>(recipe.data()), recipe.size());
-    RunData data{visible(RunFolder::name_of(path)), "", progress.data, progress.test_data};
-    for (const auto& [key, value] : flat_values(text, folder.file("recipe.toml"))) {
-      if (key == "data.train_fraction" || key == "data.train_list") data.part += flat_text(value) + "\n";
+  const RunFolder folder = RunFolder::open(path);
+  const std::vector<std::string> checkpoints = folder.checkpoints();
+  for (auto checkpoint = checkpoints.rbegin(); checkpoint != checkpoints.rend(); ++checkpoint) {
+    try {
+      const RunProgress progress = read_progress(*checkpoint);
+      const std::vector<std::byte> recipe = read_file(folder.place("recipe.toml"), kLargestToml);
+      const std::string_view text(reinterpret_cast<const char*>(recipe.data()), recipe.size());
+      RunData data{visible(RunFolder::name_of(path)), "", progress.data, progress.test_data,
+                   progress.competing};
+      for (const auto& [key, value] : flat_values(text, folder.file("recipe.toml"))) {
+        if (key == "data.train_fraction" || key == "data.train_list") data.part += flat_text(value) + "\n";
+      }
+      return data;
+    } catch (const UserError&) {
+      continue;  // damaged, or removed by the run meanwhile
     }
-    return data;
-  } catch (const UserError&) {
-    return std::nullopt;
   }
+  return std::nullopt;
 }
 
-/// Runs that are not as the first of their part.
-class Others {
- public:
-  void add(const std::string& part, const std::string& name, const DataIdentity& data) {
-    const auto [first, is_new] = firsts_.try_emplace(part, name, data);
-    if (is_new || first->second.second == data) return;
-    if (count_++ > 0) return;
-    than_ = first->second.first;
-    what_ = fmt::format("{} ({})", name, difference(first->second.second, data, "there", "here"));
-  }
+/// "a, b and 3 more"
+std::string first_of(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 5;
+  const std::size_t count = std::min(names.size(), kMost);
+  std::string text =
+      fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(count), ", "));
+  if (names.size() > count) text += fmt::format(" and {} more", names.size() - count);
+  return text;
+}
 
-  /// "" where there are none.
-  std::string text(std::string_view verb) const {
-    if (count_ == 0) return "";
-    const std::string more = count_ > 1 ? fmt::format(" and {} more", count_ - 1) : "";
-    return fmt::format("{} other data than {}: {}{}", verb, than_, what_, more);
-  }
+/// Runs that are to have the same data, and those that have others than the first.
+struct Group {
+  std::string first;
+  DataIdentity data;
+  std::vector<std::string> others = {};
+  std::string difference = {};  // of the first other one
 
- private:
-  std::map<std::string, std::pair<std::string, DataIdentity>> firsts_;  // by part
-  std::string than_, what_;
-  int count_ = 0;
+  void add(const std::string& name, const DataIdentity& other) {
+    if (other == data) return;
+    if (others.empty()) difference = runtime::difference(data, other, "there", "here");
+    others.push_back(name);
+  }
+  void say(std::string_view verb, std::vector<std::string>& lines) const {
+    if (!others.empty())
+      lines.push_back(
+          fmt::format("{} other data than {}: {} ({})", verb, first, first_of(others), difference));
+  }
 };
 
 }  // namespace
 
 std::vector<std::string> mixed_data(const std::vector<std::string>& folders) {
-  Others trained, evaluated;
+  std::vector<std::string> lines, silent, competing;
+  if (folders.size() < 2) return lines;
+  std::map<std::string, Group> trained;
+  std::optional<Group> evaluated;
+  std::optional<RunData> first;
   for (const std::string& folder : folders) {
     const std::optional<RunData> data = data_of(folder);
-    if (!data) continue;
-    trained.add(data->part, data->name, data->train);
-    evaluated.add("", data->name, data->test);
+    if (!data) {
+      silent.push_back(visible(RunFolder::name_of(folder)));
+      continue;
+    }
+    if (!first) first = data;
+    trained.try_emplace(data->part, Group{data->name, data->train})
+        .first->second.add(data->name, data->train);
+    if (!evaluated) evaluated = Group{data->name, data->test};
+    evaluated->add(data->name, data->test);
+    if (data->competing != first->competing) competing.push_back(data->name);
   }
-  std::vector<std::string> lines;
-  for (const std::string& line : {trained.text("trained on"), evaluated.text("evaluated on")}) {
-    if (!line.empty()) lines.push_back(line);
+  for (const auto& [part, group] : trained) group.say("trained on", lines);
+  if (evaluated) evaluated->say("evaluated on", lines);
+  if (!competing.empty()) {
+    lines.push_back(fmt::format("evaluated with other classes than {}: {} (eval.classes)", first->name,
+                                first_of(competing)));
   }
+  if (!silent.empty())
+    lines.push_back(fmt::format("no sound checkpoint says which data they have seen: {}", first_of(silent)));
   return lines;
 }
 

@@ -6,9 +6,9 @@
 
 namespace rewire::runtime {
 
-/// A line for each kind of data that is not the same in all runs, by their last checkpoints: "trained on other data than
-/// a: b (60000 images there, 59000 here)". Each run is compared with the first one; in training with the first that takes the
-/// same part of its data (data.train_fraction, data.train_list). A folder without a sound checkpoint says nothing.
+/// Lines about runs that are not like the first: "trained on other data than a: b (60000 images there, 59000 here)",
+/// "evaluated …", and which runs no sound checkpoint tells of. Of training, runs that take the same part of their data
+/// (data.train_fraction, data.train_list) are compared with each other. `folders` are runs' own.
 std::vector<std::string> mixed_data(const std::vector<std::string>& folders);
 
 }  // namespace rewire::runtime

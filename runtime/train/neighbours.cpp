@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "runtime/analyze/knn.h"
@@ -75,20 +76,19 @@ std::optional<Features> collect(Engine& engine, const std::vector<FeatureProgram
   return features;
 }
 
-std::int64_t classes_of(const DataFeed& bank, const DataFeed& queries) {
-  std::int64_t classes = 0;
+std::set<std::int64_t> labels_of(const DataFeed& bank, const DataFeed& queries) {
+  std::set<std::int64_t> labels;
   for (const DataFeed* data : {&bank, &queries}) {
-    for (std::int64_t i = 0; i < data->images(); ++i)
-      classes = std::max(classes, data->source().label(i) + 1);
+    for (std::int64_t i = 0; i < data->images(); ++i) labels.insert(data->source().label(i));
   }
-  return classes;
+  return labels;
 }
 
 }  // namespace
 
 std::vector<std::string> neighbour_metric_names(const DataFeed& bank, const DataFeed& queries) {
   std::vector<std::string> names = {"knn_top1"};
-  if (programs::tells_top5(classes_of(bank, queries))) names.emplace_back("knn_top5");
+  if (programs::tells_top5(std::ssize(labels_of(bank, queries)))) names.emplace_back("knn_top5");
   return names;
 }
 
@@ -101,7 +101,7 @@ std::optional<MetricValues> neighbour_metrics(Engine& engine, const std::vector<
   if (!known) return std::nullopt;
   const auto asked = collect(engine, programs, queries, kAll, go_on);
   if (!asked) return std::nullopt;
-  const KnnOptions knn{.neighbours = options.neighbours, .classes = classes_of(bank, queries)};
+  const KnnOptions knn{.neighbours = options.neighbours, .classes = *labels_of(bank, queries).rbegin() + 1};
   const std::vector<std::string> names = neighbour_metric_names(bank, queries);
   MetricValues metrics;
   for (std::size_t i = 0; i < programs.size(); ++i) {

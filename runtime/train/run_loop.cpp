@@ -68,7 +68,10 @@ class RunLoop::Run {
         diagnosis_(plan.diagnosed_images == 0 ? nullptr : std::make_unique<RunDiagnosis>(request, plan)) {
     progress_.sizes = plan.sizes;
     progress_.data = plan.data;
+    const bool as_before =
+        progress_.test_data == plan.evaluated && progress_.competing == plan.recipe.eval.classes;
     progress_.test_data = plan.evaluated;
+    progress_.competing = plan.recipe.eval.classes;
     for (const auto& [name, tensor] : start.state) engine_->write_state(name, tensor);
     std::optional<BestEvaluation>& best = progress_.best;
     if (best && best->metric != plan.best_metric) {
@@ -76,6 +79,14 @@ class RunLoop::Run {
                 fmt::format(
                     "{}: the best checkpoint was chosen by {}; from here on {} tells, from its next value on",
                     folder.path(), best->metric, plan.best_metric));
+      best.reset();
+    }
+    if (best && !as_before) {
+      write_log(
+          LogLevel::warning,
+          fmt::format("{}: the best checkpoint was chosen by other evaluations than from here on: the next "
+                      "one is the best",
+                      folder.path()));
       best.reset();
     }
   }

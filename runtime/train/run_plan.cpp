@@ -137,7 +137,7 @@ RunPlan::RunPlan(const TrainRequest& request, const RunProgress* start, const st
                                 .eval_batch = test_data.batch(),
                                 .epochs = recipe.train.epochs,
                                 .features = recipe.eval.knn > 0,
-                                .competing = competing(recipe),
+                                .competing = test_data.competing(),
                                 .pictures = recipe.eval.pictures,
                                 .diagnose_batch = diagnosed_images,
                                 .diagnostics = diagnostics});

@@ -319,15 +319,11 @@ void add_parameters_of_phases(ir::Module& module, const NetworkSource& source, s
 
 }  // namespace
 
-programs::Competing competing(const Recipe& recipe) {
-  return recipe.eval.only_present() ? programs::Competing::present : programs::Competing::all;
-}
-
-EvalModule make_eval_module(const NetworkSource& source, const Recipe& recipe, std::int64_t batch,
+EvalModule make_eval_module(const NetworkSource& source, const Recipe& recipe, const RunShape& shape,
                             std::int64_t epoch) {
-  EvalModule evaluation{computed_forward(source, batch, epoch), {}};
+  EvalModule evaluation{computed_forward(source, shape.eval_batch, epoch), {}};
   ir::Module& module = evaluation.module;
-  evaluation.metrics = programs::add_eval_program(module, recipe.objective, competing(recipe));
+  evaluation.metrics = programs::add_eval_program(module, recipe.objective, shape.competing);
   add_parameters_of_phases(module, source, recipe.train.epochs);
   ir::verify(module);
   return evaluation;

@@ -81,11 +81,11 @@ struct RunPrograms {
 
 struct RunShape {
   std::int64_t batch = 0, eval_batch = 0, epochs = 0;
-  bool features = false;                                     // whether evaluation reads them
-  programs::Competing competing = programs::Competing::all;  // in evaluation
-  std::int64_t pictures = 0;                                 // samples that an evaluation draws; 0: none
-  std::int64_t diagnose_batch = 0;                           // 0: no program diagnose
-  std::vector<std::string> diagnostics = {};                 // what that one tells
+  bool features = false;                      // whether evaluation reads them
+  std::int64_t competing = 0;                 // classes in evaluation (DataFeed::competing)
+  std::int64_t pictures = 0;                  // samples that an evaluation draws; 0: none
+  std::int64_t diagnose_batch = 0;            // 0: no program diagnose
+  std::vector<std::string> diagnostics = {};  // what that one tells
 };
 
 /// Programs step (or accumulate and apply) for `batch` images and eval for `eval_batch`, for each phase; where
@@ -97,16 +97,14 @@ struct RunShape {
 RunPrograms make_run_programs(const NetworkSource& source, const programs::TrainOptions& options,
                               const RunShape& shape);
 
-/// The program eval for `batch` images of the network of `epoch`, with the parameters of all phases: what the
+/// The program eval for `shape.eval_batch` images of the network of `epoch`, with the parameters of all phases: what the
 /// weights of a run's checkpoint are read into.
 struct EvalModule {
   ir::Module module;
   programs::Metrics metrics;
 };
-EvalModule make_eval_module(const NetworkSource& source, const Recipe& recipe, std::int64_t batch,
+EvalModule make_eval_module(const NetworkSource& source, const Recipe& recipe, const RunShape& shape,
                             std::int64_t epoch);
-/// As the recipe has it.
-programs::Competing competing(const Recipe& recipe);
 
 /// The programs sample_step and sample_correct for `images` samples, guided or not, of the network of `epoch`.
 ir::Module make_sample_module(const NetworkSource& source, const ir::Selection& objective,

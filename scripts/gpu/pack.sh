@@ -48,7 +48,7 @@ for program in "$root"/bin/* "$root"/libexec/rewire/* "$root"/lib/rewire/plugins
   done
 cp bench/*.py "$root/bench/"
 cp scripts/gpu/call.py scripts/gpu/README.md "$root/"
-git describe --always --dirty >"$root/commit"
+{ git describe --always --dirty 2>/dev/null || echo unknown; } >"$root/commit"  # an archive has no history
 
 mkdir -p "$(dirname "$file")"
 # A dictionary that spans two programs: each has the same LLVM inside.

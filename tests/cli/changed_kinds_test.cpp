@@ -59,7 +59,7 @@ std::string weights_of(const TemporaryFolder& folder, const Kind& kind, bool sto
 }
 
 TEST_CASE(
-    "A run of each kind goes on with other batches, and keeps its bits where it is stopped behind the "
+    "A run of each kind goes on with other batches, and keeps its bits where it is stopped after the "
     "change") {
   for (const Kind& kind : kinds()) {
     CAPTURE(kind.name);

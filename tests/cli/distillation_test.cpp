@@ -105,7 +105,7 @@ TEST_CASE("A student and its teacher train, are evaluated by neighbours, and res
   CHECK(Json::parse(averages.out).at("loss") == evaluation.at("ema_loss"));
 }
 
-TEST_CASE("A student and its teacher go on with other batches, and a stop behind the change costs no bit") {
+TEST_CASE("A student and its teacher go on with other batches, and a stop after the change costs no bit") {
   const TemporaryFolder folder;
   const std::string recipe = distilled_recipe(folder), whole = folder.file("whole"),
                     parts = folder.file("parts");

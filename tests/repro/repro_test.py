@@ -179,7 +179,7 @@ class Repro(unittest.TestCase):
         done = self.again(folder)
         self.assertEqual((done.returncode, re.sub(r" \(line \d+\)", "", done.stdout)), (1, record["subject"] + "\n"))
 
-    def test_a_run_whose_first_step_behind_another_batch_fails(self):
+    def test_a_run_whose_first_step_with_another_batch_fails(self):
         words = ["vit_tiny_28", "--quiet", *(word for setting in (
             "model.dim=16", "model.heads=2", "model.depth=2", "train.batch=4", "train.threads=1", "data.format=synthetic",
             "data.count=16", "train.epochs=9", "train.log_every=1", "train.max_steps=5", "schedule.name=cosine")

@@ -169,9 +169,31 @@ TEST_CASE("What is wrong in a class map is refused with its line, and a folder t
   CHECK(refused("2\ta\n10\t1\n") ==
         map + " line 2: '1' is a label, where line 1 has a name: give all by name, or all by label");
   CHECK(refused("\n") == map + ": it has no lines");
+  for (const char* label : {"-1", "1000000", "9223372036854775808", "+3"}) {
+    CHECK(refused(std::string("2\t") + label + "\n10\t0\n") ==
+          map + " line 1: " + label + " is no label: it must lie between 0 and 999999");
+  }
   CHECK_THAT(
       message_of<UserError>([&] { tree.open("folder", Split::train, 3, tree.by("2\t0\n10\t5\n"), 3); }),
-      REWIRE_CATCH_CONTAINS("5"));
+      REWIRE_CATCH_CONTAINS("has label 5"));
+}
+
+TEST_CASE(
+    "With a class map a class may be several folders, an empty one among them, and classes may count "
+    "naturally") {
+  const Mapped tree;
+  fs::create_directory(tree.file("train/3"));
+  CHECK_THAT(tree.message(Split::train, tree.by("10\tk10\n2\tk2\n3\tk3\n")),
+             REWIRE_CATCH_CONTAINS(tree.file("train/3") + ": no JPEG or PNG file is in this class: "));
+  auto values = tree.by(
+      "\xEF\xBB\xBF"
+      "10\tk10\n2\tk2\n3\tk2\n");
+  const auto source = tree.folder(Split::train, values);
+  CHECK(source->class_names() == Lines{"k10", "k2"});
+  CHECK(source->notes().left_out == Lines{"folders without an image: 1 (3)"});
+  values.emplace_back("class_order", std::string("natural"));
+  CHECK(tree.folder(Split::train, values)->class_names() == Lines{"k2", "k10"});
+  CHECK(tree.folder(Split::train, values)->label(0) == 1);  // of the folder 10
 }
 
 TEST_CASE("Where a split is not there, the folders that are there are named") {

@@ -108,16 +108,18 @@ TEST_CASE("a GEMM of a single row or column takes any stride along the sum") {
       if (native && dtype == DType::bf16 && !__builtin_cpu_supports("avx512bw")) continue;
       for (const auto& [m, n] : {std::array<std::int64_t, 2>{1, 13}, {13, 1}, {1, 1}}) {
         for (const std::int64_t k : {2, 17}) {
-          for (const std::int64_t stride : {1, 2, 3}) {
+          for (int bits = 0; bits < 36; ++bits) {
+            const std::int64_t stride = 1 + bits % 3;
             GemmShape s;
             s.m = m, s.n = n, s.k = k;
             s.dtype = dtype;
             s.c_dtype = DType::f32;
-            s.a_row = m == 1 ? 1 : k, s.a_column = m == 1 ? stride : 1;
+            const bool by_columns = bits % 2 == 1 && m > 1;
+            s.a_row = m == 1 || by_columns ? 1 : k, s.a_column = m == 1 ? stride : by_columns ? m : 1;
             s.b_row = n == 1 ? stride : n, s.b_column = 1;
-            s.c_row = n;
-            s.accumulate = stride == 2;
-            CAPTURE(stride);
+            s.c_row = n + (bits / 6 % 3) * 16;  // a column of a wider c
+            s.accumulate = bits / 18 == 1;
+            CAPTURE(stride, s.c_row);
             check(s, native);
           }
         }

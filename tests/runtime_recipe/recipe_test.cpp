@@ -521,7 +521,8 @@ TEST_CASE("No two keys have one path, and those that name files say so") {
     CHECK(paths.insert(key.path()).second);
     if (key.spec.is_path) files.insert(key.path());
   }
-  CHECK(files == std::set<std::string>{"data.cache", "data.path", "data.train_list", "train.weights"});
+  CHECK(files == std::set<std::string>{"data.cache", "data.class_map", "data.path", "data.train_list",
+                                       "train.weights"});
 }
 
 TEST_CASE("--plugin replaces the recipe's plugins, and a lone none clears them") {

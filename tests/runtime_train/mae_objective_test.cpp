@@ -6,6 +6,7 @@
 #include "programs/programs.h"
 #include "tests/runtime_train/linear_model.h"
 #include "tests/support/catch.h"
+#include "tests/support/message_of.h"
 
 namespace rewire::runtime {
 namespace {
@@ -48,6 +49,14 @@ std::vector<double> patch_of(const std::vector<double>& images, std::size_t imag
     }
   }
   return pixels;
+}
+
+TEST_CASE("Present classes compete where the network tells classes apart") {
+  ir::Module module = predictor();
+  CHECK(
+      test::message_of<UserError>([&] { programs::add_eval_program(module, masked(false).objective, 3); }) ==
+      "eval.classes=present chooses among 'logits' [batch, classes], which the network does not give: set "
+      "eval.classes=all");
 }
 
 TEST_CASE("The loss of masked autoencoding is over the masked patches alone, of raw or normalised pixels") {

@@ -174,7 +174,7 @@ TEST_CASE("Evaluation against probabilities counts hits of the most probable cla
 TEST_CASE("Where only present classes compete, the others have no probability and never win") {
   ir::Module whole = identity_model(3, 4), some = identity_model(3, 4), few = identity_model(3, 2);
   programs::add_eval_program(whole);
-  programs::add_eval_program(some, {"supervised"}, programs::Competing::present);
+  programs::add_eval_program(some, {"supervised"}, 2);
   programs::add_eval_program(few);
   ir::EvalState of_whole = start(whole, {}), of_some = start(some, {}), of_few = start(few, {});
   // The third sample fills up the batch: its label is of no class that is present.
@@ -189,12 +189,13 @@ TEST_CASE("Where only present classes compete, the others have no probability an
   CHECK(all.at("correct1")[0] == 0);
 }
 
-TEST_CASE("Present classes are asked of a network that tells classes apart") {
-  ir::Module module = identity_model(2, 3);
-  ir::Function& forward = module.function("forward");
-  forward.results[0].name = "velocity";
-  CHECK_THROWS_AS(programs::add_eval_program(module, {"supervised"}, programs::Competing::present),
-                  UserError);
+TEST_CASE("Top-5 is told where more than five classes compete") {
+  for (const std::int64_t competing : {0, 5, 6}) {
+    CAPTURE(competing);
+    ir::Module module = identity_model(2, 9);
+    const programs::Metrics metrics = programs::add_eval_program(module, {"supervised"}, competing);
+    CHECK((std::ranges::find(metrics, "top5", &programs::Metric::name) != metrics.end()) == (competing != 5));
+  }
 }
 
 TEST_CASE("Top-5 is told of six classes or more") {

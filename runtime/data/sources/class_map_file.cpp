@@ -1,9 +1,10 @@
 #include "runtime/data/sources/class_map_file.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <optional>
-#include <set>
 #include <string_view>
 
 #include "ir/error.h"
@@ -14,13 +15,21 @@ namespace rewire::runtime {
 namespace {
 
 constexpr std::size_t kMostLines = 10'000'000;
+constexpr std::int64_t kMostLabel = 999'999;
 
-/// Of digits alone; a number that is too large for any label is a name.
-std::optional<std::int64_t> label_in(std::string_view text) {
-  std::int64_t label = 0;
-  const char* const end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, label);
-  if (read.ec != std::errc() || read.ptr != end || label < 0) return std::nullopt;
+/// Digits, and before them a sign: nobody calls a class so.
+bool is_whole_number(std::string_view text) {
+  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+/// Nothing for a name.
+std::optional<std::int64_t> label_in(std::string_view text, const std::string& place) {
+  if (!is_whole_number(text)) return std::nullopt;
+  std::int64_t label = -1;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), label);
+  if (read.ec != std::errc() || label < 0 || label > kMostLabel)
+    user_error("{}: {} is no label: it must lie between 0 and {}", place, printable(text), kMostLabel);
   return label;
 }
 
@@ -33,8 +42,9 @@ std::vector<Line> read_lines(const std::string& path) {
   std::vector<Line> lines;
   std::map<std::string, std::int64_t> seen;
   std::int64_t number = 0;
-  for (const std::string& text : lines_of_file(path, kMostLines)) {
-    ++number;
+  for (std::string text : lines_of_file(path, kMostLines)) {
+    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+    if (++number == 1 && text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
     if (text.empty()) continue;
     const std::size_t tab = text.find('\t');
     if (tab == 0 || tab == std::string::npos || tab + 1 == text.size() ||
@@ -56,25 +66,29 @@ std::vector<Line> read_lines(const std::string& path) {
 
 }  // namespace
 
-ClassMap read_class_map(const std::string& path) {
+ClassMap read_class_map(const std::string& path,
+                        bool (*is_before)(const std::string& one, const std::string& other)) {
   const std::vector<Line> lines = read_lines(path);
   ClassMap map;
-  const bool gives_labels = label_in(lines.front().name).has_value();
+  const bool gives_labels = is_whole_number(lines.front().name);
   for (const Line& line : lines) {
-    const std::optional<std::int64_t> label = label_in(line.name);
+    const std::string place = fmt::format("{} line {}", visible(path), line.number);
+    const std::optional<std::int64_t> label = label_in(line.name, place);
     if (label.has_value() != gives_labels) {
-      user_error("{} line {}: '{}' is a {}, where line {} has a {}: give all by name, or all by label",
-                 visible(path), line.number, printable(line.name), gives_labels ? "name" : "label",
-                 lines.front().number, gives_labels ? "label" : "name");
+      user_error("{}: '{}' is a {}, where line {} has a {}: give all by name, or all by label", place,
+                 printable(line.name), gives_labels ? "name" : "label", lines.front().number,
+                 gives_labels ? "label" : "name");
     }
     map.labels[line.folder] = label.value_or(0);
   }
   if (gives_labels) return map;
-  std::set<std::string> names;
-  for (const Line& line : lines) names.insert(line.name);
-  map.classes.assign(names.begin(), names.end());
-  for (const Line& line : lines)
-    map.labels[line.folder] = std::ranges::lower_bound(map.classes, line.name) - map.classes.begin();
+  for (const Line& line : lines) map.classes.push_back(line.name);
+  std::ranges::sort(map.classes, is_before);
+  map.classes.erase(std::unique(map.classes.begin(), map.classes.end()), map.classes.end());
+  for (const Line& line : lines) {
+    map.labels[line.folder] =
+        std::ranges::lower_bound(map.classes, line.name, is_before) - map.classes.begin();
+  }
   return map;
 }
 

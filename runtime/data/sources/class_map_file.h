@@ -11,9 +11,11 @@ namespace rewire::runtime {
 
 struct ClassMap {
   std::map<std::string, std::int64_t> labels;  // by folder
-  std::vector<std::string> classes;  // by label, sorted byte by byte; none where the file gives labels
+  std::vector<std::string> classes;            // by label; none where the file gives labels
 };
-/// Empty lines are skipped. UserError naming the line and its fault.
-ClassMap read_class_map(const std::string& path);
+/// Classes that have names are in the order of `is_before`. Empty lines are skipped. UserError naming the line and its
+/// fault.
+ClassMap read_class_map(const std::string& path,
+                        bool (*is_before)(const std::string& one, const std::string& other));
 
 }  // namespace rewire::runtime

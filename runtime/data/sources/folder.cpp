@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <set>
 
 #include "ir/error.h"
 #include "ir/printable.h"
@@ -29,7 +31,7 @@ std::string_view take_digits(std::string_view& text) {
 
 /// Digits that follow each other are one number, all else is compared byte by byte. Of equal ones ("1", "01") the bytes
 /// decide.
-bool is_before_naturally(std::string_view one, std::string_view other) {
+bool is_before_naturally(const std::string& one, const std::string& other) {
   std::string_view left = one, right = other;
   while (!left.empty() && !right.empty()) {
     if (is_number(left[0]) && is_number(right[0])) {
@@ -44,6 +46,10 @@ bool is_before_naturally(std::string_view one, std::string_view other) {
     }
   }
   if (left.empty() != right.empty()) return left.empty();
+  return one < other;
+}
+
+bool is_before(const std::string& one, const std::string& other) {
   return one < other;
 }
 
@@ -83,16 +89,18 @@ class FolderLister {
       read_class_map();
     }
     std::vector<std::string> absent, empty;
+    const bool maps = !folder_.class_map.empty();
     for (const auto& [name, label] : labels_) {
       if (!std::ranges::binary_search(own_, name)) {
         absent.push_back(name);
       } else if (!collect(name, label)) {
+        if (!maps && !folder_.allows_empty) refuse_empty(name);
         empty.push_back(name);
       }
     }
-    note("classes without an image", empty);
-    note(folder_.class_map.empty() ? "classes of training without a folder here"
-                                   : "folders of data.class_map that are not here",
+    if (maps && !folder_.allows_empty) refuse_empty_classes(empty);
+    note(maps ? "folders without an image" : "classes without an image", empty);
+    note(maps ? "folders of data.class_map that are not here" : "classes of training without a folder here",
          absent);
     if (list_.files.empty()) user_error("{}: it holds no image", visible(path_.native()));
     return std::move(list_);
@@ -122,7 +130,8 @@ class FolderLister {
   }
 
   void read_class_map() {
-    ClassMap map = runtime::read_class_map(folder_.class_map);
+    ClassMap map = runtime::read_class_map(folder_.class_map,
+                                           folder_.counts_naturally ? is_before_naturally : is_before);
     for (const std::string& name : own_) {
       if (!map.labels.contains(name)) {
         user_error("{}: {} has no line for this folder: add one, or take the folder out",
@@ -133,19 +142,31 @@ class FolderLister {
     list_.classes = std::move(map.classes);
   }
 
-  /// False where the class has no image, and may have none.
+  /// False where the folder has no image.
   bool collect(const std::string& name, std::int64_t label) {
-    const std::filesystem::path folder = path_ / name;
     const std::size_t before = list_.files.size();
-    const UnreadKinds unread = list_.unread;
-    collect_images(folder_.root, folder, label, list_);
+    UnreadKinds unread = list_.unread;
+    collect_images(folder_.root, path_ / name, label, list_);
     if (list_.files.size() > before) return true;
-    if (folder_.allows_empty) return false;
     UnreadKinds here = list_.unread;
     for (const auto& [kind, count] : unread) here[kind] -= count;
-    const std::string text = unread_text(here);
+    unread_[name] = unread_text(here);
+    return false;
+  }
+
+  [[noreturn]] void refuse_empty(const std::string& name) const {
+    const std::string& text = unread_.at(name);
     user_error("{}: no JPEG or PNG file is in this class{}: take it out, or set data.allow_empty=true",
-               visible(folder.native()), text.empty() ? "" : ", but " + text);
+               visible((path_ / name).native()), text.empty() ? "" : ", but " + text);
+  }
+
+  /// A class may be several folders.
+  void refuse_empty_classes(const std::vector<std::string>& empty) const {
+    std::set<std::int64_t> filled;
+    for (const ImageFile& file : list_.files) filled.insert(file.label);
+    for (const auto& [name, label] : labels_) {
+      if (std::ranges::find(empty, name) != empty.end() && !filled.contains(label)) refuse_empty(name);
+    }
   }
 
   const ImageFolder& folder_;
@@ -153,6 +174,7 @@ class FolderLister {
   std::filesystem::path path_;
   std::vector<std::string> own_;                              // folders of this split, sorted byte by byte
   std::vector<std::pair<std::string, std::int64_t>> labels_;  // of folders that may be here, in order
+  std::map<std::string, std::string> unread_;                 // of empty ones, what is in them
   ImageFileList list_;
 };
 
