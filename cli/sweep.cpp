@@ -200,7 +200,7 @@ void run(const Request& request) {
     print_object(folder, result);
   } else {
     write_stdout(runtime::text_table(result.rows));
-    for (const std::string& line : result.mixed_data) print("not of the same data: {}\n", line);
+    for (const std::string& line : result.mixed_data) print("data: {}\n", line);
     print("runs, tables as CSV, Markdown and LaTeX: {}\n", folder);
   }
   if (result.stopped_by != 0) {

@@ -179,8 +179,7 @@ class Runner {
     }
     result_.mixed_data = mixed_data(finished);
     std::string notes;
-    for (const std::string& line : result_.mixed_data)
-      notes += fmt::format("\nNot of the same data: {}.\n", line);
+    for (const std::string& line : result_.mixed_data) notes += fmt::format("\nData: {}.\n", line);
     write_file_atomically(FilePlace::below(folder_, "runs.csv"), csv_runs(runs_, result_.records));
     write_file_atomically(FilePlace::below(folder_, "table.csv"), csv_table(result_.rows));
     write_file_atomically(FilePlace::below(folder_, "table.md"), markdown_table(result_.rows) + notes);

@@ -167,14 +167,13 @@ TEST_CASE(
   const Outcome first = sweep("0");
   INFO(first.err);
   REQUIRE(first.code == 0);
-  CHECK(first.out.find("not of the same data") == std::string::npos);
+  CHECK(first.out.find("data: ") == std::string::npos);
   tree.put("train/b/2.png", "png_grey");
   const Outcome second = sweep("0, 1");
   CHECK(second.code == 0);
-  CHECK_THAT(second.out, REWIRE_CATCH_CONTAINS("not of the same data: trained on other data than ") &&
+  CHECK_THAT(second.out, REWIRE_CATCH_CONTAINS("data: trained on other data than ") &&
                              REWIRE_CATCH_CONTAINS("(4 images there, 5 here)\n"));
-  CHECK_THAT(read_text(folder.file("out/table.md")),
-             REWIRE_CATCH_CONTAINS("Not of the same data: trained on"));
+  CHECK_THAT(read_text(folder.file("out/table.md")), REWIRE_CATCH_CONTAINS("Data: trained on"));
 }
 
 }  // namespace

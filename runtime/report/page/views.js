@@ -130,8 +130,7 @@ function summaryView(panel) {
     running.length && note(
         `${count(running.length, 'run has', 'runs have')} not ended: ${running.slice(0, 4).join(', ')}`,
         `${running.length > 4 ? ', …' : ''}. Final values are the latest ones.`),
-    data.mixed_data.length && note(h('strong', {}, 'These runs are not of the same data. '),
-                                   data.mixed_data.map((line) => `${line}. `)),
+    data.mixed_data.length && note(h('strong', {}, 'Data: '), `${data.mixed_data.join('; ')}.`),
     kFigures.kind === 'train' && note('No run has been evaluated yet. The figures are of training.'),
     box('Summary table', summary),
     copyButtons('the summary', summary.model),
