@@ -36,8 +36,8 @@ packages=(
 extra=()
 case "${1:-}" in
   '') ;;
-  # the explorer's pages; completion at a terminal; manual pages
-  tests) extra=(chromium chromium-driver python3-selenium zsh fish python3-pexpect man-db groff-base) ;;
+  # the explorer's pages; completion at a terminal; manual pages; the bundle of scripts/gpu/pack.sh
+  tests) extra=(chromium chromium-driver python3-selenium zsh fish python3-pexpect man-db groff-base xz-utils) ;;
   *) fail "'$1' is nothing that it installs; it takes tests, or no argument" ;;
 esac
 
