@@ -58,6 +58,7 @@ try() {  # try RELEASE COMMAND
     { tail -n 5 "$root.log" >&2; exit 1; }
   rm -f "$root.log"
   cp --dereference /etc/resolv.conf "$root/etc/resolv.conf"
+  echo '127.0.0.1 localhost' >"$root/etc/hosts"  # as an installed system has it
   mkdir -p "$root$home/rewire" "$root$home/.cache/ccache"
   git archive HEAD | tar -x -C "$root$home/rewire"
   # A mount namespace of its own: /proc, /dev and the cache vanish with it, whatever happens.
