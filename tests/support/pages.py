@@ -16,6 +16,7 @@ try:
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
     from selenium.webdriver.chrome.service import Service
+    from selenium.webdriver.support.ui import WebDriverWait
 except ImportError:
     print("skipped: python3-selenium is missing")
     sys.exit(77)
@@ -93,6 +94,12 @@ return [...document.querySelectorAll('h1, h2, h3, h4, h5, h6')]
 """
 
 
+def wait_until_ready(browser):
+    """A machine that is busy has get() return before the page has been read to its end."""
+    ready = "return document.documentElement.dataset.ready"
+    WebDriverWait(browser, 60).until(lambda page: page.execute_script(ready) == "true", "the page is not ready")
+
+
 class PageTest(unittest.TestCase):
     """A page in the browser. main() makes a subclass of a test's own for each page."""
 
@@ -103,6 +110,7 @@ class PageTest(unittest.TestCase):
     def setUpClass(cls):
         cls.url = pathlib.Path(cls.page).resolve().as_uri()
         cls.browser.get(cls.url)
+        wait_until_ready(cls.browser)
         cls.data = json.loads(cls.browser.execute_script("return document.getElementById('data').textContent"))
 
     def setUp(self):
@@ -124,7 +132,7 @@ class PageTest(unittest.TestCase):
     def open(self, fragment):
         self.browser.get("about:blank")
         self.browser.get(self.url + fragment)
-        self.assertEqual("true", self.run_script("return document.documentElement.dataset.ready"))
+        wait_until_ready(self.browser)
 
     def size(self, width):
         self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
