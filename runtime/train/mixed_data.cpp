@@ -27,7 +27,7 @@ struct RunData {
   std::string competing;  // classes, in evaluation
 };
 
-/// Of the newest sound checkpoint. Nothing where there is none.
+/// What the newest sound checkpoint says; nothing where there is none.
 std::optional<RunData> data_of(const std::string& path) {
   const RunFolder folder = RunFolder::open(path);
   const std::vector<std::string> checkpoints = folder.checkpoints();

@@ -116,7 +116,7 @@ TEST_CASE("Classes count by their names, or by the numbers in them") {
         Lines{"09", "9", "10", "100000000000000000000", "a", "a9", "a9b", "a10", "a10b2", "a10b11", "b"});
 }
 
-/// Of folders by data.class_map: their classes by name or label.
+/// Two folders and class maps over them.
 class Mapped : public TwoClasses {
  public:
   using Values = std::vector<std::pair<std::string, ir::Attribute>>;

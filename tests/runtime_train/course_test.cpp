@@ -191,7 +191,7 @@ ir::Module following_model() {
   return module;
 }
 
-/// All states but train.step, and the rate, behind a step whose number is `step`.
+/// All states but train.step, and the rate, after the step of number `step`.
 std::map<std::string, std::vector<double>> after_step(const programs::Timeline& timeline, double step) {
   ir::Module module = following_model();
   programs::TrainOptions options;

@@ -189,7 +189,7 @@ TEST_CASE("Where only present classes compete, the others have no probability an
   CHECK(all.at("correct1")[0] == 0);
 }
 
-TEST_CASE("Top-5 is told where more than five classes compete") {
+TEST_CASE("An evaluation has top-5 where more than five classes compete") {
   for (const std::int64_t competing : {0, 5, 6}) {
     CAPTURE(competing);
     ir::Module module = identity_model(2, 9);
