@@ -43,7 +43,7 @@ struct RunPlan {
       bank_data;           // training images as evaluation sees them; none without eval.knn
   DataIdentity data;       // to train on
   DataIdentity evaluated;  // of test_data
-  TrainPosition begins;    // where the run stands
+  TrainPosition begins;    // at which place the run goes on
   StepSizes sizes;
   RunCourse course;
   RunPrograms programs;

@@ -44,7 +44,7 @@ class Animals : public ImageFileTree {
 TEST_CASE("An evaluation tells classes by the names that weights learnt, by a class map, or by its labels") {
   const Animals animals;
   const Json whole = animals.printed({});
-  // The same images, of folders with other names, in another order.
+  // The same images in folders with other names and another order.
   const ImageFileTree other;
   other.put("val/1/0.png", "png_rgb");   // dog
   other.put("val/2/0.png", "png_grey");  // bee
