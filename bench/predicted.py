@@ -5,7 +5,7 @@
     bench/predicted.py predicted.json measured.json [--top N]
 
 The measured file is that of `rewire bench MODEL --device cuda --profile --json`, or the results.tar.gz of scripts/gpu/call.py,
-whose step_untuned is taken (attention by our own kernels, as it is predicted). Launches meet by their names, but for what a
+whose step_vit_s_untuned is taken (attention by our own kernels, as it is predicted), or --step. Launches meet by their names, but for what a
 device says of a product: its algorithm, and its calls. Exit 1 if a launch stands on one side alone: another network or batch.
 """
 import argparse
@@ -15,18 +15,16 @@ import re
 import sys
 import tarfile
 
-STEP = "1_step_untuned.json"
-
 
 def key(name):
     return re.sub(r"(, \d+ calls)?, (algorithm|cuDNN) .*$", "", name)
 
 
-def read(path, part):
-    """The launches of a prediction or of a profile, by what they are called on both sides."""
+def read(path, part, step=""):
+    """The launches of a prediction or of a profile, by what they are called on both sides. `step`: of an archive."""
     if tarfile.is_tarfile(path):
         with tarfile.open(path) as tar:
-            result = json.load(tar.extractfile(STEP))
+            result = json.load(tar.extractfile(f"1_{step}.json"))
     else:
         result = json.loads(path.read_text())
     rows = {}
@@ -50,9 +48,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("predicted", type=pathlib.Path)
     parser.add_argument("measured", type=pathlib.Path)
+    parser.add_argument("--step", default="step_vit_s_untuned", metavar="STEP", help="of call 1 (step_vit_s_untuned)")
     parser.add_argument("--top", type=int, default=0, metavar="N", help="so many rows (all)")
     options = parser.parse_args()
-    predicted, measured = read(options.predicted, "predicted"), read(options.measured, "profile")
+    predicted, measured = read(options.predicted, "predicted"), read(options.measured, "profile", options.step)
     both, only_predicted, only_measured = joined(predicted, measured)
 
     print("| count | predicted ms | measured ms | ratio | GB/s | bound | kernel or call |\n|---|---|---|---|---|---|---|")

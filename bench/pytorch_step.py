@@ -9,7 +9,8 @@ SPEC is one of pytorch_strategies.py, as the plugin's: attnres:block=3. bf16 is 
 Warms up (and compiles), prints one line of JSON about itself, then reads numbers of steps from stdin, one a line; for
 each it does that many training steps and prints a line of JSON: the median and the mean step in ms, and the process's peak
 memory (on a GPU what PyTorch took of the card; a step is what lies between two events, and it waits for the card once, at the
-end).
+end). The line `kernels` asks for what a step launches on the GPU, the longest first, and which of it is attention.
+--prepare compiles and warms up alone: what it compiled is in PyTorch's cache then, but no choice that it timed.
 bench/run.py keeps several of these alive and asks them in turn.
 
 "family": "resnetv2" in the model's JSON asks for bench/pytorch_resnetv2.py's network, "mae" and "dino" for those of
@@ -21,17 +22,22 @@ defaults.
 import argparse
 import importlib.util
 import json
+import re
 import statistics
 import sys
 import time
 
 import torch
+import torch._inductor.config as inductor
 import torch.nn.functional as F
 from torch import nn
 
 import pytorch_resnetv2
 import pytorch_self_supervised
 import pytorch_strategies
+
+
+ATTENTION = re.compile(r"flash|fmha|attention|sdpa", re.IGNORECASE)  # in the names of PyTorch's, cuDNN's and CUTLASS's kernels
 
 
 class Attention(nn.Module):
@@ -263,6 +269,15 @@ class Trainer:
             times.append(time.perf_counter() - start)
         return times
 
+    def kernels(self):
+        """Of one step: [name, launches, ms], the longest first, at most 40."""
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+            self.step()
+            torch.cuda.synchronize()
+        rows = sorted(([event.key[:120], event.count, event.self_device_time_total * 1e-3] for event in profile.key_averages()
+                       if event.self_device_time_total > 0), key=lambda row: -row[2])
+        return {"kernels": rows[:40], "attention": [name for name, *_ in rows if ATTENTION.search(name)]}
+
     def forget_peak(self):
         """What compiling and choosing an optimizer took of the card is no step's."""
         if self.device == "cuda":
@@ -283,6 +298,7 @@ def main():
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--prepare", action="store_true", help="compile, warm up and end")
     parser.add_argument("--warm-up", type=int, default=5, help="steps before the first that is timed")
     parser.add_argument("--label-smoothing", type=float, default=0.1)
     parser.add_argument("--clip-norm", type=float, default=1.0)
@@ -291,6 +307,8 @@ def main():
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
 
+    if options.prepare:
+        inductor.autotune_local_cache = False
     imported_mb = memory_mb("VmRSS")
     start = time.perf_counter()
     trainer = Trainer(options)
@@ -299,7 +317,12 @@ def main():
     trainer.forget_peak()
     print(json.dumps({"torch": torch.__version__, "optimizer": trainer.optimizer_name, "loss": first_loss,
                       "warm_up_s": time.perf_counter() - start, "imported_mb": imported_mb}), flush=True)
+    if options.prepare:
+        return
     for line in sys.stdin:
+        if line.strip() == "kernels":
+            print(json.dumps(trainer.kernels()), flush=True)
+            continue
         times = trainer.step_seconds(int(line))
         print(json.dumps({"step_ms": statistics.median(times) * 1e3, "mean_ms": statistics.fmean(times) * 1e3,
                           "peak_mb": trainer.peak_mb()}), flush=True)

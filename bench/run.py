@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Training steps of `rewire` beside PyTorch's, in interleaved rounds, and beside the machine's ceilings.
 
-    bench/run.py [--python PYTHON_WITH_TORCH] [--case MODEL[@IMAGE]:BATCH]… [--residual NAME]… [--rounds N] [--steps N] [--threads N]
+    bench/run.py [--python PYTHON_WITH_TORCH] [--case MODEL[@IMAGE]:BATCH[+RESIDUAL…]]… [--residual NAME]… [--rounds N] [--steps N] [--threads N]
                  [--device cpu|cuda] [--dtype f32|bf16] [--budget SECONDS] [--resume]
 
 Writes bench/results/DATE-DEVICE.json and the same as a table in .md, after each piece of work. What fails is in them with its
 reason, and the rest goes on; --resume goes on where an earlier run on a GPU was ended. bench/README.md says how it is measured.
 """
 import argparse
+import concurrent.futures
 import datetime
 import functools
 import json
@@ -34,9 +35,9 @@ MODES = ("eager", "compile", "max-autotune")
 DEFAULT_MODES = ("eager", "compile")
 # What every contender trains with.
 LABEL_SMOOTHING, CLIP_NORM, WEIGHT_DECAY = 0.1, 1.0, 0.05
-# On a GPU: the share of the time left that a peer may take to compile and warm up, and how long after the budget what still runs
-# is ended.
-WARM_UP_SHARE, GRACE_S = 0.6, 30
+# On a GPU: the share of the time left that a peer may take to compile and warm up, and the seconds that max-autotune may; how many
+# compile at a time with --compile-peers, for the card's memory; how long after the budget what still runs is ended.
+WARM_UP_SHARE, MAX_AUTOTUNE_S, PREPARED_AT_ONCE, GRACE_S = 0.6, 60, 4, 30
 TIME_IS_UP = "it was not done when time was up"
 
 
@@ -155,14 +156,14 @@ class Piped:
                     self.lines.put(line)
         self.lines.put("")
 
-    def answer(self, share=1.0):
-        """Waits for it as long as there is time, or a share of that."""
+    def answer(self, share=1.0, at_most=float("inf")):
+        """Waits for it as long as there is time, or a share of that, or seconds."""
         left = seconds_left(self.options)
-        most = None if left is None else share * left
+        most = None if left is None else min(share * left, at_most)
         try:
             line = self.lines.get(timeout=most)
         except queue.Empty:
-            raise RuntimeError(TIME_IS_UP if share == 1 else f"it was not ready after {most:.0f} s") from None
+            raise RuntimeError(TIME_IS_UP if most == left else f"it was not ready after {most:.0f} s") from None
         if not line:
             status = self.process.wait()
             raise RuntimeError(last_words(self.errors) or f"it ended with status {status}")
@@ -336,11 +337,21 @@ class PyTorch(Contender):
     def start(self):
         say(f"  warming up {self.name}, {self.residual}")
         self.piped = Piped(self.options, self.command, dict(os.environ, OMP_NUM_THREADS=str(self.options.threads)))
-        self.about = self.piped.answer(WARM_UP_SHARE)
+        self.about = self.piped.answer(WARM_UP_SHARE, MAX_AUTOTUNE_S if self.mode == "max-autotune" else float("inf"))
+
+    def prepare(self):
+        """Compiles into PyTorch's cache; others do so at the same time, so what it times there is forgotten."""
+        threads = max(1, (os.cpu_count() or 1) // PREPARED_AT_ONCE)
+        output_of([*self.command, "--prepare"], self.options, environment=dict(
+            os.environ, OMP_NUM_THREADS=str(self.options.threads), TORCHINDUCTOR_COMPILE_THREADS=str(threads)))
 
     def measure(self, steps):
         self.rounds.append(self.piped.ask(steps))
         return self.rounds[-1]
+
+    def list_kernels(self):
+        """What its step launched; the last question, since a process that was profiled may be slower."""
+        self.about |= self.piped.ask("kernels")
 
     def close(self):
         if self.piped is not None:
@@ -382,9 +393,9 @@ def peer_shape(row):
 
 
 class Case:
-    def __init__(self, options, model, batch):
+    def __init__(self, options, model, batch, residuals=()):
         """`model`: MODEL, or MODEL@IMAGE for another size than its own."""
-        self.options, self.model, self.batch, self.contenders = options, model, batch, []
+        self.options, self.model, self.batch, self.residuals, self.contenders = options, model, batch, residuals, []
         model, _, image = model.partition("@")
         zoo = json.loads(output_of([str(options.rewire), "models", "--json", "--quiet"], options))
         row = next((row for row in zoo if row["name"] == model), None)
@@ -439,6 +450,9 @@ class Case:
                 if options.device == "cpu" and options.ceilings.exists():
                     for contender in own:
                         contender.attempt(contender.measure_floor, out=False)
+            if options.device == "cuda":
+                for peer in peers:
+                    peer.attempt(peer.list_kernels, out=False)
         finally:
             for peer in peers:
                 peer.close()
@@ -516,9 +530,9 @@ def others_busy(options):
 
 def on_cpu(options, case):
     """All contenders of a case take turns."""
-    own = [case.own(residual) for residual in options.residual]
+    own = [case.own(residual) for residual in case.residuals]
     modes = (options.mode or DEFAULT_MODES) if options.python else ()
-    case.take_turns(own, [case.peer(residual, mode) for mode in modes for residual in options.residual])
+    case.take_turns(own, [case.peer(residual, mode) for mode in modes for residual in case.residuals])
     for contender in own:
         contender.attempt(contender.profile, options.steps, out=False)
         contender.close()
@@ -527,8 +541,8 @@ def on_cpu(options, case):
 
 def gpu_work(options, cases):
     """The pieces of work on a GPU, each what it is and a function, the most wanted first: our own steps with their launches and
-    floors, and the same joins beside the strongest mode of PyTorch; our steps with the other joins; start-up; the other modes and
-    joins beside PyTorch. No two peers are on the card at a time."""
+    floors, and the same joins beside compiled PyTorch; our steps with the other joins, and those beside it; start-up; the other
+    modes. No two peers are on the card at a time."""
     def own_steps(own):
         own.attempt(own.measure_with_launches, options.steps)
         if own.launches:
@@ -540,14 +554,34 @@ def gpu_work(options, cases):
     def start_up(own):
         own.attempt(own.start_up, out=False)
 
-    modes = sorted((options.mode or DEFAULT_MODES) if options.python else (), key=MODES.index, reverse=True)
-    own = [[(f"{case} {residual}", functools.partial(own_steps, case.own(residual))) for case in cases]
-           for residual in options.residual]
-    peers = [[(f"{case} {residual} beside pytorch {mode}", functools.partial(beside, case, residual, mode)) for case in cases]
-             for residual in options.residual for mode in modes]
-    started = [(f"start-up of {case} {options.residual[0]}", functools.partial(start_up, case.own(options.residual[0])))
-               for case in cases]
-    return [piece for each in (own[:1], peers[:1], own[1:], [started], peers[1:]) for pieces in each for piece in pieces]
+    modes = sorted((options.mode or DEFAULT_MODES) if options.python else (), key=("compile", "eager", "max-autotune").index)
+    first, others = [(case, case.residuals[0]) for case in cases], [(case, residual) for case in cases for residual in case.residuals[1:]]
+
+    def own(joins):
+        return [(f"{case} {residual}", functools.partial(own_steps, case.own(residual))) for case, residual in joins]
+
+    def peers(joins, modes):
+        return [(f"{case} {residual} beside pytorch {mode}", functools.partial(beside, case, residual, mode))
+                for mode in modes for case, residual in joins]
+
+    return [*own(first), *peers(first, modes[:1]), *own(others), *peers(others, modes[:1]),
+            (f"start-up of {cases[0]} {first[0][1]}", functools.partial(start_up, cases[0].own(first[0][1]))),
+            *peers(first + others, [mode for mode in modes[1:] if mode != "max-autotune"]),
+            *peers(first, [mode for mode in modes[1:] if mode == "max-autotune"])]
+
+
+def compile_peers(options, cases):
+    """Into PyTorch's cache, several at a time, until the budget is spent; whether all are done."""
+    def prepare(case, residual):
+        peer = PyTorch(options, case.shape, case.batch, residual, "compile")
+        start = time.monotonic()
+        peer.attempt(peer.prepare)
+        if not peer.failed:
+            say(f"{case} {residual}: compiled in {time.monotonic() - start:.0f} s")
+        return not peer.failed
+
+    with concurrent.futures.ThreadPoolExecutor(PREPARED_AT_ONCE) as pool:
+        return all([done.result() for done in [pool.submit(prepare, case, residual) for case in cases for residual in case.residuals]])
 
 
 def on_gpu(options, cases, write):
@@ -679,6 +713,13 @@ def parse_case(text):
     return match[1], int(match[2])
 
 
+def parse_joined_case(text):
+    case, *residuals = text.split("+")
+    if unknown := [residual for residual in residuals if residual not in RESIDUALS]:
+        raise argparse.ArgumentTypeError(f"no join '{unknown[0]}'; there are {', '.join(RESIDUALS)}")
+    return *parse_case(case), residuals
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rewire", type=pathlib.Path, default=BUILD / "rewire")
@@ -690,8 +731,9 @@ def main():
     parser.add_argument("--mode", choices=MODES, action="append", help=f"of PyTorch; default: {' and '.join(DEFAULT_MODES)}")
     parser.add_argument("--residual", choices=RESIDUALS, action="append",
                         help=f"the joins; default: {' and '.join(DEFAULT_RESIDUALS)}")
-    parser.add_argument("--case", type=parse_case, action="append", metavar="MODEL[@IMAGE]:BATCH",
-                        help="IMAGE: pixels, if not the model's own; default: vit_tiny_28:64 and vit_s_cifar:32")
+    parser.add_argument("--case", type=parse_joined_case, action="append", metavar="MODEL[@IMAGE]:BATCH[+RESIDUAL…]",
+                        help="IMAGE: pixels, if not the model's own; RESIDUAL: in place of --residual; default: vit_tiny_28:64 and "
+                             "vit_s_cifar:32")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--steps", type=int, default=10, help="a round")
     parser.add_argument("--threads", type=int, default=2)
@@ -699,20 +741,32 @@ def main():
                         help=f"on a GPU: begin nothing new after so long, and end what still runs {GRACE_S} s later")
     parser.add_argument("--resume", action="store_true",
                         help="on a GPU: go on where an earlier run into the same folder was ended, if one was")
+    parser.add_argument("--compile-peers", action="store_true",
+                        help="on a GPU: nothing but compile the peers' steps into PyTorch's cache, several at a time")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
                         help="of rewire's recipe, for trying this program out: no peer follows")
     parser.add_argument("--out", type=pathlib.Path, default=HERE / "results", help="a folder")
     options = parser.parse_args()
     if options.set and options.python:
         parser.error("--set changes rewire's network alone: without --python")
+    if options.compile_peers and (options.device != "cuda" or not options.python):
+        parser.error("--compile-peers: of peers on a GPU, with --device cuda and --python")
     options.residual = options.residual or DEFAULT_RESIDUALS
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that contenders are ended
 
     options.deadline, options.end = time.monotonic() + options.budget, float("inf")
     options.left_out, options.done = [], []
+
+    def make_cases():
+        return [Case(options, model, batch, residuals or options.residual)
+                for model, batch, residuals in options.case or [("vit_tiny_28", 64, ()), ("vit_s_cifar", 32, ())]]
+
     date = datetime.date.today().isoformat()
     result = {"date": date, "commit": commit(), "cpu": cpu_name(), "threads": options.threads, "rounds": options.rounds,
               "steps": options.steps, "dtype": options.dtype, "cases": []}
+    if options.compile_peers:
+        options.end = options.deadline
+        sys.exit(0 if compile_peers(options, make_cases()) else 1)
     if options.device == "cuda":
         options.end, options.busy, options.own_process = options.deadline + GRACE_S, [], OwnProcess(options)
         result["device"], options.gpu = device_name(options), find_ceilings(options)
@@ -724,7 +778,7 @@ def main():
     options.out.mkdir(parents=True, exist_ok=True)
     slug = re.sub(r"[^a-z0-9]+", "-", re.sub(r"\(\w+\)", "", device_name(options)).lower()).strip("-")
     path = options.out / f"{date}-{slug}.json"
-    cases = [Case(options, model, batch) for model, batch in options.case or [("vit_tiny_28", 64), ("vit_s_cifar", 32)]]
+    cases = make_cases()
 
     unfinished = options.out / "unfinished"  # what --resume goes on from
     if options.device == "cuda" and options.resume and unfinished.is_file():

@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
-"""One of the four calls of README.md beside this file, from the unpacked bundle of scripts/gpu/pack.sh.
+"""One of the two calls of README.md beside this file, from the unpacked bundle of scripts/gpu/pack.sh.
 
     call.py NUMBER [--out FOLDER] [--from results.tar.gz] [--limit SECONDS]
 
 Writes results.tar.gz, results.json and summary.txt into FOLDER (default: results) after each step, so that a call that is
-killed leaves what it has. A later call takes up the results that it finds there, else those of --from: steps that were done are
-not done again, and kernels and choices come from the cache. Exit 1 if a step failed, 2 if nothing can run, 3 if something was
-left out.
+killed leaves what it has; call 2 also what PyTorch compiled, peers.tar.gz. A later call takes up the results that it finds there,
+else those of --from: steps that were done are not done again, and kernels and choices come from the cache. Exit 1 if a step failed,
+2 if nothing can run, 3 if something was left out.
 """
 import argparse
 import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import signal
@@ -34,11 +35,19 @@ STRATEGIES = ("decay", "orthogonal", "augment", "skipless", "layerscale", "dense
 SMALL = ["vit_tiny_28", "--set", "model.dim=48", "--set", "model.depth=2"]
 SMALL_CONVOLUTIONS = ["resnetv2_18", "--set", "model.width=8", "--set", "model.depths=[1,1]", "--set", "model.image=12"]
 OBJECTIVES = [[name, "--set", "model.dim=48", "--set", "model.depth=1"] for name in ("mae_vit_tiny_28", "sit_tiny_28")]
-MODELS = {1: "vit_s16_224:256", 3: "vit_s16_224:256", 4: "vit_b16_224:256"}
-TITLES = {1: "is it right, and where does a step's time go: attention, convolutions, profiled steps, small networks",
-          2: "is it right everywhere: parity, every op, the same bits twice, compute-sanitizer",
-          3: "how fast is vit_s16_224, beside PyTorch and its ceilings",
-          4: "how fast is vit_b16_224, beside PyTorch and its ceilings"}
+# Steps whose launches are timed: MODEL[@IMAGE]:BATCH[+PLUGIN], then settings. The baseline is also timed as the cost model has it.
+BASELINE = "vit_s"
+NETWORKS = {"vit_s": ["vit_s16_224:256", "train.dtype=bf16"], "vit_b": ["vit_b16_224:256", "train.dtype=bf16"],
+            "mae": ["mae_vit_b16:256", "train.dtype=bf16"], "sit": ["sit_b_2:64", "train.dtype=bf16"],
+            "resnet": ["resnetv2_50@224:128"], "resnet_tf32": ["resnetv2_50@224:128", "train.tf32=true"],
+            "hyper": ["vit_s16_224:256+hyper", "train.dtype=bf16"], "attnres": ["vit_s16_224:256+attnres", "train.dtype=bf16"]}
+PEERS = ("vit_s16_224:256+plain+orthogonal+augment", "vit_b16_224:256+plain", "mae_vit_b16:256+plain", "resnetv2_50@224:128+plain")
+COUNTED = 5  # kernels of the baseline whose counters are read
+SECTIONS = ("SpeedOfLight", "LaunchStats", "Occupancy", "WarpStateStats", "MemoryWorkloadAnalysis", "InstructionStats")
+COMPILE_PEERS, PEERS_CACHE = "compile_peers", "peers"  # what PyTorch compiled is a file of its own
+LIMITS = {1: 470, 2: 235}
+TITLES = {1: "is it right, and where does each network's step go",
+          2: "how fast is it, beside PyTorch and the card's ceilings"}
 ENDED = "time is up"
 
 
@@ -55,8 +64,8 @@ def last_line(path):
 
 
 class Step:
-    """Commands with a limit of seconds for all of them together; each has a key, "" if it is the only one. `why_not`: it cannot
-    run here. `prints_json`: what a command prints on stdout is a result, NAME.json. `unfinished`: a file that is there while the
+    """Commands with a limit of seconds for all of them together; each has a key, "" if it is the only one, and is words or a
+    function that says them once the steps before are done. `why_not`: it cannot run here. `prints_json`: what a command prints on stdout is a result, NAME.json. `unfinished`: a file that is there while the
     work is not all done, though its command ended well. `timed`: one command at a time."""
 
     def __init__(self, name, seconds, commands, why_not="", prints_json=False, unfinished="", timed=False):
@@ -73,43 +82,18 @@ class Plan:
         self.strategies = options.strategy or STRATEGIES
         self.settings = [word for text in options.set for word in ("--set", text)]
         self.small = SMALL + self.settings
-        self.model, self.batch = (options.case or MODELS.get(options.number, "")).split(":") if options.number != 2 else ("", "")
 
     def steps(self):
-        return {1: self.first, 2: self.second, 3: self.bench, 4: self.bench}[self.options.number]()
+        return self.right() if self.options.number == 1 else self.fast()
 
     def script(self, name, *words):
         return [sys.executable, str(HERE / "bench" / name), *words]
 
-    def verify(self, name, networks):
-        return Step(name, 90, [(key, [self.rewire, "verify", *self.small, "--device", "cuda", *words]) for key, *words in networks])
-
-    def convolutions(self):
-        """By each engine; a small network's gradients beside the evaluator's; a step in f32 and TF32, each launch with its time."""
-        kinds = [("f32", []), ("tf32", ["--set", "train.tf32=true"])]
-        model, batch = self.options.convolutions.split(":")
-        step = [self.rewire, "bench", model, "--batch", batch, *(word for text in self.options.convolutions_set for word in ("--set", text)),
-                "--device", "cuda", "--steps", str(self.options.steps), "--resident", "--json", "--log-level", "warning", "--profile"]
-        return [self.seeds("convolutions", 60, self.options.engines, self.missing["cuDNN"]),
-                Step("verify_convolutions", 60, [(kind, [self.rewire, "verify", *SMALL_CONVOLUTIONS, "--plugin", "none", "--device", "cuda", *words])
-                                                 for kind, words in kinds], self.missing["cuDNN"]),
-                Step("step_convolutions", 120, [(kind, [*step, *words]) for kind, words in kinds], self.missing["cuDNN"], prints_json=True,
-                     timed=True)]
+    def verify(self, name, seconds, networks, why_not=""):
+        return Step(name, seconds, [(key, [self.rewire, "verify", *words, "--device", "cuda"]) for key, *words in networks], why_not)
 
     def steps_on(self, strategy, *words):
         return self.script("device_steps.py", "--rewire", self.rewire, "--residual", strategy, *self.settings, *words)
-
-    def profiled(self, name, seconds, *words):
-        return Step(name, seconds, [("", [self.rewire, "bench", self.model, "--batch", self.batch, "--set", "train.dtype=bf16",
-                                          *self.settings, "--device", "cuda", "--steps", str(self.options.steps), "--resident", "--json",
-                                          "--log-level", "warning", *words])], prints_json=True)
-
-    def parity(self, name, seconds, cases, strategies, *words):
-        return Step(name, seconds, [
-            (f"{case.partition(':')[0]}_{strategy}", self.script(
-                "parity.py", "--rewire", self.rewire, "--device", "cuda", "--case", case, "--residual", strategy,
-                "--out", str(self.work / f"{name}_{case.partition(':')[0]}_{strategy}.json"), *words))
-            for case in cases for strategy in strategies], self.missing["torch"])
 
     def seeds(self, kind, seconds, count, why_not=""):
         """So many seeds of device_check, shared by the processes."""
@@ -118,53 +102,77 @@ class Plan:
         return Step(kind, seconds, [(str(first), [self.device_check, kind, str(first), str(min(each, count + 1 - first))])
                                     for first in shards], why_not or ("" if count else "0 seeds"))
 
-    def first(self):
-        bf16 = ("--set", "train.dtype=bf16")
-        return [Step("doctor", 30, [("", [self.rewire, "doctor", "--quiet"])]),
-                self.verify("verify_plain", [("f32", "--plugin", "none"), ("bf16", "--plugin", "none", *bf16),
-                                             ("tf32", "--plugin", "none", "--set", "train.tf32=true"),
-                                             ("gelu_f32", "--plugin", "none", "--set", "model.act_layer=gelu_tanh"),
-                                             ("gelu_bf16", "--plugin", "none", "--set", "model.act_layer=gelu_tanh", *bf16)]),
-                self.seeds("attention", 90, self.options.attention, self.missing["cuDNN"]),
-                self.profiled("step_untuned", 120, "--profile", "--no-autotune"),
-                self.profiled("step_tuned", 200, "--kernels"),
-                *self.convolutions(),
-                Step("tuned", 60, [("", self.steps_on("none", "--autotune"))]),
-                self.verify("verify", [(f"{name}_{dtype}", "--plugin", name, "--set", f"train.dtype={dtype}")
-                                       for name in self.strategies for dtype in ("f32", "bf16")]),
-                self.parity("parity_small", 90, ("vit_tiny_28:5",), ("plain", *self.strategies))]
+    def goldens(self):
+        folder, jobs = HERE / "references" / "goldens", self.options.jobs
+        count = len(list(folder.glob("*.safetensors")))
+        return Step("goldens", 90, [(str(first), [str(HERE / "bin" / "device_goldens"), str(folder), str(first), str(jobs)])
+                                    for first in range(min(jobs, count))], "" if count else f"there is no {folder}")
 
-    def second(self):
+    def bench(self, name, *words):
+        """A step of one of the networks."""
+        case, *settings = self.options.networks[name]
+        network, _, plugin = case.partition("+")
+        model, batch = network.split(":")
+        model, _, image = model.partition("@")
+        settings += [f"model.image={image}"] if image else []
+        return [self.rewire, "bench", model, "--batch", batch, "--plugin", plugin or "none",
+                *(word for text in settings for word in ("--set", text)), "--device", "cuda", "--steps", str(self.options.steps),
+                "--resident", "--json", "--log-level", "warning", *words]
+
+    def profiled(self, name, *words, untuned=False):
+        return Step(f"step_{name}{'_untuned' if untuned else ''}", 60, [("", self.bench(name, *words))],
+                    self.missing["cuDNN"] if name.startswith("resnet") else "", prints_json=True, timed=True)
+
+    def counters(self):
+        """Of the longest kernels of our own in the baseline's step, by Nsight Compute."""
+        def command():
+            launches = json.loads((self.work / f"1_step_{BASELINE}.json").read_text())["profile"]
+            ours = [name for name in (launch["name"].partition(",")[0] for launch in sorted(launches, key=lambda launch: -launch["ms"]))
+                    if re.fullmatch(r"\w+", name)]
+            return ["ncu", "--csv", "--page", "details", "--clock-control", "none", *(word for name in SECTIONS for word in ("--section", name)),
+                    "--kernel-id", f"::regex:^({'|'.join(ours[:COUNTED])})$:2", *self.bench(BASELINE)]
+        return Step("counters", 60, [("", command)], self.missing["ncu"])
+
+    def right(self):
         options = self.options
+        bf16, tf32, gelu = (("--set", text) for text in ("train.dtype=bf16", "train.tf32=true", "model.act_layer=gelu_tanh"))
+        plain = (*self.small, "--plugin", "none")
         sanitized = [self.rewire, "bench", *self.small, "--batch", "3", "--steps", "2", "--no-autotune", "--device", "cuda"]
-        kinds = {"": ("--plugin", "orthogonal"), "_bf16": ("--plugin", "augment", "--set", "train.dtype=bf16")}
-        return [Step("determinism", 90, [(name, self.steps_on(name))
-                                         for name in ("none", *self.strategies)]),
-                Step("verify_objectives", 60, [
-                    (f"{words[0]}_{dtype}", [self.rewire, "verify", *words, "--plugin", "none", "--device", "cuda", "--set", f"train.dtype={dtype}"])
-                    for words in OBJECTIVES for dtype in ("f32", "bf16")]),
-                self.parity("parity", 150, ("vit_s_cifar:3",), ("plain", *self.strategies)),
-                self.parity("parity_large", 90, ("vit_s16_224:2", "vit_b16_224:1"), ("plain",), "--dtype", "bf16"),
-                self.seeds("programs", 90, options.programs), self.seeds("ops", 90, options.seeds),
+        kinds = {"": ("--plugin", "orthogonal"), "_bf16": ("--plugin", "augment", *bf16)}
+        return [Step("doctor", 30, [("", [self.rewire, "doctor", "--quiet"])]),
+                self.verify("verify_plain", 60, [("f32", *plain), ("bf16", *plain, *bf16), ("tf32", *plain, *tf32),
+                                                 ("gelu_f32", *plain, *gelu), ("gelu_bf16", *plain, *gelu, *bf16)]),
+                self.goldens(),
+                self.seeds("attention", 60, options.attention, self.missing["cuDNN"]),
+                self.seeds("convolutions", 60, options.engines, self.missing["cuDNN"]),
+                self.verify("verify_convolutions", 60, [(kind, *SMALL_CONVOLUTIONS, "--plugin", "none", *words)
+                                                        for kind, words in (("f32", ()), ("tf32", tf32))], self.missing["cuDNN"]),
+                self.verify("verify", 60, [(f"{name}_{dtype}", *self.small, "--plugin", name, "--set", f"train.dtype={dtype}")
+                                           for name in self.strategies for dtype in ("f32", "bf16")]),
+                self.verify("verify_objectives", 60, [(f"{words[0]}_{dtype}", *words, "--plugin", "none", "--set", f"train.dtype={dtype}")
+                                                      for words in OBJECTIVES for dtype in ("f32", "bf16")]),
+                Step("determinism", 60, [(name, self.steps_on(name)) for name in ("none", *self.strategies)]),
+                self.profiled(BASELINE, "--profile", "--no-autotune", untuned=True), self.profiled(BASELINE, "--kernels"),
+                *(self.profiled(name, "--profile") for name in options.networks if name != BASELINE),
+                self.counters(),
+                Step("tuned", 60, [("", self.steps_on("none", "--autotune"))]),
+                self.seeds("programs", 60, options.programs), self.seeds("ops", 60, options.seeds),
                 self.seeds("transforms", 60, options.transforms, self.missing["cuFFT"]),
                 *(Step(f"{tool}{kind}", 60, [("", ["compute-sanitizer", "--tool", tool, "--report-api-errors", "no", "--error-exitcode",
                                                    "9", *sanitized, *words])], self.missing["compute-sanitizer"])
                   for tool in ("memcheck", "racecheck", "synccheck", "initcheck") for kind, words in kinds.items())]
 
-    def bench(self):
-        options = self.options
-        words = ["--rewire", self.rewire, "--device", "cuda", "--dtype", "bf16", "--out", str(self.work / f"bench_{options.number}"),
-                 "--case", f"{self.model}:{self.batch}", "--rounds", str(options.rounds), "--steps", str(options.steps), "--resume",
-                 *self.settings]
-        for strategy in ("plain", *self.strategies):
-            words += ["--residual", strategy]
-        for mode in ("compile", "eager"):  # max-autotune was not ready in 315 s, of an H100 and 16 cores
-            words += ["--mode", mode]
+    def fast(self):
+        options, out = self.options, self.work / "bench_2"
+        words = ["--rewire", self.rewire, "--device", "cuda", "--dtype", "bf16", "--out", str(out), "--rounds", str(options.rounds),
+                 "--steps", str(options.steps), *self.settings, *(word for case in options.peer or PEERS for word in ("--case", case))]
         if not self.missing["torch"]:
             words += ["--python", sys.executable]
-        return [self.profiled("ceilings", 200, "--kernels"),
-                Step("beside_pytorch", options.limit, [("", self.script("run.py", *words, "--budget", "{budget}"))],
-                     unfinished=str(self.work / f"bench_{options.number}" / "unfinished"))]
+        modes = ["--mode", "compile", "--mode", "max-autotune"]
+        return [Step(COMPILE_PEERS, 100, [("", self.script("run.py", *words, "--compile-peers", "--budget", "{seconds}"))],
+                     self.missing["torch"]),
+                Step("beside_pytorch", options.limit, [("", self.script("run.py", *words, *modes, "--resume", "--budget", "{budget}"))],
+                     unfinished=str(out / "unfinished"))]
 
 
 class Call:
@@ -186,15 +194,17 @@ class Call:
         if not known:
             return
         source = known[0]
-        with tarfile.open(source) as tar:
-            tar.extractall(self.work, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+        for packed in (source, source.with_name(f"{PEERS_CACHE}.tar.gz")):
+            if packed.exists():
+                with tarfile.open(packed) as tar:
+                    tar.extractall(self.work, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
         before = json.loads((self.work / "state.json").read_text())
         if (before["commit"], before["device"]) == (self.state["commit"], self.state["device"]):
             self.state = before
             say(f"taking up {source}: {len(before['steps'])} steps")
         else:
             for path in self.work.iterdir():
-                if path.name != "cache":
+                if path.name not in ("cache", PEERS_CACHE):
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
             say(f"taking the cache of {source}, of commit {before['commit']} on {before['device']}")
 
@@ -212,7 +222,7 @@ class Call:
                                if line.startswith(f"libraries: without {name}: ")), "") for name in ("cuDNN", "cuFFT")}
         torch = subprocess.run([sys.executable, "-c", "import torch, safetensors"], stderr=subprocess.DEVNULL).returncode
         missing["torch"] = "python3 has no torch, or no safetensors" if torch else ""
-        missing["compute-sanitizer"] = "" if shutil.which("compute-sanitizer") else "there is no compute-sanitizer"
+        missing |= {name: "" if shutil.which(name) else f"there is no {name}" for name in ("compute-sanitizer", "ncu")}
         return missing
 
     def device(self):
@@ -226,6 +236,8 @@ class Call:
         self.state["commit"], self.state["device"] = (HERE / "commit").read_text().strip(), self.device()
         self.take_up()
         os.environ["XDG_CACHE_HOME"] = str(self.work / "cache")
+        for name in ("TORCHINDUCTOR", "TRITON"):
+            os.environ[f"{name}_CACHE_DIR"] = str(self.work / PEERS_CACHE / name.lower())
         say(f"{options.number}: {TITLES[options.number]}; commit {self.state['commit']}, {self.state['device']}")
         options.out.mkdir(parents=True, exist_ok=True)
         steps = [step for step in Plan(options, self.work, missing).steps() if not options.only or step.name in options.only]
@@ -236,6 +248,8 @@ class Call:
                 say(f"{step.name}: {self.told(step.name)['status']} in an earlier call")
                 continue
             self.do(step)
+            if step.name == COMPILE_PEERS:
+                self.publish_peers()
             if index + 1 < len(steps):
                 say(f"next: {steps[index + 1].name}, at most {min(steps[index + 1].seconds, max(int(self.left()), 0))} s")
         statuses = {self.told(step.name)["status"] for step in steps}
@@ -283,9 +297,16 @@ class Call:
         """What is wrong with it; None: nothing."""
         log = self.log(step, key)
         log.parent.mkdir(exist_ok=True)
+        if callable(words):
+            try:
+                words = words()
+            except (OSError, ValueError, KeyError) as error:
+                return f"{step.name}: {error}"
         # Also where this program is killed: what it left would compute beside the next call's.
         leash = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
-        words = [word.replace("{budget}", str(max(int(end - time.monotonic()) - 35, 1))) for word in words]  # run.py's grace is 30 s
+        left = end - time.monotonic()
+        words = [word.replace("{budget}", str(max(int(left) - 35, 1))).replace("{seconds}", str(max(int(left) - 3, 1)))
+                 for word in words]  # run.py's grace is 30 s
         name = f"{step.name} {key}".strip()
         if end - time.monotonic() <= 0:
             return ENDED
@@ -330,17 +351,18 @@ class Call:
     def figures(self):
         """The numbers that are asked for first."""
         found = {}
-        for path in sorted(self.work.glob("[1-4]_*.json")):
+        for path in sorted(self.work.glob("1_step_*.json")):
             result = json.loads(path.read_text())
             row = {key: result[key] for key in ("step_ms", "resident_step_ms", "device_mb", "compile_s", "cache_hits", "unique_kernels")}
             row["classes_ms"] = {name: round(ms, 3) for name, _, ms, *_ in run.by_class(result["profile"])}
             row["attention"] = [choice for choice in result.get("choices", []) if choice.get("key", "").startswith("attention")]
             found[path.stem] = {**row, **({"ceilings": result["ceilings"]} if "ceilings" in result else {})}
-        for path in sorted(self.work.glob("bench_[34]/*.json")):
+        for path in sorted(self.work.glob("bench_2/*.json")):
             result = json.loads(path.read_text())
             for case in result["cases"]:
                 found[f"{path.parent.name} {case['model']}:{case['batch']}"] = {
-                    "contenders": [{key: c[key] for key in ("name", "residual", "step_ms", "fed_step_ms", "peak_mb", "failed") if key in c}
+                    "contenders": [{**{key: c[key] for key in ("name", "residual", "step_ms", "fed_step_ms", "peak_mb", "failed") if key in c},
+                                    **{key: c["about"][key] for key in ("warm_up_s", "attention") if key in c.get("about", {})}}
                                    for c in case["contenders"]], "ratios": case["ratios"], "left_out": result["left_out"]}
         return found
 
@@ -367,14 +389,27 @@ class Call:
         self.replace(self.work / "state.json", json.dumps(self.state, indent=1) + "\n")
         self.replace(out / "summary.txt", self.summary(figures))
         self.replace(out / "results.json", json.dumps({**self.state, "figures": figures}, indent=1) + "\n")
-        fresh = out / "results.tar.gz.new"
         for left_behind in ((), (".cu", ".tile"), (".cu", ".tile", ".kernel")):  # choices, which take longest, stay
-            with tarfile.open(fresh, "w:gz", compresslevel=1) as tar:
-                for path in sorted(self.work.iterdir()):
-                    tar.add(path, path.name, filter=lambda info: None if info.name.endswith((".new", *left_behind)) else info)
-            if fresh.stat().st_size <= MOST_BYTES:
+            if self.pack("results", [path for path in self.work.iterdir() if path.name != PEERS_CACHE], (".new", *left_behind)):
                 break
-        fresh.replace(out / "results.tar.gz")
+
+    def publish_peers(self):
+        """What PyTorch compiled, for a call that goes on elsewhere."""
+        if (self.work / PEERS_CACHE).exists() and not self.pack(PEERS_CACHE, [self.work / PEERS_CACHE]):
+            say(f"{PEERS_CACHE}: what PyTorch compiled is more than {MOST_BYTES >> 20} MiB, and stays behind")
+
+    def pack(self, name, paths, without=(".new",)):
+        """Whether it is no more than MOST_BYTES; what cannot get any smaller is kept in any case, but of the peers'."""
+        fresh = self.options.out / f"{name}.tar.gz.new"
+        with tarfile.open(fresh, "w:gz", compresslevel=1) as tar:
+            for path in sorted(paths):
+                tar.add(path, path.name, filter=lambda info: None if info.name.endswith(without) else info)
+        fits = fresh.stat().st_size <= MOST_BYTES
+        if fits or (name == "results" and ".kernel" in without):
+            fresh.replace(fresh.with_suffix(""))
+        else:
+            fresh.unlink()
+        return fits
 
     @staticmethod
     def replace(path, text):
@@ -388,20 +423,22 @@ def main():
     parser.add_argument("number", type=int, choices=tuple(TITLES))
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("results"), metavar="FOLDER")
     parser.add_argument("--from", dest="source", type=pathlib.Path, metavar="FILE", help="an earlier call's, where FOLDER has none")
-    parser.add_argument("--limit", type=float, default=540, metavar="SECONDS", help="of the whole call (540)")
+    parser.add_argument("--limit", type=float, metavar="SECONDS",
+                        help=f"of the whole call ({', '.join(f'call {number}: {limit}' for number, limit in LIMITS.items())})")
     parser.add_argument("--only", action="append", default=[], metavar="STEP")
     parser.add_argument("--again", action="append", default=[], metavar="STEP", help="although it was done before")
-    parser.add_argument("--case", metavar="MODEL:BATCH", help="in place of the call's own network")
-    parser.add_argument("--convolutions", default="resnetv2_18:128", metavar="MODEL:BATCH", help="the network of convolutions (resnetv2_18:128)")
-    parser.add_argument("--convolutions-set", action="append", default=[], metavar="KEY=VALUE", help="of that network")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="of every network that rewire alone computes")
+    parser.add_argument("--networks", type=lambda path: json.loads(pathlib.Path(path).read_text()), default=NETWORKS, metavar="FILE",
+                        help="JSON: in place of the networks of call 1, each NAME: [MODEL[@IMAGE]:BATCH[+PLUGIN], KEY=VALUE…]")
+    parser.add_argument("--peer", action="append", metavar="MODEL[@IMAGE]:BATCH[+RESIDUAL…]", help="in place of the networks of call 2")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="of the small ViT of call 1 and all networks of call 2")
     parser.add_argument("--strategy", action="append", choices=STRATEGIES, help="default: all")
-    parser.add_argument("--jobs", type=int, default=8, help="processes at a time where nothing is timed (8)")
+    parser.add_argument("--jobs", type=int, default=12, help="processes at a time where nothing is timed (12)")
     parser.add_argument("--steps", type=int, default=20, help="that are timed (20)")
     parser.add_argument("--rounds", type=int, default=3, help="beside PyTorch (3)")
     for name, count in (("attention", 8), ("engines", 8), ("seeds", 4), ("programs", 160), ("transforms", 48)):
         parser.add_argument(f"--{name}", type=int, default=count, help=f"cases of device_check ({count})")
     options = parser.parse_args()
+    options.limit = options.limit or LIMITS[options.number]
     call = Call(options)
     try:
         sys.exit(call.run())

@@ -18,7 +18,15 @@ say() { printf 'pack: %s\n' "$*"; }
 
 # Found in every system that runs the bundle, or older than that system's own: the C and C++ libraries.
 system='^(linux-vdso|ld-linux-x86-64|libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s)\.so'
-tests=(device_check)
+tests=(device_check device_goldens)
+# What PyTorch computed in float64: each family, each strategy, and all that autocast.json has.
+goldens=(dino_even_plain dino_odd_orthogonal mae_none_plain mae_paper_augment pvt_three_augment pvt_two_plain resnet_post_plain
+  resnetv2_basic_plain resnetv2_large_neck_orthogonal resnetv2_timm_augment sit_none_decay sit_unet_plain t2t_performer_plain
+  t2t_transformer_augment vit_avg_orthogonal_global vit_avg_plain vit_clip_plain vit_deep_attnres vit_deep_denseformer
+  vit_deep_hyper vit_deep_hyper_mhc vit_deep_layerscale vit_deep_postnorm vit_deep_value_residual vit_odd_augment_dense
+  vit_odd_decay_learnable vit_odd_orthogonal_probability vit_odd_skipless_attn vit_odd_tanh_plain vit_oru_orthogonal
+  vit_registers_plain vit_slim_augment vit_slim_augment_stream vit_slim_decay vit_slim_decay_branch vit_slim_skipless
+  vit_slim_tanh_plain vit_token_orthogonal_feature vit_token_plain)
 # Opened by name at run time, so that ldd does not show them. CUDA's own libraries are the other machine's.
 opened=(liblapack.so.3)  # runtime/linalg/lapack.cpp
 
@@ -47,6 +55,9 @@ for program in "$root"/bin/* "$root"/libexec/rewire/* "$root"/lib/rewire/plugins
     [[ $name =~ $system ]] || [ -e "$root/lib/$name" ] || cp --dereference "$path" "$root/lib/$name"
   done
 cp bench/*.py "$root/bench/"
+mkdir -p "$root/references/goldens"
+cp tests/reference/autocast.json "$root/references/"
+for name in "${goldens[@]}"; do cp "tests/reference/goldens/$name.safetensors" "$root/references/goldens/"; done
 cp scripts/gpu/call.py scripts/gpu/README.md "$root/"
 { git describe --always --dirty 2>/dev/null || echo unknown; } >"$root/commit"  # an archive has no history
 

@@ -22,19 +22,35 @@ SANITIZER = """#!/bin/sh
 while [ "${1#--}" != "$1" ]; do shift 2; done
 exec "$@"
 """
-# In place of bench/parity.py, of which one comparison is wrong.
-PARITY = """import pathlib, sys
-given = dict(zip(sys.argv[1::2], sys.argv[2::2]))
-pathlib.Path(given["--out"]).write_text("[]")
-wrong = given["--residual"] == "decay"
-print(given["--case"].replace(":", " "), given["--residual"], given.get("--dtype", "both"), "FAILED" if wrong else "ok")
-sys.exit(wrong)
+# In place of bench/run.py: what a peer's compiler leaves, where it is told to.
+PEERS = """import os, pathlib, sys
+def by_class(launches): return []
+if __name__ == "__main__" and "--compile-peers" in sys.argv:
+    places = [(pathlib.Path(os.environ["TORCHINDUCTOR_CACHE_DIR"]), "graph"), (pathlib.Path(os.environ["TRITON_CACHE_DIR"]), "kernel")]
+    print("found", *(name for place, name in places if (place / name).exists()))
+    for place, name in places:
+        place.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(name)
 """
-LITTLE = ["--case", "vit_tiny_28:2", "--set", "model.dim=16", "--set", "model.depth=1", "--set", "model.heads=2", "--steps", "2",
-          "--convolutions", "resnetv2_18:2", "--convolutions-set", "model.width=4", "--convolutions-set", "model.depths=[1,1]",
-          "--convolutions-set", "model.image=8", "--rounds", "1", "--jobs", "2", "--strategy", "orthogonal",
-          "--attention", "1", "--engines", "1", "--seeds", "0", "--programs", "1", "--transforms", "1"]
+# In place of ncu: its line of kernels, and the program.
+COUNTERS = """#!/bin/sh
+while [ "${1#--}" != "$1" ]; do
+  [ "$1" = --kernel-id ] && echo "counted $2"
+  case "$1" in --csv) shift;; *) shift 2;; esac
+done
+exec "$@"
+"""
+CASE, TINY = "vit_tiny_28:2", ["model.dim=16", "model.depth=1", "model.heads=2"]
+CONVOLUTIONS = ["resnetv2_18@8:2", "model.width=4", "model.depths=[1,1]"]
+NETWORKS = {"vit_s": [CASE, "train.dtype=bf16", *TINY], "other": [CASE + "+orthogonal", *TINY],
+            "resnet": CONVOLUTIONS, "resnet_tf32": [*CONVOLUTIONS, "train.tf32=true"]}
+LITTLE = [*(word for text in TINY for word in ("--set", text)), "--peer", CASE + "+plain+orthogonal", "--steps", "2", "--rounds", "1",
+          "--jobs", "2", "--strategy", "orthogonal", "--attention", "1", "--engines", "1", "--seeds", "0", "--programs", "1",
+          "--transforms", "1"]
 FILES = ["results.json", "results.tar.gz", "summary.txt"]
+RIGHT = ["doctor", "verify_plain", "goldens", "attention", "convolutions", "verify_convolutions", "verify", "verify_objectives",
+         "determinism", "step_vit_s_untuned", "step_vit_s", "step_other", "step_resnet", "step_resnet_tf32", "counters", "tuned",
+         "programs", "ops", "transforms", *(tool + kind for tool in ("memcheck", "racecheck", "synccheck", "initcheck") for kind in ("", "_bf16"))]
 LARGEST = 16 << 20
 
 
@@ -43,6 +59,12 @@ class Calls(unittest.TestCase):
         self.root = bundle.make(programs, place)
         self.out = self.root.parent / "out"
         bundle.write_program(self.root.parent / "path" / "compute-sanitizer", SANITIZER)
+        bundle.write_program(self.root.parent / "path" / "ncu", COUNTERS)
+        (self.root / "networks.json").write_text(json.dumps(NETWORKS))
+        goldens = self.root / "references" / "goldens"
+        goldens.mkdir(parents=True)
+        (goldens / "vit_odd_tanh_plain.safetensors").symlink_to(bundle.SOURCE / "tests/reference/goldens/vit_odd_tanh_plain.safetensors")
+        (goldens.parent / "autocast.json").symlink_to(bundle.SOURCE / "tests/reference/autocast.json")
         self.torch("raise ImportError")  # whatever this machine has
 
     def torch(self, text):
@@ -52,7 +74,8 @@ class Calls(unittest.TestCase):
     def start(self, number, *more, out=None, **environment):
         path = f"{self.root.parent / 'path'}:{os.environ['PATH']}"
         (self.root.parent / "tmp").mkdir(exist_ok=True)
-        return subprocess.Popen([sys.executable, str(self.root / "call.py"), str(number), "--out", str(out or self.out), *LITTLE, *more],
+        return subprocess.Popen([sys.executable, str(self.root / "call.py"), str(number), "--out", str(out or self.out),
+                                 "--networks", str(self.root / "networks.json"), *LITTLE, *more],
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                 env={**os.environ, "PATH": path, "PYTHONPATH": str(self.root.parent / "site"),
                                      "TMPDIR": str(self.root.parent / "tmp"), **environment})
@@ -93,55 +116,64 @@ class Calls(unittest.TestCase):
             self.assertLess(time.monotonic(), patience, left)
             time.sleep(0.05)
 
-    def test_the_four_calls(self):
+    def test_both_calls(self):
         start = time.monotonic()
-        said = self.call(1, "--limit", "200", expected=3)  # parity beside PyTorch is left out
+        said = self.call(1, "--limit", "200", expected=3)  # there are no seeds of ops
         self.assertLess(time.monotonic() - start, 200)
-        self.assertIn("call: parity_small: not run, python3 has no torch", said)
-        self.assertIn("call: next: step_tuned, at most 1", said)
-        self.assertIn("next: call.py 2, is it right everywhere", said)
+        self.assertIn("call: ops: not run, 0 seeds", said)
+        self.assertIn("call: next: step_vit_s, at most ", said)
+        self.assertIn("next: call.py 2, how fast is it", said)
         first = self.results()
-        self.assertEqual(self.statuses(first), {"doctor": "ok", "verify_plain": "ok", "attention": "ok", "step_untuned": "ok",
-                                                "step_tuned": "ok", "convolutions": "ok", "verify_convolutions": "ok",
-                                                "step_convolutions": "ok", "tuned": "ok", "verify": "ok",
-                                                "parity_small": "left out"})
+        self.assertEqual(list(self.statuses(first)), RIGHT)
+        self.assertEqual({name for name, status in self.statuses(first).items() if status != "ok"}, {"ops"}, said)
         for suffix in (".kernel", ".choice", ".log"):
             self.assertTrue(any(name.endswith(suffix) for name in self.names), suffix)
-        tuned = first["figures"]["1_step_tuned"]
+        with tarfile.open(self.out / "results.tar.gz") as tar:
+            logs = {name: tar.extractfile(f"logs/1_{name}.log").read().decode() for name in ("goldens_0", "counters")}
+        self.assertIn("vit_odd_tanh_plain: 1 runs", logs["goldens_0"])
+        self.assertRegex(logs["counters"], r"counted ::regex:\^\((\w+\|){4}\w+\)\$:2")
+        tuned = first["figures"]["1_step_vit_s"]
         self.assertEqual([choice["by"] for choice in tuned["attention"]], ["timing", "timing"])
         self.assertIn("cuDNN", tuned["attention"][0]["taken"])
-        self.assertEqual(first["figures"]["1_step_untuned"]["attention"][0]["taken"], "ours")
-        self.assertGreater(first["figures"]["1_step_untuned"]["classes_ms"]["attention"], 0)
-        for kind in ("f32", "tf32"):
-            self.assertGreater(first["figures"][f"1_step_convolutions_{kind}"]["classes_ms"]["convolutions"], 0)
+        self.assertIn("ceilings", tuned)
+        self.assertEqual(first["figures"]["1_step_vit_s_untuned"]["attention"][0]["taken"], "ours")
+        self.assertGreater(first["figures"]["1_step_vit_s_untuned"]["classes_ms"]["attention"], 0)
+        for kind in ("resnet", "resnet_tf32"):
+            self.assertGreater(first["figures"][f"1_step_{kind}"]["classes_ms"]["convolutions"], 0)
         self.check_predicted()
 
-        said = self.call(2, "--limit", "200", expected=3)  # parity and ops are left out
-        told = self.statuses(self.results())
-        for name in ("determinism", "verify_objectives", "programs", "transforms", "memcheck", "synccheck_bf16", "racecheck", "initcheck_bf16"):
-            self.assertEqual(told[name], "ok", said)
-
-        other = self.root.parent / "elsewhere"  # as on a fresh machine, with the first calls' results beside the bundle
-        said = self.call(3, "--limit", "200", "--from", str(self.out / "results.tar.gz"), out=other, expected=0)
-        third = self.results(other)
-        self.assertLessEqual(first["steps"].keys(), third["steps"].keys())
-        ceilings = third["figures"]["3_ceilings"]
-        self.assertEqual(ceilings["cache_hits"], ceilings["unique_kernels"])  # it starts warm,
-        self.assertEqual([choice["taken"] for choice in ceilings["attention"]], [choice["taken"] for choice in tuned["attention"]])
-        self.assertEqual([choice["ms"] for choice in ceilings["attention"]], [choice["ms"] for choice in tuned["attention"]])  # timed once
+        other = self.root.parent / "elsewhere"  # as on a fresh machine, with the first call's results beside the bundle
+        said = self.call(2, "--limit", "200", "--from", str(self.out / "results.tar.gz"), out=other, expected=3)  # no peers are compiled
+        self.assertIn("call: compile_peers: not run, python3 has no torch", said)
+        second = self.results(other)
+        self.assertLessEqual(first["steps"].keys(), second["steps"].keys())
         with tarfile.open(other / "results.tar.gz") as tar:
-            (name,) = (name for name in tar.getnames() if re.fullmatch(r"bench_3/.*\.json", name))
+            (name,) = (name for name in tar.getnames() if re.fullmatch(r"bench_2/.*\.json", name))
             self.assertIn(name.replace(".json", ".md"), tar.getnames())
             self.check_benchmark(json.load(tar.extractfile(name)))
-        self.assertIn("beside_pytorch: ok in an earlier call", self.call(3, "--limit", "30", out=other, expected=0))
+        self.assertIn("beside_pytorch: ok in an earlier call", self.call(2, "--limit", "30", out=other, expected=3))
+
+    def test_what_the_peers_compiled_is_carried(self):
+        self.torch("")
+        (self.root / "bench" / "run.py").write_text(PEERS)
+        said = self.call(2, "--limit", "60", expected=0)
+        self.assertIn("call: compile_peers: ok", said)
+        with tarfile.open(self.out / "peers.tar.gz") as tar:
+            self.assertIn("peers/torchinductor/graph", tar.getnames())
+            self.assertIn("peers/triton/kernel", tar.getnames())
+        (self.out / "results.tar.gz").rename(self.root.parent / "results.tar.gz")
+        (self.out / "peers.tar.gz").rename(self.root.parent / "peers.tar.gz")
+        said = self.call(2, "--limit", "60", "--again", "compile_peers", "--from", str(self.root.parent / "results.tar.gz"), expected=0)
+        with tarfile.open(self.out / "results.tar.gz") as tar:
+            self.assertIn(b"found graph kernel", tar.extractfile("logs/2_compile_peers.log").read())
 
     def check_predicted(self):
         """What the step's launches should take, beside what they took."""
-        model, batch = LITTLE[1].split(":")
+        model, batch = CASE.split(":")
         predicted = self.root.parent / "predicted.json"
         predicted.write_text(subprocess.run(
             [str(self.root / "bin" / "rewire"), "dump", model, "--set", f"train.batch={batch}", "--set", "train.dtype=bf16",
-             *(word for before, text in zip(LITTLE, LITTLE[1:]) if before == "--set" for word in ("--set", text)), "--stage", "times", "--json"],
+             *(word for text in TINY for word in ("--set", text)), "--stage", "times", "--json"],
             check=True, stdout=subprocess.PIPE, text=True).stdout)
         table = subprocess.run([sys.executable, str(self.root / "bench" / "predicted.py"), str(predicted),
                                 str(self.out / "results.tar.gz")], stdout=subprocess.PIPE, text=True)
@@ -187,9 +219,9 @@ class Calls(unittest.TestCase):
             least, most = (case["ratios"][f"between launches, share of the step, at {bound}, {residual}"] for bound in ("least", "most"))
             self.assertTrue(0 <= least <= most <= 1)
 
-    def kill_in(self, number, step, with_signal):
+    def kill_in(self, number, step, with_signal, *more):
         """Killed as the step begins, and then for good; what it said."""
-        process = self.start(number, "--limit", "200")
+        process = self.start(number, "--limit", "200", *more)
         said = ""
         for line in process.stdout:
             said += line
@@ -207,37 +239,38 @@ class Calls(unittest.TestCase):
         for with_signal in (signal.SIGKILL, signal.SIGTERM):
             with self.subTest(with_signal):
                 shutil.rmtree(self.out, ignore_errors=True)
-                self.kill_in(1, "step_tuned", with_signal)
+                steps = [word for name in ("doctor", "step_vit_s_untuned", "step_vit_s", "verify") for word in ("--only", name)]
+                self.kill_in(1, "step_vit_s", with_signal, *steps)
                 told = self.statuses(self.results())
-                self.assertEqual(told, {"doctor": "ok", "verify_plain": "ok", "attention": "ok", "step_untuned": "ok", "step_tuned": "running"})
-                said = self.call(1, "--limit", "200", expected=3)
-                self.assertIn("step_untuned: ok in an earlier call", said)
+                self.assertEqual(told, {"doctor": "ok", "verify": "ok", "step_vit_s_untuned": "ok", "step_vit_s": "running"})
+                said = self.call(1, "--limit", "200", *steps, "--only", "step_other", expected=0)
+                self.assertIn("step_vit_s_untuned: ok in an earlier call", said)
                 # What the call was killed in comes behind what has not been tried.
-                self.assertLess(said.index("call: verify: at most"), said.index("call: step_tuned: at most"))
-                self.assertEqual(set(self.statuses(self.results()).values()), {"ok", "left out"})
+                self.assertLess(said.index("call: step_other: at most"), said.index("call: step_vit_s: at most"))
+                self.assertEqual(set(self.statuses(self.results()).values()), {"ok"})
 
     def test_a_benchmark_that_is_killed_goes_on_where_it_was(self):
-        process = self.start(3, "--limit", "200")
+        process = self.start(2, "--limit", "200")
         log = None
         while log is None or "start-up of" not in log.read_text():  # its own steps are measured by then
             self.assertIsNone(process.poll())
-            log = log or next((self.root.parent / "tmp").glob("rewire-gpu-*/logs/3_beside_pytorch.log"), None)
+            log = log or next((self.root.parent / "tmp").glob("rewire-gpu-*/logs/2_beside_pytorch.log"), None)
             time.sleep(0.02)
         process.kill()
         process.communicate()
         self.assert_nothing_runs()
         self.assertEqual(self.statuses(self.results())["beside_pytorch"], "running")
         shutil.rmtree(log.parent.parent)
-        self.call(3, "--limit", "200", expected=0)
-        self.assertEqual(self.results()["figures"]["bench_3 vit_tiny_28:2"]["left_out"], [])
+        self.call(2, "--limit", "200", expected=3)
+        self.assertEqual(self.results()["figures"]["bench_2 vit_tiny_28:2"]["left_out"], [])
 
     def test_time_that_is_up(self):
         start = time.monotonic()
         said = self.call(1, "--limit", "14", expected=3)
         self.assertLess(time.monotonic() - start, 14 + 2)
         told = self.statuses(self.results())
-        self.assertEqual((told["doctor"], told["verify"]), ("ok", "cut"), said)
-        self.assertIn("call: verify: not run, time is up", said)
+        self.assertEqual((told["doctor"], told["tuned"]), ("ok", "cut"), said)
+        self.assertIn("call: tuned: not run, time is up", said)
 
     def test_what_fails_is_told(self):
         said = self.call(1, "--only", "verify_plain", "--only", "doctor", expected=1, REWIRE_FAKE_CUDA_FAIL="cuGraphLaunch:1:719")
@@ -246,23 +279,14 @@ class Calls(unittest.TestCase):
         self.assertIn("verify_plain: failed in an earlier call", self.call(1, "--only", "verify_plain", expected=1))
         self.call(1, "--only", "verify_plain", "--again", "verify_plain", expected=0)
 
-    def test_parity_beside_pytorch(self):
-        self.torch("")
-        (self.root / "bench" / "parity.py").write_text(PARITY)
-        said = self.call(2, "--only", "parity", "--only", "parity_large", "--strategy", "decay", expected=1)
-        self.assertIn("call: parity: failed, 0 s, 1 of 3: parity vit_s_cifar_decay: status 1, vit_s_cifar 3 decay both FAILED", said)
-        self.assertIn("call: parity_large: ok, 0 s, 2 done", said)
-        self.assertEqual(self.statuses(self.results()), {"parity": "failed", "parity_large": "ok"})
-        self.assertIn("parity_vit_s_cifar_decay.json", self.names)
-
     def test_results_of_another_commit_give_their_cache_alone(self):
-        self.call(1, "--only", "doctor", "--only", "step_untuned", expected=0)
+        self.call(1, "--only", "doctor", "--only", "step_vit_s_untuned", expected=0)
         (self.root / "commit").write_text("later\n")
-        said = self.call(1, "--only", "step_untuned", expected=0)
+        said = self.call(1, "--only", "step_vit_s_untuned", expected=0)
         self.assertIn("of commit abc1234-dirty on Fake CUDA device", said)
         result = self.results()
-        self.assertEqual(self.statuses(result), {"step_untuned": "ok"})
-        figures = result["figures"]["1_step_untuned"]
+        self.assertEqual(self.statuses(result), {"step_vit_s_untuned": "ok"})
+        figures = result["figures"]["1_step_vit_s_untuned"]
         self.assertEqual(figures["cache_hits"], figures["unique_kernels"])
 
     def test_a_cache_that_grows_too_large_loses_its_kernels_and_keeps_its_choices(self):

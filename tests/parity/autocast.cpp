@@ -72,14 +72,22 @@ std::unique_ptr<runtime::Engine> engine_of(const Golden& golden, const Backend& 
   return start_engine(golden, backend, module);
 }
 
+nlohmann::json read_autocast() {
+  std::ifstream file(golden_folder().parent_path() / "autocast.json");
+  return nlohmann::json::parse(file);
+}
+
 }  // namespace
+
+bool has_autocast(const std::string& name) {
+  return read_autocast().at("cases").contains(name);
+}
 
 void check_against_autocast(
     const std::string& name, const std::function<void(ir::Module&)>& rewrite,
     const std::function<std::unique_ptr<runtime::Engine>(const ir::Module&)>& make_engine) {
   CAPTURE(name);
-  std::ifstream file(std::string(REWIRE_GOLDENS) + "/../autocast.json");
-  const nlohmann::json autocast = nlohmann::json::parse(file);
+  const nlohmann::json autocast = read_autocast();
   const auto allowed = autocast.at("cases").at(name).get<std::map<std::string, double>>();
   const Golden golden = read_golden(name);
   const Backend jit{[](const ir::Module& module) { return runtime::make_jit_engine(module); }, ir::DType::f32,

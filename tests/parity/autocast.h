@@ -5,8 +5,11 @@
 
 namespace rewire::parity {
 
-/// What DESIGN allows: the error may be this much of autocast's.
+/// The error may be this much of autocast's.
 inline constexpr double kAutocastFactor = 1.2;
+
+/// Whether autocast.json, beside the folder of goldens, has it.
+bool has_autocast(const std::string& name);
 
 /// The golden's model with its products in bf16, on `engine`, over the batches of
 /// tests/reference/autocast.json (their makers say which): of the logits, the loss, each weight's gradient

@@ -20,6 +20,8 @@ using nlohmann::json;
 using runtime::HostTensor;
 using runtime::TensorMap;
 
+std::filesystem::path folder_of_goldens = REWIRE_GOLDENS;
+
 void set_value(ir::Selection& selection, const std::string& key, const json& value) {
   if (value.is_boolean()) selection.set(key, value.get<bool>());
   if (value.is_number_integer()) selection.set(key, value.get<std::int64_t>());
@@ -225,9 +227,16 @@ void check_states(const Golden& golden, const std::string& prefix, const runtime
 
 }  // namespace
 
+const std::filesystem::path& golden_folder() {
+  return folder_of_goldens;
+}
+
+void set_golden_folder(const std::filesystem::path& folder) {
+  folder_of_goldens = folder;
+}
+
 Golden read_golden(const std::string& name) {
-  runtime::SafetensorsFile file =
-      runtime::read_safetensors(std::string(REWIRE_GOLDENS) + "/" + name + ".safetensors");
+  runtime::SafetensorsFile file = runtime::read_safetensors((golden_folder() / (name + ".safetensors")).string());
   const json facts = json::parse(file.metadata.at("case"));
   Golden golden;
   golden.name = name;

@@ -3,6 +3,7 @@
 // parameters, so that every backend and every strategy is held to the same numbers by the same code.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -29,6 +30,9 @@ struct Golden {
 };
 /// `name` as "vit_token_plain".
 Golden read_golden(const std::string& name);
+/// Where they are: tests/reference/goldens, or what was set.
+const std::filesystem::path& golden_folder();
+void set_golden_folder(const std::filesystem::path& folder);
 
 struct Backend {
   std::function<std::unique_ptr<runtime::Engine>(const ir::Module&)> make_engine;
