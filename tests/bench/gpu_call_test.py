@@ -130,7 +130,7 @@ class Calls(unittest.TestCase):
             self.assertTrue(any(name.endswith(suffix) for name in self.names), suffix)
         with tarfile.open(self.out / "results.tar.gz") as tar:
             logs = {name: tar.extractfile(f"logs/1_{name}.log").read().decode() for name in ("goldens_0", "counters")}
-        self.assertIn("vit_odd_tanh_plain: 1 runs", logs["goldens_0"])
+        self.assertIn("vit_odd_tanh_plain: gradients, 1 runs", logs["goldens_0"])
         self.assertRegex(logs["counters"], r"counted ::regex:\^\((\w+\|){4}\w+\)\$:2")
         tuned = first["figures"]["1_step_vit_s"]
         self.assertEqual([choice["by"] for choice in tuned["attention"]], ["timing", "timing"])
