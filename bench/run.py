@@ -580,8 +580,9 @@ def compile_peers(options, cases):
             say(f"{case} {residual}: compiled in {time.monotonic() - start:.0f} s")
         return not peer.failed
 
+    joins = [(case, case.residuals[0]) for case in cases] + [(case, residual) for case in cases for residual in case.residuals[1:]]
     with concurrent.futures.ThreadPoolExecutor(PREPARED_AT_ONCE) as pool:
-        return all([done.result() for done in [pool.submit(prepare, case, residual) for case in cases for residual in case.residuals]])
+        return all([done.result() for done in [pool.submit(prepare, *join) for join in joins]])
 
 
 def on_gpu(options, cases, write):

@@ -41,10 +41,11 @@ NETWORKS = {"vit_s": ["vit_s16_224:256", "train.dtype=bf16"], "vit_b": ["vit_b16
             "mae": ["mae_vit_b16:256", "train.dtype=bf16"], "sit": ["sit_b_2:64", "train.dtype=bf16"],
             "resnet": ["resnetv2_50@224:128"], "resnet_tf32": ["resnetv2_50@224:128", "train.tf32=true"],
             "hyper": ["vit_s16_224:256+hyper", "train.dtype=bf16"], "attnres": ["vit_s16_224:256+attnres", "train.dtype=bf16"]}
-PEERS = ("vit_s16_224:256+plain+orthogonal+augment", "vit_b16_224:256+plain", "mae_vit_b16:256+plain", "resnetv2_50@224:128+plain")
+PEERS = ("vit_s16_224:256+plain", "vit_b16_224:256+plain", "mae_vit_b16:256+plain", "resnetv2_50@224:128+plain")
 COUNTED = 5  # kernels of the baseline whose counters are read
 SECTIONS = ("SpeedOfLight", "LaunchStats", "Occupancy", "WarpStateStats", "MemoryWorkloadAnalysis", "InstructionStats")
 COMPILE_PEERS, PEERS_CACHE = "compile_peers", "peers"  # what PyTorch compiled is a file of its own
+PASSING = "passing"  # a cache that is not carried
 LIMITS = {1: 470, 2: 235}
 TITLES = {1: "is it right, and where does each network's step go",
           2: "how fast is it, beside PyTorch and the card's ceilings"}
@@ -66,7 +67,8 @@ def last_line(path):
 class Step:
     """Commands with a limit of seconds for all of them together; each has a key, "" if it is the only one, and is words or a
     function that says them once the steps before are done. `why_not`: it cannot run here. `prints_json`: what a command prints on stdout is a result, NAME.json. `unfinished`: a file that is there while the
-    work is not all done, though its command ended well. `timed`: one command at a time."""
+    work is not all done, though its command ended well. `timed`: one command at a time, whose kernels and choices are carried; of the
+    others, thousands of small kernels, a later call has no use."""
 
     def __init__(self, name, seconds, commands, why_not="", prints_json=False, unfinished="", timed=False):
         self.name, self.seconds, self.commands, self.why_not = name, seconds, commands, why_not
@@ -129,9 +131,9 @@ class Plan:
             launches = json.loads((self.work / f"1_step_{BASELINE}.json").read_text())["profile"]
             ours = [name for name in (launch["name"].partition(",")[0] for launch in sorted(launches, key=lambda launch: -launch["ms"]))
                     if re.fullmatch(r"\w+", name)]
-            return ["ncu", "--csv", "--page", "details", "--clock-control", "none", *(word for name in SECTIONS for word in ("--section", name)),
+            return ["ncu", "--csv", "--log-file", str(self.work / "counters.csv"), "--page", "details", "--clock-control", "none", *(word for name in SECTIONS for word in ("--section", name)),
                     "--kernel-id", f"::regex:^({'|'.join(ours[:COUNTED])})$:2", *self.bench(BASELINE)]
-        return Step("counters", 60, [("", command)], self.missing["ncu"])
+        return Step("counters", 60, [("", command)], self.missing["ncu"], timed=True)
 
     def right(self):
         options = self.options
@@ -172,7 +174,7 @@ class Plan:
         return [Step(COMPILE_PEERS, 100, [("", self.script("run.py", *words, "--compile-peers", "--budget", "{seconds}"))],
                      self.missing["torch"]),
                 Step("beside_pytorch", options.limit, [("", self.script("run.py", *words, *modes, "--resume", "--budget", "{budget}"))],
-                     unfinished=str(out / "unfinished"))]
+                     unfinished=str(out / "unfinished"), timed=True)]
 
 
 class Call:
@@ -199,6 +201,9 @@ class Call:
                 with tarfile.open(packed) as tar:
                     tar.extractall(self.work, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
         before = json.loads((self.work / "state.json").read_text())
+        beside = source.with_name("results.json")  # says which step was begun after the archive was packed
+        for name, told in (json.loads(beside.read_text())["steps"] if beside.exists() else {}).items():
+            before["steps"].setdefault(name, {**told, "status": "running"})
         if (before["commit"], before["device"]) == (self.state["commit"], self.state["device"]):
             self.state = before
             say(f"taking up {source}: {len(before['steps'])} steps")
@@ -235,7 +240,6 @@ class Call:
         missing = self.libraries()
         self.state["commit"], self.state["device"] = (HERE / "commit").read_text().strip(), self.device()
         self.take_up()
-        os.environ["XDG_CACHE_HOME"] = str(self.work / "cache")
         for name in ("TORCHINDUCTOR", "TRITON"):
             os.environ[f"{name}_CACHE_DIR"] = str(self.work / PEERS_CACHE / name.lower())
         say(f"{options.number}: {TITLES[options.number]}; commit {self.state['commit']}, {self.state['device']}")
@@ -264,7 +268,7 @@ class Call:
 
     def tell(self, name, status, seconds=0.0, text=""):
         self.state["steps"][f"{self.options.number}.{name}"] = {"status": status, "seconds": round(seconds, 1), "text": text}
-        self.publish()
+        self.publish(packed=status != "running")
 
     def do(self, step):
         limit = min(step.seconds, self.left())
@@ -312,7 +316,8 @@ class Call:
             return ENDED
         with open(log, "w") as said, open(self.work / f"{log.stem}.json.new", "w") as printed:
             process = subprocess.Popen([*leash, *words], stdin=subprocess.DEVNULL, stdout=printed if step.prints_json else said,
-                                       stderr=said, process_group=0)
+                                       stderr=said, process_group=0,
+                                       env={**os.environ, "XDG_CACHE_HOME": str(self.work / ("cache" if step.timed else PASSING))})
             with self.lock:
                 self.running.add(process)
             try:
@@ -383,14 +388,16 @@ class Call:
             lines += [f"  {key}: {value:.3f}" for key, value in row["ratios"].items() if "plain" in key]
         return "\n".join(lines) + "\n"
 
-    def publish(self):
+    def publish(self, packed=True):
         """Each file whole or as it was, whenever this ends."""
         out, figures = self.options.out, self.figures()
         self.replace(self.work / "state.json", json.dumps(self.state, indent=1) + "\n")
         self.replace(out / "summary.txt", self.summary(figures))
         self.replace(out / "results.json", json.dumps({**self.state, "figures": figures}, indent=1) + "\n")
+        if not packed:
+            return
         for left_behind in ((), (".cu", ".tile"), (".cu", ".tile", ".kernel")):  # choices, which take longest, stay
-            if self.pack("results", [path for path in self.work.iterdir() if path.name != PEERS_CACHE], (".new", *left_behind)):
+            if self.pack("results", [path for path in self.work.iterdir() if path.name not in (PEERS_CACHE, PASSING)], (".new", *left_behind)):
                 break
 
     def publish_peers(self):
