@@ -236,7 +236,8 @@ void set_golden_folder(const std::filesystem::path& folder) {
 }
 
 Golden read_golden(const std::string& name) {
-  runtime::SafetensorsFile file = runtime::read_safetensors((golden_folder() / (name + ".safetensors")).string());
+  runtime::SafetensorsFile file =
+      runtime::read_safetensors((golden_folder() / (name + ".safetensors")).string());
   const json facts = json::parse(file.metadata.at("case"));
   Golden golden;
   golden.name = name;
