@@ -566,8 +566,7 @@ def gpu_work(options, cases):
 
     return [*own(first), *peers(first, modes[:1]), *own(others), *peers(others, modes[:1]),
             (f"start-up of {cases[0]} {first[0][1]}", functools.partial(start_up, cases[0].own(first[0][1]))),
-            *peers(first + others, [mode for mode in modes[1:] if mode != "max-autotune"]),
-            *peers(first, [mode for mode in modes[1:] if mode == "max-autotune"])]
+            *peers(first + others, modes[1:])]
 
 
 def compile_peers(options, cases):

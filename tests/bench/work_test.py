@@ -53,8 +53,10 @@ import os, subprocess, sys, time
 mode = sys.argv[sys.argv.index("--mode") + 1]
 with open(os.environ["LOG"], "a") as log:
     print(mode, sys.argv[sys.argv.index("--residual") + 1], os.getpid(), file=log)
-if mode == "eager":
+if mode == "eager" or "--prepare" in sys.argv and "orthogonal" in sys.argv:
     sys.exit("out of memory, it says")
+if "--prepare" in sys.argv:
+    sys.exit()
 print("not of the protocol")
 print('{{"torch": "stub", "imported_mb": 2.0}}', flush=True)
 for line in sys.stdin:
@@ -63,7 +65,7 @@ for line in sys.stdin:
         with open(os.environ["LOG"], "a") as log:
             print("child", "of", child.pid, file=log)
         time.sleep(600)
-    print('{{"step_ms": 4.0, "peak_mb": 10.0}}', flush=True)
+    print('{{"attention": ["flash"]}}' if line == "kernels\\n" else '{{"step_ms": 4.0, "peak_mb": 10.0}}', flush=True)
 """
 
 
@@ -118,6 +120,7 @@ class Work(unittest.TestCase):
         self.assertEqual(one["ratios"]["pytorch max-autotune / rewire, plain"], 2)
         self.assertEqual(one["ratios"]["peak memory: rewire / pytorch max-autotune, decay"], 0.5)
         self.assertEqual([(c["step_ms"], c.get("fed_step_ms")) for c in one["contenders"] if c["residual"] == "plain"], [(2, 3), (4, None)])
+        self.assertEqual([c["about"].get("attention") for c in one["contenders"] if c["name"] == "pytorch max-autotune"], 2 * [["flash"]])
         # 1.2 ms of launches in a step of 2; the shortest of the six takes 0.1 ms.
         self.assertAlmostEqual(one["ratios"]["between launches, share of the step, at least, plain"], 0.4)
         self.assertAlmostEqual(one["ratios"]["between launches, share of the step, at most, plain"], 0.7)
@@ -132,9 +135,8 @@ class Work(unittest.TestCase):
             return [f"max-autotune {residual}", *2 * [f"rewire {model} {'none' if residual == 'plain' else residual}"]]
 
         own = {residual: [f"rewire {model} {residual} --profile" for model in ("one", "two")] for residual in ("none", "decay")}
-        start_up = [f"rewire {model} none" for model in ("one", "two") for _ in range(2)]
-        return [*own["none"], *beside("one", "plain"), *beside("two", "plain"), *own["decay"], *start_up, *beside("one", "decay"),
-                *beside("two", "decay")]
+        return [*own["none"], *beside("one", "plain"), *beside("two", "plain"), *own["decay"], *beside("one", "decay"),
+                *beside("two", "decay"), *2 * ["rewire one none"]]
 
     def test_all_take_turns_on_a_cpu(self):
         result, log = self.bench("--residual", "plain", "--residual", "decay", "--python", str(self.peer), "--mode", "max-autotune",
@@ -181,10 +183,11 @@ class Work(unittest.TestCase):
 
     def test_goes_on_where_it_was_ended(self):
         given = ("--residual", "plain", "--residual", "decay", "--python", str(self.peer), "--mode", "compile", "--mode", "max-autotune")
-        before, log = self.bench(*given, signal_after="child")  # max-autotune was measured, compile does not answer
+        self.peer.write_text(self.peer.read_text().replace('if mode == "compile"', 'if mode == "max-autotune"'))
+        before, log = self.bench(*given, signal_after="child")  # compile was measured, max-autotune does not answer
         self.assert_ended(log)
         done = sum(line.startswith("rewire") and "--kernels" not in line for line in log)
-        self.peer.write_text(self.peer.read_text().replace('if mode == "compile"', "if False"))
+        self.peer.write_text(self.peer.read_text().replace('if mode == "max-autotune"', "if False"))
         result, log = self.bench(*given, "--resume")
         again = [line for line in log if line.startswith("rewire") and "--kernels" not in line]
         self.assertFalse([line for line in again if "--profile" in line])
@@ -195,14 +198,27 @@ class Work(unittest.TestCase):
                              {**{("rewire", residual): (5, None) for residual in ("plain", "decay")},
                               **{(f"pytorch {mode}", residual): (2, None) for mode in ("compile", "max-autotune")
                                  for residual in ("plain", "decay")}})
-            self.assertEqual(case["ratios"]["pytorch compile / rewire, decay"], 2)
+            self.assertEqual(case["ratios"]["pytorch max-autotune / rewire, decay"], 2)
         whole, log = self.bench(*given)  # nothing is left to go on with
         self.assertEqual(done + len(again), sum(line.startswith("rewire") and "--kernels" not in line for line in log) + 1)
+
+    def test_peers_are_compiled_beforehand(self):
+        log = self.place / "log"
+        for case, status in (("one:8+plain+decay", 0), ("one:8+plain+orthogonal", 1)):
+            log.write_text("")
+            done = subprocess.run([sys.executable, str(bundle.SOURCE / "bench" / "run.py"), "--rewire", str(self.rewire), "--device", "cuda",
+                                   "--case", case, "--case", "two:4+plain", "--python", str(self.peer), "--compile-peers"],
+                                  env={**os.environ, "LOG": str(log)}, stderr=subprocess.PIPE, text=True)
+            self.assertEqual(done.returncode, status, done.stderr)
+            joins = [*case.split("+")[1:], "plain"]
+            self.assertEqual(sorted(line.split()[:2] for line in log.read_text().splitlines()), sorted(["compile", join] for join in joins))
+            self.assertEqual("orthogonal, prepare: failed: out of memory, it says" in done.stderr, status == 1)
+            self.assertIn("one:8 plain: compiled in 0 s", done.stderr)
 
     def test_budget(self):
         result, log = self.bench("--residual", "plain", "--python", str(self.peer), "--mode", "max-autotune", "--budget", "0")
         self.assertEqual(result["cases"], [])
-        self.assertEqual(len(result["left_out"]), 2 + 2 + 2)
+        self.assertEqual(len(result["left_out"]), 2 + 2 + 1)
         self.assertEqual([line for line in log if "--kernels" not in line], [])
 
     def test_peers_are_ended_with_the_benchmark(self):
