@@ -16,6 +16,7 @@ import os
 import pathlib
 import queue
 import re
+import shutil
 import signal
 import statistics
 import subprocess
@@ -35,10 +36,15 @@ MODES = ("eager", "compile", "max-autotune")
 DEFAULT_MODES = ("eager", "compile")
 # What every contender trains with.
 LABEL_SMOOTHING, CLIP_NORM, WEIGHT_DECAY = 0.1, 1.0, 0.05
-# On a GPU: the share of the time left that a peer may take to compile and warm up, and the seconds that max-autotune may; how many
-# compile at a time with --compile-peers, for the card's memory; how long after the budget what still runs is ended.
-WARM_UP_SHARE, MAX_AUTOTUNE_S, PREPARED_AT_ONCE, GRACE_S = 0.6, 60, 4, 30
-TIME_IS_UP = "it was not done when time was up"
+# On a GPU: the share of the time left that a peer may take to compile and warm up; how many compile at a time with
+# --compile-peers, for the card's memory; how long after the budget what still runs is ended.
+WARM_UP_SHARE, PREPARED_AT_ONCE, GRACE_S = 0.6, 4, 30
+TIME_IS_UP, NOT_READY = "it was not done when time was up", "it was not ready after"
+
+
+def for_lack_of_time(failed):
+    """Then another run may try it again."""
+    return failed.startswith((TIME_IS_UP, NOT_READY))
 
 
 def say(text):
@@ -105,6 +111,11 @@ def seconds_left(options):
     return None if options.end == float("inf") else max(options.end - time.monotonic(), 1)
 
 
+def leashed(command):
+    """Also where this program is killed it ends: what it left would compute beside whoever measures next."""
+    return ["setpriv", "--pdeathsig", "KILL", *command] if shutil.which("setpriv") else command
+
+
 def end(process):
     """A contender with all processes of its own."""
     try:
@@ -125,7 +136,7 @@ def last_words(errors):
 def output_of(command, options, given=None, environment=None):
     """What a program prints; where it fails or is not done in time, a RuntimeError with its last words."""
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE if given is not None else subprocess.DEVNULL,
+        process = subprocess.Popen(leashed(command), stdin=subprocess.PIPE if given is not None else subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=errors, text=True, env=environment, process_group=0)
         try:
             printed, _ = process.communicate(given, timeout=seconds_left(options))
@@ -145,7 +156,7 @@ class Piped:
     def __init__(self, options, command, environment=None):
         self.options, self.lines = options, queue.Queue()
         self.errors = tempfile.TemporaryFile("w+", errors="replace")
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
+        self.process = subprocess.Popen(leashed(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
                                         env=environment, process_group=0)
         threading.Thread(target=self.listen, daemon=True).start()
 
@@ -156,14 +167,14 @@ class Piped:
                     self.lines.put(line)
         self.lines.put("")
 
-    def answer(self, share=1.0, at_most=float("inf")):
-        """Waits for it as long as there is time, or a share of that, or seconds."""
+    def answer(self, share=1.0):
+        """Waits for it as long as there is time, or a share of that."""
         left = seconds_left(self.options)
-        most = None if left is None else min(share * left, at_most)
+        most = None if left is None else share * left
         try:
             line = self.lines.get(timeout=most)
         except queue.Empty:
-            raise RuntimeError(TIME_IS_UP if most == left else f"it was not ready after {most:.0f} s") from None
+            raise RuntimeError(TIME_IS_UP if share == 1 else f"{NOT_READY} {most:.0f} s") from None
         if not line:
             status = self.process.wait()
             raise RuntimeError(last_words(self.errors) or f"it ended with status {status}")
@@ -337,7 +348,7 @@ class PyTorch(Contender):
     def start(self):
         say(f"  warming up {self.name}, {self.residual}")
         self.piped = Piped(self.options, self.command, dict(os.environ, OMP_NUM_THREADS=str(self.options.threads)))
-        self.about = self.piped.answer(WARM_UP_SHARE, MAX_AUTOTUNE_S if self.mode == "max-autotune" else float("inf"))
+        self.about = self.piped.answer(WARM_UP_SHARE)
 
     def prepare(self):
         """Compiles into PyTorch's cache; others do so at the same time, so what it times there is forgotten."""
@@ -429,7 +440,7 @@ class Case:
         for row in rows:
             known = self.own(row["residual"]) if row["name"] == "rewire" else self.peer(row["residual"], row["mode"])
             vars(known).update(row)
-            if known.failed == TIME_IS_UP:
+            if for_lack_of_time(known.failed):
                 known.failed = ""
 
     def take_turns(self, own, peers):
@@ -540,16 +551,19 @@ def on_cpu(options, case):
 
 
 def gpu_work(options, cases):
-    """The pieces of work on a GPU, each what it is and a function, the most wanted first: our own steps with their launches and
-    floors, and the same joins beside compiled PyTorch; our steps with the other joins, and those beside it; start-up; the other
-    modes. No two peers are on the card at a time."""
+    """The pieces of work on a GPU, each what it is and a function, the most wanted first: each case's first joins beside compiled
+    PyTorch, then with our launches and floors; the other joins in the same way; start-up; the other modes. No two peers are on the
+    card at a time."""
     def own_steps(own):
         own.attempt(own.measure_with_launches, options.steps)
         if own.launches:
             own.attempt(own.measure_floor, out=False)
 
     def beside(case, residual, mode):
-        case.take_turns([case.own(residual)], [case.peer(residual, mode)])
+        """Whether time did not suffice for the peer."""
+        peer = case.peer(residual, mode)
+        case.take_turns([case.own(residual)], [peer])
+        return for_lack_of_time(peer.failed)
 
     def start_up(own):
         own.attempt(own.start_up, out=False)
@@ -564,24 +578,29 @@ def gpu_work(options, cases):
         return [(f"{case} {residual} beside pytorch {mode}", functools.partial(beside, case, residual, mode))
                 for mode in modes for case, residual in joins]
 
-    return [*own(first), *peers(first, modes[:1]), *own(others), *peers(others, modes[:1]),
+    return [*peers(first, modes[:1]), *own(first), *peers(others, modes[:1]), *own(others),
             (f"start-up of {cases[0]} {first[0][1]}", functools.partial(start_up, cases[0].own(first[0][1]))),
             *peers(first + others, modes[1:])]
 
 
-def compile_peers(options, cases):
-    """Into PyTorch's cache, several at a time, until the budget is spent; whether all are done."""
+def compile_peers(options, cases, unfinished):
+    """Into PyTorch's cache, several at a time, until the budget is spent: then the file is there. Returns the exit code."""
     def prepare(case, residual):
         peer = PyTorch(options, case.shape, case.batch, residual, "compile")
         start = time.monotonic()
         peer.attempt(peer.prepare)
         if not peer.failed:
             say(f"{case} {residual}: compiled in {time.monotonic() - start:.0f} s")
-        return not peer.failed
+        return peer.failed
 
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(143))  # the peers end with it
+    unfinished.touch()
     joins = [(case, case.residuals[0]) for case in cases] + [(case, residual) for case in cases for residual in case.residuals[1:]]
     with concurrent.futures.ThreadPoolExecutor(PREPARED_AT_ONCE) as pool:
-        return all([done.result() for done in [pool.submit(prepare, *join) for join in joins]])
+        failed = [reason for reason in pool.map(lambda join: prepare(*join), joins) if reason]
+    if not any(map(for_lack_of_time, failed)):
+        unfinished.unlink()
+    return 0 if all(map(for_lack_of_time, failed)) else 1
 
 
 def on_gpu(options, cases, write):
@@ -595,9 +614,9 @@ def on_gpu(options, cases, write):
             continue
         say(what)
         start = time.monotonic()
-        work()
+        unready = work()
         say(f"  {time.monotonic() - start:.1f} s")
-        if time.monotonic() < options.end:
+        if time.monotonic() < options.end and not unready:
             options.done.append(what)
         write()
     write()
@@ -742,7 +761,8 @@ def main():
     parser.add_argument("--resume", action="store_true",
                         help="on a GPU: go on where an earlier run into the same folder was ended, if one was")
     parser.add_argument("--compile-peers", action="store_true",
-                        help="on a GPU: nothing but compile the peers' steps into PyTorch's cache, several at a time")
+                        help="on a GPU: nothing but compile the peers' steps into PyTorch's cache, several at a time; what time did not "
+                             "suffice for leaves a file `uncompiled` in --out")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
                         help="of rewire's recipe, for trying this program out: no peer follows")
     parser.add_argument("--out", type=pathlib.Path, default=HERE / "results", help="a folder")
@@ -758,15 +778,18 @@ def main():
     options.left_out, options.done = [], []
 
     def make_cases():
-        return [Case(options, model, batch, residuals or options.residual)
-                for model, batch, residuals in options.case or [("vit_tiny_28", 64, ()), ("vit_s_cifar", 32, ())]]
+        joins = {}  # of a case that is named twice, all
+        for model, batch, residuals in options.case or [("vit_tiny_28", 64, ()), ("vit_s_cifar", 32, ())]:
+            joins.setdefault((model, batch), {}).update(dict.fromkeys(residuals or options.residual))
+        return [Case(options, model, batch, tuple(residuals)) for (model, batch), residuals in joins.items()]
 
     date = datetime.date.today().isoformat()
     result = {"date": date, "commit": commit(), "cpu": cpu_name(), "threads": options.threads, "rounds": options.rounds,
               "steps": options.steps, "dtype": options.dtype, "cases": []}
     if options.compile_peers:
         options.end = options.deadline
-        sys.exit(0 if compile_peers(options, make_cases()) else 1)
+        options.out.mkdir(parents=True, exist_ok=True)
+        sys.exit(compile_peers(options, make_cases(), options.out / "uncompiled"))
     if options.device == "cuda":
         options.end, options.busy, options.own_process = options.deadline + GRACE_S, [], OwnProcess(options)
         result["device"], options.gpu = device_name(options), find_ceilings(options)

@@ -23,7 +23,7 @@
 namespace rewire::cli {
 namespace {
 
-struct Request {
+struct AnalyzeRequest {
   runtime::NetworkRequest network;
   std::vector<std::string> against;
   std::string input, checkpoint, engine = runtime::engine_names().front();
@@ -31,7 +31,7 @@ struct Request {
   bool init = false, averages = false, conditioning = false, json = false;
 };
 
-void declare(Request& request, Options& options) {
+void declare(AnalyzeRequest& request, Options& options) {
   declare_network(request.network, options);
   options.flag("--init", request.init, "the conditioning of the freshly initialised network");
   options.list("--against", request.against,
@@ -87,7 +87,7 @@ std::string label_of(const runtime::NetworkRequest& request, const runtime::Netw
   return names.empty() ? "none" : fmt::format("{}", fmt::join(names, " "));
 }
 
-Variant measure(const Request& request, const runtime::NetworkRequest& asked) {
+Variant measure(const AnalyzeRequest& request, const runtime::NetworkRequest& asked) {
   const runtime::Network network = runtime::resolve_network(asked);
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
   std::int64_t batch = request.batch;
@@ -108,7 +108,7 @@ Variant measure(const Request& request, const runtime::NetworkRequest& asked) {
                                         {request.engine, seed, request.largest_jacobian})};
 }
 
-std::vector<Variant> measure_all(const Request& request) {
+std::vector<Variant> measure_all(const AnalyzeRequest& request) {
   std::vector<runtime::NetworkRequest> asked = {request.network};
   for (const std::string& set : request.against) {
     runtime::NetworkRequest other = request.network;
@@ -160,7 +160,7 @@ Cells cells_of(std::span<const runtime::BlockConditioning> blocks) {
 }
 
 /// A number that is not finite has no place in JSON.
-nlohmann::ordered_json to_json(double number) {
+nlohmann::ordered_json json_number(double number) {
   if (std::isinf(number)) return "infinite";
   return number;
 }
@@ -170,12 +170,12 @@ nlohmann::ordered_json to_json(const Cells& cells) {
   for (const auto& [name, numbers] : cells) {
     const std::optional<Spread> spread = spread_of(numbers);
     object[name] = nullptr;
-    if (spread) object[name] = {{"mean", to_json(spread->mean)}, {"max", to_json(spread->max)}};
+    if (spread) object[name] = {{"mean", json_number(spread->mean)}, {"max", json_number(spread->max)}};
   }
   return object;
 }
 
-void print_object(const Request& request, const std::vector<Variant>& variants) {
+void print_object(const AnalyzeRequest& request, const std::vector<Variant>& variants) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const auto& [label, conditioning] : variants) {
     nlohmann::ordered_json blocks = nlohmann::ordered_json::array();
@@ -196,25 +196,25 @@ std::string cell(double number) {
   return std::isinf(number) ? "singular" : fmt::format("{:.4g}", number);
 }
 
-enum class Row : std::uint8_t { one_block, mean, max };
+enum class Share : std::uint8_t { one_block, mean, max };
 
 /// Only the maps are several in one block: they have a column for the mean and one for the largest.
-void add_line(Table& table, std::string name, const std::string& label, const Cells& cells, Row row) {
+void add_line(Table& table, std::string name, const std::string& label, const Cells& cells, Share row) {
   std::vector<std::string> line = {std::move(name), label};
   for (const auto& [column, numbers] : cells) {
     const std::optional<Spread> spread = spread_of(numbers);
     const std::string mean = spread ? cell(spread->mean) : "-", max = spread ? cell(spread->max) : "-";
     if (column == "attention") {
-      line.push_back(row == Row::max ? "" : mean);
-      line.push_back(row == Row::mean ? "" : max);
+      line.push_back(row == Share::max ? "" : mean);
+      line.push_back(row == Share::mean ? "" : max);
     } else {
-      line.push_back(row == Row::max ? max : mean);
+      line.push_back(row == Share::max ? max : mean);
     }
   }
   table.add(std::move(line));
 }
 
-void print_table(const Request& request, const std::vector<Variant>& variants) {
+void print_table(const AnalyzeRequest& request, const std::vector<Variant>& variants) {
   Table table(2);
   std::vector<std::string> head = {"block", "plugins"};
   for (const auto& [column, numbers] : cells_of(variants.front().conditioning.blocks)) {
@@ -228,12 +228,12 @@ void print_table(const Request& request, const std::vector<Variant>& variants) {
   for (std::size_t b = 0; b < variants.front().conditioning.blocks.size(); ++b) {
     for (std::size_t v = 0; v < variants.size(); ++v) {
       const runtime::BlockConditioning& block = variants[v].conditioning.blocks.at(b);
-      add_line(table, v == 0 ? block.block : "", variants[v].label, cells_of({&block, 1}), Row::one_block);
+      add_line(table, v == 0 ? block.block : "", variants[v].label, cells_of({&block, 1}), Share::one_block);
     }
   }
-  for (const Row row : {Row::mean, Row::max}) {
+  for (const Share row : {Share::mean, Share::max}) {
     for (std::size_t v = 0; v < variants.size(); ++v) {
-      const std::string name = row == Row::mean ? "all, mean" : "all, max";
+      const std::string name = row == Share::mean ? "all, mean" : "all, max";
       add_line(table, v == 0 ? name : "", variants[v].label, cells_of(variants[v].conditioning.blocks), row);
     }
   }
@@ -248,7 +248,7 @@ void print_table(const Request& request, const std::vector<Variant>& variants) {
   }
 }
 
-void run(const Request& request) {
+void run(const AnalyzeRequest& request) {
   if (!request.init && std::filesystem::is_directory(request.network.model)) {
     if (!request.against.empty() || !request.input.empty()) {
       user_error("analyze: {} belongs to --init, and {} is a folder of a run",
@@ -274,8 +274,8 @@ void run(const Request& request) {
 }  // namespace
 
 Command analyze_command() {
-  return make_command<Request>("analyze", "what papers argue with: streams, ranks, conditioning", declare,
-                               run, "a smaller --batch");
+  return make_command<AnalyzeRequest>("analyze", "what papers argue with: streams, ranks, conditioning",
+                                      declare, run, "a smaller --batch");
 }
 
 }  // namespace rewire::cli

@@ -24,7 +24,7 @@
 namespace rewire::cli {
 namespace {
 
-constexpr const char* kProgram = "diagnose";
+constexpr const char* kDiagnose = "diagnose";
 
 /// Measures the checkpoints of one run; what they have in common is compiled once.
 class RunMeter {
@@ -85,7 +85,7 @@ class RunMeter {
     const runtime::TensorMap read = runtime::read_run_weights(
         *module_, weights, {.origin = &origin, .other_strategy = network_.other_strategy});
     runtime::start_state(*engine_, *module_, read, static_cast<std::uint64_t>(recipe_.seed));
-    run.network = module_->function(kProgram);
+    run.network = module_->function(kDiagnose);
     run.images = batches_ * data_.batch();
     run.values = run_batches();
     if (request_.conditioning) add_conditioning(epoch, read, run);
@@ -113,14 +113,14 @@ class RunMeter {
   }
 
   runtime::MetricValues run_batches() {
-    const ir::Function& program = module_->function(kProgram);
+    const ir::Function& program = module_->function(kDiagnose);
     runtime::DiagnoseMeans means(program);
     const std::unique_ptr<runtime::Loader> loader = data_.load();
     runtime::Batch batch;
     for (std::int64_t i = 0; i < batches_; ++i) {
       loader->next(batch);
       runtime::TensorMap arguments = runtime::take_inputs(program, batch);
-      means.add(engine_->run(kProgram, arguments));
+      means.add(engine_->run(kDiagnose, arguments));
       runtime::put_back(std::move(arguments), batch);
     }
     return means.values();

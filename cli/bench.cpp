@@ -19,6 +19,7 @@
 #include "cli/network.h"
 #include "cli/program.h"
 #include "cli/streams.h"
+#include "cli/summary.h"
 #include "cli/trace_events.h"
 #include "ir/error.h"
 #include "programs/programs.h"
@@ -36,7 +37,7 @@ namespace {
 constexpr std::int64_t kWarmUp = 2;
 constexpr std::int64_t kRefreshes = 3;  // that are timed
 
-struct Request {
+struct BenchRequest {
   runtime::NetworkRequest network;
   ChoiceRequest choices;
   std::string mode = "train";
@@ -47,7 +48,7 @@ struct Request {
   std::vector<std::string> overrides;
 };
 
-void declare(Request& request, Options& options) {
+void declare(BenchRequest& request, Options& options) {
   declare_network(request.network, options, Options::Need::optional);
   options.choice("--mode", request.mode, {"train", "infer"},
                  "train: optimizer steps; infer: the forward program");
@@ -82,7 +83,7 @@ void declare(Request& request, Options& options) {
   options.example("rewire bench vit_tiny_28 --mode infer --batch 1 --json", "a forward pass of one image");
 }
 
-struct Result {
+struct BenchResult {
   std::int64_t images = 0;  // a step
   bool tf32 = false;
   runtime::RoundTimes fed;
@@ -108,7 +109,7 @@ runtime::TimedProgram timed(const ir::Module& module, const std::string& name, s
   return {name, runtime::random_inputs(function, categories), times};
 }
 
-Bench make_bench(const Request& request, const runtime::Network& network) {
+Bench make_bench(const BenchRequest& request, const runtime::Network& network) {
   const runtime::RecipeTrain& train = network.recipe.train;
   const std::int64_t batch = request.batch > 0 ? request.batch : train.batch;
   const bool infers = request.mode == "infer";
@@ -130,7 +131,7 @@ Bench make_bench(const Request& request, const runtime::Network& network) {
   return bench;
 }
 
-std::vector<std::string> names_of(const std::vector<runtime::TimedProgram>& programs) {
+std::vector<std::string> program_names(const std::vector<runtime::TimedProgram>& programs) {
   std::vector<std::string> names = {"refresh_first", "refresh"};  // where the optimizer has them
   for (const runtime::TimedProgram& program : programs) names.push_back(program.function);
   return names;
@@ -161,7 +162,7 @@ class Stages {
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
 };
 
-Prepared prepare(const Request& request) {
+Prepared prepare(const BenchRequest& request) {
   Stages stages;
   runtime::Network network = runtime::resolve_network(request.network);
   stages.stage("recipe and plugins");
@@ -170,7 +171,7 @@ Prepared prepare(const Request& request) {
   const std::string name = engine_of(request.engine);
   runtime::require_precision(name, bench.module);
   runtime::Tuner tuner = runtime::make_tuner(name, choice_options(request.choices));
-  runtime::make_choices(bench.module, names_of(bench.programs), tuner);
+  runtime::make_choices(bench.module, program_names(bench.programs), tuner);
   stages.stage("choices");
   runtime::cuda::forget_device_memory_peak();  // what candidates took is no step's
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
@@ -191,15 +192,15 @@ Prepared prepare(const Request& request) {
 }
 
 /// With request.kernels the engine is gone afterwards: its memory is wanted.
-Result measure(const Request& request, Prepared& prepared) {
+BenchResult measure(const BenchRequest& request, Prepared& prepared) {
   const Bench& bench = prepared.bench;
   const runtime::RecipeTrain& train = prepared.network.recipe.train;
   runtime::JitEngine& engine = *prepared.engine;
   const auto time = [&](runtime::Feed feed) {
     return runtime::time_rounds(engine, bench.programs, kWarmUp, request.steps, feed);
   };
-  Result result{bench.images, train.tf32, time(runtime::Feed::host), {}, {}, 0, 0, {},
-                {},           {},         prepared.choices};
+  BenchResult result{bench.images, train.tf32, time(runtime::Feed::host), {}, {}, 0, 0, {},
+                     {},           {},         prepared.choices};
   if (request.resident) result.resident = time(runtime::Feed::resident);
   if (bench.module.find_function("refresh") != nullptr) {
     engine.run("refresh_first", {});
@@ -219,10 +220,6 @@ Result measure(const Request& request, Prepared& prepared) {
     result.ceilings = runtime::measure_ceilings(prepared.engine_name, dtype, result.tf32, prepared.threads);
   }
   return result;
-}
-
-double megabytes(std::int64_t bytes) {
-  return static_cast<double>(bytes) * 1e-6;
 }
 
 void print_profile(const std::vector<runtime::LaunchTime>& profile) {
@@ -274,7 +271,7 @@ void print_kernels(const std::vector<runtime::LaunchTime>& profile, const runtim
         ceilings.in_registers ? "multiply-adds in registers" : "a square product");
 }
 
-void print_text(const Request& request, const Result& result) {
+void print_text(const BenchRequest& request, const BenchResult& result) {
   print("{:<9} {:.1f}\n", "images/s", static_cast<double>(result.images) / result.fed.median);
   const auto print_times = [&](const char* what, const runtime::RoundTimes& times) {
     print("{:<9} {:.2f} ms, median of {}; the fastest {:.2f} ms\n", what, times.median * 1e3, request.steps,
@@ -320,7 +317,7 @@ nlohmann::ordered_json to_json(const runtime::LaunchProducts& products) {
           {"tf32", products.tf32}};
 }
 
-nlohmann::ordered_json to_json(const Request& request, const Result& result) {
+nlohmann::ordered_json to_json(const BenchRequest& request, const BenchResult& result) {
   nlohmann::ordered_json json = {{"images_per_s", static_cast<double>(result.images) / result.fed.median},
                                  {"step_ms", result.fed.median * 1e3},
                                  {"fastest_step_ms", result.fed.fastest * 1e3},
@@ -364,13 +361,13 @@ nlohmann::ordered_json to_json(const Request& request, const Result& result) {
   return json;
 }
 
-void require_model(const Request& request, std::string_view otherwise) {
+void require_model(const BenchRequest& request, std::string_view otherwise) {
   if (request.network.model.empty())
     user_error("bench: MODEL is required{}; see rewire bench --help", otherwise);
 }
 
 /// All that a compiled network depends on.
-std::string key_of(const Request& request) {
+std::string key_of(const BenchRequest& request) {
   const runtime::NetworkRequest& network = request.network;
   return nlohmann::ordered_json{network.model,
                                 network.settings,
@@ -398,7 +395,7 @@ nlohmann::ordered_json answer(const std::string& line, Held& held) {
     held.clear();
     return nlohmann::ordered_json::object();
   }
-  Request request;
+  BenchRequest request;
   parse_options(
       "bench", [&](Options& options) { declare(request, options); }, words.get<std::vector<std::string>>());
   require_model(request, "");
@@ -407,7 +404,7 @@ nlohmann::ordered_json answer(const std::string& line, Held& held) {
   const std::string key = key_of(request);
   auto found = held.find(key);
   if (found == held.end()) found = held.emplace(key, prepare(request)).first;
-  const Result result = measure(request, found->second);
+  const BenchResult result = measure(request, found->second);
   if (found->second.engine == nullptr) held.erase(found);
   return to_json(request, result);
 }
@@ -429,13 +426,13 @@ void answer_lines() {
   }
 }
 
-void write_trace(const Request& request, const Prepared& prepared, const Result& result) {
+void write_trace(const BenchRequest& request, const Prepared& prepared, const BenchResult& result) {
   const nlohmann::ordered_json trace =
       trace_events(prepared.stages, prepared.bench.programs[0].function, result.profile);
   runtime::write_file_atomically(request.trace, trace.dump(1) + "\n");
 }
 
-void run(const Request& request) {
+void run(const BenchRequest& request) {
   if (request.pipe) {
     if (!request.network.model.empty()) user_error("bench --pipe: MODEL stands in the lines, not beside it");
     if (!request.trace.empty()) user_error("bench --pipe: --trace is of one bench alone");
@@ -444,7 +441,7 @@ void run(const Request& request) {
   require_model(request, " (or --pipe)");
   if (!request.trace.empty()) check_output(request.trace, files_of(request.network), "--trace");
   Prepared prepared = prepare(request);
-  const Result result = measure(request, prepared);
+  const BenchResult result = measure(request, prepared);
   if (!request.trace.empty()) write_trace(request, prepared, result);
   if (request.json) {
     print_json(to_json(request, result));
@@ -456,8 +453,8 @@ void run(const Request& request) {
 }  // namespace
 
 Command bench_command() {
-  return make_command<Request>("bench", "images a second, memory and compile time, on random inputs", declare,
-                               run, "a smaller --batch");
+  return make_command<BenchRequest>("bench", "images a second, memory and compile time, on random inputs",
+                                    declare, run, "a smaller --batch");
 }
 
 }  // namespace rewire::cli

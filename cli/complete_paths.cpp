@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMost = 2000;                             // candidates of a folder
+constexpr std::size_t kMostOffered = 2000;                      // candidates of a folder
 constexpr auto kPathPatience = std::chrono::milliseconds(500);  // with its entries: Tab is to be quick
 
 bool ends_as(const std::string& name, const std::vector<std::string>& endings) {
@@ -29,7 +29,7 @@ std::vector<Candidate> entries(
   std::size_t count = 0;
   const auto end_of_time = std::chrono::steady_clock::now() + kPathPatience;
   for (fs::directory_iterator entry(folder.empty() ? "." : folder, error), end;
-       !error && entry != end && count < kMost && std::chrono::steady_clock::now() < end_of_time;
+       !error && entry != end && count < kMostOffered && std::chrono::steady_clock::now() < end_of_time;
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     if (!name.starts_with(begin) || (name.starts_with('.') && !begin.starts_with('.'))) continue;

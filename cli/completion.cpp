@@ -21,7 +21,7 @@
 namespace rewire::cli {
 namespace {
 
-struct Request {
+struct CompletionRequest {
   std::string shell;
 };
 
@@ -31,7 +31,7 @@ std::vector<std::string> shells() {
   return names;
 }
 
-void declare(Request& request, Options& options) {
+void declare(CompletionRequest& request, Options& options) {
   options.text("SHELL", request.shell, "bash, zsh or fish", Options::Need::required).takes([] {
     std::vector<Offer> offers;
     for (const std::string& name : shells()) offers.push_back({name});
@@ -45,7 +45,7 @@ void declare(Request& request, Options& options) {
                   "at once, in every fish");
 }
 
-void run(const Request& request) {
+void run(const CompletionRequest& request) {
   const std::vector<CompletionScript> scripts = completion_scripts();
   const auto script = std::ranges::find(scripts, request.shell, &CompletionScript::shell);
   if (script == scripts.end()) {
@@ -97,8 +97,8 @@ void answer_completion(const std::vector<Command>& commands, const std::vector<s
 }
 
 Command completion_command() {
-  return make_command<Request>("completion", "the script that completes command lines in a shell", declare,
-                               run);
+  return make_command<CompletionRequest>("completion", "the script that completes command lines in a shell",
+                                         declare, run);
 }
 
 }  // namespace rewire::cli

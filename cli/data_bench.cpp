@@ -20,14 +20,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct Request {
+struct DataBenchRequest {
   runtime::NetworkRequest network;
   std::string split = "train";
   std::int64_t threads = 0, seconds = 5;
   bool json = false;
 };
 
-void declare(Request& request, Options& options) {
+void declare(DataBenchRequest& request, Options& options) {
   declare_network(request.network, options, Options::Need::required);
   options.choice("--split", request.split, {"train", "test"},
                  "train: shuffled and augmented; test: in order, as evaluation sees it");
@@ -138,7 +138,7 @@ void time_batches(const runtime::DataFeed& data, std::int64_t classes, double se
   } while (alone.batch_transforms < seconds);
 }
 
-struct Result {
+struct DataBenchResult {
   Loaded loaded;
   Alone alone;
   std::int64_t count = 0, batch = 0, threads = 0, prefetch = 0;
@@ -153,7 +153,7 @@ struct Result {
   }
 };
 
-nlohmann::ordered_json to_json(const Request& request, const Result& result) {
+nlohmann::ordered_json to_json(const DataBenchRequest& request, const DataBenchResult& result) {
   return {{"split", request.split},
           {"images", result.count},
           {"batch", result.batch},
@@ -175,7 +175,7 @@ nlohmann::ordered_json to_json(const Request& request, const Result& result) {
             {"batch_transforms_us", result.batch_transforms_us()}}}};
 }
 
-void print_table(const Request& request, const Result& result) {
+void print_table(const DataBenchRequest& request, const DataBenchResult& result) {
   print("{}: {} images, batches of {}, {} threads, {} batches ahead\n\n", request.split, result.count,
         result.batch, result.threads, result.prefetch);
   print("loader      {:10.1f} images/s {:10.1f} images/s a core {:9.2f} ms a batch\n", result.rate(),
@@ -186,7 +186,7 @@ void print_table(const Request& request, const Result& result) {
   print("\n");
 }
 
-void run(const Request& request) {
+void run(const DataBenchRequest& request) {
   runtime::Network network = runtime::resolve_network(request.network);
   runtime::Recipe& recipe = network.recipe;
   if (request.threads > 0)
@@ -196,7 +196,7 @@ void run(const Request& request) {
   const runtime::NetworkFace face =
       runtime::network_face(runtime::network_source(network).forward(1), recipe.objective);
   const runtime::DataFeed data(recipe, training ? runtime::Split::train : runtime::Split::test, face);
-  Result result;
+  DataBenchResult result;
   result.count = data.images();
   result.batch = data.batch();
   result.threads = recipe.data.threads;
@@ -213,7 +213,8 @@ void run(const Request& request) {
 }  // namespace
 
 Command data_bench_command() {
-  return make_command<Request>("data bench", "how many images a second a recipe's data gives", declare, run);
+  return make_command<DataBenchRequest>("data bench", "how many images a second a recipe's data gives",
+                                        declare, run);
 }
 
 }  // namespace rewire::cli

@@ -20,14 +20,14 @@
 namespace rewire::cli {
 namespace {
 
-struct Request {
+struct DataInfoRequest {
   std::string path, format, output;
   std::vector<std::string> settings;
   std::int64_t images = 0, threads = 0;
   bool json = false;
 };
 
-void declare(Request& request, Options& options) {
+void declare(DataInfoRequest& request, Options& options) {
   options.text("PATH", request.path, "where the data are: what data.path would be", Options::Need::required)
       .takes(Values::file);
   options.text("--format", request.format, "of the data, as data.format has it; otherwise it is found out")
@@ -57,7 +57,7 @@ void check_effect(const std::string& setting, const runtime::SourceRow& row) {
              keys.empty() ? "no such keys" : fmt::to_string(fmt::join(keys, ", ")));
 }
 
-ir::Selection selection_of(const Request& request) {
+ir::Selection selection_of(const DataInfoRequest& request) {
   for (const std::string& setting : request.settings) {
     if (setting.starts_with("data.path=") || setting.starts_with("data.format="))
       user_error("data info: PATH and --format say what --set {} would", runtime::printable(setting));
@@ -213,7 +213,7 @@ void print_sheet(const runtime::ClassSheet& sheet, const runtime::DataInfo& info
   print("  {}\n", fmt::to_string(fmt::join(rows, ", ")));
 }
 
-runtime::DataInfo examine(const Request& request, const ir::Selection& selection) {
+runtime::DataInfo examine(const DataInfoRequest& request, const ir::Selection& selection) {
   MovingLine line(!logs_info());
   runtime::DataInfoOptions options;
   options.images = request.images;
@@ -237,7 +237,7 @@ void print_info(const runtime::DataInfo& info) {
   print_equal(info.leaks);
 }
 
-nlohmann::ordered_json to_json(const runtime::DataInfo& info, const Request& request,
+nlohmann::ordered_json to_json(const runtime::DataInfo& info, const DataInfoRequest& request,
                                const std::string& format) {
   nlohmann::ordered_json object = {
       {"path", request.path}, {"format", format}, {"splits", nlohmann::ordered_json::array()}};
@@ -259,7 +259,7 @@ void fail_where_incomplete(const runtime::DataInfo& info, const std::string& pat
   if (!faults.empty()) throw RuntimeFailure(fmt::format("{}: {}", visible(path), fmt::join(faults, ", ")));
 }
 
-void run(const Request& request) {
+void run(const DataInfoRequest& request) {
   constexpr std::int64_t kMostThreads = 1024;
   if (request.threads > kMostThreads)
     user_error("data info: --threads {}: at most {}", request.threads, kMostThreads);
@@ -284,8 +284,9 @@ void run(const Request& request) {
 }  // namespace
 
 Command data_info_command() {
-  return make_command<Request>("data info", "what a data set holds: classes, sizes, statistics, duplicates",
-                               declare, run, "fewer images (--images N)");
+  return make_command<DataInfoRequest>("data info",
+                                       "what a data set holds: classes, sizes, statistics, duplicates",
+                                       declare, run, "fewer images (--images N)");
 }
 
 }  // namespace rewire::cli

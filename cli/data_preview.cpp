@@ -17,14 +17,14 @@
 namespace rewire::cli {
 namespace {
 
-struct Request {
+struct DataPreviewRequest {
   runtime::NetworkRequest network;
   std::string output, split = "train";
   std::int64_t batch = 0, images = 32;
   bool json = false;
 };
 
-void declare(Request& request, Options& options) {
+void declare(DataPreviewRequest& request, Options& options) {
   options
       .text("RECIPE", request.network.model, "a recipe (.toml), a module (.rir) or a name of the zoo",
             Options::Need::required)
@@ -44,7 +44,7 @@ void declare(Request& request, Options& options) {
 }
 
 /// The network is asked for what it takes; strategies do not change that, and none is run.
-runtime::Network network_without_plugins(const Request& request) {
+runtime::Network network_without_plugins(const DataPreviewRequest& request) {
   runtime::NetworkRequest asked = request.network;
   asked.plugins = {"none"};
   runtime::Network network = runtime::resolve_network(asked);
@@ -53,7 +53,7 @@ runtime::Network network_without_plugins(const Request& request) {
   return network;
 }
 
-runtime::Batch load_batch(const runtime::DataFeed& data, const Request& request) {
+runtime::Batch load_batch(const runtime::DataFeed& data, const DataPreviewRequest& request) {
   const std::int64_t batches = data.batches();
   if (request.split == "test" && request.batch >= batches) {
     user_error("data preview: --batch {}: the test images are {} batches of {}, counted from 0",
@@ -73,8 +73,8 @@ std::string share_text(const runtime::ClassShare& share, const std::vector<std::
   return has_targets ? fmt::format("{} {:.3f}", text, share.probability) : text;
 }
 
-void print_table(const Request& request, const runtime::Batch& batch, const runtime::BatchPreview& preview,
-                 const std::vector<std::string>& names) {
+void print_table(const DataPreviewRequest& request, const runtime::Batch& batch,
+                 const runtime::BatchPreview& preview, const std::vector<std::string>& names) {
   const bool has_targets = batch.tensors.contains("target");
   print("{}: batch {} of epoch {}, {} {} images of {}, {} a row\n", request.output, batch.index, batch.epoch,
         preview.told.size(), request.split, batch.tensors.at("label").type().shape[0], preview.columns);
@@ -89,7 +89,7 @@ void print_table(const Request& request, const runtime::Batch& batch, const runt
   }
 }
 
-nlohmann::ordered_json to_json(const Request& request, const runtime::Batch& batch,
+nlohmann::ordered_json to_json(const DataPreviewRequest& request, const runtime::Batch& batch,
                                const runtime::BatchPreview& preview, const std::vector<std::string>& names) {
   nlohmann::ordered_json images = nlohmann::ordered_json::array();
   for (const std::vector<runtime::ClassShare>& told : preview.told) {
@@ -106,7 +106,7 @@ nlohmann::ordered_json to_json(const Request& request, const runtime::Batch& bat
           {"views", preview.views}, {"images", images}};
 }
 
-void run(const Request& request) {
+void run(const DataPreviewRequest& request) {
   check_output(request.output, files_of(request.network));
   const runtime::Network network = network_without_plugins(request);
   const runtime::Split split = request.split == "train" ? runtime::Split::train : runtime::Split::test;
@@ -129,8 +129,8 @@ void run(const Request& request) {
 }  // namespace
 
 Command data_preview_command() {
-  return make_command<Request>("data preview", "a batch as the network will see it, as a picture", declare,
-                               run);
+  return make_command<DataPreviewRequest>("data preview", "a batch as the network will see it, as a picture",
+                                          declare, run);
 }
 
 }  // namespace rewire::cli

@@ -14,7 +14,7 @@
 namespace rewire::cli {
 namespace {
 
-struct Request {
+struct DataTryRequest {
   std::string image, output;
   std::vector<std::string> settings;
   runtime::TryOptions options;
@@ -22,7 +22,7 @@ struct Request {
   bool json = false;
 };
 
-void declare(Request& request, Options& options) {
+void declare(DataTryRequest& request, Options& options) {
   options.text("IMAGE", request.image, "a JPEG or PNG file", Options::Need::required)
       .takes(Values::file, {".jpg", ".jpeg", ".png", ".JPEG"});
   options.text("--output", request.output, "the PNG file to write", Options::Need::required)
@@ -39,7 +39,7 @@ void declare(Request& request, Options& options) {
                   "eight draws of the preset beside the original");
 }
 
-void run(const Request& request) {
+void run(const DataTryRequest& request) {
   constexpr std::int64_t kMostSize = 8192;
   if (request.options.size > kMostSize)
     user_error("data try: --size {}: at most {}", request.options.size, kMostSize);
@@ -72,8 +72,8 @@ void run(const Request& request) {
 }  // namespace
 
 Command data_try_command() {
-  return make_command<Request>("data try", "what transforms do to an image, as a picture", declare, run,
-                               "fewer draws (--count N)");
+  return make_command<DataTryRequest>("data try", "what transforms do to an image, as a picture", declare,
+                                      run, "fewer draws (--count N)");
 }
 
 }  // namespace rewire::cli

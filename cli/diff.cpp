@@ -25,14 +25,14 @@ struct Side {
   std::vector<std::string> settings, plugins;
 };
 
-struct Request {
+struct DiffRequest {
   Side a, b;
   runtime::NetworkRequest both;
   std::string output;
   bool json = false, full = false, profile = false, exit_code = false;
 };
 
-void declare(Request& request, Options& options) {
+void declare(DiffRequest& request, Options& options) {
   const std::string what =
       "a recipe, a module or a name of the zoo; a file that `rewire explore --json` wrote (.json); or the "
       "folder of a run";
@@ -67,7 +67,7 @@ SideKind kind_of(const Side& side) {
   return side.what.ends_with(".json") ? SideKind::data : SideKind::network;
 }
 
-runtime::NetworkRequest network_of(const Request& request, const Side& side) {
+runtime::NetworkRequest network_of(const DiffRequest& request, const Side& side) {
   runtime::NetworkRequest network = request.both;
   network.model = side.what;
   network.settings.insert(network.settings.end(), side.settings.begin(), side.settings.end());
@@ -83,13 +83,13 @@ std::string name_of_side(const Side& side) {
   return name;
 }
 
-void refuse_changes(const Request& request, const Side& side, const char* what) {
+void refuse_changes(const DiffRequest& request, const Side& side, const char* what) {
   const bool changed = !request.both.settings.empty() || !request.both.plugins.empty() ||
                        !side.settings.empty() || !side.plugins.empty();
   if (changed) user_error("diff: --set and --plugin are of networks; {} is {}", side.what, what);
 }
 
-runtime::NetworkFacts facts_of_side(const Request& request, const Side& side, MovingLine& progress) {
+runtime::NetworkFacts facts_of_side(const DiffRequest& request, const Side& side, MovingLine& progress) {
   if (kind_of(side) == SideKind::data) {
     if (!side.settings.empty() || !side.plugins.empty()) refuse_changes(request, side, "a file of data");
     return runtime::read_network_facts(runtime::read_json(runtime::FilePlace::of_user(side.what)), side.what);
@@ -98,7 +98,7 @@ runtime::NetworkFacts facts_of_side(const Request& request, const Side& side, Mo
   return runtime::read_network_facts(explored(network_of(request, side), options, progress), side.what);
 }
 
-nlohmann::ordered_json compare(const Request& request, const Side& b, MovingLine& progress) {
+nlohmann::ordered_json compare(const DiffRequest& request, const Side& b, MovingLine& progress) {
   const Side& a = request.a;
   const runtime::DiffNames names = {name_of_side(a), name_of_side(b)};
   const bool a_is_run = kind_of(a) == SideKind::run, b_is_run = kind_of(b) == SideKind::run;
@@ -118,14 +118,14 @@ nlohmann::ordered_json compare(const Request& request, const Side& b, MovingLine
   return runtime::run_diff(names);
 }
 
-void write_page(const Request& request, const nlohmann::ordered_json& diff, MovingLine& progress) {
+void write_page(const DiffRequest& request, const nlohmann::ordered_json& diff, MovingLine& progress) {
   const std::string page = runtime::make_page(runtime::diff_files(), "diff", diff);
   if (request.output == "-") return write_stdout(page);
   runtime::write_file_atomically(request.output, page);
   progress.line("wrote " + request.output);
 }
 
-void run(const Request& request) {
+void run(const DiffRequest& request) {
   Side b = request.b;
   if (b.what.empty()) b.what = request.a.what;
   if (!request.output.empty() && request.json)
@@ -150,8 +150,8 @@ void run(const Request& request) {
 }  // namespace
 
 Command diff_command() {
-  return make_command<Request>("diff", "what differs between two networks, or between two runs", declare,
-                               run);
+  return make_command<DiffRequest>("diff", "what differs between two networks, or between two runs", declare,
+                                   run);
 }
 
 }  // namespace rewire::cli

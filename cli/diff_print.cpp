@@ -252,7 +252,7 @@ void print_launches(const Json& kernels, const Limits& limits) {
 }
 
 /// Launches of one code have one time, and are one line but for their blocks.
-void print_times(const Json& times, const Limits& limits) {
+void print_kernel_times(const Json& times, const Limits& limits) {
   std::vector<std::pair<std::string, std::size_t>> lines;
   std::map<std::string, std::size_t> numbers;
   for (const Json& row : times) {
@@ -305,7 +305,7 @@ void print_networks(const Json& diff, bool full) {
   print_stages(diff["stages"], full);
   print_launches(diff["kernels"], limits);
   if (full) print_codes(diff["kernels"]);
-  print_times(diff["kernels"]["times"], limits);
+  print_kernel_times(diff["kernels"]["times"], limits);
   if (!diff["choices"].is_null()) print_rows("choices", diff["choices"], limits);
 }
 
@@ -383,7 +383,7 @@ void print_diff(const Json& diff, bool full) {
   const bool of_networks = diff["kind"] == "networks";
   if (diff["same"].get<bool>()) {
     print("no difference{}\n", of_networks ? " in the network and its training step" : "");
-    if (of_networks) print_times(diff["kernels"]["times"], full ? kNoLimits : Limits());
+    if (of_networks) print_kernel_times(diff["kernels"]["times"], full ? kNoLimits : Limits());
     return;
   }
   print("\n");

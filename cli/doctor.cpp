@@ -13,12 +13,12 @@
 namespace rewire::cli {
 namespace {
 
-struct Request {
+struct DoctorRequest {
   std::vector<std::string> plugin_path;
   bool json = false;
 };
 
-void declare(Request& request, Options& options) {
+void declare(DoctorRequest& request, Options& options) {
   declare_plugin_path(request.plugin_path, options);
   options.flag("--json", request.json, "print an object");
   options.example("rewire doctor", "processor, libraries, plugins, data and GPUs");
@@ -59,53 +59,53 @@ void print_facts_as_json(const Facts& facts) {
   print_json(object);
 }
 
-void print_line(std::string_view subject, std::string_view text) {
+void print_subject(std::string_view subject, std::string_view text) {
   print("{:<10} {}\n", subject, text);
 }
 
 void print_cuda(const runtime::CudaFacts& cuda) {
   if (cuda.driver_fault.empty()) {
-    print_line("CUDA",
-               fmt::format("driver for {}.{}", cuda.driver_version / 1000, cuda.driver_version % 1000 / 10));
-    for (const std::string& device : cuda.devices) print_line("", device);
-    if (cuda.devices.empty()) print_line("", "no device");
+    print_subject(
+        "CUDA", fmt::format("driver for {}.{}", cuda.driver_version / 1000, cuda.driver_version % 1000 / 10));
+    for (const std::string& device : cuda.devices) print_subject("", device);
+    if (cuda.devices.empty()) print_subject("", "no device");
   } else {
-    print_line("CUDA", fmt::format("no driver: {}", cuda.driver_fault));
+    print_subject("CUDA", fmt::format("no driver: {}", cuda.driver_fault));
   }
   for (const runtime::CudaLibrary& library : cuda.toolkit) {
-    print_line(
+    print_subject(
         "", fmt::format("{:<10} {}", library.name, library.problem.empty() ? library.path : library.problem));
   }
 }
 
-void run(const Request& request) {
+void run(const DoctorRequest& request) {
   Facts facts;
   facts.plugins = runtime::list_plugins(request.plugin_path);
   if (request.json) return print_facts_as_json(facts);
 
-  print_line("rewire", REWIRE_VERSION);
-  print_line("processor", fmt::format("{}: {} core(s), {}", facts.processor.name, facts.processor.cores,
-                                      fmt::join(facts.processor.instructions, " ")));
-  print_line("memory", fmt::format("{:.1f} GiB", gibibytes(facts.processor.memory_bytes)));
-  for (const runtime::LibraryVersion& library : facts.libraries) print_line(library.name, library.version);
+  print_subject("rewire", REWIRE_VERSION);
+  print_subject("processor", fmt::format("{}: {} core(s), {}", facts.processor.name, facts.processor.cores,
+                                         fmt::join(facts.processor.instructions, " ")));
+  print_subject("memory", fmt::format("{:.1f} GiB", gibibytes(facts.processor.memory_bytes)));
+  for (const runtime::LibraryVersion& library : facts.libraries) print_subject(library.name, library.version);
   for (const runtime::PluginInfo& info : facts.plugins) {
-    print_line("plugin", fmt::format("{} {} in {}", info.name, info.version, info.path));
+    print_subject("plugin", fmt::format("{} {} in {}", info.name, info.version, info.path));
   }
   if (facts.plugins.empty()) {
-    print_line("plugin",
-               fmt::format("none in {}", fmt::join(runtime::plugin_search_path(request.plugin_path), ", ")));
+    print_subject("plugin", fmt::format("none in {}",
+                                        fmt::join(runtime::plugin_search_path(request.plugin_path), ", ")));
   }
-  print_line("data", facts.has_dataset
-                         ? fmt::format("Fashion-MNIST in {}", facts.dataset)
-                         : fmt::format("no Fashion-MNIST in {}: apt-get install dataset-fashion-mnist",
-                                       facts.dataset));
+  print_subject("data", facts.has_dataset
+                            ? fmt::format("Fashion-MNIST in {}", facts.dataset)
+                            : fmt::format("no Fashion-MNIST in {}: apt-get install dataset-fashion-mnist",
+                                          facts.dataset));
   print_cuda(facts.cuda);
 }
 
 }  // namespace
 
 Command doctor_command() {
-  return make_command<Request>("doctor", "what this machine has and lacks", declare, run);
+  return make_command<DoctorRequest>("doctor", "what this machine has and lacks", declare, run);
 }
 
 }  // namespace rewire::cli

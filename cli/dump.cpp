@@ -39,7 +39,7 @@ namespace {
 /// Kernels are cut for them: a number that no GPU has would take memory that no machine has.
 constexpr std::int64_t kMostMultiprocessors = 1024;
 
-struct Request {
+struct DumpRequest {
   runtime::NetworkRequest network;
   std::string stage = "ir", kernel, arch, card = "h100";
   std::string choices, diff;
@@ -50,7 +50,7 @@ struct Request {
   bool print_after_all = false, time_passes = false, summary = false, json = false, no_pager = false;
 };
 
-void declare(Request& request, Options& options) {
+void declare(DumpRequest& request, Options& options) {
   declare_network(request.network, options);
   options.choice(
       "--stage", request.stage,
@@ -100,27 +100,27 @@ void declare(Request& request, Options& options) {
   options.example("rewire dump vit_tiny_28 --summary", "what the step moves and holds");
 }
 
-bool is_gpu_text(const Request& request) {
+bool is_gpu_text(const DumpRequest& request) {
   return request.stage == "cuda" || request.stage == "ptx";
 }
 
-bool is_of_device(const Request& request) {
+bool is_of_device(const DumpRequest& request) {
   return request.engine.device == "cuda";
 }
 
-bool is_for_gpu(const Request& request) {
+bool is_for_gpu(const DumpRequest& request) {
   const bool host_text = request.stage == "llvm" || request.stage == "asm";
   return is_gpu_text(request) || is_of_device(request) || request.stage == "times" ||
          (!request.arch.empty() && !host_text);
 }
 
-runtime::ChoiceOptions choices_of(const Request& request) {
+runtime::ChoiceOptions choices_of(const DumpRequest& request) {
   runtime::ChoiceOptions choices{{}, false};
   if (!request.choices.empty()) choices.given = runtime::read_choice_file(request.choices);
   return choices;
 }
 
-codegen::cuda::DeviceTarget gpu(const Request& request) {
+codegen::cuda::DeviceTarget gpu(const DumpRequest& request) {
   if (is_of_device(request)) return runtime::target_of(runtime::cuda::device_facts(0));
   const int arch = request.stage == "times" ? codegen::cuda::card(request.card).arch
                    : request.arch.empty()   ? 90
@@ -137,7 +137,7 @@ struct Step {
 };
 
 /// For the CPU or a GPU that need not be there: by the cost model, but for what --choices names.
-codegen::Compiled compile_by_model(const Request& request, const ir::Module& module,
+codegen::Compiled compile_by_model(const DumpRequest& request, const ir::Module& module,
                                    ir::PassContext& context) {
   const runtime::ChoiceOptions choices = choices_of(request);
   const codegen::Target target = is_for_gpu(request) ? gpu_target(gpu(request), choices) : codegen::Target();
@@ -145,7 +145,7 @@ codegen::Compiled compile_by_model(const Request& request, const ir::Module& mod
 }
 
 /// As the device's engine compiles it, with its libraries.
-Step compile_on_device(const Request& request, ir::Module module, ir::PassContext& context) {
+Step compile_on_device(const DumpRequest& request, ir::Module module, ir::PassContext& context) {
   const std::string engine = engine_of(request.engine), program = module.functions.front().name;
   runtime::Tuner tuner = runtime::make_tuner(engine, choices_of(request));
   runtime::make_choices(module, {program}, tuner);
@@ -155,7 +155,7 @@ Step compile_on_device(const Request& request, ir::Module module, ir::PassContex
 }
 
 /// Of a `forward` as it is computed.
-Step make_step(const Request& request, const runtime::Network& network, ir::Module forward) {
+Step make_step(const DumpRequest& request, const runtime::Network& network, ir::Module forward) {
   ir::Module module = step_module(network, std::move(forward));
   ir::PassContext context;
   if (request.print_after_all) {
@@ -172,7 +172,7 @@ Step make_step(const Request& request, const runtime::Network& network, ir::Modu
   return step;
 }
 
-std::string gpu_text(const codegen::KernelLaunch& launch, const Request& request, const Step& step,
+std::string gpu_text(const codegen::KernelLaunch& launch, const DumpRequest& request, const Step& step,
                      const std::vector<runtime::KernelOverride>& overrides) {
   const codegen::cuda::DeviceTarget target = gpu(request);
   const std::string prelude(codegen::cuda::prelude());
@@ -191,7 +191,7 @@ std::string gpu_text(const codegen::KernelLaunch& launch, const Request& request
   return codegen::cuda::compile_ptx(prelude + text, target.arch);
 }
 
-std::string kernel_text(const codegen::KernelLaunch& launch, const Request& request, const Step& step,
+std::string kernel_text(const codegen::KernelLaunch& launch, const DumpRequest& request, const Step& step,
                         const std::vector<runtime::KernelOverride>& overrides) {
   if (request.stage == "tile") return codegen::tile::print(launch.kernel);
   if (is_gpu_text(request)) return gpu_text(launch, request, step, overrides);
@@ -199,7 +199,7 @@ std::string kernel_text(const codegen::KernelLaunch& launch, const Request& requ
 }
 
 /// The member of the launch that was asked for.
-std::optional<std::size_t> named_member(const codegen::KernelLaunch& launch, const Request& request) {
+std::optional<std::size_t> named_member(const codegen::KernelLaunch& launch, const DumpRequest& request) {
   for (std::size_t member = 0; member < launch.members(); ++member) {
     if (launch.member_name(member) == request.kernel) return member;
   }
@@ -215,7 +215,7 @@ std::vector<const codegen::KernelLaunch*> kernel_launches(const codegen::Program
 }
 
 /// UserError where a kernel was asked for that there is not.
-void require_kernel(const std::vector<const codegen::KernelLaunch*>& launches, const Request& request) {
+void require_kernel(const std::vector<const codegen::KernelLaunch*>& launches, const DumpRequest& request) {
   if (request.kernel.empty()) return;
   std::vector<std::string> names;
   for (const codegen::KernelLaunch* launch : launches) {
@@ -227,23 +227,23 @@ void require_kernel(const std::vector<const codegen::KernelLaunch*>& launches, c
                did_you_mean(request.kernel, names));
 }
 
-Syntax syntax_of(const Request& request) {
+Syntax syntax_of(const DumpRequest& request) {
   if (request.stage == "llvm") return Syntax::llvm;
   if (request.stage == "asm") return Syntax::assembly;
   return is_gpu_text(request) ? Syntax::cpp : Syntax::rir;
 }
 
-void print_code(std::string_view text, const Request& request) {
+void print_code(std::string_view text, const DumpRequest& request) {
   if (request.colour != "always") return write_stdout(text);
   write_styled(text, [&](std::string_view printable) { return coloured(printable, syntax_of(request)); });
 }
 
-void print_module(const ir::Module& module, const Request& request) {
+void print_module(const ir::Module& module, const DumpRequest& request) {
   if (request.json) return print_json(runtime::module_json(module));
   print_code(ir::print(module), request);
 }
 
-void print_groups(const codegen::Program& program, const Request& request) {
+void print_groups(const codegen::Program& program, const DumpRequest& request) {
   if (request.json) return print_json(runtime::program_json(program));
   if (request.kernel.empty()) return print_code(codegen::print(program), request);
   const std::vector<const codegen::KernelLaunch*> launches = kernel_launches(program);
@@ -261,7 +261,7 @@ struct KernelCode {
   std::string name, text;
 };
 
-void print_codes(const std::vector<KernelCode>& codes, const Request& request) {
+void print_codes(const std::vector<KernelCode>& codes, const DumpRequest& request) {
   if (!request.json) {
     for (const KernelCode& code : codes) print_code(code.text, request);
     return;
@@ -272,7 +272,7 @@ void print_codes(const std::vector<KernelCode>& codes, const Request& request) {
 }
 
 // Kernels of one text are one piece of code: each is printed once, at its first launch.
-void print_kernels(const Step& step, const Request& request) {
+void print_kernels(const Step& step, const DumpRequest& request) {
   if (request.kernel == kProduct && request.stage == "llvm")
     return print_codes({{request.kernel, codegen::emit_product_llvm()}}, request);
   if (request.kernel == kProduct && request.stage == "asm")
@@ -297,7 +297,8 @@ void print_kernels(const Step& step, const Request& request) {
 }
 
 /// How long this machine's compiler takes, as it does for `rewire bench`.
-runtime::EngineReport compile(const Request& request, const runtime::Network& network, std::int64_t batch) {
+runtime::EngineReport compile(const DumpRequest& request, const runtime::Network& network,
+                              std::int64_t batch) {
   ir::Module module = step_module(network, runtime::training_module(network, batch));
   const std::string engine = runtime::engine_names().front(), program = step_program(network);
   runtime::Tuner tuner = runtime::make_tuner(engine, choices_of(request));
@@ -308,7 +309,7 @@ runtime::EngineReport compile(const Request& request, const runtime::Network& ne
   return compiler->report();
 }
 
-void print_summary(const Request& request, const runtime::Network& network, std::int64_t batch) {
+void print_summary(const DumpRequest& request, const runtime::Network& network, std::int64_t batch) {
   const runtime::NetworkSource source = runtime::network_source(network);
   const std::vector<programs::Form> forms = programs::make_objective(network.recipe.objective)->forms();
   const runtime::LowerStep lower_step = [&](std::vector<ir::Module> modules) {
@@ -326,7 +327,7 @@ void print_summary(const Request& request, const runtime::Network& network, std:
   print_summary(summary, request.json);
 }
 
-void print_step(const Step& step, const Request& request, const runtime::Network& network) {
+void print_step(const Step& step, const DumpRequest& request, const runtime::Network& network) {
   const codegen::Program& program = step.compiled.program;
   if (request.stage == "step") {
     print_module(step.compiled.module, request);
@@ -345,13 +346,13 @@ void print_step(const Step& step, const Request& request, const runtime::Network
   }
 }
 
-void check(const Request& request) {
+void check(const DumpRequest& request) {
   if (request.multiprocessors > kMostMultiprocessors)
     user_error("dump: --multiprocessors {}: no GPU has more than {}", request.multiprocessors,
                kMostMultiprocessors);
   if (!request.overrides.empty() && request.stage != "ptx")
     user_error("dump: --override-kernel is of --stage ptx");
-  const bool of_a_stage = request.stage != Request().stage || !request.kernel.empty() ||
+  const bool of_a_stage = request.stage != DumpRequest().stage || !request.kernel.empty() ||
                           request.print_after_all || request.time_passes;
   if (request.summary && of_a_stage)
     user_error("dump: --summary is of the whole step: drop --stage and what belongs to one");
@@ -375,14 +376,14 @@ void check(const Request& request) {
     user_error("dump: --kernel is of --stage fused, tile, llvm, asm, cuda or ptx, not of {}", request.stage);
 }
 
-ir::Module stage_module(const Request& request, const runtime::Network& network) {
+ir::Module stage_module(const DumpRequest& request, const runtime::Network& network) {
   const std::int64_t batch = network.recipe.train.batch;
   if (request.stage == "rewritten") return runtime::rewritten_module(network, batch);
   return make_step(request, network, runtime::training_module(network, batch)).compiled.module;
 }
 
 /// A stage beside that of the network without plugins.
-void print_changes(const Request& request, const runtime::Network& network) {
+void print_changes(const DumpRequest& request, const runtime::Network& network) {
   runtime::Network plain = network;
   plain.plugins.clear();
   const std::string diff = runtime::module_diff(stage_module(request, plain), stage_module(request, network));
@@ -392,9 +393,9 @@ void print_changes(const Request& request, const runtime::Network& network) {
   });
 }
 
-void run(const Request& asked) {
+void run(const DumpRequest& asked) {
   check(asked);
-  Request request = asked;
+  DumpRequest request = asked;
   request.colour = wants_colours(asked.colour) ? "always" : "never";  // before a pager takes the terminal
   const runtime::Network network = runtime::resolve_network(request.network);
   const std::int64_t batch = network.recipe.train.batch;
@@ -412,8 +413,8 @@ void run(const Request& asked) {
 }  // namespace
 
 Command dump_command() {
-  return make_command<Request>("dump", "the network as text, at a stage of its way to a training step",
-                               declare, run);
+  return make_command<DumpRequest>("dump", "the network as text, at a stage of its way to a training step",
+                                   declare, run);
 }
 
 }  // namespace rewire::cli

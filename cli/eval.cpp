@@ -25,14 +25,14 @@
 namespace rewire::cli {
 namespace {
 
-struct Request {
+struct EvalRequest {
   runtime::TrainedRequest trained;
   EngineRequest engine;
   std::int64_t epoch = -1;
   bool json = false;
 };
 
-void declare(Request& request, Options& options) {
+void declare(EvalRequest& request, Options& options) {
   runtime::NetworkRequest& network = request.trained.network;
   options
       .text("RUN", network.model,
@@ -83,7 +83,7 @@ void warn_of_other_builds(const std::vector<runtime::PluginBuild>& then,
                   after->name, runtime::difference_of_builds(*before, after->sha256), run));
 }
 
-void run(const Request& request) {
+void run(const EvalRequest& request) {
   const std::string engine_name = engine_of(request.engine);
   runtime::TrainedNetwork trained = runtime::find_trained(request.trained);
   const runtime::Network& network = trained.network;
@@ -149,8 +149,8 @@ void run(const Request& request) {
 }  // namespace
 
 Command eval_command() {
-  return make_command<Request>("eval", "how good a run is, or a file of weights, on the test images", declare,
-                               run, "a smaller batch (--set eval.batch=N)");
+  return make_command<EvalRequest>("eval", "how good a run is, or a file of weights, on the test images",
+                                   declare, run, "a smaller batch (--set eval.batch=N)");
 }
 
 }  // namespace rewire::cli

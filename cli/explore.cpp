@@ -16,14 +16,14 @@
 namespace rewire::cli {
 namespace {
 
-struct Request {
+struct ExploreRequest {
   runtime::NetworkRequest network;
   ExploreOptions options;
   std::string output;
   bool json = false;
 };
 
-void declare(Request& request, Options& options) {
+void declare(ExploreRequest& request, Options& options) {
   declare_network(request.network, options);
   options.text("--output", request.output, "the HTML file to write; - is stdout")
       .takes(Values::file, {".html"});
@@ -40,7 +40,7 @@ void declare(Request& request, Options& options) {
   options.example("rewire explore vit_tiny_28 --profile --output page.html", "with the time of each launch");
 }
 
-void run(const Request& request) {
+void run(const ExploreRequest& request) {
   if (request.output.empty() && !request.json)
     user_error("explore: --output FILE is needed, the page to write; or --json, which prints its data");
   if (!request.output.empty() && request.output != "-")
@@ -58,8 +58,8 @@ void run(const Request& request) {
 }  // namespace
 
 Command explore_command() {
-  return make_command<Request>("explore", "a network as one page for a browser: passes, kernels, memory",
-                               declare, run);
+  return make_command<ExploreRequest>(
+      "explore", "a network as one page for a browser: passes, kernels, memory", declare, run);
 }
 
 }  // namespace rewire::cli

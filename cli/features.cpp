@@ -16,14 +16,14 @@ namespace {
 
 constexpr std::int64_t kDrawnImages = 16;
 
-struct Request {
+struct FeaturesRequest {
   FeatureRequest features{.kind = "class"};
   std::string output, labels, input, split = "test", pca;
   std::int64_t images = 0;
   bool json = false;
 };
 
-void declare(Request& request, Options& options) {
+void declare(FeaturesRequest& request, Options& options) {
   declare_features(request.features, options, "--kind");
   options.text("--output", request.output, "the .npy file that the features go to")
       .takes(Values::file, {".npy"});
@@ -59,7 +59,7 @@ struct Taken {
   std::vector<std::int64_t> labels;
 };
 
-Taken of_file(const Request& request, runtime::Backbone& backbone) {
+Taken of_file(const FeaturesRequest& request, runtime::Backbone& backbone) {
   if (!request.labels.empty() || request.images != 0)
     user_error("features: {} is of the data's images: drop it, or --input {}",
                request.labels.empty() ? "--images" : "--labels", request.input);
@@ -75,7 +75,7 @@ Taken of_file(const Request& request, runtime::Backbone& backbone) {
   return {type.shape.front(), {rows.begin(), rows.end()}, {pixels.begin(), pixels.end()}, {}};
 }
 
-Taken of_data(const Request& request, runtime::Backbone& backbone) {
+Taken of_data(const FeaturesRequest& request, runtime::Backbone& backbone) {
   const bool draws_alone = request.output.empty() && request.labels.empty();
   runtime::FeatureSet set =
       backbone.collect({.split = request.split == "train" ? runtime::Split::train : runtime::Split::test,
@@ -85,7 +85,7 @@ Taken of_data(const Request& request, runtime::Backbone& backbone) {
   return {set.count(), std::move(set.rows), std::move(set.images), std::move(set.labels)};
 }
 
-void run(const Request& request) {
+void run(const FeaturesRequest& request) {
   if (request.output.empty() && request.pca.empty())
     user_error("features: say where they go: --output FILE.npy, or --pca FILE.png");
   const std::vector<std::string> read = {request.features.backbone.trained.network.model,
@@ -128,8 +128,8 @@ void run(const Request& request) {
 }  // namespace
 
 Command features_command() {
-  return make_command<Request>("features", "what a network makes of images, as .npy or as a picture", declare,
-                               run, "fewer --images");
+  return make_command<FeaturesRequest>("features", "what a network makes of images, as .npy or as a picture",
+                                       declare, run, "fewer --images");
 }
 
 }  // namespace rewire::cli

@@ -14,14 +14,14 @@
 namespace rewire::cli {
 namespace {
 
-struct Request {
+struct GradRequest {
   runtime::NetworkRequest network;
   ProgramRequest program;
   std::string output;
   bool json = false;
 };
 
-void declare(Request& request, Options& options) {
+void declare(GradRequest& request, Options& options) {
   declare_network(request.network, options);
   declare_program(request.program, options, "images, f32 [batch, channels, height, width]");
   options.text("--labels", request.program.labels, ".npy: classes, i64 [batch]; --input label=FILE")
@@ -36,7 +36,7 @@ void declare(Request& request, Options& options) {
       "the gradient of each weight; the loss on stdout");
 }
 
-void run(const Request& request) {
+void run(const GradRequest& request) {
   check_output(request.output, files_of(request.network, request.program));
   const runtime::Network network = runtime::resolve_network(request.network);
   const programs::Inputs wanted = training_inputs(network);
@@ -64,8 +64,8 @@ void run(const Request& request) {
 }  // namespace
 
 Command grad_command() {
-  return make_command<Request>("grad", "the loss of a batch and its gradient by every weight", declare, run,
-                               "fewer images in --input");
+  return make_command<GradRequest>("grad", "the loss of a batch and its gradient by every weight", declare,
+                                   run, "fewer images in --input");
 }
 
 }  // namespace rewire::cli

@@ -11,7 +11,7 @@
 namespace rewire::cli {
 namespace {
 
-struct Request {
+struct HelpRequest {
   std::vector<std::string> words;
 };
 
@@ -23,7 +23,7 @@ std::vector<Offer> subjects() {
   return offers;
 }
 
-void declare(Request& request, Options& options) {
+void declare(HelpRequest& request, Options& options) {
   options
       .texts("SUBJECT", request.words,
              "a topic, a command, a recipe's key, or its section with a point behind it",
@@ -49,7 +49,7 @@ void print_topic(const std::string& name) {
     print("\nrewire {} --help explains the command of this name.\n", name);
 }
 
-void run(const Request& request) {
+void run(const HelpRequest& request) {
   if (request.words.empty()) {
     print("rewire --help lists the commands; rewire COMMAND --help explains one.\n\n");
     write_stdout(list_of_topics());
@@ -77,7 +77,7 @@ void run(const Request& request) {
 }  // namespace
 
 Command help_command() {
-  return make_command<Request>("help", "a topic, a command or a recipe's key explained", declare, run);
+  return make_command<HelpRequest>("help", "a topic, a command or a recipe's key explained", declare, run);
 }
 
 }  // namespace rewire::cli

@@ -8,12 +8,12 @@
 namespace rewire::cli {
 namespace {
 
-struct Request {
+struct InitRequest {
   runtime::NetworkRequest network;
   std::string output;
 };
 
-void declare(Request& request, Options& options) {
+void declare(InitRequest& request, Options& options) {
   declare_network(request.network, options);
   options.text("--output", request.output, "the safetensors file to write", Options::Need::required)
       .takes(Values::file, {".safetensors"});
@@ -21,7 +21,7 @@ void declare(Request& request, Options& options) {
                   "the weights that a run with this seed begins with");
 }
 
-void run(const Request& request) {
+void run(const InitRequest& request) {
   check_output(request.output, files_of(request.network));
   const runtime::Network network = runtime::resolve_network(request.network);
   const ir::Module module = runtime::rewritten_module(network, 1);
@@ -33,8 +33,8 @@ void run(const Request& request) {
 }  // namespace
 
 Command init_command() {
-  return make_command<Request>("init", "write a model's initial weights (--set seed=N chooses them)", declare,
-                               run);
+  return make_command<InitRequest>("init", "write a model's initial weights (--set seed=N chooses them)",
+                                   declare, run);
 }
 
 }  // namespace rewire::cli

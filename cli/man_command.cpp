@@ -13,12 +13,12 @@
 namespace rewire::cli {
 namespace {
 
-struct Request {
+struct ManRequest {
   std::vector<std::string> words;
   std::string output;
 };
 
-void declare(Request& request, Options& options) {
+void declare(ManRequest& request, Options& options) {
   options
       .texts("COMMAND", request.words, "the command whose page is printed; without it rewire(1)",
              Options::Need::optional)
@@ -39,7 +39,7 @@ void write_all(const std::vector<Command>& all, const std::string& folder) {
                                    man_page(command, declaration_of(command)));
 }
 
-void run(const Request& request) {
+void run(const ManRequest& request) {
   const std::vector<Command> all = commands();
   if (!request.output.empty()) {
     if (!request.words.empty()) user_error("man: --output writes every page: drop {}", request.words.front());
@@ -67,7 +67,7 @@ void run(const Request& request) {
 }  // namespace
 
 Command man_command() {
-  return make_command<Request>("man", "a command's manual page, or all of them as files", declare, run);
+  return make_command<ManRequest>("man", "a command's manual page, or all of them as files", declare, run);
 }
 
 }  // namespace rewire::cli

@@ -10,6 +10,7 @@
 #include <exception>
 #include <new>
 
+#include "cli/streams.h"
 #include "codegen/library_call.h"
 
 namespace rewire::cli {
@@ -18,23 +19,19 @@ namespace {
 constexpr std::string_view kLead = "out of memory: try ";
 
 /// Nothing is allocated where it is read.
-std::array<char, 256> line = {"out of memory"};
+std::array<char, 256> said_at_end = {"out of memory"};
 std::atomic_flag ended;
-
-void write_words(std::string_view words) {
-  static_cast<void>(!::write(STDERR_FILENO, words.data(), words.size()));
-}
 
 [[noreturn]] void end_in_one_line() {
   while (ended.test_and_set()) ::pause();  // another thread is about to end the process
-  write_words("rewire: ");
+  write_unbuffered("rewire: ");
   if (const char* less = codegen::LibraryCall::less()) {
-    write_words(kLead);
-    write_words(less);
+    write_unbuffered(kLead);
+    write_unbuffered(less);
   } else {
-    write_words(line.data());
+    write_unbuffered(said_at_end.data());
   }
-  write_words("\n");
+  write_unbuffered("\n");
   ::_exit(2);
 }
 
@@ -69,15 +66,16 @@ void share_one_heap_if_limited() {
 }
 
 void answer_exhausted_memory(std::string_view less) {
-  line = {};
-  std::ranges::copy(kLead, line.begin());
-  std::ranges::copy(less.substr(0, line.size() - kLead.size() - 1), line.begin() + kLead.size());
+  said_at_end = {};
+  std::ranges::copy(kLead, said_at_end.begin());
+  std::ranges::copy(less.substr(0, said_at_end.size() - kLead.size() - 1),
+                    said_at_end.begin() + kLead.size());
   std::set_new_handler(on_exhausted);
   if (terminate_otherwise == nullptr) terminate_otherwise = std::set_terminate(on_terminate);
 }
 
 const char* exhausted_memory() {
-  return line.data();
+  return said_at_end.data();
 }
 
 }  // namespace rewire::cli

@@ -15,12 +15,12 @@
 namespace rewire::cli {
 namespace {
 
-struct Request {
+struct ModelsRequest {
   std::vector<std::string> settings, plugins, plugin_path;
   bool json = false;
 };
 
-void declare(Request& request, Options& options) {
+void declare(ModelsRequest& request, Options& options) {
   options
       .list("--set", request.settings,
             "model.key=value: another option, of the models that have it; repeatable")
@@ -33,12 +33,12 @@ void declare(Request& request, Options& options) {
   options.example("rewire models --set model.classes=10", "with another head");
 }
 
-struct Row {
+struct ModelRow {
   const models::Model* model;
   ModelCost cost;
 };
 
-Row row_of(const Request& request, const models::Model& model) {
+ModelRow row_of(const ModelsRequest& request, const models::Model& model) {
   return {&model,
           cost_of(runtime::rewritten_module(
               runtime::resolve_network({model.name, request.settings, request.plugins, request.plugin_path}),
@@ -49,9 +49,9 @@ nlohmann::ordered_json to_json(const ir::Attribute& value) {
   return std::visit([](const auto& held) -> nlohmann::ordered_json { return held; }, value);
 }
 
-void print_list(const std::vector<Row>& rows) {
+void print_list(const std::vector<ModelRow>& rows) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const Row& row : rows) {
+  for (const ModelRow& row : rows) {
     nlohmann::ordered_json& object = list.emplace_back();
     object["name"] = row.model->name;
     object["family"] = row.model->family->name;
@@ -63,9 +63,9 @@ void print_list(const std::vector<Row>& rows) {
   print_json(list);
 }
 
-void print_table(const std::vector<Row>& rows) {
+void print_table(const std::vector<ModelRow>& rows) {
   std::size_t width = 12;
-  for (const Row& row : rows) width = std::max(width, row.model->name.size());
+  for (const ModelRow& row : rows) width = std::max(width, row.model->name.size());
   print("{:<{}} {:>10} {:>12} {:>8}   {}\n", "name", width, "image", "parameters", "GMACs", "what it is");
   for (const auto& [model, cost] : rows) {
     std::vector<std::string> values = {std::string(model->family->name)};
@@ -78,9 +78,9 @@ void print_table(const std::vector<Row>& rows) {
   }
 }
 
-void run(const Request& request) {
-  std::vector<Row> rows;  // all of them before the first is printed
-  std::string refused;    // the first refusal: options and plugins need not go with every model, but with one
+void run(const ModelsRequest& request) {
+  std::vector<ModelRow> rows;  // all of them before the first is printed
+  std::string refused;  // the first refusal: options and plugins need not go with every model, but with one
   for (const models::Model* model : models::models()) {
     if (model->values.empty() && !model->family->variants.empty()) continue;
     try {
@@ -99,7 +99,7 @@ void run(const Request& request) {
 }  // namespace
 
 Command models_command() {
-  return make_command<Request>("models", "the models that have a name", declare, run);
+  return make_command<ModelsRequest>("models", "the models that have a name", declare, run);
 }
 
 }  // namespace rewire::cli

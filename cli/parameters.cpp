@@ -10,7 +10,7 @@ void print_parameter(const ir::ParameterInfo& parameter) {
         parameter.range.empty() ? "" : "   ", parameter.range, parameter.doc);
 }
 
-nlohmann::ordered_json to_json(const ir::ParameterInfo& parameter) {
+nlohmann::ordered_json parameter_json(const ir::ParameterInfo& parameter) {
   return {{"name", parameter.name},
           {"type", parameter.type},
           {"default", parameter.default_value},

@@ -10,6 +10,6 @@ namespace rewire::cli {
 /// Two lines: name, type, default and range; what it does.
 void print_parameter(const ir::ParameterInfo& parameter);
 /// {"name", "type", "default", "range", "doc"}
-nlohmann::ordered_json to_json(const ir::ParameterInfo& parameter);
+nlohmann::ordered_json parameter_json(const ir::ParameterInfo& parameter);
 
 }  // namespace rewire::cli

@@ -21,7 +21,7 @@ namespace rewire::cli {
 namespace {
 
 /// Of any integer: what is counted with it is then far from overflow.
-constexpr std::int64_t kMost = 1'000'000'000;
+constexpr std::int64_t kMostWhole = 1'000'000'000;
 
 /// The options that every command has.
 struct Common {
@@ -190,7 +190,8 @@ OptionInfo& Options::integer(const std::string& name, std::int64_t& target, std:
     if (read.ec == std::errc::result_out_of_range)
       number = std::numeric_limits<std::int64_t>::max() * (value.starts_with('-') ? -1 : 1);
     if (number < minimum) return fmt::format("{} is out of range: it must be at least {}", value, minimum);
-    if (number > kMost) return fmt::format("{} is out of range: it must be at most {}", value, kMost);
+    if (number > kMostWhole)
+      return fmt::format("{} is out of range: it must be at most {}", value, kMostWhole);
     return std::string();
   };
   CLI::Option* option = impl_.app.add_option(name, target, doc)->required(need == Need::required);

@@ -11,20 +11,20 @@
 namespace rewire::cli {
 namespace {
 
-struct Request {
+struct PluginsRequest {
   std::string name;
   std::vector<std::string> plugin_path;
   bool json = false;
 };
 
-void declare_list(Request& request, Options& options) {
+void declare_list(PluginsRequest& request, Options& options) {
   declare_plugin_path(request.plugin_path, options);
   options.flag("--json", request.json, "print a list of objects");
   options.example("rewire plugins", "what is found, and where");
   options.example("rewire plugins --plugin-path ./mine/build", "and in a folder of your own");
 }
 
-void declare_info(Request& request, Options& options) {
+void declare_info(PluginsRequest& request, Options& options) {
   options.text("NAME", request.name, "a plugin's name, or the path of its library", Options::Need::required)
       .takes(Values::plugin_name);
   declare_plugin_path(request.plugin_path, options);
@@ -40,7 +40,7 @@ nlohmann::ordered_json describe(const runtime::PluginInfo& info) {
           {"sha256", info.sha256}};
 }
 
-void list(const Request& request) {
+void list(const PluginsRequest& request) {
   const std::vector<runtime::PluginInfo> plugins = runtime::list_plugins(request.plugin_path);
   if (request.json) {
     nlohmann::ordered_json objects = nlohmann::ordered_json::array();
@@ -57,13 +57,13 @@ void list(const Request& request) {
   }
 }
 
-void info(const Request& request) {
+void info(const PluginsRequest& request) {
   const runtime::PluginInfo facts = runtime::inspect_plugin(request.name, request.plugin_path);
   if (request.json) {
     nlohmann::ordered_json object = describe(facts);
     object["parameters"] = nlohmann::ordered_json::array();
     for (const ir::ParameterInfo& parameter : facts.parameters)
-      object["parameters"].push_back(to_json(parameter));
+      object["parameters"].push_back(parameter_json(parameter));
     print_json(object);
     return;
   }
@@ -74,11 +74,12 @@ void info(const Request& request) {
 }  // namespace
 
 Command plugins_command() {
-  return make_command<Request>("plugins", "the residual strategies that are found", declare_list, list);
+  return make_command<PluginsRequest>("plugins", "the residual strategies that are found", declare_list,
+                                      list);
 }
 
 Command plugins_info_command() {
-  return make_command<Request>("plugins info", "a strategy's parameters", declare_info, info);
+  return make_command<PluginsRequest>("plugins info", "a strategy's parameters", declare_info, info);
 }
 
 }  // namespace rewire::cli

@@ -26,7 +26,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kMostSets = 1000;  // each is held in memory
 
-struct Request {
+struct ProbeRequest {
   FeatureRequest features{.kind = "class"};
   std::string kind = "linear", output, labels = "threshold", test_labels, scales = "both";
   runtime::ProbeTraining training;
@@ -39,7 +39,7 @@ std::vector<std::string> optimizer_names() {
   return ir::row_names(programs::optimizers());
 }
 
-void declare(Request& request, Options& options) {
+void declare(ProbeRequest& request, Options& options) {
   declare_features(request.features, options, "--features");
   options.choice(
       "--kind", request.kind, {"linear", "knn", "dense"},
@@ -80,7 +80,7 @@ runtime::ProbeSet view_of(const runtime::FeatureSet& set, const std::vector<std:
   return {set.rows, labels, set.count()};
 }
 
-runtime::ProbeTraining training_of(const Request& request, const runtime::Backbone& backbone) {
+runtime::ProbeTraining training_of(const ProbeRequest& request, const runtime::Backbone& backbone) {
   runtime::ProbeTraining training = request.training;
   training.seed = static_cast<std::uint64_t>(backbone.recipe().seed);
   training.engine = engine_of(request.features.engine);
@@ -88,7 +88,7 @@ runtime::ProbeTraining training_of(const Request& request, const runtime::Backbo
   return training;
 }
 
-Json facts_of(const Request& request, const runtime::Backbone& backbone) {
+Json facts_of(const ProbeRequest& request, const runtime::Backbone& backbone) {
   return {{"weights", backbone.weights()},
           {"kind", request.kind},
           {"features", request.features.kind},
@@ -96,7 +96,7 @@ Json facts_of(const Request& request, const runtime::Backbone& backbone) {
           {"width", backbone.facts().width}};
 }
 
-void require_vectors(const runtime::Backbone& backbone, const Request& request) {
+void require_vectors(const runtime::Backbone& backbone, const ProbeRequest& request) {
   if (backbone.facts().patches > 0)
     user_error("probe: --kind {} takes one vector an image: --features class or mean", request.kind);
   if (backbone.recipe().eval.only_present()) {
@@ -105,7 +105,7 @@ void require_vectors(const runtime::Backbone& backbone, const Request& request) 
   }
 }
 
-Json run_knn(const Request& request) {
+Json run_knn(const ProbeRequest& request) {
   runtime::Backbone backbone = open_backbone(request.features);
   require_vectors(backbone, request);
   const runtime::FeatureSet bank =
@@ -127,7 +127,7 @@ Json run_knn(const Request& request) {
   return told;
 }
 
-void add_training(Json& told, const Request& request) {
+void add_training(Json& told, const ProbeRequest& request) {
   const runtime::ProbeTraining& training = request.training;
   told.update({{"optimizer", training.optimizer},
                {"lr", training.lr},
@@ -138,7 +138,7 @@ void add_training(Json& told, const Request& request) {
                {"norm", request.norm}});
 }
 
-Json run_linear(const Request& request) {
+Json run_linear(const ProbeRequest& request) {
   if (request.sets > 0 && request.images > 0)
     user_error(
         "probe: augmented images come in an order of their own, of which --images takes none: with --sets, "
@@ -168,7 +168,7 @@ Json run_linear(const Request& request) {
 
 constexpr std::int64_t kDenseImages = 3000, kDenseTestImages = 1000, kScales = 4;
 
-std::vector<std::int64_t> pixel_labels(const Request& request, const runtime::Backbone& backbone,
+std::vector<std::int64_t> pixel_labels(const ProbeRequest& request, const runtime::Backbone& backbone,
                                        const runtime::FeatureSet& set, runtime::Split split) {
   if (request.labels == "threshold") {
     const ir::Attributes transforms = runtime::transform_values(backbone.recipe());
@@ -182,7 +182,7 @@ std::vector<std::int64_t> pixel_labels(const Request& request, const runtime::Ba
 }
 
 /// A probe of these layers.
-Json run_scale(const Request& request, const std::vector<std::string>& layers) {
+Json run_scale(const ProbeRequest& request, const std::vector<std::string>& layers) {
   FeatureRequest features = request.features;
   features.layers = layers;
   runtime::Backbone backbone = open_backbone(features);
@@ -217,7 +217,7 @@ Json run_scale(const Request& request, const std::vector<std::string>& layers) {
   return told;
 }
 
-Json run_dense(Request request) {
+Json run_dense(ProbeRequest request) {
   if (request.features.kind == "class") request.features.kind = "tokens";
   if (!request.features.layers.empty()) return Json::array({run_scale(request, request.features.layers)});
   Json all = Json::array();
@@ -249,7 +249,7 @@ void print_line(const Json& told) {
 }
 
 /// What can be refused before any features are computed.
-void check_request(const Request& request) {
+void check_request(const ProbeRequest& request) {
   const bool dense = request.kind == "dense", has_masks = request.labels != "threshold";
   if (request.sets > 0 && request.kind != "linear")
     user_error("probe: --sets is of --kind linear, not of {}", request.kind);
@@ -269,7 +269,7 @@ void check_request(const Request& request) {
                request.labels);
 }
 
-void run(const Request& request) {
+void run(const ProbeRequest& request) {
   check_request(request);
   if (!request.output.empty())
     check_output(request.output, {request.features.backbone.trained.network.model,
@@ -286,8 +286,8 @@ void run(const Request& request) {
 }  // namespace
 
 Command probe_command() {
-  return make_command<Request>("probe", "what a linear layer or nearest neighbours find in features", declare,
-                               run, "fewer --images");
+  return make_command<ProbeRequest>("probe", "what a linear layer or nearest neighbours find in features",
+                                    declare, run, "fewer --images");
 }
 
 }  // namespace rewire::cli

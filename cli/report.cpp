@@ -19,14 +19,14 @@
 namespace rewire::cli {
 namespace {
 
-struct Request {
+struct ReportRequest {
   std::vector<std::string> runs;
   std::string output;
   std::string csv;
   bool json = false;
 };
 
-void declare(Request& request, Options& options) {
+void declare(ReportRequest& request, Options& options) {
   options.texts("RUN", request.runs, "folders of runs, ended or not").takes(Values::run);
   options
       .text("--output", request.output,
@@ -43,13 +43,13 @@ void declare(Request& request, Options& options) {
                   "one, into report.html of its folder; it may be training");
 }
 
-runtime::FilePlace output_of(const Request& request) {
+runtime::FilePlace output_of(const ReportRequest& request) {
   if (!request.output.empty() || request.json) return request.output;
   if (request.runs.size() > 1) user_error("report: --output FILE is needed with more than one run");
   return runtime::FilePlace::below(request.runs.front(), "report.html");
 }
 
-void write_tables(const Request& request) {
+void write_tables(const ReportRequest& request) {
   if (request.json || !request.output.empty())
     user_error("report: --csv {} takes the place of {}: ask for one of them", request.csv,
                request.json ? "--json" : "--output");
@@ -62,7 +62,7 @@ void write_tables(const Request& request) {
   }
 }
 
-void run(const Request& request) {
+void run(const ReportRequest& request) {
   if (!request.csv.empty()) return write_tables(request);
   const runtime::FilePlace output = output_of(request);
   const bool is_stdout = request.output == "-";
@@ -84,8 +84,8 @@ void run(const Request& request) {
 }  // namespace
 
 Command report_command() {
-  return make_command<Request>("report", "runs as one page for a browser: curves, figures, recipes", declare,
-                               run);
+  return make_command<ReportRequest>("report", "runs as one page for a browser: curves, figures, recipes",
+                                     declare, run);
 }
 
 }  // namespace rewire::cli

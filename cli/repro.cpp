@@ -30,7 +30,7 @@ constexpr std::int64_t kMegabyte = 1000000;
 constexpr std::int64_t kCheckedBatch = 2;  // as verify has it
 constexpr int kGpuOfText = 90;
 
-struct Request {
+struct ReproRequest {
   runtime::NetworkRequest network;
   ProgramRequest program;
   std::string kernel, output;
@@ -38,7 +38,7 @@ struct Request {
   std::int64_t most_megabytes = 1;
 };
 
-void declare(Request& request, Options& options) {
+void declare(ReproRequest& request, Options& options) {
   options
       .text("MODEL", request.network.model,
             "a recipe, a module, a name of the zoo or the folder of a run; or a folder that repro wrote, "
@@ -102,7 +102,7 @@ void print_outcome(const runtime::ReproOutcome& outcome) {
   print("{:.3f} ms\n", outcome.milliseconds);
 }
 
-void run_again(const Request& request) {
+void run_again(const ReproRequest& request) {
   const runtime::ReproOutcome outcome =
       runtime::replay_case(request.network.model, request.network.plugin_path, request.network.trust);
   request.json ? print_json(outcome_json(outcome)) : print_outcome(outcome);
@@ -126,7 +126,7 @@ runtime::TensorMap fresh_weights_of(const runtime::Network& network, const ir::M
 }
 
 /// The first of a run, from the weights of the file or fresh ones.
-runtime::TensorMap state_of_step(const Request& request, const runtime::Network& network,
+runtime::TensorMap state_of_step(const ReproRequest& request, const runtime::Network& network,
                                  const ir::Module& module) {
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
   const runtime::TensorMap weights = request.program.weights.empty()
@@ -135,7 +135,7 @@ runtime::TensorMap state_of_step(const Request& request, const runtime::Network&
   return runtime::first_state(module, weights, seed);
 }
 
-runtime::TensorMap inputs_of_step(const Request& request, const runtime::Network& network,
+runtime::TensorMap inputs_of_step(const ReproRequest& request, const runtime::Network& network,
                                   const ir::Module& module, const ir::Function& step) {
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
   runtime::TensorMap inputs = runtime::random_arguments(module, step, seed);
@@ -167,8 +167,8 @@ std::vector<runtime::ReproPlugin> plugins_of(const std::vector<runtime::PluginHa
 }
 
 /// Without the folders of files: where they stood is nobody else's business.
-std::string without_folders(const std::string& text, char before = '\0') {
-  const std::size_t begin = before == '\0' ? 0 : std::min(text.find(before) + 1, text.size());
+std::string without_folders(const std::string& text, char previous = '\0') {
+  const std::size_t begin = previous == '\0' ? 0 : std::min(text.find(previous) + 1, text.size());
   const std::size_t slash = text.rfind('/');
   return slash == std::string::npos || slash < begin ? text : text.substr(0, begin) + text.substr(slash + 1);
 }
@@ -187,8 +187,8 @@ std::string command_of(const runtime::NetworkRequest& network) {
   return text;
 }
 
-void write(const Request& request, runtime::ReproCase made, const std::vector<runtime::PluginHandle>& plugins,
-           std::uint64_t seed) {
+void write(const ReproRequest& request, runtime::ReproCase made,
+           const std::vector<runtime::PluginHandle>& plugins, std::uint64_t seed) {
   made.model = command_of(request.network);
   made.seed = seed;
   made.plugins = plugins_of(plugins);
@@ -219,7 +219,7 @@ std::string cuda_text(const ir::Module& module, const std::string& kernel) {
   return "";
 }
 
-void write_kernel(const Request& request) {
+void write_kernel(const ReproRequest& request) {
   const runtime::Network network = runtime::resolve_network(request.network);
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
   const ir::Module module =
@@ -251,7 +251,7 @@ std::vector<runtime::PluginSpec> wanted_plugins(const runtime::NetworkRequest& n
 }
 
 /// Where plugins are refused: the network without them, and they. False where it is something else that fails.
-bool write_refusal(const Request& request) {
+bool write_refusal(const ReproRequest& request) {
   const std::vector<runtime::PluginSpec> specs = wanted_plugins(request.network);
   if (specs.empty()) return false;
   runtime::NetworkRequest without = request.network;
@@ -274,7 +274,7 @@ bool write_refusal(const Request& request) {
   return true;
 }
 
-bool write_compile_failure(const Request& request, const runtime::Network& network,
+bool write_compile_failure(const ReproRequest& request, const runtime::Network& network,
                            const ir::Module& module) {
   runtime::ReproCase made;
   made.kind = runtime::ReproKind::compile;
@@ -286,14 +286,15 @@ bool write_compile_failure(const Request& request, const runtime::Network& netwo
   return true;
 }
 
-bool write_non_finite_of_run(const Request& request, const runtime::Network& network) {
+bool write_non_finite_of_run(const ReproRequest& request, const runtime::Network& network) {
   std::optional<runtime::ReproCase> found = runtime::non_finite_of_run(network, request.network.run);
   if (!found) return false;
   write(request, std::move(*found), network.plugins, static_cast<std::uint64_t>(network.recipe.seed));
   return true;
 }
 
-bool write_non_finite(const Request& request, const runtime::Network& network, const ir::Module& module) {
+bool write_non_finite(const ReproRequest& request, const runtime::Network& network,
+                      const ir::Module& module) {
   runtime::ReproCase made;
   made.kind = runtime::ReproKind::non_finite;
   made.module = module;
@@ -307,7 +308,7 @@ bool write_non_finite(const Request& request, const runtime::Network& network, c
 }
 
 /// As verify judges; then the first kernel that is wrong by itself, else the whole gradient program.
-bool write_difference(const Request& request, const runtime::Network& network) {
+bool write_difference(const ReproRequest& request, const runtime::Network& network) {
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
   ir::Module module = runtime::training_module(network, kCheckedBatch);
   programs::add_grad_program(module, runtime::train_options(network.recipe, 1));
@@ -336,7 +337,7 @@ bool write_difference(const Request& request, const runtime::Network& network) {
   return true;
 }
 
-void write_failure(const Request& request) {
+void write_failure(const ReproRequest& request) {
   std::optional<runtime::Network> network;
   try {
     network = runtime::resolve_network(request.network);
@@ -357,8 +358,8 @@ void write_failure(const Request& request) {
       "evaluator\n");
 }
 
-void run(const Request& asked) {
-  Request request = asked;
+void run(const ReproRequest& asked) {
+  ReproRequest request = asked;
   std::string& model = request.network.model;
   std::error_code error;
   const bool is_folder = std::filesystem::is_directory(model, error);
@@ -388,8 +389,8 @@ void run(const Request& asked) {
 }  // namespace
 
 Command repro_command() {
-  return make_command<Request>("repro", "a folder that reproduces a kernel or a failure, or runs one",
-                               declare, run);
+  return make_command<ReproRequest>("repro", "a folder that reproduces a kernel or a failure, or runs one",
+                                    declare, run);
 }
 
 }  // namespace rewire::cli

@@ -91,7 +91,7 @@ void info(const InfoRequest<List>& request) {
   }
   if (!request.json) print("\n");
   for (const ir::ParameterSpec& parameter : row.schema) {
-    object["parameters"].push_back(to_json(parameter.info()));
+    object["parameters"].push_back(parameter_json(parameter.info()));
     if (!request.json) print_parameter(parameter.info());
   }
   if (request.json) print_json(object);

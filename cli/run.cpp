@@ -14,7 +14,7 @@
 namespace rewire::cli {
 namespace {
 
-struct Request {
+struct RunRequest {
   runtime::NetworkRequest network;
   ProgramRequest program;
   std::string checkpoint, output;
@@ -22,7 +22,7 @@ struct Request {
   std::vector<std::string> taps;
 };
 
-void declare(Request& request, Options& options) {
+void declare(RunRequest& request, Options& options) {
   options
       .text("MODEL", request.network.model,
             "a run folder; or with --weights a recipe (.toml), a module (.rir) or a name of the zoo",
@@ -50,7 +50,7 @@ void declare(Request& request, Options& options) {
       "and what each of these joins gives");
 }
 
-void run(const Request& request) {
+void run(const RunRequest& request) {
   const std::vector<std::string> read = files_of(request.network, request.program);
   check_output(request.output, read);
   runtime::TrainedNetwork trained =
@@ -82,8 +82,8 @@ void run(const Request& request) {
 }  // namespace
 
 Command run_command() {
-  return make_command<Request>("run", "forward: inputs in, the network's first result out", declare, run,
-                               "fewer images in --input");
+  return make_command<RunRequest>("run", "forward: inputs in, the network's first result out", declare, run,
+                                  "fewer images in --input");
 }
 
 }  // namespace rewire::cli

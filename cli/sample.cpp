@@ -32,7 +32,7 @@ constexpr std::int64_t kMostSamples = 100'000, kMostSampleSteps = 100'000;
 constexpr std::int64_t kSampleBatch = 64;
 constexpr std::int64_t kMostColumns = 16;
 
-struct Request {
+struct SampleCommandRequest {
   runtime::NetworkRequest network;
   std::string checkpoint, sampler = "euler", classes = "all", guidance, output, npy;
   bool averages = false;
@@ -40,7 +40,7 @@ struct Request {
   EngineRequest engine;
 };
 
-void declare(Request& request, Options& options) {
+void declare(SampleCommandRequest& request, Options& options) {
   options
       .text("RUN", request.network.model, "the folder of a run with objective.name=diffusion",
             Options::Need::required)
@@ -78,7 +78,7 @@ void declare(Request& request, Options& options) {
                   "four of class 3, in 20 steps");
 }
 
-std::optional<double> guidance_of(const Request& request) {
+std::optional<double> guidance_of(const SampleCommandRequest& request) {
   if (request.guidance.empty()) return std::nullopt;
   double value = 0;
   const char *begin = request.guidance.data(), *end = begin + request.guidance.size();
@@ -89,7 +89,7 @@ std::optional<double> guidance_of(const Request& request) {
 }
 
 /// -1: one after the other.
-std::int64_t class_of(const Request& request, std::int64_t classes) {
+std::int64_t class_of(const SampleCommandRequest& request, std::int64_t classes) {
   if (request.classes == "all") return -1;
   std::int64_t value = -1;
   const char *begin = request.classes.data(), *end = begin + request.classes.size();
@@ -101,7 +101,7 @@ std::int64_t class_of(const Request& request, std::int64_t classes) {
   return value;
 }
 
-void check_counts(const Request& request) {
+void check_counts(const SampleCommandRequest& request) {
   if (request.images > kMostSamples)
     user_error("sample: --images {} is more than {}", request.images, kMostSamples);
   if (request.steps > kMostSampleSteps)
@@ -116,7 +116,7 @@ std::int64_t columns_of(const runtime::SampleRequest& samples) {
   return by_class ? samples.classes : std::min(side, kMostColumns);
 }
 
-void run(const Request& request) {
+void run(const SampleCommandRequest& request) {
   const std::string engine_name = engine_of(request.engine);
   check_counts(request);
   const std::optional<double> guidance = guidance_of(request);
@@ -171,8 +171,8 @@ void run(const Request& request) {
 }  // namespace
 
 Command sample_command() {
-  return make_command<Request>("sample", "images that a run of diffusion draws, from noise", declare, run,
-                               "fewer images (--images N)");
+  return make_command<SampleCommandRequest>("sample", "images that a run of diffusion draws, from noise",
+                                            declare, run, "fewer images (--images N)");
 }
 
 }  // namespace rewire::cli

@@ -15,7 +15,7 @@
 namespace rewire::cli {
 namespace {
 
-struct Request {
+struct StepRequest {
   runtime::NetworkRequest network;
   ProgramRequest program;
   ChoiceRequest choices;
@@ -23,7 +23,7 @@ struct Request {
   std::int64_t steps = 1;
 };
 
-void declare(Request& request, Options& options) {
+void declare(StepRequest& request, Options& options) {
   declare_network(request.network, options);
   declare_program(request.program, options,
                   "f32 [steps, batch, channels, height, width], or one batch that is used every step; with "
@@ -48,7 +48,7 @@ void declare(Request& request, Options& options) {
       "two steps of the optimizer, on two batches");
 }
 
-void run(const Request& request) {
+void run(const StepRequest& request) {
   std::vector<std::string> read = files_of(request.network, request.program);
   read.push_back(request.choices.file);
   check_output(request.output, read);
@@ -87,8 +87,8 @@ void run(const Request& request) {
 }  // namespace
 
 Command step_command() {
-  return make_command<Request>("step", "optimizer steps on given batches: weights out, losses as JSON",
-                               declare, run, "fewer images in --input");
+  return make_command<StepRequest>("step", "optimizer steps on given batches: weights out, losses as JSON",
+                                   declare, run, "fewer images in --input");
 }
 
 }  // namespace rewire::cli

@@ -8,30 +8,28 @@
 #include <cstddef>
 #include <string_view>
 
+#include "cli/streams.h"
+
 namespace rewire::cli {
 namespace {
 
 volatile std::sig_atomic_t received = 0, asked_for = 0;
 const char* first_line = nullptr;  // set before the handler is
 
-void write_words(std::string_view words) {
-  static_cast<void>(::write(STDERR_FILENO, words.data(), words.size()));
-}
-
 /// All of it may be called from a handler.
 void say_stopped(int signal) {
   const std::array<char, 2> digits = {static_cast<char>('0' + signal / 10),
                                       static_cast<char>('0' + signal % 10)};
   const std::size_t blank = signal < 10 ? 1 : 0;
-  if (::isatty(STDERR_FILENO) == 1) write_words("\r\x1b[K");  // the moving line
-  write_words("rewire: stopped by signal ");
-  write_words({digits.data() + blank, digits.size() - blank});
-  write_words(" before its first step: nothing has changed\n");
+  if (::isatty(STDERR_FILENO) == 1) write_unbuffered("\r\x1b[K");  // the moving line
+  write_unbuffered("rewire: stopped by signal ");
+  write_unbuffered({digits.data() + blank, digits.size() - blank});
+  write_unbuffered(" before its first step: nothing has changed\n");
 }
 
 void say_first(const char* line) {
-  if (::isatty(STDERR_FILENO) == 1) write_words("\r\x1b[K");  // the moving line, and ^C
-  write_words(line);
+  if (::isatty(STDERR_FILENO) == 1) write_unbuffered("\r\x1b[K");  // the moving line, and ^C
+  write_unbuffered(line);
 }
 
 void note(int signal) {

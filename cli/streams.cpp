@@ -38,6 +38,10 @@ void hold_standard_streams() {
   }
 }
 
+void write_unbuffered(std::string_view bytes) {
+  static_cast<void>(!::write(STDERR_FILENO, bytes.data(), bytes.size()));
+}
+
 void write_stderr(std::string_view text) {
   write_raw(visible_lines(text));
 }

@@ -25,6 +25,10 @@ void overwrite_line(std::string_view text);
 /// What overwrite_line() has left there goes, so that other text begins a line.
 void clear_line();
 
+/// These bytes on stderr as they are, by one call of the system: also in the handler of a signal, and where
+/// there is no memory.
+void write_unbuffered(std::string_view bytes);
+
 /// Lines on stdout; std::system_error if they cannot be written.
 void write_stdout(std::string_view text);
 /// The same of text that `style` puts escape sequences of ours into, once it is printable.

@@ -14,10 +14,6 @@ namespace {
 using runtime::StepCounts;
 using runtime::StepPart;
 
-double megabytes(std::int64_t bytes) {
-  return static_cast<double>(bytes) * 1e-6;
-}
-
 nlohmann::ordered_json to_json(const StepCounts& counts) {
   return {{"kernels", counts.kernels},
           {"distinct_kernels", counts.distinct_kernels},

@@ -10,6 +10,10 @@
 
 namespace rewire::cli {
 
+inline double megabytes(std::int64_t bytes) {
+  return static_cast<double>(bytes) * 1e-6;
+}
+
 struct Summary {
   std::string model, program;  // "vit_tiny_28", "step"
   std::int64_t batch = 0;

@@ -22,14 +22,14 @@ namespace {
 constexpr const char* kStoppingSweep =
     "rewire: stopping: the run that trains is saved; again to end at once\n";
 
-struct Request {
+struct SweepRequest {
   std::string sweep, out;
   EngineRequest engine;
   std::vector<std::string> plugin_path;
   bool trust = false, json = false, plain = false;
 };
 
-void declare(Request& request, Options& options) {
+void declare(SweepRequest& request, Options& options) {
   options
       .text("SWEEP", request.sweep, "the sweep (.toml): recipe, plugins, seeds, [settings]",
             Options::Need::required)
@@ -56,7 +56,7 @@ std::vector<std::string> repeated(const std::string& option, const std::vector<s
 
 /// Resolves the run as `rewire train` will, so that all that can be refused is refused before the first
 /// begins.
-runtime::SweepJob make_job(const Request& request, const runtime::Sweep& sweep, runtime::SweepRun run) {
+runtime::SweepJob make_job(const SweepRequest& request, const runtime::Sweep& sweep, runtime::SweepRun run) {
   const runtime::NetworkRequest asked{sweep.recipe.text,   run.settings,  run.plugins->flags,
                                       request.plugin_path, request.trust, true};
   const auto resolved = [&](const runtime::NetworkRequest& network, const std::string& place) {
@@ -183,7 +183,7 @@ void print_object(const std::string& folder, const runtime::SweepResult& result)
                                    jobs.size(), failed.front(), error, folder));
 }
 
-void run(const Request& request) {
+void run(const SweepRequest& request) {
   engine_of(request.engine);
   const runtime::Sweep sweep = runtime::read_sweep(request.sweep);
   std::vector<runtime::SweepJob> jobs;
@@ -215,8 +215,8 @@ void run(const Request& request) {
 }  // namespace
 
 Command sweep_command() {
-  return make_command<Request>("sweep", "a recipe with all combinations of plugins, settings and seeds",
-                               declare, run);
+  return make_command<SweepRequest>("sweep", "a recipe with all combinations of plugins, settings and seeds",
+                                    declare, run);
 }
 
 }  // namespace rewire::cli

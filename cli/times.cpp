@@ -16,7 +16,7 @@
 namespace rewire::cli {
 namespace {
 
-struct Row {
+struct LaunchRow {
   runtime::LaunchTime time;
   std::string_view bound;
 };
@@ -30,8 +30,8 @@ std::string library_name(const codegen::Program& program, const codegen::Launch&
   return convolution ? codegen::full_name(*convolution) : "";
 }
 
-std::vector<Row> rows_of(const codegen::Program& program, const codegen::cuda::DeviceTarget& target,
-                         const codegen::cuda::Card& card, bool tf32) {
+std::vector<LaunchRow> rows_of(const codegen::Program& program, const codegen::cuda::DeviceTarget& target,
+                               const codegen::cuda::Card& card, bool tf32) {
   std::vector<double> seconds;
   std::vector<runtime::LaunchLabel> labels;
   std::map<std::string, codegen::cuda::Prediction> known;  // of launches of one code
@@ -46,7 +46,7 @@ std::vector<Row> rows_of(const codegen::Program& program, const codegen::cuda::D
     seconds.push_back(found->second.seconds);
     bounds.emplace(named ? key : codegen::short_name(launch), codegen::cuda::bound_name(found->second.bound));
   }
-  std::vector<Row> rows;
+  std::vector<LaunchRow> rows;
   for (runtime::LaunchTime& time : runtime::launch_times(program, seconds, labels)) {
     const std::string_view bound = bounds.at(time.name);
     rows.push_back({std::move(time), bound});
@@ -54,7 +54,7 @@ std::vector<Row> rows_of(const codegen::Program& program, const codegen::cuda::D
   return rows;
 }
 
-void print_object(const std::vector<Row>& rows, const codegen::cuda::Card& card,
+void print_object(const std::vector<LaunchRow>& rows, const codegen::cuda::Card& card,
                   const TimesRequest& request) {
   nlohmann::ordered_json object = {
       {"model", request.model}, {"program", request.program}, {"batch", request.batch}, {"card", card.name}};
@@ -73,9 +73,10 @@ void print_object(const std::vector<Row>& rows, const codegen::cuda::Card& card,
   print_json(object);
 }
 
-void print_table(const std::vector<Row>& rows, const codegen::cuda::Card& card, const TimesRequest& request) {
+void print_table(const std::vector<LaunchRow>& rows, const codegen::cuda::Card& card,
+                 const TimesRequest& request) {
   double total = 0;
-  for (const Row& row : rows) total += row.time.seconds;
+  for (const LaunchRow& row : rows) total += row.time.seconds;
   print("{} of {}, batch {}, predicted for {}\n\n{:>5} {:>7} {:>6} {:>8} {:>6} {:>8} {:<7} {}\n",
         request.program, request.model, request.batch, card.name, "count", "ms", "share", "MB", "GB/s",
         "GFLOP/s", "bound", "kernel or call");
@@ -94,7 +95,7 @@ void print_table(const std::vector<Row>& rows, const codegen::cuda::Card& card, 
 
 void print_times(const codegen::Program& program, const codegen::cuda::DeviceTarget& target,
                  const codegen::cuda::Card& card, const TimesRequest& request) {
-  const std::vector<Row> rows = rows_of(program, target, card, request.tf32);
+  const std::vector<LaunchRow> rows = rows_of(program, target, card, request.tf32);
   request.json ? print_object(rows, card, request) : print_table(rows, card, request);
 }
 

@@ -21,14 +21,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Request {
+struct TokencutRequest {
   FeatureRequest features{.kind = "keys"};
   std::string output, boxes, split = "test";
   runtime::TokenCutOptions cut;
   std::int64_t images = 16;
 };
 
-void declare(Request& request, Options& options) {
+void declare(TokencutRequest& request, Options& options) {
   declare_features(request.features, options, "--kind");
   options.integer("--images", request.images, 1, "the first so many");
   options.choice("--split", request.split, {"train", "test"}, "which images of the data");
@@ -92,7 +92,7 @@ runtime::DrawnImage picture(std::span<const std::uint8_t> pixels, const runtime:
   return sheet.image();
 }
 
-void run(const Request& request) {
+void run(const TokencutRequest& request) {
   if (!(request.cut.tau < 1))
     user_error("tokencut: --tau {}: no two patches are more alike than 1; give less", request.cut.tau);
   runtime::Backbone backbone = open_backbone(request.features);
@@ -133,8 +133,9 @@ void run(const Request& request) {
 }  // namespace
 
 Command tokencut_command() {
-  return make_command<Request>("tokencut", "objects without labels, by a cut through an image's patches",
-                               declare, run, "fewer --images");
+  return make_command<TokencutRequest>("tokencut",
+                                       "objects without labels, by a cut through an image's patches", declare,
+                                       run, "fewer --images");
 }
 
 }  // namespace rewire::cli

@@ -25,7 +25,7 @@ namespace {
 
 constexpr double kExpectTolerance = 1e-4;  // relative L2: what f32 computed in another order stays far below
 
-struct Request {
+struct TraceRequest {
   runtime::NetworkRequest network;
   ProgramRequest program;
   std::string checkpoint, output, reference, expected;
@@ -35,7 +35,7 @@ struct Request {
   bool data = false, backward = false, json = false;
 };
 
-void declare(Request& request, Options& options) {
+void declare(TraceRequest& request, Options& options) {
   options
       .text("MODEL", request.network.model,
             "a recipe (.toml), a module (.rir), a name of the zoo, or a run folder", Options::Need::required)
@@ -83,7 +83,7 @@ void declare(Request& request, Options& options) {
                   "all values at a place, into files");
 }
 
-void check(const Request& request) {
+void check(const TraceRequest& request) {
   const bool has_files = !request.program.inputs.empty() || !request.program.labels.empty();
   if (has_files && request.data) user_error("trace: --data is another batch than that of --input: drop one");
   if (!request.reference.empty() && !request.expected.empty())
@@ -102,7 +102,7 @@ runtime::TensorMap first_batch(const runtime::NetworkSource& source, runtime::Re
   return runtime::take_inputs(program, first);
 }
 
-runtime::TensorMap inputs_of(const Request& request, const runtime::NetworkSource& source,
+runtime::TensorMap inputs_of(const TraceRequest& request, const runtime::NetworkSource& source,
                              const runtime::Recipe& recipe, const runtime::GivenInputs& given,
                              const ir::Module& module) {
   const ir::Function& program = module.function("trace");
@@ -123,7 +123,7 @@ struct Plan {
   std::vector<runtime::TracedTensor> all, wanted;
 };
 
-Plan make_plan(const Request& request, runtime::TrainedNetwork& subject) {
+Plan make_plan(const TraceRequest& request, runtime::TrainedNetwork& subject) {
   const runtime::Network& network = subject.network;
   const runtime::NetworkSource source = runtime::network_source(network);
   const programs::Inputs wanted = training_inputs(network);
@@ -246,7 +246,7 @@ void print_object(const runtime::Trace& trace, const std::optional<runtime::Trac
   print_json(object);
 }
 
-void run(const Request& request) {
+void run(const TraceRequest& request) {
   check(request);
   runtime::TrainedNetwork subject = runtime::find_trained(
       {request.network, request.program.weights, request.checkpoint}, runtime::Untrained::allowed);
@@ -263,8 +263,8 @@ void run(const Request& request) {
 }  // namespace
 
 Command trace_command() {
-  return make_command<Request>("trace", "values inside the network, and which goes wrong first", declare, run,
-                               "a smaller --batch, or fewer --tensors");
+  return make_command<TraceRequest>("trace", "values inside the network, and which goes wrong first", declare,
+                                    run, "a smaller --batch, or fewer --tensors");
 }
 
 }  // namespace rewire::cli

@@ -24,7 +24,7 @@ namespace {
 constexpr const char* kStopping =
     "rewire: stopping: the run is saved after this step; again to end at once\n";
 
-struct Request {
+struct TrainCommandRequest {
   runtime::NetworkRequest network;
   ChoiceRequest choices;
   EngineRequest engine;
@@ -33,7 +33,7 @@ struct Request {
   bool json = false, plain = false;
 };
 
-void declare(Request& request, Options& options) {
+void declare(TrainCommandRequest& request, Options& options) {
   declare_network(request.network, options, Options::Need::optional);
   options
       .text("--out", request.out,
@@ -51,7 +51,7 @@ void declare(Request& request, Options& options) {
   options.example("rewire train --resume runs/fashion_vit-none-s0", "go on after a kill, a crash or Ctrl-C");
 }
 
-void check(const Request& request) {
+void check(const TrainCommandRequest& request) {
   if (request.resume.empty() && request.network.model.empty()) {
     user_error("train: MODEL is required (or --resume RUN); see rewire train --help");
   }
@@ -116,7 +116,7 @@ void print_text(const runtime::TrainResult& result) {
     print("left out, as they could not be read: {}\n", result.unreadable_images);
 }
 
-runtime::TrainResult train(const Request& request, Progress& progress) {
+runtime::TrainResult train(const TrainCommandRequest& request, Progress& progress) {
   runtime::NetworkRequest asked = request.network;
   std::string recorded;
   if (!request.resume.empty()) {
@@ -141,7 +141,7 @@ runtime::TrainResult train(const Request& request, Progress& progress) {
                         progress);
 }
 
-void run(const Request& request) {
+void run(const TrainCommandRequest& request) {
   check(request);
   runtime::TrainResult result;
   {
@@ -164,7 +164,8 @@ void run(const Request& request) {
 }  // namespace
 
 Command train_command() {
-  return make_command<Request>("train", "train a network by a recipe, into a run folder", declare, run);
+  return make_command<TrainCommandRequest>("train", "train a network by a recipe, into a run folder", declare,
+                                           run);
 }
 
 }  // namespace rewire::cli

@@ -20,7 +20,7 @@
 namespace rewire::cli {
 namespace {
 
-struct Request {
+struct VerifyRequest {
   runtime::NetworkRequest network;
   std::int64_t batch = 2, directions = 1;
   std::vector<std::string> without;
@@ -28,7 +28,7 @@ struct Request {
   EngineRequest engine;
 };
 
-void declare(Request& request, Options& options) {
+void declare(VerifyRequest& request, Options& options) {
   declare_network(request.network, options);
   options.integer("--batch", request.batch, 1, "images in the batch");
   options.integer("--directions", request.directions, 1, "random directions for the weights of each role");
@@ -45,7 +45,7 @@ void declare(Request& request, Options& options) {
 }
 
 /// Without what was asked for, or as any command computes.
-std::unique_ptr<runtime::Engine> compile(const Request& request, const std::string& engine,
+std::unique_ptr<runtime::Engine> compile(const VerifyRequest& request, const std::string& engine,
                                          const ir::Module& module) {
   if (request.without.empty()) return runtime::make_engine(engine, module);
   if (engine != runtime::engine_names().front())
@@ -126,7 +126,7 @@ void print_tables(const ir::Module& module, const runtime::GradientCheck& gradie
   }
 }
 
-void run(const Request& request) {
+void run(const VerifyRequest& request) {
   const std::string name = engine_of(request.engine);
   const runtime::Network network = runtime::resolve_network(request.network);
   const auto seed = static_cast<std::uint64_t>(network.recipe.seed);
@@ -161,8 +161,8 @@ void run(const Request& request) {
 }  // namespace
 
 Command verify_command() {
-  return make_command<Request>("verify", "gradients against differences, kernels against the evaluator",
-                               declare, run, "a smaller --batch");
+  return make_command<VerifyRequest>("verify", "gradients against differences, kernels against the evaluator",
+                                     declare, run, "a smaller --batch");
 }
 
 }  // namespace rewire::cli

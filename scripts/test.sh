@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs the tests.
 #
-#   scripts/test.sh                    release: every test
+#   scripts/test.sh                    release: every test, of the largest sets of cases one slice of four
+#   scripts/test.sh full               the same with all of these sets, every loss of power, every fault (of memory 400 points)
+#                                      and 600 kills: two hours
 #   scripts/test.sh asan               AddressSanitizer and UBSan: every test but those labelled `slow` or `program`, and the
 #                                      libFuzzer targets, FUZZ_SECONDS each (30)
 #   scripts/test.sh asan-program       the tests labelled `program` there: the binary as a user meets it
@@ -12,8 +14,7 @@
 #
 # REWIRE_WERROR=ON makes warnings errors in every set; asan and tsan have it so.
 # JOBS bounds the parallel compiles and tests (default: the machine's cores). REWIRE_REQUIRE_NVRTC=1 lets tests that need NVRTC fail
-# where it is missing; without it they are skipped. HOSTILE_ALL=1 takes every fault, loss of power and kill of tests/hostile (an
-# hour) instead of a sample.
+# where it is missing; without it they are skipped. REWIRE_SLICE=K/4 takes that slice; without it the commit's hash says which, and the day where there is no commit.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -38,16 +39,21 @@ build() {  # build PRESET [TARGET…]
 check() {  # check PRESET [CTest options…]
   local preset=$1
   shift
-  say "running the tests of $preset"
-  ctest --test-dir "build/$preset" --parallel "$jobs" --timeout 1800 --output-on-failure --no-tests=error "$@"
+  say "running the tests of $preset${REWIRE_SLICE:+, slice $REWIRE_SLICE of large sets (REWIRE_SLICE=$REWIRE_SLICE repeats it)}"
+  local began=$SECONDS status=0
+  ctest --test-dir "build/$preset" --parallel "$jobs" --timeout 1800 --output-on-failure --no-tests=error "$@" |
+    tee "build/$preset.tests.log" || status=$?
+  say "the tests of $preset took $((SECONDS - began)) s, the slowest first:"
+  sed -nE 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) \.*(.*[^0-9.])([0-9.]+) sec.*/\3 s  \1/p' "build/$preset.tests.log" | sort -rn
+  return $status
 }
 
 [ $# -gt 0 ] || set -- release
 for set in "$@"; do
   case "$set" in
-    release | bare | asan | asan-program | tsan) ;;
+    release | full | bare | asan | asan-program | tsan) ;;
     *)
-      printf "test: unknown set of tests '%s'; it takes release, bare, asan, asan-program, tsan\n" "$set" >&2
+      printf "test: unknown set of tests '%s'; it takes release, full, bare, asan, asan-program, tsan\n" "$set" >&2
       exit 2
       ;;
   esac
@@ -55,11 +61,21 @@ done
 
 ./scripts/setup.sh tests
 mkdir -p build
+number=$(git rev-parse --short=7 HEAD 2>/dev/null) && number=0x$number || number=$(($(date +%s) / 86400))
+export REWIRE_SLICE=${REWIRE_SLICE:-$((number % 4))/4}
 for set in "$@"; do
   case "$set" in
     release)
       build release
       check release
+      ;;
+    full)
+      build release
+      (
+        unset REWIRE_SLICE
+        export HOSTILE_ALL=1
+        check release --timeout 14400
+      )
       ;;
     bare)
       build bare floor_tests

@@ -10,6 +10,7 @@ else those of --from: steps that were done are not done again, and kernels and c
 """
 import argparse
 import concurrent.futures
+import csv
 import json
 import os
 import pathlib
@@ -41,9 +42,10 @@ NETWORKS = {"vit_s": ["vit_s16_224:256", "train.dtype=bf16"], "vit_b": ["vit_b16
             "mae": ["mae_vit_b16:256", "train.dtype=bf16"], "sit": ["sit_b_2:64", "train.dtype=bf16"],
             "resnet": ["resnetv2_50@224:128"], "resnet_tf32": ["resnetv2_50@224:128", "train.tf32=true"],
             "hyper": ["vit_s16_224:256+hyper", "train.dtype=bf16"], "attnres": ["vit_s16_224:256+attnres", "train.dtype=bf16"]}
-PEERS = ("vit_s16_224:256+plain", "vit_b16_224:256+plain", "mae_vit_b16:256+plain", "resnetv2_50@224:128+plain")
+PEERS = ("resnetv2_50@224:128+plain", "mae_vit_b16:256+plain", "vit_s16_224:256+plain", "vit_b16_224:256+plain")
 COUNTED = 5  # kernels of the baseline whose counters are read
 SECTIONS = ("SpeedOfLight", "LaunchStats", "Occupancy", "WarpStateStats", "MemoryWorkloadAnalysis", "InstructionStats")
+COUNTERS = "counters.csv"
 COMPILE_PEERS, PEERS_CACHE = "compile_peers", "peers"  # what PyTorch compiled is a file of its own
 PASSING = "passing"  # a cache that is not carried
 LIMITS = {1: 470, 2: 235}
@@ -68,11 +70,11 @@ class Step:
     """Commands with a limit of seconds for all of them together; each has a key, "" if it is the only one, and is words or a
     function that says them once the steps before are done. `why_not`: it cannot run here. `prints_json`: what a command prints on stdout is a result, NAME.json. `unfinished`: a file that is there while the
     work is not all done, though its command ended well. `timed`: one command at a time, whose kernels and choices are carried; of the
-    others, thousands of small kernels, a later call has no use."""
+    others, thousands of small kernels, a later call has no use. `found`: what its files say, and whether that is nothing."""
 
-    def __init__(self, name, seconds, commands, why_not="", prints_json=False, unfinished="", timed=False):
+    def __init__(self, name, seconds, commands, why_not="", prints_json=False, unfinished="", timed=False, found=None):
         self.name, self.seconds, self.commands, self.why_not = name, seconds, commands, why_not
-        self.prints_json, self.unfinished, self.timed = prints_json, unfinished, timed
+        self.prints_json, self.unfinished, self.timed, self.found = prints_json, unfinished, timed, found
 
 
 class Plan:
@@ -129,11 +131,17 @@ class Plan:
         """Of the longest kernels of our own in the baseline's step, by Nsight Compute."""
         def command():
             launches = json.loads((self.work / f"1_step_{BASELINE}.json").read_text())["profile"]
-            ours = [name for name in (launch["name"].partition(",")[0] for launch in sorted(launches, key=lambda launch: -launch["ms"]))
-                    if re.fullmatch(r"\w+", name)]
-            return ["ncu", "--csv", "--log-file", str(self.work / "counters.csv"), "--page", "details", "--clock-control", "none", *(word for name in SECTIONS for word in ("--section", name)),
+            ours = list(dict.fromkeys(name for name in (launch["name"].partition(",")[0]
+                                                        for launch in sorted(launches, key=lambda launch: -launch["ms"]))
+                                      if re.fullmatch(r"\w+", name)))
+            return ["ncu", "--csv", "--log-file", str(self.work / COUNTERS), "--page", "details", "--clock-control", "none", *(word for name in SECTIONS for word in ("--section", name)),
                     "--kernel-id", f"::regex:^({'|'.join(ours[:COUNTED])})$:2", *self.bench(BASELINE)]
-        return Step("counters", 60, [("", command)], self.missing["ncu"], timed=True)
+        def counted():
+            lines = (self.work / COUNTERS).read_text().splitlines() if (self.work / COUNTERS).exists() else []
+            names = {row["Kernel Name"] for row in csv.DictReader(line for line in lines if line.startswith('"')) if row["Kernel Name"]}
+            return f"{len(names)} kernels", not names
+
+        return Step("counters", 60, [("", command)], self.missing["ncu"], timed=True, found=counted)
 
     def right(self):
         options = self.options
@@ -160,9 +168,10 @@ class Plan:
                 Step("tuned", 60, [("", self.steps_on("none", "--autotune"))]),
                 self.seeds("programs", 60, options.programs), self.seeds("ops", 60, options.seeds),
                 self.seeds("transforms", 60, options.transforms, self.missing["cuFFT"]),
-                *(Step(f"{tool}{kind}", 60, [("", ["compute-sanitizer", "--tool", tool, "--report-api-errors", "no", "--error-exitcode",
-                                                   "9", *sanitized, *words])], self.missing["compute-sanitizer"])
-                  for tool in ("memcheck", "racecheck", "synccheck", "initcheck") for kind, words in kinds.items())]
+                Step("sanitizers", 90, [(f"{tool}{kind}", ["compute-sanitizer", "--tool", tool, "--report-api-errors", "no", "--error-exitcode",
+                                                           "9", *sanitized, *words])
+                                        for tool in ("memcheck", "racecheck", "synccheck", "initcheck") for kind, words in kinds.items()],
+                     self.missing["compute-sanitizer"])]
 
     def fast(self):
         options, out = self.options, self.work / "bench_2"
@@ -172,7 +181,7 @@ class Plan:
             words += ["--python", sys.executable]
         modes = ["--mode", "compile", "--mode", "max-autotune"]
         return [Step(COMPILE_PEERS, 100, [("", self.script("run.py", *words, "--compile-peers", "--budget", "{seconds}"))],
-                     self.missing["torch"]),
+                     self.missing["torch"], unfinished=str(out / "uncompiled")),
                 Step("beside_pytorch", options.limit, [("", self.script("run.py", *words, *modes, "--resume", "--budget", "{budget}"))],
                      unfinished=str(out / "unfinished"), timed=True)]
 
@@ -291,6 +300,9 @@ class Call:
             status, text = "ok", f"{len(step.commands)} done" if len(step.commands) > 1 else last_line(log)
             if step.prints_json:
                 text = f"a step {json.loads((self.work / log.with_suffix('.json').name).read_text())['resident_step_ms']:.2f} ms"
+            if step.found:
+                text, nothing = step.found()
+                status = "failed" if nothing else "ok"
         say(f"{step.name}: {status}, {seconds:.0f} s, {text}")
         self.tell(step.name, status, seconds, text)
 
@@ -321,9 +333,7 @@ class Call:
             with self.lock:
                 self.running.add(process)
             try:
-                status = process.wait(timeout=max(end - time.monotonic(), 0.1))
-            except subprocess.TimeoutExpired:
-                status = None
+                status = self.wait(process, step, end)
             finally:
                 self.kill(process)
                 with self.lock:
@@ -337,6 +347,26 @@ class Call:
             return ENDED
         return None if status == 0 else f"{name}: status {status}, {last_line(log)}"
 
+    def wait(self, process, step, end):
+        """Its status; None: time is up. What a long step has by now is packed as it comes."""
+        packed = self.written(step)
+        while process.poll() is None:
+            if time.monotonic() >= end:
+                return None
+            try:
+                process.wait(timeout=min(max(end - time.monotonic(), 0.1), 1))
+            except subprocess.TimeoutExpired:
+                if (now := self.written(step)) != packed:
+                    packed = now
+                    self.publish()
+        return process.returncode
+
+    @staticmethod
+    def written(step):
+        """When a step that goes on where it was has last written what it has."""
+        path = pathlib.Path(step.unfinished) if step.unfinished else None
+        return path.stat().st_mtime if path and path.exists() else 0
+
     def kill(self, process):
         """With all that it started."""
         try:
@@ -346,10 +376,11 @@ class Call:
         process.wait()
 
     def stop(self):
-        """Asked to end: what is done has been written."""
+        """Asked to end."""
         with self.lock:
             for process in list(self.running):
                 self.kill(process)
+        self.publish()
         shutil.rmtree(self.work, ignore_errors=True)
         os._exit(143)
 

@@ -35,10 +35,15 @@ if __name__ == "__main__" and "--compile-peers" in sys.argv:
 # In place of ncu: its line of kernels, and the program.
 COUNTERS = """#!/bin/sh
 while [ "${1#--}" != "$1" ]; do
-  [ "$1" = --kernel-id ] && echo "counted $2"
+  [ "$1" = --kernel-id ] && counted=$2
+  [ "$1" = --log-file ] && file=$2
   case "$1" in --csv) shift;; *) shift 2;; esac
 done
-exec "$@"
+"$@" || exit
+echo '==PROF== some words
+"ID","Kernel Name","Metric Name"' >"$file"
+[ -z "$NO_COUNTERS" ] && echo "\\"1\\",\\"$counted\\",\\"Duration\\"" >>"$file"
+exit 0
 """
 CASE, TINY = "vit_tiny_28:2", ["model.dim=16", "model.depth=1", "model.heads=2"]
 CONVOLUTIONS = ["resnetv2_18@8:2", "model.width=4", "model.depths=[1,1]"]
@@ -50,7 +55,7 @@ LITTLE = [*(word for text in TINY for word in ("--set", text)), "--peer", CASE +
 FILES = ["results.json", "results.tar.gz", "summary.txt"]
 RIGHT = ["doctor", "verify_plain", "goldens", "attention", "convolutions", "verify_convolutions", "verify", "verify_objectives",
          "determinism", "step_vit_s_untuned", "step_vit_s", "step_other", "step_resnet", "step_resnet_tf32", "counters", "tuned",
-         "programs", "ops", "transforms", *(tool + kind for tool in ("memcheck", "racecheck", "synccheck", "initcheck") for kind in ("", "_bf16"))]
+         "programs", "ops", "transforms", "sanitizers"]
 LARGEST = 16 << 20
 
 
@@ -103,6 +108,10 @@ class Calls(unittest.TestCase):
             self.assertIn(name, summary)
         return result
 
+    def packed(self):
+        with tarfile.open(self.out / "results.tar.gz") as tar:
+            return tar.getnames()
+
     def statuses(self, result):
         return {name.partition(".")[2]: told["status"] for name, told in result["steps"].items()}
 
@@ -129,9 +138,10 @@ class Calls(unittest.TestCase):
         for suffix in (".kernel", ".choice", ".log"):
             self.assertTrue(any(name.endswith(suffix) for name in self.names), suffix)
         with tarfile.open(self.out / "results.tar.gz") as tar:
-            logs = {name: tar.extractfile(f"logs/1_{name}.log").read().decode() for name in ("goldens_0", "counters")}
-        self.assertIn("vit_odd_tanh_plain: gradients, 1 runs", logs["goldens_0"])
-        self.assertRegex(logs["counters"], r"counted ::regex:\^\((\w+\|){4}\w+\)\$:2")
+            self.assertIn(b"vit_odd_tanh_plain: gradients, 1 runs", tar.extractfile("logs/1_goldens_0.log").read())
+            counters = tar.extractfile("counters.csv").read().decode()
+        self.assertEqual(first["steps"]["1.counters"]["text"], "1 kernels")
+        self.assertRegex(counters, r"::regex:\^\((\w+\|){4}\w+\)\$:2")
         tuned = first["figures"]["1_step_vit_s"]
         self.assertEqual([choice["by"] for choice in tuned["attention"]], ["timing", "timing"])
         self.assertIn("cuDNN", tuned["attention"][0]["taken"])
@@ -256,6 +266,8 @@ class Calls(unittest.TestCase):
             self.assertIsNone(process.poll())
             log = log or next((self.root.parent / "tmp").glob("rewire-gpu-*/logs/2_beside_pytorch.log"), None)
             time.sleep(0.02)
+        while not (self.out / "results.tar.gz").exists() or "bench_2/unfinished" not in self.packed():
+            time.sleep(0.1)
         process.kill()
         process.communicate()
         self.assert_nothing_runs()
@@ -263,6 +275,8 @@ class Calls(unittest.TestCase):
         shutil.rmtree(log.parent.parent)
         self.call(2, "--limit", "200", expected=3)
         self.assertEqual(self.results()["figures"]["bench_2 vit_tiny_28:2"]["left_out"], [])
+        with tarfile.open(self.out / "results.tar.gz") as tar:
+            self.assertRegex(tar.extractfile("logs/2_beside_pytorch.log").read().decode(), "going on behind vit_tiny_28:2 plain")
 
     def test_time_that_is_up(self):
         start = time.monotonic()
@@ -278,6 +292,11 @@ class Calls(unittest.TestCase):
         self.assertEqual(self.statuses(self.results()), {"doctor": "ok", "verify_plain": "failed"})
         self.assertIn("verify_plain: failed in an earlier call", self.call(1, "--only", "verify_plain", expected=1))
         self.call(1, "--only", "verify_plain", "--again", "verify_plain", expected=0)
+
+    def test_counters_of_nothing(self):
+        said = self.call(1, "--only", "step_vit_s", "--only", "counters", expected=1, NO_COUNTERS="1")
+        self.assertIn("call: counters: failed", said)
+        self.assertEqual(self.results()["steps"]["1.counters"]["text"], "0 kernels")
 
     def test_results_of_another_commit_give_their_cache_alone(self):
         self.call(1, "--only", "doctor", "--only", "step_vit_s_untuned", expected=0)

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -135,8 +136,8 @@ class Work(unittest.TestCase):
             return [f"max-autotune {residual}", *2 * [f"rewire {model} {'none' if residual == 'plain' else residual}"]]
 
         own = {residual: [f"rewire {model} {residual} --profile" for model in ("one", "two")] for residual in ("none", "decay")}
-        return [*own["none"], *beside("one", "plain"), *beside("two", "plain"), *own["decay"], *beside("one", "decay"),
-                *beside("two", "decay"), *2 * ["rewire one none"]]
+        return [*beside("one", "plain"), *beside("two", "plain"), *own["none"], *beside("one", "decay"), *beside("two", "decay"),
+                *own["decay"], *2 * ["rewire one none"]]
 
     def test_all_take_turns_on_a_cpu(self):
         result, log = self.bench("--residual", "plain", "--residual", "decay", "--python", str(self.peer), "--mode", "max-autotune",
@@ -202,18 +203,38 @@ class Work(unittest.TestCase):
         whole, log = self.bench(*given)  # nothing is left to go on with
         self.assertEqual(done + len(again), sum(line.startswith("rewire") and "--kernels" not in line for line in log) + 1)
 
+    def start_compiling(self, *more):
+        (self.place / "log").write_text("")
+        return subprocess.Popen([sys.executable, str(bundle.SOURCE / "bench" / "run.py"), "--rewire", str(self.rewire), "--device", "cuda",
+                                 "--case", "two:4+plain", "--python", str(self.peer), "--compile-peers", "--out", str(self.place / "out"),
+                                 *more], env={**os.environ, "LOG": str(self.place / "log")}, stderr=subprocess.PIPE, text=True)
+
+    def test_peers_that_take_long_to_compile(self):
+        self.peer.write_text(self.peer.read_text().replace("    sys.exit()\n", "    time.sleep(600)\n"))
+        process = self.start_compiling("--budget", "2")
+        self.assertIn("prepare: failed: it was not done when time was up", process.communicate()[1])
+        self.assertEqual(process.returncode, 0)
+        self.assertTrue((self.place / "out" / "uncompiled").exists())  # for another run
+        for with_signal, status in ((signal.SIGTERM, 143), (signal.SIGKILL, -9)):
+            process = self.start_compiling()
+            while "compile" not in (self.place / "log").read_text():
+                time.sleep(0.02)
+            process.send_signal(with_signal)
+            process.communicate()
+            self.assertEqual(process.returncode, status)
+            self.assert_ended((self.place / "log").read_text().splitlines())
+
     def test_peers_are_compiled_beforehand(self):
         log = self.place / "log"
         for case, status in (("one:8+plain+decay", 0), ("one:8+plain+orthogonal", 1)):
-            log.write_text("")
-            done = subprocess.run([sys.executable, str(bundle.SOURCE / "bench" / "run.py"), "--rewire", str(self.rewire), "--device", "cuda",
-                                   "--case", case, "--case", "two:4+plain", "--python", str(self.peer), "--compile-peers"],
-                                  env={**os.environ, "LOG": str(log)}, stderr=subprocess.PIPE, text=True)
-            self.assertEqual(done.returncode, status, done.stderr)
+            process = self.start_compiling("--case", case)
+            said = process.communicate()[1]
+            self.assertEqual(process.returncode, status, said)
+            self.assertFalse((self.place / "out" / "uncompiled").exists())
             joins = [*case.split("+")[1:], "plain"]
             self.assertEqual(sorted(line.split()[:2] for line in log.read_text().splitlines()), sorted(["compile", join] for join in joins))
-            self.assertEqual("orthogonal, prepare: failed: out of memory, it says" in done.stderr, status == 1)
-            self.assertIn("one:8 plain: compiled in 0 s", done.stderr)
+            self.assertEqual("orthogonal, prepare: failed: out of memory, it says" in said, status == 1)
+            self.assertIn("one:8 plain: compiled in 0 s", said)
 
     def test_budget(self):
         result, log = self.bench("--residual", "plain", "--python", str(self.peer), "--mode", "max-autotune", "--budget", "0")
@@ -222,7 +243,9 @@ class Work(unittest.TestCase):
         self.assertEqual([line for line in log if "--kernels" not in line], [])
 
     def test_peers_are_ended_with_the_benchmark(self):
-        result, log = self.bench("--residual", "plain", "--python", str(self.peer), "--mode", "compile", signal_after="child")
+        self.peer.write_text(self.peer.read_text().replace('if mode == "compile"', 'if mode == "max-autotune"'))
+        result, log = self.bench("--residual", "plain", "--python", str(self.peer), "--mode", "compile", "--mode", "max-autotune",
+                                 signal_after="child")
         self.assertIn("plain", result["cases"][0]["floors"])  # what was done by then is written down
         self.assert_ended(log)
 

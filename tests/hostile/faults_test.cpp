@@ -1,6 +1,7 @@
 // Training, resuming, sweeping and caching while the n-th call of a kind fails. Each ends with code 0 or one
 // line, and gone on with comes to the bytes of an undisturbed run. HOSTILE_ALL=1: every n until the work is
-// done without meeting the fault; otherwise a sample of them.
+// done without meeting the fault, of memory 400; otherwise a sample of them, and of a slice
+// (tests/support/slice.h) the first of each fault and the slice's.
 //   faults_test [WORD…]   those scenarios and calls whose name has one of the words in it
 #include <fmt/format.h>
 
@@ -13,6 +14,7 @@
 
 #include "tests/hostile/good.h"
 #include "tests/hostile/scenario.h"
+#include "tests/support/slice.h"
 #include "tests/support/temporary_folder.h"
 
 namespace rewire::test {
@@ -129,13 +131,18 @@ class Run {
     std::vector<long> counts(pairs.size());
     in_parallel(pairs.size(), [&](std::size_t i) { counts[i] = count(*pairs[i].first, pairs[i].second); });
     std::vector<Job> jobs;
+    const testing::Slice slice = takes_all() || !words_.empty() ? testing::Slice() : testing::slice();
+    std::uint64_t others = 0;
     for (const Scenario& scenario : scenarios_) {
       for (const Fault& fault : kFaults) {
         if (!is_wanted(scenario, fault)) continue;
         const auto pair =
             std::ranges::find(pairs, std::pair<const Scenario*, const char*>(&scenario, fault.call));
         const long calls = counts[static_cast<std::size_t>(pair - pairs.begin())];
-        for (const long at : points(calls, fault)) jobs.push_back({&scenario, &fault, at});
+        std::uint64_t number = 0;
+        for (const long at : points(calls, fault)) {
+          if (number++ == 0 || slice.takes(others++)) jobs.push_back({&scenario, &fault, at});
+        }
       }
     }
     return jobs;

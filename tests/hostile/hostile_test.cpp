@@ -1,14 +1,17 @@
 // Runs the table of hostile inputs: every case is one process of the binary in a folder of its own.
-//   hostile_test            all cases, as many at a time as there are cores
+//   hostile_test            all cases, as many at a time as there are cores; of a slice (tests/support/slice.h) the
+//                           first of each kind, and of the others the slice's
 //   hostile_test WORD…      those whose name has one of the words in it; with --show, what each answers; with
 //                           --list, their names alone
 // A case that fails is printed with the command line that repeats it, and its folder is kept.
 #include <stdlib.h>
 
+#include <cctype>
 #include <chrono>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <map>
 #include <mutex>
 #include <set>
 
@@ -17,6 +20,7 @@
 #include "tests/hostile/cases.h"
 #include "tests/hostile/good.h"
 #include "tests/hostile/judge.h"
+#include "tests/support/slice.h"
 
 namespace rewire::test {
 namespace {
@@ -101,13 +105,37 @@ class Run {
   std::size_t failures_ = 0;
 };
 
+/// What a case has in common with those that a loop made beside it: its name without numbers, and where the
+/// name says what something is, without what that is said of.
+std::string kind(const std::string& name) {
+  const std::size_t colon = name.find(": ");
+  std::size_t what = colon;
+  for (const char* mark : {" = ", " is "}) {
+    const std::size_t at = name.rfind(mark);
+    if (what == colon && at != std::string::npos && at > colon) what = at;
+  }
+  std::string result = name.substr(0, colon) + name.substr(what);
+  std::erase_if(result, [](unsigned char character) { return std::isdigit(character) != 0; });
+  return result;
+}
+
+std::vector<Case> sliced(std::vector<Case> cases) {
+  const testing::Slice slice = testing::slice();
+  std::map<std::string, std::uint64_t> earlier;
+  std::erase_if(cases, [&](const Case& given) {
+    const std::uint64_t number = earlier[kind(given.name)]++;
+    return number > 0 && !slice.takes(number);
+  });
+  return cases;
+}
+
 std::vector<Case> wanted(const std::vector<std::string>& words) {
   std::vector<Case> cases;
   for (Case& given : all_cases()) {
     const auto named = [&](const std::string& word) { return given.name.find(word) != std::string::npos; };
     if (words.empty() || std::ranges::any_of(words, named)) cases.push_back(std::move(given));
   }
-  return cases;
+  return words.empty() ? sliced(std::move(cases)) : cases;
 }
 
 }  // namespace

@@ -1,10 +1,13 @@
 #include "tests/support/program_fuzz.h"
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 #include "ir/evaluate.h"
 #include "ir/text.h"
+#include "tests/support/slice.h"
 
 namespace rewire::testing {
 
@@ -27,12 +30,17 @@ FuzzRange fuzz_range(int argc, char** argv) {
   FuzzRange range;
   if (argc > 1) range.first = std::strtoull(argv[1], nullptr, 10);
   if (argc > 2) range.count = std::strtoull(argv[2], nullptr, 10);
+  if (argc > 3 && std::string_view(argv[3]) == "sliced") {
+    const Slice::Range part = slice().part(range.first, range.count);
+    range = {part.first, part.count};
+  }
   return range;
 }
 
 void FuzzReport::fail(std::uint64_t seed, const std::string& fault) {
   ++failures_;
-  std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), fault.c_str());
+  std::printf("seed %llu: %s; `%s %llu 1` repeats it\n", static_cast<unsigned long long>(seed), fault.c_str(),
+              program_invocation_short_name, static_cast<unsigned long long>(seed));
   if (range_.count == 1) std::printf("%s", ir::print(fuzz_case(seed).program.module).c_str());
 }
 

@@ -1,5 +1,5 @@
 // What the differential fuzzers of all backends do alike: cases from seeds, what the evaluator says of them,
-// and the report. `NAME FIRST COUNT` runs a range of seeds; every odd program is a loss with its gradients.
+// and the report. `NAME FIRST COUNT` runs a range of seeds, `NAME FIRST COUNT sliced` a slice of it (slice.h); every odd program is a loss with its gradients.
 #pragma once
 
 #include <cstdint>

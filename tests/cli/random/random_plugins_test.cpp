@@ -4,12 +4,14 @@
 
 #include "tests/cli/program.h"
 #include "tests/support/catch.h"
+#include "tests/support/slice.h"
 
 namespace rewire::test {
 namespace {
 
 TEST_CASE("Fifty random strategies are called sound") {
-  for (int seed = 1; seed <= 50; ++seed) {
+  const testing::Slice::Range seeds = testing::slice().part(1, 50);
+  for (std::uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
     CAPTURE(seed);
     const Outcome outcome =
         rewire_command({"plugin", "test", fmt::format("{}:seed={}", REWIRE_PLUGIN, seed), "--quiet"});
