@@ -122,10 +122,14 @@ std::string kind(const std::string& name) {
 std::vector<Case> sliced(std::vector<Case> cases) {
   const testing::Slice slice = testing::slice();
   std::map<std::string, std::uint64_t> earlier;
+  const std::size_t all = cases.size();
   std::erase_if(cases, [&](const Case& given) {
     const std::uint64_t number = earlier[kind(given.name)]++;
     return number > 0 && !slice.takes(number);
   });
+  if (slice.count > 1)
+    fmt::print("slice {} of {}: {} of {} inputs, of all {} kinds\n", slice.index, slice.count, cases.size(),
+               all, earlier.size());
   return cases;
 }
 
