@@ -8,6 +8,8 @@
 //                                   with, in f32 and bf16: none may spill
 //
 // Of sm_89, whose blocks have less shared memory, those kernels alone that take the most of it.
+// Of a slice (tests/support/slice.h) those kernels that take the most shared memory are compiled, and of the
+// others the slice's; that each is in the table is asked of all.
 // A kernel appears once, under the first program that launches it, and once more where it is that of a
 // pointer table (.table). The figures are NVRTC's word: another version than the one at their head is held to
 // the absence of spills alone.
@@ -37,6 +39,7 @@
 #include "runtime/exec/cuda/kernels.h"
 #include "runtime/plugin/plugin.h"
 #include "tests/support/nvrtc_lacks.h"
+#include "tests/support/slice.h"
 
 using namespace rewire;
 namespace cuda = codegen::cuda;
@@ -211,6 +214,22 @@ void keep_largest(std::vector<NamedKernel>& kernels, std::size_t count) {
   kernels.resize(std::min(count, kernels.size()));
 }
 
+/// Takes those away that are not of this slice, and returns their names.
+std::set<std::string> leave_to_others(std::vector<NamedKernel>& kernels, const testing::Slice& slice) {
+  std::vector<NamedKernel> largest = kernels, taken;
+  keep_largest(largest, kLargest);
+  std::set<std::string> symbols, names;
+  for (const NamedKernel& kernel : largest) symbols.insert(kernel.symbol);
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    if (slice.takes(i) || symbols.contains(kernels[i].symbol))
+      taken.push_back(std::move(kernels[i]));
+    else
+      names.insert(std::move(kernels[i].name));
+  }
+  kernels = std::move(taken);
+  return names;
+}
+
 std::map<std::string, cuda::KernelResources> compile(const std::vector<NamedKernel>& kernels, int arch) {
   std::vector<cuda::CompileJob> jobs;
   for (std::size_t first = 0; first < kernels.size(); first += kBatch) {
@@ -270,6 +289,8 @@ int run_schedules(int arch, std::size_t stride) {
 int run(int arch, const std::string& path, bool write) {
   std::vector<NamedKernel> kernels = Matrix(cuda::device_target(arch)).kernels();
   if (arch == kSmallBlocks) keep_largest(kernels, kLargest);
+  std::set<std::string> elsewhere;
+  if (!write) elsewhere = leave_to_others(kernels, testing::slice());
   const auto resources = compile(kernels, arch);
   std::vector<std::string> table = {fmt::format(
       "# sm_{}, NVRTC {}: threads of a block, its dynamic shared memory in bytes, registers of a thread",
@@ -281,17 +302,20 @@ int run(int arch, const std::string& path, bool write) {
     table.push_back(fmt::format("{} {} {} {}", kernel.name, kernel.launch.threads,
                                 kernel.launch.shared_bytes + taken.shared_bytes, taken.registers));
   }
-  std::printf("%zu kernels\n", kernels.size());
+  std::printf("%zu kernels, %zu left to other slices\n", kernels.size(), elsewhere.size());
   if (write) {
     std::ofstream file(path);
     for (const std::string& line : table) file << line << '\n';
     return failed ? 1 : 0;
   }
-  const std::vector<std::string> before = lines_of(path);
+  std::vector<std::string> before = lines_of(path);
   if (before.empty() || before[0] != table[0]) {
     std::printf("%s was written by another NVRTC: its figures are not compared\n", path.c_str());
     return failed ? 1 : 0;
   }
+  std::erase_if(before,
+                [&](const std::string& line) { return elsewhere.erase(line.substr(0, line.find(' '))) > 0; });
+  table.insert(table.end(), elsewhere.begin(), elsewhere.end());  // of which the table knows nothing
   const bool gone = report_missing(before, table, '-'), fresh = report_missing(table, before, '+');
   if (gone || fresh)
     std::printf("what kernels take has changed; if that is meant: cuda_matrix %d %s --write\n", arch,

@@ -21,7 +21,7 @@ Backend compiled(const Golden& golden, const std::string& lowering) {
   return backend;
 }
 
-TEST_CASE("A ViT with the augment plugin computes and learns as in PyTorch, with every option") {
+TEST_CASE("A ViT with the augment plugin computes and learns as in PyTorch, with every option", "[whole]") {
   const std::string model = GENERATE(as<std::string>{}, "slim", "odd");
   const std::string option = GENERATE(as<std::string>{}, "augment", "augment_one_block", "augment_corr",
                                       "augment_stream", "augment_act_circ", "augment_circ", "augment_act",

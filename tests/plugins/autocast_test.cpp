@@ -6,7 +6,7 @@
 namespace rewire::parity {
 namespace {
 
-TEST_CASE("A strategy in bf16 errs no more than under PyTorch's autocast") {
+TEST_CASE("A strategy in bf16 errs no more than under PyTorch's autocast", "[whole]") {
   const std::string name = GENERATE(as<std::string>{}, "vit_token_orthogonal_feature",
                                     "vit_avg_orthogonal_global", "vit_slim_decay", "vit_odd_decay_learnable",
                                     "vit_slim_decay_branch", "vit_slim_augment", "vit_odd_augment_dense",

@@ -8,7 +8,7 @@
 namespace rewire::parity {
 namespace {
 
-TEST_CASE("A ViT with the decay plugin computes and learns as in PyTorch, with every option") {
+TEST_CASE("A ViT with the decay plugin computes and learns as in PyTorch, with every option", "[whole]") {
   const std::string model = GENERATE(as<std::string>{}, "slim", "odd");
   const std::string option =
       GENERATE(as<std::string>{}, "decay", "decay_paper_literal", "decay_per_block", "decay_constant",

@@ -8,7 +8,8 @@
 namespace rewire::parity {
 namespace {
 
-TEST_CASE("A ViT with the denseformer plugin computes and learns as in PyTorch, with every option") {
+TEST_CASE("A ViT with the denseformer plugin computes and learns as in PyTorch, with every option",
+          "[whole]") {
   const std::string model = GENERATE(as<std::string>{}, "slim", "deep");
   const std::string option =
       GENERATE(as<std::string>{}, "", "_dilation", "_period", "_both", "_attn", "_layerscale");

@@ -8,7 +8,7 @@
 namespace rewire::parity {
 namespace {
 
-TEST_CASE("A ViT with the hyper plugin computes and learns as in PyTorch, with every option") {
+TEST_CASE("A ViT with the hyper plugin computes and learns as in PyTorch, with every option", "[whole]") {
   const std::string model = GENERATE(as<std::string>{}, "slim", "deep");
   const std::string option =
       GENERATE(as<std::string>{}, "", "_static", "_static_two", "_one", "_mhc", "_mhc_two", "_layers");

@@ -12,7 +12,7 @@
 namespace rewire::parity {
 namespace {
 
-TEST_CASE("A ViT with the orthogonal plugin computes and learns as in PyTorch") {
+TEST_CASE("A ViT with the orthogonal plugin computes and learns as in PyTorch", "[whole]") {
   const std::string mode = GENERATE(as<std::string>{}, "feature", "global");
   const std::string model = GENERATE(as<std::string>{}, "token", "avg");
   const Golden golden = read_golden("vit_" + model + "_orthogonal_" + mode);

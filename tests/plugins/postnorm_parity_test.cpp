@@ -8,7 +8,7 @@
 namespace rewire::parity {
 namespace {
 
-TEST_CASE("A ViT with the postnorm plugin computes and learns as in PyTorch, with every option") {
+TEST_CASE("A ViT with the postnorm plugin computes and learns as in PyTorch, with every option", "[whole]") {
   const std::string model = GENERATE(as<std::string>{}, "slim", "deep");
   const std::string option = GENERATE(as<std::string>{}, "", "_deepnorm", "_keel", "_attn", "_layerscale");
   const Golden golden = read_golden("vit_" + model + "_postnorm" + option);

@@ -8,7 +8,7 @@
 namespace rewire::parity {
 namespace {
 
-TEST_CASE("A ViT with the skipless plugin computes as in PyTorch") {
+TEST_CASE("A ViT with the skipless plugin computes as in PyTorch", "[whole]") {
   const std::string model = GENERATE(as<std::string>{}, "slim", "odd");
   const std::string option = GENERATE(as<std::string>{}, "skipless", "skipless_attn", "skipless_mlp");
   const Golden golden = read_golden("vit_" + model + "_" + option);

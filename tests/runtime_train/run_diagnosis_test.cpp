@@ -117,7 +117,8 @@ TEST_CASE("The step's program is the same to the byte with and without [diagnose
     CHECK(text_of(diagnosed_request(7, {accumulate})) == text_of(diagnosed_request(0, {accumulate})));
 }
 
-TEST_CASE("A run that is stopped and resumed has the lines of one that was not, on any number of threads") {
+TEST_CASE("A run that is stopped and resumed has the lines of one that was not, on any number of threads",
+          "[whole]") {
   const test::TemporaryFolder folder;
   for (const std::int64_t stop_at : {3, 4, 5}) {
     for (const std::int64_t accumulate : {1, 2}) {
