@@ -550,6 +550,11 @@ def on_cpu(options, case):
         contender.attempt(contender.start_up, out=False)
 
 
+def joins_of(cases):
+    """Each case with its first joins, then with the others."""
+    return [(case, case.residuals[0]) for case in cases], [(case, residual) for case in cases for residual in case.residuals[1:]]
+
+
 def gpu_work(options, cases):
     """The pieces of work on a GPU, each what it is and a function, the most wanted first: each case's first joins beside compiled
     PyTorch, then with our launches and floors; the other joins in the same way; start-up; the other modes. No two peers are on the
@@ -569,7 +574,7 @@ def gpu_work(options, cases):
         own.attempt(own.start_up, out=False)
 
     modes = sorted((options.mode or DEFAULT_MODES) if options.python else (), key=("compile", "eager", "max-autotune").index)
-    first, others = [(case, case.residuals[0]) for case in cases], [(case, residual) for case in cases for residual in case.residuals[1:]]
+    first, others = joins_of(cases)
 
     def own(joins):
         return [(f"{case} {residual}", functools.partial(own_steps, case.own(residual))) for case, residual in joins]
@@ -595,9 +600,9 @@ def compile_peers(options, cases, unfinished):
 
     signal.signal(signal.SIGTERM, lambda *_: os._exit(143))  # the peers end with it
     unfinished.touch()
-    joins = [(case, case.residuals[0]) for case in cases] + [(case, residual) for case in cases for residual in case.residuals[1:]]
+    first, others = joins_of(cases)
     with concurrent.futures.ThreadPoolExecutor(PREPARED_AT_ONCE) as pool:
-        failed = [reason for reason in pool.map(lambda join: prepare(*join), joins) if reason]
+        failed = [reason for reason in pool.map(lambda join: prepare(*join), first + others) if reason]
     if not any(map(for_lack_of_time, failed)):
         unfinished.unlink()
     return 0 if all(map(for_lack_of_time, failed)) else 1
@@ -616,7 +621,9 @@ def on_gpu(options, cases, write):
         start = time.monotonic()
         unready = work()
         say(f"  {time.monotonic() - start:.1f} s")
-        if time.monotonic() < options.end and not unready:
+        if unready:
+            options.left_out.append(what)
+        elif time.monotonic() < options.end:
             options.done.append(what)
         write()
     write()

@@ -14,7 +14,8 @@
 #
 # REWIRE_WERROR=ON makes warnings errors in every set; asan and tsan have it so.
 # JOBS bounds the parallel compiles and tests (default: the machine's cores). REWIRE_REQUIRE_NVRTC=1 lets tests that need NVRTC fail
-# where it is missing; without it they are skipped. REWIRE_SLICE=K/4 takes that slice; without it the commit's hash says which, and the day where there is no commit.
+# where it is missing; without it they are skipped. REWIRE_SLICE=K/4 takes that slice; without it the commit's hash says
+# which, and the day where there is no commit.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -68,9 +68,10 @@ def last_line(path):
 
 class Step:
     """Commands with a limit of seconds for all of them together; each has a key, "" if it is the only one, and is words or a
-    function that says them once the steps before are done. `why_not`: it cannot run here. `prints_json`: what a command prints on stdout is a result, NAME.json. `unfinished`: a file that is there while the
-    work is not all done, though its command ended well. `timed`: one command at a time, whose kernels and choices are carried; of the
-    others, thousands of small kernels, a later call has no use. `found`: what its files say, and whether that is nothing."""
+    function that returns them once the steps before are done. `why_not`: it cannot run here. `prints_json`: what a command prints on
+    stdout is a result, NAME.json. `unfinished`: a file that is there while the work is not all done, though its command ended well.
+    `timed`: one command at a time, whose kernels and choices are carried; a later call has no use for the thousands of small kernels
+    of the others. `found`: returns what its files say, and whether that is nothing."""
 
     def __init__(self, name, seconds, commands, why_not="", prints_json=False, unfinished="", timed=False, found=None):
         self.name, self.seconds, self.commands, self.why_not = name, seconds, commands, why_not
@@ -134,8 +135,10 @@ class Plan:
             ours = list(dict.fromkeys(name for name in (launch["name"].partition(",")[0]
                                                         for launch in sorted(launches, key=lambda launch: -launch["ms"]))
                                       if re.fullmatch(r"\w+", name)))
-            return ["ncu", "--csv", "--log-file", str(self.work / COUNTERS), "--page", "details", "--clock-control", "none", *(word for name in SECTIONS for word in ("--section", name)),
+            sections = [word for name in SECTIONS for word in ("--section", name)]
+            return ["ncu", "--csv", "--log-file", str(self.work / COUNTERS), "--page", "details", "--clock-control", "none", *sections,
                     "--kernel-id", f"::regex:^({'|'.join(ours[:COUNTED])})$:2", *self.bench(BASELINE)]
+
         def counted():
             lines = (self.work / COUNTERS).read_text().splitlines() if (self.work / COUNTERS).exists() else []
             names = {row["Kernel Name"] for row in csv.DictReader(line for line in lines if line.startswith('"')) if row["Kernel Name"]}
@@ -191,6 +194,7 @@ class Call:
         self.options, self.start = options, time.monotonic()
         self.work = pathlib.Path(tempfile.mkdtemp(prefix="rewire-gpu-"))
         self.running, self.lock = set(), threading.Lock()
+        self.publishing = threading.RLock()  # a signal may come while a long step's results are packed
         self.state = {"commit": "", "device": "", "steps": {}}
 
     def left(self):
@@ -380,7 +384,10 @@ class Call:
         with self.lock:
             for process in list(self.running):
                 self.kill(process)
-        self.publish()
+        try:
+            self.publish()
+        except OSError:  # a file went as it was packed: what was packed before stands
+            pass
         shutil.rmtree(self.work, ignore_errors=True)
         os._exit(143)
 
@@ -421,6 +428,10 @@ class Call:
 
     def publish(self, packed=True):
         """Each file whole or as it was, whenever this ends."""
+        with self.publishing:
+            self.write_results(packed)
+
+    def write_results(self, packed):
         out, figures = self.options.out, self.figures()
         self.replace(self.work / "state.json", json.dumps(self.state, indent=1) + "\n")
         self.replace(out / "summary.txt", self.summary(figures))

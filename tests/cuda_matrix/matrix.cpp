@@ -8,8 +8,8 @@
 //                                   with, in f32 and bf16: none may spill
 //
 // Of sm_89, whose blocks have less shared memory, those kernels alone that take the most of it.
-// Of a slice (tests/support/slice.h) those kernels that take the most shared memory are compiled, and of the
-// others the slice's; that each is in the table is asked of all.
+// A slice (tests/support/slice.h) compiles the kernels that take the most shared memory, and its share of the
+// others; every kernel must be in the table.
 // A kernel appears once, under the first program that launches it, and once more where it is that of a
 // pointer table (.table). The figures are NVRTC's word: another version than the one at their head is held to
 // the absence of spills alone.

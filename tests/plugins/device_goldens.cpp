@@ -45,7 +45,7 @@ TEST_CASE("In f32 a GPU computes and learns as PyTorch does in float64") {
     device.dtype = ir::DType::f32;
     device.make_engine = on_device;
     check_gradients(golden, device, kSingle);
-    // Of hyper's scales some gradients nearly cancel: AdamW divides by them what f32 has not the digits for.
+    // Some gradients of hyper's scales nearly cancel: f32 has too few digits for what AdamW divides by them.
     const bool steps = name.find("hyper") == std::string::npos;
     for (const auto& [run, options] : golden.runs) {
       if (steps) check_run(golden, run, device, kSingle);
