@@ -18,6 +18,7 @@
 #include "codegen/library/gemm.h"
 #include "codegen/llvm/jit.h"
 #include "codegen/tile/attention.h"
+#include "ir/opcodes.h"
 #include "runtime/exec/cpu/thread_pool.h"
 #include "tests/support/tile_builder.h"
 #include "tests/support/tile_check.h"

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "codegen/tile/walk.h"
+#include "ir/opcodes.h"
 #include "ir/ops/op_info.h"
 
 namespace rewire::codegen {

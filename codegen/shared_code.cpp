@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "codegen/tile/walk.h"
+#include "ir/opcodes.h"
 
 namespace rewire::codegen {
 namespace {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/ops/axes.h"
 #include "ir/ops/op_info.h"
 
@@ -74,6 +75,22 @@ std::vector<Value> Builder::broadcast_together(std::vector<Value> values) {
   for (const Value value : values) common = common_shape(common, shape(value), location_);
   for (Value& value : values) value = broadcast(value, common);
   return values;
+}
+
+Value Builder::add(Value a, Value b) {
+  return binary(Opcode::add, a, b);
+}
+
+Value Builder::sub(Value a, Value b) {
+  return binary(Opcode::sub, a, b);
+}
+
+Value Builder::mul(Value a, Value b) {
+  return binary(Opcode::mul, a, b);
+}
+
+Value Builder::div(Value a, Value b) {
+  return binary(Opcode::div, a, b);
 }
 
 Value Builder::binary(Opcode code, Value a, Value b) {

@@ -49,10 +49,10 @@ class Builder {
   // Pointwise with broadcasting.
   Value unary(Opcode code, Value x) { return emit(code, {x}); }
   Value binary(Opcode code, Value a, Value b);
-  Value add(Value a, Value b) { return binary(Opcode::add, a, b); }
-  Value sub(Value a, Value b) { return binary(Opcode::sub, a, b); }
-  Value mul(Value a, Value b) { return binary(Opcode::mul, a, b); }
-  Value div(Value a, Value b) { return binary(Opcode::div, a, b); }
+  Value add(Value a, Value b);
+  Value sub(Value a, Value b);
+  Value mul(Value a, Value b);
+  Value div(Value a, Value b);
   Value add(Value a, double b) { return add(a, constant_like(a, b)); }
   Value sub(Value a, double b) { return sub(a, constant_like(a, b)); }
   Value mul(Value a, double b) { return mul(a, constant_like(a, b)); }

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "ir/error.h"
+#include "ir/opcodes.h"
 
 namespace rewire::ir {
 namespace {

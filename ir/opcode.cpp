@@ -1,5 +1,5 @@
 // Op names, both ways.
-#include "ir/opcode.h"
+#include "ir/opcodes.h"
 
 #include <array>
 #include <unordered_map>

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "ir/error.h"
+#include "ir/opcodes.h"
 
 namespace rewire::ir {
 namespace {

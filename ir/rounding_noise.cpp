@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/opcodes.h"
+
 namespace rewire::ir {
 namespace {
 

@@ -7,6 +7,7 @@
 
 #include "ir/error.h"
 #include "ir/init.h"
+#include "ir/opcodes.h"
 #include "ir/ops/op_info.h"
 #include "ir/residual.h"
 

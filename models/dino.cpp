@@ -4,6 +4,7 @@
 //   projection_k = g_k <v_k, h> / |v_k|
 #include <cmath>
 
+#include "ir/opcodes.h"
 #include "models/model.h"
 #include "models/vision_transformer.h"
 

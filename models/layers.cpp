@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/registry.h"
 #include "ir/residual.h"
 #include "ir/side_results.h"

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "models/model.h"
 
 namespace rewire::models {

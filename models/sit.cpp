@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "models/model.h"
 
 namespace rewire::models {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/philox.h"
 #include "models/model.h"
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "ir/opcodes.h"
 #include "models/layers.h"
 #include "models/model.h"
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ir/error.h"
+#include "ir/opcodes.h"
 
 namespace rewire::models {
 namespace {

@@ -4,6 +4,8 @@
 //   w' = (1 - lr wd) w - lr / (1 - b1^t) m' / (sqrt(v') / sqrt(1 - b2^t) + eps)
 #include "programs/adamw_update.h"
 
+#include "ir/opcodes.h"
+
 namespace rewire::programs {
 
 using ir::Builder;

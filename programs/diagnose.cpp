@@ -8,6 +8,7 @@
 
 #include "ir/builder.h"
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/side_results.h"
 #include "programs/diagnose_blocks.h"
 #include "programs/programs.h"

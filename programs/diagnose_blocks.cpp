@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "ir/opcodes.h"
+
 namespace rewire::programs {
 namespace {
 

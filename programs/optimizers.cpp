@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "programs/optimizer.h"
 #include "programs/sums.h"
 

@@ -4,6 +4,7 @@
 
 #include "ir/autodiff/autodiff.h"
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/side_results.h"
 
 namespace rewire::programs {
@@ -38,6 +39,26 @@ constexpr std::string_view kReserved[] = {
     "wall_seconds", "peak_mb", "train_seconds", "test_loss", "train_loss"};
 
 }  // namespace
+
+Value Program::param(std::string_view name) {
+  auto it = read.find(name);
+  if (it == read.end()) it = read.emplace(name, b.param(name)).first;
+  return it->second;
+}
+
+void Program::update(std::string_view name, Value value, Value predicate) {
+  std::vector<Value> operands = {value};
+  if (predicate) operands.push_back(predicate);
+  b.emit_all(Opcode::update, operands, {{"name", std::string(name)}});
+}
+
+void Program::finish(bool training) {
+  if (training) {
+    std::string list(module.attributes.has("training") ? module.attributes.get_string("training") : "");
+    module.attributes.set("training", list.empty() ? function.name : list + "+" + function.name);
+  }
+  module.functions.push_back(std::move(function));
+}
 
 void inline_op(Program& program, const ir::Function& forward, const ir::Op& op, std::vector<Value>& renamed,
                const Inlining& how) {

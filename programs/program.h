@@ -29,23 +29,12 @@ struct Program {
   Program(ir::Module& target, std::string name)
       : module(target), function{std::move(name), {}, {}, {}, {}}, b(module, function) {}
 
-  ir::Value param(std::string_view name) {
-    auto it = read.find(name);
-    if (it == read.end()) it = read.emplace(name, b.param(name)).first;
-    return it->second;
-  }
-  void update(std::string_view name, ir::Value value, ir::Value predicate = {}) {
-    std::vector<ir::Value> operands = {value};
-    if (predicate) operands.push_back(predicate);
-    b.emit_all(ir::Opcode::update, operands, {{"name", std::string(name)}});
-  }
-  void finish(bool training) {
-    if (training) {
-      std::string list(module.attributes.has("training") ? module.attributes.get_string("training") : "");
-      module.attributes.set("training", list.empty() ? function.name : list + "+" + function.name);
-    }
-    module.functions.push_back(std::move(function));
-  }
+  /// The value of a parameter of the module, read once.
+  ir::Value param(std::string_view name);
+  /// Writes a parameter, where `predicate` is given only if that is true.
+  void update(std::string_view name, ir::Value value, ir::Value predicate = {});
+  /// Adds the function to the module; `training`: and to its attribute of that name.
+  void finish(bool training);
 };
 
 /// How a function is copied into a program.

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/side_results.h"
 #include "programs/program.h"
 

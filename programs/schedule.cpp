@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "ir/opcodes.h"
+
 namespace rewire::programs {
 
 using ir::Value;

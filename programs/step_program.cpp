@@ -5,6 +5,7 @@
 #include <set>
 
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/side_results.h"
 #include "programs/program.h"
 #include "programs/sums.h"

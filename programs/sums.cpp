@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include "ir/opcodes.h"
+
 namespace rewire::programs {
 
 using ir::Value;

@@ -7,6 +7,7 @@
 
 #include "codegen/cuda/blocks_steps.h"
 #include "codegen/tile/walk.h"
+#include "ir/opcodes.h"
 
 namespace rewire::codegen::cuda {
 namespace {

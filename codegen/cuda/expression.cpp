@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/tensor.h"
 
 namespace rewire::codegen::cuda {

@@ -9,6 +9,7 @@
 #include "codegen/cuda/kernel_text.h"
 #include "codegen/cuda/rows_registers.h"
 #include "codegen/tile/walk.h"
+#include "ir/opcodes.h"
 
 namespace rewire::codegen::cuda {
 namespace {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "codegen/tile/walk.h"
+#include "ir/opcodes.h"
 
 namespace rewire::codegen::cuda {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "codegen/cuda/kernel_text.h"
 #include "codegen/tile/walk.h"
+#include "ir/opcodes.h"
 
 namespace rewire::codegen::cuda {
 namespace {

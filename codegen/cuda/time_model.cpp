@@ -16,6 +16,7 @@
 #include "codegen/library/device_gemm.h"
 #include "codegen/tile/walk.h"
 #include "ir/error.h"
+#include "ir/opcodes.h"
 
 namespace rewire::codegen::cuda {
 namespace {

@@ -2,6 +2,7 @@
 #include "codegen/fuse/affine.h"
 
 #include "ir/error.h"
+#include "ir/opcodes.h"
 
 namespace rewire::codegen {
 namespace {

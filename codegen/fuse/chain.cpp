@@ -8,6 +8,7 @@
 
 #include "codegen/fuse/prepare.h"
 #include "codegen/fuse/storage.h"
+#include "ir/opcodes.h"
 #include "ir/ops/composite_parts.h"
 
 namespace rewire::codegen {

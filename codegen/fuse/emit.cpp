@@ -10,6 +10,7 @@
 #include "codegen/lowering_steps.h"
 #include "codegen/tile/simplify.h"
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/ops/op_info.h"
 #include "ir/philox.h"
 

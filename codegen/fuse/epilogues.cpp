@@ -12,6 +12,7 @@
 
 #include "codegen/fuse/chain.h"
 #include "codegen/fuse/grouping.h"
+#include "ir/opcodes.h"
 
 namespace rewire::codegen {
 namespace {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "ir/opcodes.h"
+
 namespace rewire::codegen {
 namespace {
 
@@ -85,6 +87,10 @@ std::optional<AxisPlan> plan_with_lanes(const Group& group, const Function& func
 }
 
 }  // namespace
+
+bool is_reduction(const Op& op) {
+  return op.code == ir::Opcode::sum || op.code == ir::Opcode::max;
+}
 
 int Group::add_axis(std::int64_t extent) {
   extents.push_back(extent);

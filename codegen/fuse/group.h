@@ -17,9 +17,7 @@
 namespace rewire::codegen {
 
 /// Of the ops that fuse, those that reduce.
-inline bool is_reduction(const ir::Op& op) {
-  return op.code == ir::Opcode::sum || op.code == ir::Opcode::max;
-}
+bool is_reduction(const ir::Op& op);
 
 /// Where an operand comes from: a value that is computed by an op, a parameter, an argument or a constant,
 /// seen through shape ops.

@@ -7,6 +7,7 @@
 
 #include "codegen/fuse/storage.h"
 #include "ir/builder.h"
+#include "ir/opcodes.h"
 #include "ir/ops/axes.h"
 
 namespace rewire::codegen {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "ir/opcodes.h"
 #include "ir/ops/op_info.h"
 
 namespace rewire::codegen {

@@ -5,6 +5,7 @@
 
 #include "codegen/fuse/launches.h"
 #include "codegen/fuse/storage.h"
+#include "ir/opcodes.h"
 
 namespace rewire::codegen {
 namespace {

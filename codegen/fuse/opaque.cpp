@@ -6,6 +6,7 @@
 #include "codegen/fuse/grouping.h"
 #include "codegen/lowering_steps.h"
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/ops/op_info.h"
 
 namespace rewire::codegen {

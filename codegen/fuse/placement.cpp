@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "codegen/fuse/grouping.h"
+#include "ir/opcodes.h"
 #include "ir/ops/op_info.h"
 #include "ir/ops/work.h"
 

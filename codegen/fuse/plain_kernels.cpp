@@ -8,6 +8,7 @@
 
 #include "codegen/fuse/kernel_builder.h"
 #include "codegen/tile/simplify.h"
+#include "ir/opcodes.h"
 #include "ir/ops/op_info.h"
 
 namespace rewire::codegen {

@@ -4,6 +4,7 @@
 #include "codegen/fuse/twins.h"
 #include "codegen/lowering_steps.h"
 #include "ir/error.h"
+#include "ir/opcodes.h"
 
 namespace rewire::codegen {
 namespace {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "codegen/library/cudnn_engines.h"
+#include "ir/opcodes.h"
 
 namespace rewire::codegen {
 namespace {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "ir/opcodes.h"
+
 namespace rewire::codegen {
 namespace {
 

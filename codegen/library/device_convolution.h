@@ -14,7 +14,7 @@ namespace rewire::codegen {
 
 /// conv2d or one of its gradients. All of its tensors are of one type; sums are of f32.
 struct DeviceConvolution {
-  ir::Opcode code = ir::Opcode::conv2d;
+  ir::Opcode code{};
   ir::ConvShape shape;
   bool channels_last = false;  // how maps lie in memory
   ir::DType dtype = ir::DType::f32;

@@ -7,6 +7,7 @@
 #include "codegen/llvm/emitter.h"
 #include "codegen/tile/walk.h"
 #include "ir/error.h"
+#include "ir/opcodes.h"
 
 namespace rewire::codegen::cpu {
 

@@ -2,6 +2,7 @@
 #include "codegen/llvm/node_cost.h"
 
 #include "codegen/tile/walk.h"
+#include "ir/opcodes.h"
 
 namespace rewire::codegen::cpu {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "codegen/llvm/node_cost.h"
 #include "codegen/tile/walk.h"
+#include "ir/opcodes.h"
 
 namespace rewire::codegen::cpu {
 namespace {

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "ir/opcodes.h"
+
 namespace rewire::codegen::tile {
 namespace {
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "codegen/tile/walk.h"
+#include "ir/opcodes.h"
 
 namespace rewire::codegen::tile {
 namespace {

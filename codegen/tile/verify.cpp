@@ -31,6 +31,7 @@
 
 #include "codegen/tile/walk.h"
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/ops/op_info.h"
 
 namespace rewire::codegen::tile {

@@ -3,6 +3,7 @@
 //   y = x C(c)       dx = g C(c)^T,   dc = circulant_matmul_grad(x, g)
 //   y = x C(c)^T     dx = g C(c),     dc = circulant_matmul_grad(g, x)
 //   dc = circulant_matmul_grad(x, g), with h its cotangent:   dx = g C(h)^T,   dg = x C(h)
+#include "ir/opcodes.h"
 #include "ir/ops/functions.h"
 #include "ir/ops/op_info.h"
 

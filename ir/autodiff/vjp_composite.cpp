@@ -3,6 +3,7 @@
 #include <array>
 #include <numbers>
 
+#include "ir/opcodes.h"
 #include "ir/ops/composite_parts.h"
 #include "ir/ops/functions.h"
 #include "ir/ops/op_info.h"

@@ -1,5 +1,6 @@
 // VJPs of conv2d and its gradients. The three are one trilinear form <y, x * w>, so each one's gradients are the
 // other two.
+#include "ir/opcodes.h"
 #include "ir/ops/convolution.h"
 #include "ir/ops/functions.h"
 #include "ir/ops/op_info.h"

@@ -2,6 +2,7 @@
 #include <numbers>
 #include <string_view>
 
+#include "ir/opcodes.h"
 #include "ir/ops/functions.h"
 #include "ir/ops/op_info.h"
 

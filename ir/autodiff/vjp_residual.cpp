@@ -1,4 +1,5 @@
 // VJPs of the sums that a network is held together by: the residual join and the sum over ranks.
+#include "ir/opcodes.h"
 #include "ir/ops/functions.h"
 #include "ir/ops/op_info.h"
 #include "ir/residual.h"

@@ -1,4 +1,5 @@
 // VJPs of the ops that move elements: each is the adjoint movement of the cotangent.
+#include "ir/opcodes.h"
 #include "ir/ops/axes.h"
 #include "ir/ops/functions.h"
 #include "ir/ops/op_info.h"

@@ -2,6 +2,7 @@
 // else 1:
 //   y = rfft(x)          dx = irfft(g n / w)
 //   x = irfft(y)         dy = rfft(g) w / n
+#include "ir/opcodes.h"
 #include "ir/ops/functions.h"
 #include "ir/ops/op_info.h"
 

@@ -2,6 +2,7 @@
 // g is dL/dy; sums are made in f32 at least.
 #include <limits>
 
+#include "ir/opcodes.h"
 #include "ir/ops/composite_parts.h"
 #include "ir/ops/functions.h"
 #include "ir/ops/op_info.h"

@@ -3,6 +3,7 @@
 
 #include <numbers>
 
+#include "ir/opcodes.h"
 #include "ir/ops/axes.h"
 
 namespace rewire::ir {

@@ -8,6 +8,7 @@
 //   dc[i, j, l] = sum over t of dC[j, t, i, (t + l) mod n]     (t - l) for the correlation form
 //
 // R = 1 leaves F out: C is the whole matrix.
+#include "ir/opcodes.h"
 #include "ir/ops/circulant.h"
 #include "ir/ops/functions.h"
 #include "ir/ops/op_info.h"

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/ops/checks.h"
 #include "ir/ops/functions.h"
 

@@ -1,5 +1,6 @@
 // Random draws: element i of a stream is PhiloxStream::uniform(i) or normal(i), whatever the shape.
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/ops/checks.h"
 #include "ir/ops/functions.h"
 #include "ir/ops/stream.h"

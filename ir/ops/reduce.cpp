@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/ops/axes.h"
 #include "ir/ops/checks.h"
 #include "ir/ops/functions.h"

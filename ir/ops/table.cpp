@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/ops/functions.h"
 #include "ir/ops/op_info.h"
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/opcodes.h"
 #include "ir/ops/windows.h"
 
 namespace rewire::ir {

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/ops/checks.h"
 #include "ir/ops/composite_parts.h"
 #include "ir/ops/functions.h"

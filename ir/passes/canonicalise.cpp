@@ -3,6 +3,7 @@
 #include <array>
 
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/passes/canonicalise_rules.h"
 
 namespace rewire::ir {
@@ -17,6 +18,10 @@ constexpr int kMaxWalks = 100;
 const Op* Match::as(Value value, Opcode code) const {
   const Op* definition = body_.definition(value);
   return definition != nullptr && definition->code == code ? definition : nullptr;
+}
+
+bool Match::is_constant(Value value) const {
+  return as(value, Opcode::constant) != nullptr;
 }
 
 Value Match::inside(Value value, Opcode code) const {

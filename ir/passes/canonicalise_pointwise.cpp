@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/opcodes.h"
 #include "ir/ops/op_info.h"
 #include "ir/passes/canonicalise_rules.h"
 #include "ir/tensor.h"

@@ -2,6 +2,7 @@
 // them changes no meaning, only roundings.
 #include <algorithm>
 
+#include "ir/opcodes.h"
 #include "ir/ops/axes.h"
 #include "ir/passes/canonicalise_rules.h"
 #include "ir/tensor.h"

@@ -29,7 +29,7 @@ class Match {
   const Op* as(Value value, Opcode code) const;
   /// The first operand of the op that defines `value`, if that is a `code`: what -x, |x|, cast(x) are of.
   Value inside(Value value, Opcode code) const;
-  bool is_constant(Value value) const { return as(value, Opcode::constant) != nullptr; }
+  bool is_constant(Value value) const;
   /// The number that a constant is everywhere.
   std::optional<double> splat(Value value) const;
   bool is(Value value, double number) const { return splat(value) == number; }

@@ -1,6 +1,7 @@
 // canonicalise's rules for shape ops: they move elements and change none, so every rule is exact.
 #include <algorithm>
 
+#include "ir/opcodes.h"
 #include "ir/ops/axes.h"
 #include "ir/passes/canonicalise_rules.h"
 

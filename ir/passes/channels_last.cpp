@@ -4,6 +4,7 @@
 #include <array>
 #include <unordered_map>
 
+#include "ir/opcodes.h"
 #include "ir/ops/axes.h"
 #include "ir/ops/convolution.h"
 #include "ir/ops/op_info.h"

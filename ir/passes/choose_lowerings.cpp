@@ -6,6 +6,7 @@
 
 #include "ir/builder.h"
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/ops/circulant.h"
 #include "ir/passes/mixed_precision.h"
 

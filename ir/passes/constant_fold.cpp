@@ -4,6 +4,7 @@
 #include <bit>
 #include <utility>
 
+#include "ir/opcodes.h"
 #include "ir/ops/op_info.h"
 #include "ir/passes/rewrite.h"
 

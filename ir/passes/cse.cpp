@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <unordered_map>
 
+#include "ir/opcodes.h"
 #include "ir/ops/op_info.h"
 #include "ir/passes/rewrite.h"
 

@@ -4,6 +4,7 @@
 #include <numbers>
 #include <numeric>
 
+#include "ir/opcodes.h"
 #include "ir/passes/rewrite.h"
 
 namespace rewire::ir {

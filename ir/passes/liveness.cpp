@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/opcodes.h"
+
 namespace rewire::ir {
 namespace {
 

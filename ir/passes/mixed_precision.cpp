@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/ops/op_info.h"
 #include "ir/passes/rewrite.h"
 #include "ir/side_results.h"

@@ -1,5 +1,6 @@
 #include "ir/passes/pointwise_convolution.h"
 
+#include "ir/opcodes.h"
 #include "ir/ops/convolution.h"
 #include "ir/passes/rewrite.h"
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/ops/op_info.h"
 #include "ir/ops/work.h"
 #include "ir/passes/dce.h"

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "ir/opcodes.h"
 #include "ir/passes/liveness.h"
 #include "ir/residual.h"
 

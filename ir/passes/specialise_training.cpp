@@ -1,5 +1,6 @@
 #include "ir/passes/specialise_training.h"
 
+#include "ir/opcodes.h"
 #include "ir/passes/rewrite.h"
 
 namespace rewire::ir {

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "ir/opcodes.h"
 #include "ir/ops/op_info.h"
 #include "ir/passes/dce.h"
 #include "ir/passes/rewrite.h"

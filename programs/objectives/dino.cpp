@@ -4,6 +4,7 @@
 //   loss = mean over the pairs of views t != s of the batch's mean of  -sum_k q_tk log p_sk
 //   c <- m c + (1 - m) mean of the z_t
 // tau_t goes in steps of an epoch, in equal ones, from warmup_teacher_temp to teacher_temp.
+#include "ir/opcodes.h"
 #include "programs/objective.h"
 #include "programs/sums.h"
 

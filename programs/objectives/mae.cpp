@@ -4,6 +4,7 @@
 // With norm_pix_loss t is (t - mean) / sqrt(var + 1e-6) of its own patch, with the unbiased variance.
 #include <cmath>
 
+#include "ir/opcodes.h"
 #include "programs/objective.h"
 #include "programs/sums.h"
 

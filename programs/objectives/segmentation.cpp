@@ -1,5 +1,6 @@
 // A class for each pixel: forward(image) -> (logits [batch, classes, height, width]) against label [batch, height, width]
 // by cross-entropy, the mean over the pixels whose label is one of the classes. Others do not count: 255, by custom.
+#include "ir/opcodes.h"
 #include "programs/objective.h"
 #include "programs/sums.h"
 

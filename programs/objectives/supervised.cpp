@@ -1,5 +1,6 @@
 // Classification: forward(image) -> (logits [batch, classes]) against one label a sample, or the probability of
 // each class, by cross-entropy with label smoothing (Szegedy et al., CVPR 2016), as PyTorch defines all of them.
+#include "ir/opcodes.h"
 #include "programs/objective.h"
 #include "programs/sums.h"
 

@@ -5,6 +5,7 @@
 //   w' = w - lr q d,  q = |w| / |d| where both norms are > 0, else 1
 // A weight that does not decay has q = 1, but with always_adapt. The limit of the gradients' norm that timm has
 // beside these is the recipe's train.clip_norm.
+#include "ir/opcodes.h"
 #include "programs/optimizer.h"
 
 namespace rewire::programs {

@@ -10,6 +10,7 @@
 #include <array>
 #include <cmath>
 
+#include "ir/opcodes.h"
 #include "programs/adamw_update.h"
 
 namespace rewire::programs {

@@ -15,6 +15,7 @@
 #include <string>
 #include <tuple>
 
+#include "ir/opcodes.h"
 #include "programs/optimizer.h"
 #include "programs/sums.h"
 

@@ -11,6 +11,7 @@
 
 #include "ir/builder.h"
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "runtime/analyze/block_program.h"
 
 namespace rewire::runtime {

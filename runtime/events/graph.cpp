@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "ir/opcode.h"
+#include "ir/opcodes.h"
 #include "ir/schema.h"
 
 namespace rewire::runtime {

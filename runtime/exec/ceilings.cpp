@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "ir/builder.h"
+#include "ir/opcodes.h"
 #include "ir/passes/mixed_precision.h"
 #include "ir/verify.h"
 #include "runtime/device/other_load.h"

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "ir/error.h"
+#include "ir/opcodes.h"
 
 namespace rewire::runtime {
 namespace {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "ir/opcodes.h"
+
 namespace rewire::runtime {
 namespace {
 

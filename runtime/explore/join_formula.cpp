@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 
+#include "ir/opcodes.h"
 #include "ir/ops/op_info.h"
 #include "ir/residual.h"
 #include "ir/side_results.h"

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/ops/op_info.h"
 
 namespace rewire::runtime {

@@ -5,6 +5,8 @@
 #include <set>
 #include <string_view>
 
+#include "ir/opcodes.h"
+
 namespace rewire::runtime {
 
 BranchWeights::BranchWeights(const ir::Module& module, const ir::Function& function)

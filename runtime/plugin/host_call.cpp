@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "ir/opcodes.h"
 #include "runtime/plugin/at_work.h"
 
 namespace rewire::runtime {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ir/opcodes.h"
 #include "runtime/log.h"
 #include "runtime/plugin/host_call.h"
 #include "runtime/plugin/host_types.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ir/opcodes.h"
 #include "ir/ops/op_info.h"
 #include "ir/side_results.h"
 #include "runtime/plugin/host_call.h"

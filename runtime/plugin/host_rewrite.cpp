@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ir/init.h"
+#include "ir/opcodes.h"
 #include "ir/ops/op_info.h"
 #include "runtime/plugin/host_call.h"
 #include "runtime/plugin/host_types.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/opcodes.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/train/engine_check.h"
 

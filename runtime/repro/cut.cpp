@@ -5,6 +5,7 @@
 #include <set>
 
 #include "codegen/fuse/prepare.h"
+#include "ir/opcodes.h"
 #include "ir/verify.h"
 
 namespace rewire::runtime {

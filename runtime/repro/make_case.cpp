@@ -8,6 +8,7 @@
 #include "codegen/fuse/kernel_source.h"
 #include "codegen/llvm/jit.h"
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/repro/compare.h"
 #include "runtime/repro/cut.h"

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/ops/op_info.h"
 
 namespace rewire::runtime {

@@ -6,6 +6,7 @@
 
 #include "ir/error.h"
 #include "ir/evaluate.h"
+#include "ir/opcodes.h"
 #include "ir/ops/op_info.h"
 #include "ir/passes/dce.h"
 #include "runtime/train/perturbed_state.h"

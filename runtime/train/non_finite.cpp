@@ -11,6 +11,7 @@
 #include "ir/builder.h"
 #include "ir/error.h"
 #include "ir/evaluate.h"
+#include "ir/opcodes.h"
 #include "ir/ops/op_info.h"
 
 namespace rewire::runtime {

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "ir/evaluate.h"
+#include "ir/opcodes.h"
 #include "ir/residual.h"
 #include "runtime/train/perturbed_state.h"
 

@@ -8,6 +8,7 @@
 
 #include "ir/builder.h"
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/residual.h"
 #include "ir/verify.h"
 #include "programs/diagnose.h"

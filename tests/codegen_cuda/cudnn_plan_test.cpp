@@ -7,6 +7,7 @@
 #include "codegen/cuda/nvrtc.h"
 #include "codegen/library/cudnn_attention.h"
 #include "codegen/library/cudnn_convolution.h"
+#include "ir/opcodes.h"
 #include "tests/support/catch.h"
 
 namespace rewire::test {

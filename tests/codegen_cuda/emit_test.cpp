@@ -1,6 +1,7 @@
 // The CUDA text of a few kernels is pinned whole; of others, what it must and must not hold.
 #include "codegen/cuda/emit.h"
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "tests/support/catch.h"
 #include "tests/support/tile_builder.h"
 

@@ -6,6 +6,7 @@
 #include "codegen/cuda/emit.h"
 #include "codegen/cuda/nvrtc_workers.h"
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "tests/support/catch.h"
 #include "tests/support/nvrtc_lacks.h"
 #include "tests/support/tile_builder.h"

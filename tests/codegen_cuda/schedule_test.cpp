@@ -7,6 +7,7 @@
 #include "codegen/cuda/emit.h"
 #include "codegen/tile/attention.h"
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "tests/support/catch.h"
 #include "tests/support/many_streams.h"
 #include "tests/support/random_tile.h"

@@ -4,6 +4,7 @@
 
 #include "ir/builder.h"
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "tests/support/catch.h"
 #include "tests/support/tile_builder.h"
 

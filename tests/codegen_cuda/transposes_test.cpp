@@ -5,6 +5,7 @@
 
 #include "codegen/cuda/nvrtc.h"
 #include "codegen/tile/walk.h"
+#include "ir/opcodes.h"
 #include "tests/support/catch.h"
 #include "tests/support/nvrtc_lacks.h"
 #include "tests/support/tile_builder.h"

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "ir/builder.h"
+#include "ir/opcodes.h"
 #include "tests/cuda_shim/device_cases.h"
 #include "tests/support/cast_check.h"
 

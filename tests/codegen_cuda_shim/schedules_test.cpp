@@ -9,6 +9,7 @@
 
 #include "codegen/cuda/emit.h"
 #include "codegen/tile/attention.h"
+#include "ir/opcodes.h"
 #include "tests/cuda_shim/device_engine.h"
 #include "tests/support/catch.h"
 #include "tests/support/many_streams.h"

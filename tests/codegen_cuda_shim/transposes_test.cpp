@@ -11,6 +11,7 @@
 
 #include "ir/builder.h"
 #include "ir/evaluate.h"
+#include "ir/opcodes.h"
 #include "ir/verify.h"
 #include "tests/cuda_shim/device_cases.h"
 #include "tests/cuda_shim/device_engine.h"

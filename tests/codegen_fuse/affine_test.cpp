@@ -1,6 +1,7 @@
 // Index expressions through shape ops: checked by evaluating them at every point against the op's meaning.
 #include "codegen/fuse/affine.h"
 
+#include "ir/opcodes.h"
 #include "tests/support/catch.h"
 
 using namespace rewire;

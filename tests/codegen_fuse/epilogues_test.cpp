@@ -12,6 +12,7 @@
 #include "codegen/tables.h"
 #include "ir/autodiff/autodiff.h"
 #include "ir/builder.h"
+#include "ir/opcodes.h"
 #include "ir/passes/mixed_precision.h"
 #include "ir/passes/pass.h"
 #include "ir/verify.h"

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "codegen/program.h"
+#include "ir/opcodes.h"
 #include "tests/support/catch.h"
 #include "tests/support/tile_builder.h"
 #include "tests/support/tile_interpreter.h"

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/opcodes.h"
 #include "ir/passes/pass.h"
 #include "ir/text.h"
 #include "tests/support/catch.h"

@@ -8,6 +8,7 @@
 #include <optional>
 #include <random>
 
+#include "ir/opcodes.h"
 #include "ir/ops/op_info.h"
 #include "tests/support/catch.h"
 #include "tests/support/tile_check.h"

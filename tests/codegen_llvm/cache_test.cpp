@@ -10,6 +10,7 @@
 #include "codegen/llvm/jit.h"
 #include "codegen/object_cache.h"
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"

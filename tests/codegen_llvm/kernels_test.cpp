@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "codegen/tile/walk.h"
+#include "ir/opcodes.h"
 #include "tests/support/catch.h"
 #include "tests/support/tile_builder.h"
 #include "tests/support/tile_check.h"

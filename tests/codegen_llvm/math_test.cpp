@@ -5,6 +5,7 @@
 #include <random>
 
 #include "codegen/llvm/jit.h"
+#include "ir/opcodes.h"
 #include "tests/support/catch.h"
 #include "tests/support/tile_builder.h"
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "codegen/tile/walk.h"
+#include "ir/opcodes.h"
 #include "ir/ops/op_info.h"
 #include "tests/support/catch.h"
 #include "tests/support/tile_builder.h"

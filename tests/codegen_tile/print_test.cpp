@@ -1,5 +1,6 @@
 // The text of a kernel is pinned, and two kernels share a structure exactly when they may share code.
 #include "codegen/tile/tile.h"
+#include "ir/opcodes.h"
 #include "tests/support/catch.h"
 #include "tests/support/tile_builder.h"
 

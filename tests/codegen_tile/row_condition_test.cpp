@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "ir/opcodes.h"
 #include "tests/support/catch.h"
 #include "tests/support/tile_builder.h"
 

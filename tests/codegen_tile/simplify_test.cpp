@@ -1,6 +1,7 @@
 // merge_axes: when neighbouring axes become one, and when they must not.
 #include "codegen/tile/simplify.h"
 
+#include "ir/opcodes.h"
 #include "tests/support/catch.h"
 #include "tests/support/tile_builder.h"
 

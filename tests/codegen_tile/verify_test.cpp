@@ -2,6 +2,7 @@
 #include <functional>
 
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 #include "tests/support/tile_builder.h"

@@ -3,6 +3,7 @@
 
 #include "ir/error.h"
 #include "ir/evaluate.h"
+#include "ir/opcodes.h"
 #include "tests/ir/run_op.h"
 #include "tests/support/catch.h"
 

@@ -2,6 +2,7 @@
 #include "ir/evaluate.h"
 
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/residual.h"
 #include "tests/ir/run_op.h"
 #include "tests/support/catch.h"

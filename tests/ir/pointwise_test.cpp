@@ -3,6 +3,7 @@
 #include <limits>
 #include <numbers>
 
+#include "ir/opcodes.h"
 #include "tests/ir/run_op.h"
 #include "tests/support/catch.h"
 

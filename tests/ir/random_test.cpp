@@ -1,6 +1,7 @@
 // Philox, its streams, and the ops that draw.
 #include <cmath>
 
+#include "ir/opcodes.h"
 #include "ir/philox.h"
 #include "tests/ir/run_op.h"
 #include "tests/support/catch.h"

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ir/opcodes.h"
 #include "tests/ir/run_op.h"
 #include "tests/support/catch.h"
 

@@ -5,6 +5,7 @@
 
 #include "ir/builder.h"
 #include "ir/evaluate.h"
+#include "ir/opcodes.h"
 #include "tests/support/catch.h"
 
 namespace rewire::ir {

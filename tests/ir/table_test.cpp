@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "ir/evaluate.h"
+#include "ir/opcodes.h"
 #include "ir/ops/op_info.h"
 #include "tests/support/catch.h"
 #include "tests/support/op_cases.h"

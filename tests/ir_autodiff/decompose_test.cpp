@@ -5,6 +5,7 @@
 
 #include "ir/builder.h"
 #include "ir/evaluate.h"
+#include "ir/opcodes.h"
 #include "ir/ops/op_info.h"
 #include "ir/verify.h"
 #include "tests/support/catch.h"

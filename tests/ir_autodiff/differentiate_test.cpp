@@ -8,6 +8,7 @@
 #include "ir/builder.h"
 #include "ir/error.h"
 #include "ir/evaluate.h"
+#include "ir/opcodes.h"
 #include "ir/verify.h"
 #include "tests/support/catch.h"
 

@@ -7,6 +7,7 @@
 
 #include "ir/autodiff/autodiff.h"
 #include "ir/builder.h"
+#include "ir/opcodes.h"
 #include "ir/verify.h"
 
 namespace rewire::ir::testing {

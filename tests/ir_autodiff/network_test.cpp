@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ir/builder.h"
+#include "ir/opcodes.h"
 #include "tests/ir_autodiff/gradient_check.h"
 #include "tests/support/catch.h"
 

@@ -6,6 +6,7 @@
 
 #include "ir/builder.h"
 #include "ir/evaluate.h"
+#include "ir/opcodes.h"
 #include "ir/passes/fourier.h"
 #include "ir/verify.h"
 #include "tests/support/catch.h"

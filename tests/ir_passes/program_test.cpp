@@ -8,6 +8,7 @@
 #include "ir/autodiff/autodiff.h"
 #include "ir/builder.h"
 #include "ir/evaluate.h"
+#include "ir/opcodes.h"
 #include "ir/passes/cse.h"
 #include "ir/passes/dce.h"
 #include "ir/passes/decompose.h"

@@ -5,6 +5,7 @@
 
 #include "ir/builder.h"
 #include "ir/init_text.h"
+#include "ir/opcodes.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "tests/support/catch.h"

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "tests/support/catch.h"

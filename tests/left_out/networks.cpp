@@ -6,6 +6,7 @@
 
 #include "codegen/lowering_steps.h"
 #include "ir/builder.h"
+#include "ir/opcodes.h"
 #include "ir/passes/mixed_precision.h"
 #include "models/model.h"
 #include "programs/programs.h"

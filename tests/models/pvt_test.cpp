@@ -3,6 +3,7 @@
 
 #include "ir/error.h"
 #include "ir/init_text.h"
+#include "ir/opcodes.h"
 #include "ir/ops/work.h"
 #include "ir/residual.h"
 #include "ir/verify.h"

@@ -2,6 +2,7 @@
 // how stochastic depth grows.
 #include <algorithm>
 
+#include "ir/opcodes.h"
 #include "ir/residual.h"
 #include "models/model.h"
 #include "tests/support/catch.h"

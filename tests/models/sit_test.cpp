@@ -4,6 +4,7 @@
 
 #include "ir/error.h"
 #include "ir/evaluate.h"
+#include "ir/opcodes.h"
 #include "ir/residual.h"
 #include "ir/verify.h"
 #include "models/model.h"

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ir/builder.h"
+#include "ir/opcodes.h"
 #include "ir/side_results.h"
 #include "ir/verify.h"
 #include "models/model.h"

@@ -3,6 +3,7 @@
 // with every lowering.
 #include <string>
 
+#include "ir/opcodes.h"
 #include "tests/plugins/backends.h"
 #include "tests/support/catch.h"
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string>
 
+#include "ir/opcodes.h"
 #include "ir/residual.h"
 #include "tests/plugins/backends.h"
 #include "tests/plugins/strategy.h"

@@ -9,6 +9,7 @@
 #include "ir/builder.h"
 #include "ir/error.h"
 #include "ir/evaluate.h"
+#include "ir/opcodes.h"
 #include "ir/philox.h"
 #include "ir/residual.h"
 #include "runtime/exec/engine.h"

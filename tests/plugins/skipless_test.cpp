@@ -4,6 +4,7 @@
 #include <set>
 
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/philox.h"
 #include "ir/residual.h"
 #include "models/model.h"

@@ -5,6 +5,7 @@
 
 #include "ir/builder.h"
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "models/model.h"
 #include "runtime/analyze/block_program.h"
 #include "runtime/exec/make_engine.h"

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "ir/builder.h"
+#include "ir/opcodes.h"
 #include "ir/verify.h"
 #include "programs/diagnose.h"
 #include "runtime/analyze/diagnose.h"

@@ -10,6 +10,7 @@
 #include "ir/builder.h"
 #include "ir/error.h"
 #include "ir/evaluate.h"
+#include "ir/opcodes.h"
 #include "ir/verify.h"
 #include "models/model.h"
 #include "programs/diagnose_blocks.h"

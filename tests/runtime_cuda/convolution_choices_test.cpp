@@ -8,6 +8,7 @@
 
 #include "ir/autodiff/autodiff.h"
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/passes/mixed_precision.h"
 #include "models/model.h"
 #include "programs/programs.h"

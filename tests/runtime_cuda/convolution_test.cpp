@@ -8,6 +8,7 @@
 #include "codegen/library/cudnn_graph.h"
 #include "ir/error.h"
 #include "ir/evaluate.h"
+#include "ir/opcodes.h"
 #include "runtime/device/cuda/device.h"
 #include "runtime/exec/cuda/libraries.h"
 #include "tests/runtime_cuda/convolutions.h"

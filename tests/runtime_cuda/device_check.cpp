@@ -25,6 +25,7 @@
 #include "ir/builder.h"
 #include "ir/error.h"
 #include "ir/evaluate.h"
+#include "ir/opcodes.h"
 #include "ir/ops/op_info.h"
 #include "runtime/device/cuda/device.h"
 #include "runtime/exec/cuda/engine.h"

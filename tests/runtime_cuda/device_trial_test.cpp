@@ -4,6 +4,7 @@
 
 #include "ir/builder.h"
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/verify.h"
 #include "tests/runtime_cuda/fake_run.h"
 #include "tests/runtime_cuda/timing_here.h"

@@ -9,6 +9,7 @@
 
 #include "ir/builder.h"
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/philox.h"
 #include "ir/verify.h"
 #include "tests/runtime_cuda/fake_run.h"

@@ -11,6 +11,7 @@
 #include "codegen/cost.h"
 #include "ir/autodiff/autodiff.h"
 #include "ir/builder.h"
+#include "ir/opcodes.h"
 #include "ir/passes/mixed_precision.h"
 #include "ir/verify.h"
 #include "models/model.h"

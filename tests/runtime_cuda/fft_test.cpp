@@ -9,6 +9,7 @@
 
 #include "ir/error.h"
 #include "ir/evaluate.h"
+#include "ir/opcodes.h"
 #include "runtime/device/cuda/device.h"
 #include "runtime/exec/cuda/engine.h"
 #include "runtime/exec/tune/fourier_choices.h"

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ir/builder.h"
+#include "ir/opcodes.h"
 #include "ir/passes/mixed_precision.h"
 #include "ir/verify.h"
 #include "runtime/exec/cuda/device_programs.h"

@@ -9,6 +9,7 @@
 #include "codegen/cuda/emit.h"
 #include "ir/builder.h"
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/verify.h"
 #include "runtime/exec/cuda/engine.h"
 #include "runtime/exec/cuda/kernels.h"

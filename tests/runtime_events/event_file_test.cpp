@@ -9,6 +9,7 @@
 #include <limits>
 #include <random>
 
+#include "ir/opcodes.h"
 #include "runtime/events/graph.h"
 #include "runtime/io/files.h"
 #include "tests/support/catch.h"

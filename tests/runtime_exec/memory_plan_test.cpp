@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "ir/opcodes.h"
 #include "runtime/exec/cpu/launches.h"
 #include "tests/support/catch.h"
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/opcodes.h"
 #include "ir/text.h"
 #include "tests/support/catch.h"
 

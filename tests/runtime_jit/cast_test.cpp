@@ -1,5 +1,6 @@
 // One meaning of a cast on both engines of the CPU.
 #include "ir/builder.h"
+#include "ir/opcodes.h"
 #include "runtime/exec/engine.h"
 #include "tests/support/cast_check.h"
 

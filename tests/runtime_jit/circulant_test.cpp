@@ -5,6 +5,7 @@
 #include "ir/autodiff/autodiff.h"
 #include "ir/builder.h"
 #include "ir/evaluate.h"
+#include "ir/opcodes.h"
 #include "ir/ops/circulant.h"
 #include "ir/philox.h"
 #include "tests/runtime_jit/jit_check.h"

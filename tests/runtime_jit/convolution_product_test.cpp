@@ -14,6 +14,7 @@
 #include "codegen/llvm/jit.h"
 #include "ir/builder.h"
 #include "ir/evaluate.h"
+#include "ir/opcodes.h"
 #include "ir/ops/convolution.h"
 #include "ir/ops/op_info.h"
 #include "runtime/exec/cpu/op_calls.h"

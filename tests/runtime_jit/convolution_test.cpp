@@ -7,6 +7,7 @@
 #include "ir/autodiff/autodiff.h"
 #include "ir/builder.h"
 #include "ir/evaluate.h"
+#include "ir/opcodes.h"
 #include "runtime/exec/engine.h"
 #include "tests/support/accuracy.h"
 #include "tests/support/catch.h"

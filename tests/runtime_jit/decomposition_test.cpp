@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ir/builder.h"
+#include "ir/opcodes.h"
 #include "ir/verify.h"
 #include "runtime/exec/engine.h"
 #include "tests/support/catch.h"

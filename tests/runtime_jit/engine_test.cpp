@@ -8,6 +8,7 @@
 #include "codegen/program.h"
 #include "ir/builder.h"
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/passes/pass.h"
 #include "ir/philox.h"
 #include "models/model.h"

@@ -9,6 +9,7 @@
 #include "codegen/library_call.h"
 #include "ir/autodiff/autodiff.h"
 #include "ir/builder.h"
+#include "ir/opcodes.h"
 #include "ir/philox.h"
 #include "runtime/device/sanitized.h"
 #include "runtime/exec/engine.h"

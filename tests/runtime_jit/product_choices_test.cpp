@@ -8,6 +8,7 @@
 
 #include "ir/builder.h"
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/verify.h"
 #include "runtime/exec/engine.h"
 #include "runtime/io/json_view.h"

@@ -6,6 +6,7 @@
 
 #include "ir/builder.h"
 #include "ir/evaluate.h"
+#include "ir/opcodes.h"
 #include "tests/runtime_jit/jit_check.h"
 #include "tests/support/catch.h"
 

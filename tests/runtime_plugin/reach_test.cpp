@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "ir/builder.h"
+#include "ir/opcodes.h"
 #include "ir/residual.h"
 #include "ir/text.h"
 #include "models/layers.h"

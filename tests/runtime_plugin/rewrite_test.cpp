@@ -5,6 +5,7 @@
 
 #include "ir/autodiff/autodiff.h"
 #include "ir/builder.h"
+#include "ir/opcodes.h"
 #include "ir/residual.h"
 #include "ir/text.h"
 #include "ir/verify.h"

@@ -3,6 +3,7 @@
 
 #include "ir/builder.h"
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/philox.h"
 #include "ir/verify.h"
 #include "programs/programs.h"

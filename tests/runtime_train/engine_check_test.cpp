@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "ir/builder.h"
+#include "ir/opcodes.h"
 #include "ir/passes/mixed_precision.h"
 #include "programs/programs.h"
 #include "tests/runtime_train/linear_model.h"

@@ -2,6 +2,7 @@
 #include "runtime/train/gradient_check.h"
 
 #include "ir/builder.h"
+#include "ir/opcodes.h"
 #include "programs/programs.h"
 #include "tests/runtime_train/linear_model.h"
 #include "tests/support/catch.h"

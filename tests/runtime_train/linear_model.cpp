@@ -5,6 +5,7 @@
 
 #include "ir/builder.h"
 #include "ir/error.h"
+#include "ir/opcodes.h"
 
 namespace rewire::runtime {
 namespace {

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "ir/builder.h"
+#include "ir/opcodes.h"
 #include "ir/verify.h"
 #include "tests/support/catch.h"
 

@@ -10,6 +10,7 @@
 
 #include "ir/builder.h"
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "models/trial.h"
 #include "programs/programs.h"
 #include "runtime/train/engine_check.h"

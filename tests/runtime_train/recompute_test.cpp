@@ -7,6 +7,7 @@
 #include <map>
 
 #include "ir/evaluate.h"
+#include "ir/opcodes.h"
 #include "ir/passes/recompute_blocks.h"
 #include "ir/text.h"
 #include "ir/verify.h"

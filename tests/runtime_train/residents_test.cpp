@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "programs/objective.h"
 #include "programs/optimizer.h"
 #include "programs/sums.h"

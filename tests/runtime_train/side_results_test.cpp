@@ -8,6 +8,7 @@
 
 #include "ir/builder.h"
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/passes/mixed_precision.h"
 #include "ir/verify.h"
 #include "programs/programs.h"

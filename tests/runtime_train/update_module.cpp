@@ -1,5 +1,6 @@
 #include "tests/runtime_train/update_module.h"
 
+#include "ir/opcodes.h"
 #include "ir/verify.h"
 #include "programs/optimizer.h"
 #include "programs/programs.h"

@@ -8,6 +8,7 @@
 
 #include "ir/autodiff/autodiff.h"
 #include "ir/evaluate.h"
+#include "ir/opcodes.h"
 #include "tests/support/accuracy.h"
 #include "tests/support/case_builder.h"
 

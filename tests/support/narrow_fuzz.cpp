@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/opcodes.h"
 #include "ir/passes/mixed_precision.h"
 #include "tests/support/accuracy.h"
 

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "ir/error.h"
-#include "ir/opcode.h"
+#include "ir/opcodes.h"
 #include "tests/support/case_builder.h"
 
 namespace rewire::testing {

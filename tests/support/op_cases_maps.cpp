@@ -1,6 +1,7 @@
 // Cases of ops on maps: convolutions of every stride, padding and number of groups, and batch norm.
 #include <algorithm>
 
+#include "ir/opcodes.h"
 #include "ir/ops/convolution.h"
 #include "tests/support/case_builder.h"
 

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ir/opcodes.h"
 #include "tests/support/case_builder.h"
 
 namespace rewire::testing {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/opcodes.h"
 #include "ir/ops/axes.h"
 #include "tests/support/case_builder.h"
 

@@ -1,6 +1,7 @@
 // Cases of the ops over windows of maps, and of resize.
 #include <algorithm>
 
+#include "ir/opcodes.h"
 #include "tests/support/case_builder.h"
 
 namespace rewire::testing {

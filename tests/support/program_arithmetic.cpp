@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/opcodes.h"
 #include "tests/support/program_writer.h"
 
 namespace rewire::testing {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "ir/opcodes.h"
 #include "tests/support/program_writer.h"
 
 namespace rewire::testing {

@@ -1,6 +1,7 @@
 // Steps of random programs: shape ops and leaves.
 #include <algorithm>
 
+#include "ir/opcodes.h"
 #include "tests/support/program_writer.h"
 
 namespace rewire::testing {

@@ -9,6 +9,7 @@
 
 #include "ir/autodiff/autodiff.h"
 #include "ir/evaluate.h"
+#include "ir/opcodes.h"
 #include "ir/ops/op_info.h"
 #include "ir/verify.h"
 #include "tests/support/program_writer.h"

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "codegen/tile/walk.h"
+#include "ir/opcodes.h"
 #include "tests/support/tile_builder.h"
 
 namespace rewire::test {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "ir/builder.h"
+#include "ir/opcodes.h"
 
 namespace rewire::test {
 namespace {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "codegen/tile/walk.h"
+#include "ir/opcodes.h"
 
 namespace rewire::test {
 

@@ -8,6 +8,7 @@
 
 #include "codegen/library/convolution.h"
 #include "codegen/library/gemm.h"
+#include "ir/opcodes.h"
 #include "ir/ops/convolution.h"
 #include "runtime/exec/cpu/op_calls.h"
 #include "runtime/exec/cpu/over_maps.h"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "codegen/library/convolution.h"
+#include "ir/opcodes.h"
 #include "ir/ops/convolution.h"
 #include "runtime/exec/cpu/matrix_cut.h"
 #include "runtime/exec/cpu/over_maps.h"

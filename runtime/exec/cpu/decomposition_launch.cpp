@@ -6,6 +6,7 @@
 #include <span>
 
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "runtime/exec/cpu/op_calls.h"
 #include "runtime/linalg/lapack.h"
 

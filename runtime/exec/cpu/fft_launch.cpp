@@ -1,6 +1,7 @@
 // Fourier transforms of dense f32 rows by FFTW, cut by rows: by the shape alone, so whoever takes a piece
 // computes the same.
 #include "codegen/library/fft.h"
+#include "ir/opcodes.h"
 #include "runtime/exec/cpu/op_calls.h"
 
 namespace rewire::runtime {

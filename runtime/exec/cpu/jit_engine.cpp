@@ -11,6 +11,7 @@
 #include "codegen/llvm/jit.h"
 #include "codegen/program.h"
 #include "ir/error.h"
+#include "ir/opcodes.h"
 #include "ir/passes/pass.h"
 #include "runtime/device/process.h"
 #include "runtime/exec/checks.h"

@@ -1,6 +1,7 @@
 // Attention of bf16 by cuDNN. Lowering has made sure that an engine of its was chosen (cuda/lowering.cpp).
 #include <fmt/format.h>
 
+#include "ir/opcodes.h"
 #include "runtime/exec/cuda/op_calls.h"
 
 namespace rewire::runtime {

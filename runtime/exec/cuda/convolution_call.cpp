@@ -1,6 +1,7 @@
 // Convolutions of f32 and bf16 by cuDNN, by the engine that was chosen for each or by its first.
 #include <variant>
 
+#include "ir/opcodes.h"
 #include "runtime/exec/cuda/op_calls.h"
 
 namespace rewire::runtime {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "ir/opcodes.h"
 #include "runtime/exec/cuda/op_calls.h"
 #include "runtime/exec/memory_plan.h"
 

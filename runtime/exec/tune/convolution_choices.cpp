@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "ir/opcodes.h"
 #include "runtime/exec/tune/engine_racer.h"
 #include "runtime/log.h"
 

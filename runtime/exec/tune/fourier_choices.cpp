@@ -6,6 +6,7 @@
 
 #include "codegen/library/cufft.h"
 #include "ir/builder.h"
+#include "ir/opcodes.h"
 #include "ir/passes/pass.h"
 #include "runtime/device/cuda/device.h"
 #include "runtime/exec/checks.h"
