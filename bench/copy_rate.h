@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "bench/timing.h"
-#include "runtime/exec/cpu/thread_pool.h"
+#include "runtime/device/thread_pool.h"
 
 namespace rewire::bench {
 

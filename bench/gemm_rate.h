@@ -6,7 +6,7 @@
 #include "bench/timing.h"
 #include "codegen/llvm/product.h"
 #include "codegen/program.h"
-#include "runtime/exec/cpu/thread_pool.h"
+#include "runtime/device/thread_pool.h"
 
 namespace rewire::bench {
 

@@ -19,7 +19,7 @@
 #include "codegen/llvm/jit.h"
 #include "codegen/tile/attention.h"
 #include "ir/opcodes.h"
-#include "runtime/exec/cpu/thread_pool.h"
+#include "runtime/device/thread_pool.h"
 #include "tests/support/tile_builder.h"
 #include "tests/support/tile_check.h"
 

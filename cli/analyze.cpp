@@ -14,11 +14,11 @@
 #include "cli/streams.h"
 #include "cli/table.h"
 #include "ir/error.h"
-#include "runtime/analyze/conditioning.h"
 #include "runtime/exec/make_engine.h"
-#include "runtime/train/given.h"
-#include "runtime/train/perturbed_state.h"
-#include "runtime/train/weights.h"
+#include "runtime/measure/conditioning.h"
+#include "runtime/measure/given.h"
+#include "runtime/network/weights.h"
+#include "runtime/verify/perturbed_state.h"
 
 namespace rewire::cli {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "ir/module.h"
-#include "runtime/train/checkpoint.h"
-#include "runtime/train/metrics.h"
+#include "runtime/measure/metrics.h"
+#include "runtime/run/checkpoint.h"
 
 namespace rewire::cli {
 

@@ -13,13 +13,14 @@
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "programs/diagnose.h"
-#include "runtime/analyze/diagnose.h"
 #include "runtime/exec/make_engine.h"
-#include "runtime/train/data_feed.h"
-#include "runtime/train/run_folder.h"
-#include "runtime/train/run_programs.h"
-#include "runtime/train/run_weights.h"
-#include "runtime/train/weights.h"
+#include "runtime/measure/diagnose.h"
+#include "runtime/network/data_feed.h"
+#include "runtime/network/run_programs.h"
+#include "runtime/network/weights.h"
+#include "runtime/run/run_folder.h"
+#include "runtime/run/run_weights.h"
+#include "runtime/run/trained_network.h"
 
 namespace rewire::cli {
 namespace {

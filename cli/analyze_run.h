@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "runtime/train/network.h"
+#include "runtime/network/network.h"
 
 namespace rewire::cli {
 

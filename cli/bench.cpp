@@ -29,7 +29,7 @@
 #include "runtime/exec/ceilings.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/io/files.h"
-#include "runtime/train/weights.h"
+#include "runtime/network/weights.h"
 
 namespace rewire::cli {
 namespace {

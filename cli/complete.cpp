@@ -12,7 +12,7 @@
 #include "models/model.h"
 #include "runtime/plugin/filters.h"
 #include "runtime/plugin/plugin.h"
-#include "runtime/train/run_folder.h"
+#include "runtime/run/run_folder.h"
 
 namespace rewire::cli {
 namespace {

@@ -12,8 +12,8 @@
 #include "cli/network.h"
 #include "cli/streams.h"
 #include "runtime/device/process.h"
-#include "runtime/train/data_feed.h"
-#include "runtime/train/network.h"
+#include "runtime/network/data_feed.h"
+#include "runtime/network/network.h"
 
 namespace rewire::cli {
 namespace {

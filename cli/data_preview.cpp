@@ -12,7 +12,7 @@
 #include "cli/streams.h"
 #include "ir/error.h"
 #include "runtime/data/preview.h"
-#include "runtime/train/data_feed.h"
+#include "runtime/network/data_feed.h"
 
 namespace rewire::cli {
 namespace {

@@ -11,16 +11,16 @@
 #include "cli/network.h"
 #include "cli/streams.h"
 #include "ir/error.h"
+#include "runtime/device/log.h"
 #include "runtime/exec/compile_notice.h"
 #include "runtime/exec/make_engine.h"
-#include "runtime/log.h"
-#include "runtime/train/checkpoint.h"
-#include "runtime/train/data_feed.h"
-#include "runtime/train/run_folder.h"
+#include "runtime/network/data_feed.h"
+#include "runtime/network/weights.h"
+#include "runtime/plugin/kept_plugins.h"
+#include "runtime/run/checkpoint.h"
+#include "runtime/run/run_folder.h"
+#include "runtime/run/trained_network.h"
 #include "runtime/train/run_loop.h"
-#include "runtime/train/run_plugins.h"
-#include "runtime/train/trained_network.h"
-#include "runtime/train/weights.h"
 
 namespace rewire::cli {
 namespace {

@@ -10,7 +10,7 @@
 #include "runtime/device/process.h"
 #include "runtime/exec/benchmark.h"
 #include "runtime/explore/explore.h"
-#include "runtime/train/weights.h"
+#include "runtime/network/weights.h"
 
 namespace rewire::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "cli/progress.h"
-#include "runtime/train/network.h"
+#include "runtime/network/network.h"
 
 namespace rewire::cli {
 

@@ -3,7 +3,7 @@
 #include "cli/network.h"
 #include "cli/program.h"
 #include "runtime/io/safetensors.h"
-#include "runtime/train/weights.h"
+#include "runtime/network/weights.h"
 
 namespace rewire::cli {
 namespace {

@@ -1,5 +1,5 @@
 // Where the log goes: lines on stderr, "rewire: warning: …". Results go to stdout and never through the log.
-// What is logged goes through runtime/log.h.
+// What is logged goes through runtime/device/log.h.
 #pragma once
 
 #include <string>

@@ -5,7 +5,7 @@
 #include "codegen/cuda/emit.h"
 #include "ir/passes/pass.h"
 #include "runtime/exec/make_engine.h"
-#include "runtime/train/network.h"
+#include "runtime/network/network.h"
 
 namespace rewire::cli {
 

@@ -10,7 +10,7 @@
 #include "cli/network.h"
 #include "cli/streams.h"
 #include "ir/error.h"
-#include "runtime/log.h"
+#include "runtime/device/log.h"
 
 namespace rewire::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/command.h"
-#include "runtime/train/network.h"
+#include "runtime/network/network.h"
 
 namespace rewire::cli {
 

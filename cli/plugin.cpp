@@ -11,7 +11,7 @@
 #include "ir/error.h"
 #include "models/trial.h"
 #include "runtime/plugin/skeleton.h"
-#include "runtime/train/plugin_check.h"
+#include "runtime/verify/plugin_check.h"
 
 namespace rewire::cli {
 namespace {

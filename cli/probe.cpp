@@ -12,12 +12,12 @@
 #include "cli/streams.h"
 #include "ir/error.h"
 #include "programs/optimizer.h"
-#include "runtime/analyze/knn.h"
 #include "runtime/analyze/pca_map.h"
 #include "runtime/analyze/pixel_labels.h"
 #include "runtime/analyze/probe.h"
+#include "runtime/device/log.h"
 #include "runtime/io/files.h"
-#include "runtime/log.h"
+#include "runtime/measure/knn.h"
 
 namespace rewire::cli {
 namespace {

@@ -9,7 +9,7 @@
 #include "programs/objective.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/io/files.h"
-#include "runtime/train/weights.h"
+#include "runtime/network/weights.h"
 
 namespace rewire::cli {
 

@@ -11,7 +11,7 @@
 #include "ir/module.h"
 #include "runtime/exec/engine.h"
 #include "runtime/exec/tune/choice_record.h"
-#include "runtime/train/given.h"
+#include "runtime/measure/given.h"
 
 namespace rewire::cli {
 
@@ -49,7 +49,7 @@ std::vector<std::string> files_of(const runtime::NetworkRequest& network);
 /// The same, and the files of declare_program().
 std::vector<std::string> files_of(const runtime::NetworkRequest& network, const ProgramRequest& program);
 
-/// Weights of the network, as its `module` has them (runtime/train/weights.h, check_origin).
+/// Weights of the network, as its `module` has them (runtime/network/weights.h, check_origin).
 runtime::TensorMap read_weights(const runtime::Network& network, const ir::Module& module,
                                 const std::string& file);
 /// The engine of a module, holding the weights. `choices`: what was chosen for it.

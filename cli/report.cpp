@@ -11,8 +11,8 @@
 #include "cli/progress.h"
 #include "cli/streams.h"
 #include "ir/error.h"
+#include "runtime/device/log.h"
 #include "runtime/io/files.h"
-#include "runtime/log.h"
 #include "runtime/report/report.h"
 #include "runtime/report/report_csv.h"
 

@@ -15,13 +15,14 @@
 #include "codegen/cuda/emit.h"
 #include "ir/error.h"
 #include "programs/programs.h"
+#include "runtime/network/weights.h"
 #include "runtime/recipe/recipe.h"
 #include "runtime/repro/make_case.h"
 #include "runtime/repro/run_failure.h"
-#include "runtime/train/engine_check.h"
-#include "runtime/train/perturbed_state.h"
-#include "runtime/train/run_folder.h"
-#include "runtime/train/weights.h"
+#include "runtime/run/run_folder.h"
+#include "runtime/run/trained_network.h"
+#include "runtime/verify/engine_check.h"
+#include "runtime/verify/perturbed_state.h"
 
 namespace rewire::cli {
 namespace {

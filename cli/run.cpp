@@ -7,9 +7,9 @@
 #include "cli/taps.h"
 #include "ir/error.h"
 #include "runtime/io/npy.h"
-#include "runtime/train/given.h"
-#include "runtime/train/run_programs.h"
-#include "runtime/train/trained_network.h"
+#include "runtime/measure/given.h"
+#include "runtime/network/run_programs.h"
+#include "runtime/run/trained_network.h"
 
 namespace rewire::cli {
 namespace {

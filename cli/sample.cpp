@@ -19,11 +19,11 @@
 #include "runtime/exec/make_engine.h"
 #include "runtime/io/files.h"
 #include "runtime/io/npy.h"
-#include "runtime/train/data_feed.h"
-#include "runtime/train/run_folder.h"
-#include "runtime/train/sample.h"
-#include "runtime/train/trained_network.h"
-#include "runtime/train/weights.h"
+#include "runtime/measure/sample.h"
+#include "runtime/network/data_feed.h"
+#include "runtime/network/weights.h"
+#include "runtime/run/run_folder.h"
+#include "runtime/run/trained_network.h"
 
 namespace rewire::cli {
 namespace {

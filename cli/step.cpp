@@ -9,8 +9,8 @@
 #include "ir/error.h"
 #include "programs/programs.h"
 #include "runtime/io/safetensors.h"
-#include "runtime/train/given.h"
-#include "runtime/train/weights.h"
+#include "runtime/measure/given.h"
+#include "runtime/network/weights.h"
 
 namespace rewire::cli {
 namespace {

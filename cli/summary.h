@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "runtime/analyze/step_summary.h"
 #include "runtime/exec/engine.h"
+#include "runtime/measure/step_summary.h"
 
 namespace rewire::cli {
 

@@ -15,10 +15,10 @@
 #include "programs/objective.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/io/files.h"
+#include "runtime/network/data_feed.h"
+#include "runtime/run/trained_network.h"
 #include "runtime/trace/trace.h"
-#include "runtime/train/data_feed.h"
-#include "runtime/train/perturbed_state.h"
-#include "runtime/train/trained_network.h"
+#include "runtime/verify/perturbed_state.h"
 
 namespace rewire::cli {
 namespace {

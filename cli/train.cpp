@@ -15,7 +15,8 @@
 #include "cli/streams.h"
 #include "ir/error.h"
 #include "ir/text.h"
-#include "runtime/train/run_folder.h"
+#include "runtime/run/run_folder.h"
+#include "runtime/run/trained_network.h"
 #include "runtime/train/trainer.h"
 
 namespace rewire::cli {

@@ -13,9 +13,9 @@
 #include "ir/passes/pass.h"
 #include "programs/programs.h"
 #include "runtime/exec/make_engine.h"
-#include "runtime/train/engine_check.h"
-#include "runtime/train/gradient_check.h"
-#include "runtime/train/weights.h"
+#include "runtime/network/weights.h"
+#include "runtime/verify/engine_check.h"
+#include "runtime/verify/gradient_check.h"
 
 namespace rewire::cli {
 namespace {

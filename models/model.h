@@ -23,7 +23,7 @@ struct Variant {
 };
 
 /// How a position embedding of another grid is interpolated, by the code that fine-tunes such networks:
-/// runtime/train/position_grid.h has the equations.
+/// runtime/network/position_grid.h has the equations.
 enum class PositionRule : std::uint8_t { timm, deit, pvt };
 
 struct Family {

@@ -15,6 +15,8 @@ set(FLOOR_cli runtime codegen programs ir models plugins/sdk)
 set(FLOOR_plugin plugins/sdk)  # each plugins/NAME: itself and the SDK
 # Of the SDK the runtime sees the C boundary alone.
 set(RUNTIME_SDK_HEADER plugins/sdk/rewire_plugin.h)
+# And runtime has floors of its own, by folder, from the bottom up.
+include("${CMAKE_CURRENT_LIST_DIR}/../runtime/floors.cmake")
 
 function(floor_of file result)
   if(file MATCHES "^plugins/([^/]+)/")
@@ -24,6 +26,13 @@ function(floor_of file result)
   else()
     set(${result} "" PARENT_SCOPE)
   endif()
+endfunction()
+
+# How high a file of runtime/ is; -1: it is on no floor.
+function(runtime_height file result)
+  string(REGEX REPLACE "^runtime/([^/]+).*$" "\\1" folder "${file}")
+  list(FIND REWIRE_RUNTIME_FLOORS "${folder}" height)
+  set(${result} ${height} PARENT_SCOPE)
 endfunction()
 
 # The file a #include means, relative to ROOT: beside the including file, from the root, or in the SDK. "" if none.
@@ -47,7 +56,15 @@ function(may_include includer included result)
   else()
     set(allowed "${FLOOR_plugin}")
   endif()
-  if(from STREQUAL to)
+  if(from STREQUAL "runtime" AND to STREQUAL "runtime")
+    runtime_height("${includer}" from)
+    runtime_height("${included}" to)
+    if(from EQUAL -1 OR to EQUAL -1 OR to GREATER from)
+      set(${result} FALSE PARENT_SCOPE)
+    else()
+      set(${result} TRUE PARENT_SCOPE)
+    endif()
+  elseif(from STREQUAL to)
     set(${result} TRUE PARENT_SCOPE)
   elseif(from STREQUAL "runtime" AND to STREQUAL "plugins/sdk" AND NOT included STREQUAL RUNTIME_SDK_HEADER)
     set(${result} FALSE PARENT_SCOPE)

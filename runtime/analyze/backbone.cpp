@@ -10,10 +10,9 @@
 #include "ir/residual.h"
 #include "ir/verify.h"
 #include "models/model.h"
+#include "runtime/device/log.h"
 #include "runtime/exec/make_engine.h"
-#include "runtime/log.h"
-#include "runtime/train/run_loop.h"
-#include "runtime/train/weights.h"
+#include "runtime/network/weights.h"
 
 namespace rewire::runtime {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "runtime/analyze/features.h"
 #include "runtime/exec/engine.h"
-#include "runtime/train/data_feed.h"
-#include "runtime/train/trained_network.h"
+#include "runtime/network/data_feed.h"
+#include "runtime/run/trained_network.h"
 
 namespace rewire::runtime {
 

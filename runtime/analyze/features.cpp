@@ -12,7 +12,7 @@
 #include "ir/builder.h"
 #include "ir/error.h"
 #include "ir/opcodes.h"
-#include "runtime/analyze/block_program.h"
+#include "runtime/measure/block_program.h"
 
 namespace rewire::runtime {
 namespace {

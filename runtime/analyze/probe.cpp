@@ -18,7 +18,7 @@
 #include "programs/programs.h"
 #include "runtime/data/source.h"
 #include "runtime/exec/make_engine.h"
-#include "runtime/train/weights.h"
+#include "runtime/network/weights.h"
 
 namespace rewire::runtime {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "ir/error.h"
 #include "ir/printable.h"
-#include "runtime/log.h"
+#include "runtime/device/log.h"
 
 namespace rewire::runtime {
 namespace {

@@ -23,8 +23,8 @@
 #include "ir/error.h"
 #include "ir/printable.h"
 #include "runtime/data/samples.h"
+#include "runtime/device/log.h"
 #include "runtime/io/files.h"
-#include "runtime/log.h"
 
 namespace rewire::runtime {
 namespace {

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "runtime/data/samples.h"
-#include "runtime/host_tensor.h"
+#include "runtime/io/host_tensor.h"
 
 namespace rewire::runtime {
 

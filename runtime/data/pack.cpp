@@ -19,8 +19,8 @@
 #include "runtime/data/source.h"
 #include "runtime/data/sources/image_files.h"
 #include "runtime/data/tar_file.h"
+#include "runtime/device/log.h"
 #include "runtime/io/files.h"
-#include "runtime/log.h"
 
 namespace rewire::runtime {
 namespace {

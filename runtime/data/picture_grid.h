@@ -6,7 +6,7 @@
 
 #include "ir/attribute.h"
 #include "runtime/data/png_file.h"
-#include "runtime/host_tensor.h"
+#include "runtime/io/host_tensor.h"
 
 namespace rewire::runtime {
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "ir/error.h"
-#include "runtime/log.h"
+#include "runtime/device/log.h"
 
 namespace rewire::runtime {
 namespace {

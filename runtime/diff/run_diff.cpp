@@ -6,9 +6,9 @@
 
 #include "runtime/diff/diff_rows.h"
 #include "runtime/diff/network_diff.h"
+#include "runtime/plugin/kept_plugins.h"
 #include "runtime/report/report.h"
-#include "runtime/train/run_folder.h"
-#include "runtime/train/run_plugins.h"
+#include "runtime/run/run_folder.h"
 
 namespace rewire::runtime {
 namespace {
@@ -100,7 +100,7 @@ std::map<std::string, std::string> choices_taken(const RunFolder& folder) {
 
 std::map<std::string, std::string> builds_in(const RunFolder& folder) {
   std::map<std::string, std::string> builds;
-  for (const RecordedPlugin& plugin : recorded_plugins(folder))
+  for (const RecordedPlugin& plugin : recorded_plugins(folder.path()))
     builds[plugin.build.name] = fmt::format("{}, SHA-256 {}", plugin.build.version, plugin.build.sha256);
   return builds;
 }

@@ -9,7 +9,7 @@
 
 #include "ir/module.h"
 #include "runtime/exec/engine.h"
-#include "runtime/host_tensor.h"
+#include "runtime/io/host_tensor.h"
 
 namespace rewire::runtime {
 

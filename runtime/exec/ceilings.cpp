@@ -11,10 +11,10 @@
 #include "ir/opcodes.h"
 #include "ir/passes/mixed_precision.h"
 #include "ir/verify.h"
+#include "runtime/device/log.h"
 #include "runtime/device/other_load.h"
 #include "runtime/device/process.h"
 #include "runtime/exec/make_engine.h"
-#include "runtime/log.h"
 
 namespace rewire::runtime {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ir/module.h"
-#include "runtime/host_tensor.h"
+#include "runtime/io/host_tensor.h"
 
 namespace rewire::runtime {
 

@@ -4,8 +4,8 @@
 
 #include <cstdlib>
 
+#include "runtime/device/log.h"
 #include "runtime/exec/make_engine.h"
-#include "runtime/log.h"
 
 namespace rewire::runtime {
 namespace {

@@ -15,7 +15,7 @@
 #include "ir/module.h"
 #include "ir/passes/left_out.h"
 #include "runtime/exec/tune/choice_record.h"
-#include "runtime/host_tensor.h"
+#include "runtime/io/host_tensor.h"
 
 namespace rewire::runtime {
 

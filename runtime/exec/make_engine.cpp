@@ -14,6 +14,7 @@
 #include "ir/error.h"
 #include "ir/passes/mixed_precision.h"
 #include "runtime/device/cuda/device.h"
+#include "runtime/device/log.h"
 #include "runtime/exec/benchmark.h"
 #include "runtime/exec/cuda/device_trial.h"
 #include "runtime/exec/cuda/engine.h"
@@ -25,7 +26,6 @@
 #include "runtime/exec/tune/gemm_choices.h"
 #include "runtime/exec/tune/product_choices.h"
 #include "runtime/exec/tune/tile_choices.h"
-#include "runtime/log.h"
 
 namespace rewire::runtime {
 namespace {

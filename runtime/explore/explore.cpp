@@ -10,7 +10,7 @@
 #include "codegen/cuda/nvrtc.h"
 #include "codegen/files/digest.h"
 #include "codegen/llvm/jit.h"
-#include "runtime/exec/cpu/thread_pool.h"
+#include "runtime/device/thread_pool.h"
 #include "runtime/explore/join_formula.h"
 
 namespace rewire::runtime {

@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "runtime/host_tensor.h"
+#include "runtime/io/host_tensor.h"
 #include "runtime/io/place.h"
 
 namespace rewire::runtime {

@@ -12,7 +12,7 @@
 
 #include "ir/error.h"
 #include "runtime/device/process.h"
-#include "runtime/exec/cpu/thread_pool.h"
+#include "runtime/device/thread_pool.h"
 
 namespace rewire::runtime {
 namespace {

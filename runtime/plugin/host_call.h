@@ -21,7 +21,7 @@
 #include "ir/residual.h"
 #include "ir/tensor.h"
 #include "plugins/sdk/rewire_plugin.h"
-#include "runtime/host_tensor.h"
+#include "runtime/io/host_tensor.h"
 #include "runtime/plugin/branch_values.h"
 #include "runtime/plugin/branch_weights.h"
 #include "runtime/plugin/loaded_plugin.h"

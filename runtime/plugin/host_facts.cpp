@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "ir/opcodes.h"
-#include "runtime/log.h"
+#include "runtime/device/log.h"
 #include "runtime/plugin/host_call.h"
 #include "runtime/plugin/host_types.h"
 

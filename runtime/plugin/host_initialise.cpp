@@ -6,7 +6,7 @@
 
 #include "ir/philox.h"
 #include "runtime/device/process.h"
-#include "runtime/exec/cpu/thread_pool.h"
+#include "runtime/device/thread_pool.h"
 #include "runtime/linalg/lapack.h"
 #include "runtime/plugin/host_call.h"
 

@@ -18,7 +18,7 @@
 #include "codegen/files/trusted.h"
 #include "ir/error.h"
 #include "ir/printable.h"
-#include "runtime/log.h"
+#include "runtime/device/log.h"
 #include "runtime/plugin/at_work.h"
 #include "runtime/plugin/elf_file.h"
 #include "runtime/plugin/filters.h"

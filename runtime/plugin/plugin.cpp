@@ -7,8 +7,8 @@
 #include <filesystem>
 
 #include "ir/error.h"
+#include "runtime/device/log.h"
 #include "runtime/io/files.h"
-#include "runtime/log.h"
 #include "runtime/plugin/loaded_plugin.h"
 #include "runtime/plugin/sha256.h"
 

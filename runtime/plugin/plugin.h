@@ -14,7 +14,7 @@
 #include "ir/error.h"
 #include "ir/module.h"
 #include "ir/schema.h"
-#include "runtime/host_tensor.h"
+#include "runtime/io/host_tensor.h"
 
 namespace rewire::runtime {
 

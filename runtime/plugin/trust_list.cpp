@@ -13,8 +13,8 @@
 
 #include "codegen/files/trusted.h"
 #include "ir/error.h"
+#include "runtime/device/log.h"
 #include "runtime/io/files.h"
-#include "runtime/log.h"
 
 namespace rewire::runtime {
 namespace {

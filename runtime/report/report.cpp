@@ -15,13 +15,13 @@
 #include "programs/objective.h"
 #include "runtime/io/files.h"
 #include "runtime/io/json_view.h"
+#include "runtime/measure/statistic.h"
 #include "runtime/page/page.h"
 #include "runtime/recipe/flat_values.h"
 #include "runtime/recipe/toml_text.h"
 #include "runtime/report/run_lines.h"
-#include "runtime/sweep/statistic.h"
-#include "runtime/train/mixed_data.h"
-#include "runtime/train/run_folder.h"
+#include "runtime/run/mixed_data.h"
+#include "runtime/run/run_folder.h"
 
 namespace rewire::runtime {
 namespace {

@@ -17,9 +17,9 @@
 #include "runtime/io/files.h"
 #include "runtime/io/json_view.h"
 #include "runtime/io/safetensors.h"
+#include "runtime/measure/non_finite.h"
 #include "runtime/repro/compare.h"
 #include "runtime/repro/make_case.h"
-#include "runtime/train/non_finite.h"
 
 namespace rewire::runtime {
 namespace {

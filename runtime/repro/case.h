@@ -16,7 +16,7 @@
 
 #include "ir/module.h"
 #include "runtime/exec/tune/choice_record.h"
-#include "runtime/host_tensor.h"
+#include "runtime/io/host_tensor.h"
 #include "runtime/plugin/plugin.h"
 
 namespace rewire::runtime {

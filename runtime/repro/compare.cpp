@@ -5,7 +5,7 @@
 
 #include "ir/opcodes.h"
 #include "runtime/exec/make_engine.h"
-#include "runtime/train/engine_check.h"
+#include "runtime/verify/engine_check.h"
 
 namespace rewire::runtime {
 namespace {

@@ -8,16 +8,16 @@
 
 #include "ir/error.h"
 #include "programs/programs.h"
+#include "runtime/device/log.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/io/safetensors.h"
-#include "runtime/log.h"
+#include "runtime/measure/non_finite.h"
+#include "runtime/network/data_feed.h"
+#include "runtime/network/weights.h"
+#include "runtime/network/weights_origin.h"
 #include "runtime/repro/compare.h"
-#include "runtime/train/checkpoint.h"
-#include "runtime/train/data_feed.h"
-#include "runtime/train/non_finite.h"
-#include "runtime/train/run_folder.h"
-#include "runtime/train/weights.h"
-#include "runtime/train/weights_origin.h"
+#include "runtime/run/checkpoint.h"
+#include "runtime/run/run_folder.h"
 
 namespace rewire::runtime {
 namespace {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "runtime/network/network.h"
 #include "runtime/repro/case.h"
-#include "runtime/train/network.h"
 
 namespace rewire::runtime {
 

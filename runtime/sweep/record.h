@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "runtime/io/place.h"
+#include "runtime/measure/metrics.h"
 #include "runtime/plugin/builds.h"
-#include "runtime/train/metrics.h"
 
 namespace rewire::runtime {
 

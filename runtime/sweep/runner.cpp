@@ -12,11 +12,11 @@
 #include <system_error>
 
 #include "ir/error.h"
+#include "runtime/device/log.h"
 #include "runtime/io/files.h"
-#include "runtime/log.h"
 #include "runtime/recipe/recipe.h"
+#include "runtime/run/mixed_data.h"
 #include "runtime/sweep/child.h"
-#include "runtime/train/mixed_data.h"
 
 namespace rewire::runtime {
 namespace {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/measure/statistic.h"
 #include "runtime/sweep/record.h"
-#include "runtime/sweep/statistic.h"
 #include "runtime/sweep/sweep.h"
 
 namespace rewire::runtime {

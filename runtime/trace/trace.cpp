@@ -12,9 +12,9 @@
 #include "ir/verify.h"
 #include "runtime/io/files.h"
 #include "runtime/io/npy.h"
-#include "runtime/train/engine_check.h"
-#include "runtime/train/non_finite.h"
-#include "runtime/train/weights.h"
+#include "runtime/measure/non_finite.h"
+#include "runtime/network/weights.h"
+#include "runtime/verify/engine_check.h"
 
 namespace rewire::runtime {
 namespace {

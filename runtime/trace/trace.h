@@ -12,7 +12,7 @@
 #include "ir/module.h"
 #include "programs/programs.h"
 #include "runtime/exec/engine.h"
-#include "runtime/host_tensor.h"
+#include "runtime/io/host_tensor.h"
 #include "runtime/trace/tensors.h"
 
 namespace rewire::runtime {

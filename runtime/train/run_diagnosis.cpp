@@ -4,9 +4,9 @@
 
 #include "programs/diagnose.h"
 #include "programs/diagnose_blocks.h"
-#include "runtime/analyze/diagnose.h"
-#include "runtime/train/data_feed.h"
-#include "runtime/train/weights.h"
+#include "runtime/measure/diagnose.h"
+#include "runtime/network/data_feed.h"
+#include "runtime/network/weights.h"
 
 namespace rewire::runtime {
 

@@ -5,9 +5,9 @@
 #include <map>
 #include <memory>
 
-#include "runtime/analyze/conditioning.h"
 #include "runtime/exec/engine.h"
-#include "runtime/train/metrics.h"
+#include "runtime/measure/conditioning.h"
+#include "runtime/measure/metrics.h"
 #include "runtime/train/run_plan.h"
 
 namespace rewire::runtime {

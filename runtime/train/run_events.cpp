@@ -11,8 +11,8 @@
 #include <string_view>
 #include <utility>
 
+#include "runtime/device/log.h"
 #include "runtime/events/graph.h"
-#include "runtime/log.h"
 #include "runtime/plugin/plugin.h"
 #include "runtime/recipe/flat_values.h"
 

@@ -17,7 +17,7 @@
 
 #include "runtime/events/event_file.h"
 #include "runtime/exec/engine.h"
-#include "runtime/train/checkpoint.h"
+#include "runtime/run/checkpoint.h"
 #include "runtime/train/run_pictures.h"
 #include "runtime/train/run_plan.h"
 

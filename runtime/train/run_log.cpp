@@ -8,7 +8,7 @@
 
 #include "ir/error.h"
 #include "ir/printable.h"
-#include "runtime/train/metrics.h"
+#include "runtime/measure/metrics.h"
 
 namespace rewire::runtime {
 namespace {

@@ -16,9 +16,9 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/device/log.h"
 #include "runtime/io/appended_file.h"
-#include "runtime/log.h"
-#include "runtime/train/run_folder.h"
+#include "runtime/run/run_folder.h"
 #include "runtime/train/trainer.h"
 
 namespace rewire::runtime {

@@ -11,18 +11,18 @@
 
 #include "ir/error.h"
 #include "programs/objective.h"
+#include "runtime/device/log.h"
 #include "runtime/device/process.h"
 #include "runtime/io/safetensors.h"
-#include "runtime/log.h"
-#include "runtime/train/data_feed.h"
-#include "runtime/train/initialise.h"
-#include "runtime/train/neighbours.h"
-#include "runtime/train/non_finite.h"
+#include "runtime/measure/neighbours.h"
+#include "runtime/measure/non_finite.h"
+#include "runtime/network/data_feed.h"
+#include "runtime/network/initialise.h"
+#include "runtime/network/weights.h"
+#include "runtime/network/weights_origin.h"
 #include "runtime/train/run_diagnosis.h"
 #include "runtime/train/run_pictures.h"
 #include "runtime/train/run_records.h"
-#include "runtime/train/weights.h"
-#include "runtime/train/weights_origin.h"
 
 namespace rewire::runtime {
 namespace {

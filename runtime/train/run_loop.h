@@ -5,16 +5,12 @@
 #include <memory>
 
 #include "runtime/exec/engine.h"
-#include "runtime/train/checkpoint.h"
-#include "runtime/train/run_folder.h"
+#include "runtime/run/checkpoint.h"
+#include "runtime/run/run_folder.h"
 #include "runtime/train/run_plan.h"
 #include "runtime/train/trainer.h"
 
 namespace rewire::runtime {
-
-/// Of a complete run, in its folder.
-constexpr const char* kFinalWeights = "weights.safetensors";
-constexpr const char* kFinalAverages = "weights_ema.safetensors";  // where averages of them are kept
 
 class RunLoop {
  public:

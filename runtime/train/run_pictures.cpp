@@ -10,7 +10,7 @@
 
 #include "runtime/data/picture_grid.h"
 #include "runtime/io/files.h"
-#include "runtime/train/sample.h"
+#include "runtime/measure/sample.h"
 
 namespace rewire::runtime {
 namespace {

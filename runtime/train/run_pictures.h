@@ -10,7 +10,7 @@
 #include "runtime/data/loader.h"
 #include "runtime/data/png_file.h"
 #include "runtime/exec/engine.h"
-#include "runtime/train/run_folder.h"
+#include "runtime/run/run_folder.h"
 #include "runtime/train/run_plan.h"
 
 namespace rewire::runtime {

@@ -7,8 +7,8 @@
 #include <fmt/ranges.h>
 
 #include "ir/error.h"
-#include "runtime/log.h"
-#include "runtime/train/neighbours.h"
+#include "runtime/device/log.h"
+#include "runtime/measure/neighbours.h"
 
 namespace rewire::runtime {
 namespace {

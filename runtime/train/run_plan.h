@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "runtime/train/checkpoint.h"
-#include "runtime/train/data_feed.h"
-#include "runtime/train/run_course.h"
-#include "runtime/train/run_programs.h"
+#include "runtime/network/data_feed.h"
+#include "runtime/network/run_programs.h"
+#include "runtime/run/checkpoint.h"
+#include "runtime/run/run_course.h"
 #include "runtime/train/trainer.h"
 
 namespace rewire::runtime {

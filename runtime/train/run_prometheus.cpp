@@ -13,8 +13,8 @@
 #include "codegen/files/descriptor.h"
 #include "codegen/files/replacing_file.h"
 #include "ir/printable.h"
+#include "runtime/device/log.h"
 #include "runtime/device/process.h"
-#include "runtime/log.h"
 
 namespace rewire::runtime {
 namespace {

@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-#include "runtime/train/run_folder.h"
+#include "runtime/run/run_folder.h"
 #include "runtime/train/run_plan.h"
 
 namespace rewire::runtime {

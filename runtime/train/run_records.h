@@ -4,8 +4,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "runtime/train/checkpoint.h"
-#include "runtime/train/metrics_log.h"
+#include "runtime/run/checkpoint.h"
+#include "runtime/run/metrics_log.h"
 #include "runtime/train/run_events.h"
 #include "runtime/train/run_prometheus.h"
 #include "runtime/train/run_report.h"

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <exception>
 
-#include "runtime/log.h"
+#include "runtime/device/log.h"
 #include "runtime/report/report.h"
 
 namespace rewire::runtime {

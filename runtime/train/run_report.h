@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "runtime/train/run_folder.h"
+#include "runtime/run/run_folder.h"
 
 namespace rewire::runtime {
 

@@ -7,16 +7,16 @@
 #include <utility>
 
 #include "ir/error.h"
+#include "runtime/device/log.h"
 #include "runtime/exec/compile_notice.h"
 #include "runtime/io/files.h"
-#include "runtime/log.h"
-#include "runtime/train/run_folder.h"
+#include "runtime/network/start_weights.h"
+#include "runtime/network/weights.h"
+#include "runtime/plugin/kept_plugins.h"
+#include "runtime/run/run_folder.h"
 #include "runtime/train/run_log.h"
 #include "runtime/train/run_loop.h"
 #include "runtime/train/run_plan.h"
-#include "runtime/train/run_plugins.h"
-#include "runtime/train/start_weights.h"
-#include "runtime/train/weights.h"
 
 namespace rewire::runtime {
 namespace {
@@ -177,7 +177,7 @@ TrainResult train(const TrainRequest& request, const std::string& out, OutFolder
   try {
     if (!request.module_text.empty()) write_file_atomically(folder.place(kNetworkFile), request.module_text);
     write_recipe(request, folder);
-    keep_plugins(folder, request.network.plugins);
+    keep_plugins(folder.path(), request.network.plugins);
     keep_kernels(folder, request.kernels);
     record_choices(folder, request.engine, start.progress.choices, request.kernels, 0);
     observer.stands_in(folder);
@@ -231,7 +231,8 @@ TrainResult resume_training(const TrainRequest& request, const std::string& path
   const bool accepts = progress && progress->data != plan.data;
   RunLoop run(request, plan, folder, observer, std::move(engine), std::move(start),
               [&] { write_recipe(request, folder); });
-  keep_plugins(folder, request.network.plugins);  // first, so that no recipe names what there is no copy of
+  keep_plugins(folder.path(),
+               request.network.plugins);  // first, so that no recipe names what there is no copy of
   write_recipe(request, folder, accepts);
   record_choices(folder, request.engine, choices, kernels, at.step);
   if (at.step < total_steps) {  // what lies there is of a shorter run

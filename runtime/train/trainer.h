@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "runtime/exec/make_engine.h"
+#include "runtime/network/run_programs.h"
 #include "runtime/recipe/recipe.h"
-#include "runtime/train/checkpoint.h"
-#include "runtime/train/run_programs.h"
+#include "runtime/run/checkpoint.h"
 
 namespace rewire::runtime {
 

@@ -5,7 +5,7 @@
 #include "codegen/cuda/emit.h"
 #include "models/model.h"
 #include "programs/programs.h"
-#include "runtime/train/initialise.h"
+#include "runtime/network/initialise.h"
 #include "tests/cuda_shim/device_engine.h"
 #include "tests/support/catch.h"
 

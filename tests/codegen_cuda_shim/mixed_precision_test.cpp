@@ -1,13 +1,13 @@
 // Mixed precision as CUDA text on the fake device: forward and every gradient of a ViT, against the
-// evaluator, within what rounding to bf16 costs there (runtime/train/engine_check.h).
+// evaluator, within what rounding to bf16 costs there (runtime/verify/engine_check.h).
 #include "ir/passes/mixed_precision.h"
 #include "codegen/cuda/emit.h"
 #include "ir/verify.h"
 #include "models/model.h"
 #include "models/trial.h"
 #include "programs/programs.h"
-#include "runtime/train/engine_check.h"
-#include "runtime/train/weights.h"
+#include "runtime/network/weights.h"
+#include "runtime/verify/engine_check.h"
 #include "tests/cuda_shim/device_engine.h"
 #include "tests/support/catch.h"
 #include "tests/support/random_casts.h"

@@ -3,7 +3,7 @@
 #include "codegen/cuda/emit.h"
 #include "models/model.h"
 #include "programs/programs.h"
-#include "runtime/train/engine_check.h"
+#include "runtime/verify/engine_check.h"
 #include "tests/cuda_shim/device_engine.h"
 #include "tests/support/catch.h"
 

@@ -18,7 +18,7 @@
 #include <utility>
 
 #include "ir/error.h"
-#include "runtime/exec/cpu/thread_pool.h"
+#include "runtime/device/thread_pool.h"
 
 extern char** environ;
 

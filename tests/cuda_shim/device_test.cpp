@@ -6,7 +6,7 @@
 
 #include "ir/error.h"
 #include "ir/tensor.h"
-#include "runtime/host_tensor.h"
+#include "runtime/io/host_tensor.h"
 #include "tests/cuda_shim/compile.h"
 #include "tests/cuda_shim/fake_device.h"
 #include "tests/support/catch.h"

@@ -8,7 +8,7 @@
 
 #include "ir/error.h"
 #include "ir/tensor.h"
-#include "runtime/host_tensor.h"
+#include "runtime/io/host_tensor.h"
 
 namespace rewire::cuda_shim {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ir/error.h"
-#include "runtime/exec/cpu/thread_pool.h"
+#include "runtime/device/thread_pool.h"
 #include "tests/cuda_shim/block.h"
 
 namespace rewire::cuda_shim {

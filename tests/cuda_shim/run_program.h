@@ -8,7 +8,7 @@
 
 #include "codegen/cuda/emit.h"
 #include "codegen/program.h"
-#include "runtime/host_tensor.h"
+#include "runtime/io/host_tensor.h"
 #include "tests/cuda_shim/compile.h"
 #include "tests/cuda_shim/fake_device.h"
 

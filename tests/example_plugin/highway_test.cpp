@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "ir/evaluate.h"
+#include "runtime/network/initialise.h"
 #include "runtime/plugin/plugin.h"
-#include "runtime/train/initialise.h"
 #include "tests/support/catch.h"
 #include "tests/support/residual_net.h"
 

@@ -13,7 +13,7 @@
 
 #include "ir/error.h"
 #include "ir/tensor.h"
-#include "runtime/host_tensor.h"
+#include "runtime/io/host_tensor.h"
 #include "tests/fake_cuda/objects.h"
 #include "tests/fake_cuda/stream.h"
 

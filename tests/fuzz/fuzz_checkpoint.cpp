@@ -5,7 +5,7 @@
 
 #include "codegen/files/digest.h"
 #include "runtime/io/json_view.h"
-#include "runtime/train/checkpoint.h"
+#include "runtime/run/checkpoint.h"
 #include "tests/fuzz/fuzz_folder.h"
 
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/train/run_folder.h"
+#include "runtime/run/run_folder.h"
 #include "tests/fuzz/fuzz_folder.h"
 
 namespace {

@@ -10,8 +10,8 @@
 #include "ir/passes/mixed_precision.h"
 #include "models/model.h"
 #include "programs/programs.h"
-#include "runtime/train/engine_check.h"
-#include "runtime/train/perturbed_state.h"
+#include "runtime/verify/engine_check.h"
+#include "runtime/verify/perturbed_state.h"
 #include "tests/support/catch.h"
 
 namespace rewire::testing::left_out {

@@ -9,8 +9,8 @@
 
 #include "ir/verify.h"
 #include "runtime/io/safetensors.h"
-#include "runtime/train/initialise.h"
-#include "runtime/train/run_programs.h"
+#include "runtime/network/initialise.h"
+#include "runtime/network/run_programs.h"
 #include "tests/support/catch.h"
 
 namespace rewire::parity {

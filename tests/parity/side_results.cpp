@@ -8,8 +8,8 @@
 #include "ir/verify.h"
 #include "models/model.h"
 #include "programs/programs.h"
-#include "runtime/train/perturbed_state.h"
-#include "runtime/train/weights.h"
+#include "runtime/network/weights.h"
+#include "runtime/verify/perturbed_state.h"
 #include "tests/support/catch.h"
 
 namespace rewire::parity {

@@ -8,7 +8,7 @@
 #include "ir/opcode.h"
 #include "ir/passes/decompose.h"
 #include "ir/verify.h"
-#include "runtime/host_tensor.h"
+#include "runtime/io/host_tensor.h"
 #include "runtime/io/safetensors.h"
 #include "tests/support/catch.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/host_tensor.h"
+#include "runtime/io/host_tensor.h"
 
 namespace rewire::test {
 

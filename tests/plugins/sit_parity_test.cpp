@@ -4,8 +4,8 @@
 #include <string>
 
 #include "models/model.h"
-#include "runtime/train/initialise.h"
-#include "runtime/train/weights.h"
+#include "runtime/network/initialise.h"
+#include "runtime/network/weights.h"
 #include "tests/plugins/backends.h"
 #include "tests/support/catch.h"
 

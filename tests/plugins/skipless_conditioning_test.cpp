@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "models/model.h"
-#include "runtime/analyze/conditioning.h"
-#include "runtime/train/perturbed_state.h"
+#include "runtime/measure/conditioning.h"
+#include "runtime/verify/perturbed_state.h"
 #include "tests/plugins/strategy.h"
 #include "tests/support/catch.h"
 

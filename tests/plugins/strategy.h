@@ -7,8 +7,8 @@
 
 #include "ir/evaluate.h"
 #include "ir/module.h"
+#include "runtime/network/initialise.h"
 #include "runtime/plugin/plugin.h"
-#include "runtime/train/initialise.h"
 
 namespace rewire::test {
 

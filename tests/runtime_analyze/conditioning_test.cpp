@@ -1,5 +1,5 @@
 // Condition numbers of matrices that are known: attention maps of two tokens, blocks that are linear.
-#include "runtime/analyze/conditioning.h"
+#include "runtime/measure/conditioning.h"
 
 #include <cmath>
 
@@ -7,11 +7,11 @@
 #include "ir/error.h"
 #include "ir/opcodes.h"
 #include "models/model.h"
-#include "runtime/analyze/block_program.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/linalg/lapack.h"
-#include "runtime/train/perturbed_state.h"
-#include "runtime/train/weights.h"
+#include "runtime/measure/block_program.h"
+#include "runtime/network/weights.h"
+#include "runtime/verify/perturbed_state.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 

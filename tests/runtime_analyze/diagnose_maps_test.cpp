@@ -6,9 +6,9 @@
 #include "ir/opcodes.h"
 #include "ir/verify.h"
 #include "programs/diagnose.h"
-#include "runtime/analyze/diagnose.h"
 #include "runtime/exec/make_engine.h"
-#include "runtime/train/weights.h"
+#include "runtime/measure/diagnose.h"
+#include "runtime/network/weights.h"
 #include "tests/support/catch.h"
 #include "tests/support/host_noise.h"
 

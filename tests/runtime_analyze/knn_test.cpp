@@ -1,5 +1,5 @@
 // Nearest neighbours against a loop over all pairs, in double precision.
-#include "runtime/analyze/knn.h"
+#include "runtime/measure/knn.h"
 
 #include <algorithm>
 #include <cmath>

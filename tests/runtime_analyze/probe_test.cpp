@@ -13,7 +13,7 @@
 #include "runtime/exec/make_engine.h"
 #include "runtime/io/files.h"
 #include "runtime/io/npy.h"
-#include "runtime/train/weights.h"
+#include "runtime/network/weights.h"
 #include "tests/support/catch.h"
 #include "tests/support/host_noise.h"
 #include "tests/support/message_of.h"

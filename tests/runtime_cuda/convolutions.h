@@ -7,6 +7,7 @@
 
 #include "codegen/library/device_convolution.h"
 #include "ir/builder.h"
+#include "ir/opcodes.h"
 
 namespace rewire::runtime {
 

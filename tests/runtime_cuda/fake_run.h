@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/exec/tune/choice_record.h"
-#include "runtime/host_tensor.h"
+#include "runtime/io/host_tensor.h"
 #include "tests/fake_cuda/use.h"
 #include "tests/support/catch.h"
 

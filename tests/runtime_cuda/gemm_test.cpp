@@ -11,7 +11,7 @@
 #include "ir/error.h"
 #include "ir/tensor.h"
 #include "runtime/device/cuda/device.h"
-#include "runtime/host_tensor.h"
+#include "runtime/io/host_tensor.h"
 #include "tests/runtime_cuda/fake_run.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"

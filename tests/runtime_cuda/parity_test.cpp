@@ -6,7 +6,7 @@
 #include "models/model.h"
 #include "programs/programs.h"
 #include "runtime/exec/cuda/engine.h"
-#include "runtime/train/initialise.h"
+#include "runtime/network/initialise.h"
 #include "tests/runtime_cuda/fake_run.h"
 #include "tests/support/accuracy.h"
 #include "tests/support/catch.h"

@@ -4,6 +4,7 @@
 
 #include "ir/autodiff/autodiff.h"
 #include "ir/builder.h"
+#include "ir/opcodes.h"
 #include "ir/passes/pass.h"
 #include "ir/philox.h"
 #include "ir/tensor.h"

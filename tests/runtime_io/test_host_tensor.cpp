@@ -5,7 +5,7 @@
 #include <random>
 
 #include "ir/error.h"
-#include "runtime/host_tensor.h"
+#include "runtime/io/host_tensor.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 

@@ -18,7 +18,7 @@
 #include "ir/ops/convolution.h"
 #include "ir/ops/op_info.h"
 #include "runtime/exec/cpu/op_calls.h"
-#include "runtime/host_tensor.h"
+#include "runtime/io/host_tensor.h"
 #include "tests/runtime_jit/poisoned_run.h"
 #include "tests/support/catch.h"
 

@@ -15,7 +15,7 @@
 #include "programs/programs.h"
 #include "runtime/exec/engine.h"
 #include "runtime/exec/memory_plan.h"
-#include "runtime/train/initialise.h"
+#include "runtime/network/initialise.h"
 #include "tests/support/catch.h"
 #include "tests/support/host_noise.h"
 #include "tests/support/message_of.h"

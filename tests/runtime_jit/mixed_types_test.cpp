@@ -4,7 +4,7 @@
 #include "models/trial.h"
 #include "programs/programs.h"
 #include "runtime/device/sanitized.h"
-#include "runtime/train/engine_check.h"
+#include "runtime/verify/engine_check.h"
 #include "tests/support/catch.h"
 #include "tests/support/random_casts.h"
 

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "runtime/exec/cpu/launches.h"
-#include "runtime/host_tensor.h"
+#include "runtime/io/host_tensor.h"
 
 namespace rewire::test {
 

@@ -12,7 +12,7 @@
 
 #include "codegen/llvm/jit.h"
 #include "runtime/exec/cpu/matrix_cut.h"
-#include "runtime/host_tensor.h"
+#include "runtime/io/host_tensor.h"
 #include "tests/runtime_jit/poisoned_run.h"
 #include "tests/support/catch.h"
 

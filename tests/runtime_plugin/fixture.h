@@ -8,8 +8,8 @@
 #include "ir/error.h"
 #include "ir/evaluate.h"
 #include "ir/module.h"
+#include "runtime/network/initialise.h"
 #include "runtime/plugin/plugin.h"
-#include "runtime/train/initialise.h"
 #include "tests/support/message_of.h"
 #include "tests/support/residual_net.h"
 

@@ -1,6 +1,6 @@
 // The pool covers every item once, carries exceptions to the caller, and survives jobs of any size and
 // rhythm.
-#include "runtime/exec/cpu/thread_pool.h"
+#include "runtime/device/thread_pool.h"
 
 #include <signal.h>
 

@@ -6,9 +6,9 @@
 
 #include "ir/error.h"
 #include "runtime/io/files.h"
+#include "runtime/measure/statistic.h"
 #include "runtime/recipe/recipe.h"
 #include "runtime/sweep/record.h"
-#include "runtime/sweep/statistic.h"
 #include "runtime/sweep/table.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"

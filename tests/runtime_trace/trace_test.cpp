@@ -10,8 +10,8 @@
 #include "ir/evaluate.h"
 #include "models/model.h"
 #include "runtime/io/npy.h"
-#include "runtime/train/perturbed_state.h"
-#include "runtime/train/weights.h"
+#include "runtime/network/weights.h"
+#include "runtime/verify/perturbed_state.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 

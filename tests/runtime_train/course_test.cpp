@@ -1,5 +1,5 @@
 // How samples become steps where the batch changes inside a run.
-#include "runtime/train/run_course.h"
+#include "runtime/run/run_course.h"
 
 #include <algorithm>
 #include <cmath>

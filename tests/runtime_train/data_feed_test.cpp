@@ -5,7 +5,7 @@
 #include "ir/error.h"
 #include "runtime/data/presets.h"
 #include "runtime/io/files.h"
-#include "runtime/train/data_feed.h"
+#include "runtime/network/data_feed.h"
 #include "tests/runtime_train/linear_model.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"

@@ -8,7 +8,7 @@
 #include "ir/error.h"
 #include "runtime/data/source.h"
 #include "runtime/data/transform.h"
-#include "runtime/train/data_feed.h"
+#include "runtime/network/data_feed.h"
 #include "runtime/train/trainer.h"
 #include "tests/runtime_train/linear_model.h"
 #include "tests/support/catch.h"

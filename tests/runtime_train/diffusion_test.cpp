@@ -7,7 +7,7 @@
 #include "ir/philox.h"
 #include "ir/verify.h"
 #include "programs/programs.h"
-#include "runtime/train/sample.h"
+#include "runtime/measure/sample.h"
 #include "tests/runtime_train/linear_model.h"
 #include "tests/support/catch.h"
 

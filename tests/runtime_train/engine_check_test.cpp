@@ -1,5 +1,5 @@
 // The check of an engine passes where it computes what the evaluator does, and names what it gets wrong.
-#include "runtime/train/engine_check.h"
+#include "runtime/verify/engine_check.h"
 
 #include <algorithm>
 #include <cmath>

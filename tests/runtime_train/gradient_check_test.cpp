@@ -1,5 +1,5 @@
 // The gradient check passes on what autodiff makes and fails on a gradient that is wrong.
-#include "runtime/train/gradient_check.h"
+#include "runtime/verify/gradient_check.h"
 
 #include "ir/builder.h"
 #include "ir/opcodes.h"

@@ -1,5 +1,5 @@
 // The initial numbers: their distributions against the formulas, and what they depend on.
-#include "runtime/train/initialise.h"
+#include "runtime/network/initialise.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // Programs that are finite in double precision and not as they are compiled: the replay names the op.
-#include "runtime/train/non_finite.h"
+#include "runtime/measure/non_finite.h"
 
 #include <functional>
 

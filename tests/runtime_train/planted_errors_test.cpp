@@ -13,7 +13,7 @@
 #include "ir/opcodes.h"
 #include "models/trial.h"
 #include "programs/programs.h"
-#include "runtime/train/engine_check.h"
+#include "runtime/verify/engine_check.h"
 #include "tests/support/catch.h"
 
 namespace rewire::runtime {

@@ -8,9 +8,9 @@
 #include "programs/programs.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/io/safetensors.h"
-#include "runtime/train/network.h"
-#include "runtime/train/start_weights.h"
-#include "runtime/train/weights.h"
+#include "runtime/network/network.h"
+#include "runtime/network/start_weights.h"
+#include "runtime/network/weights.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 

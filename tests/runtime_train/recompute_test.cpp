@@ -14,7 +14,7 @@
 #include "models/model.h"
 #include "programs/programs.h"
 #include "runtime/exec/make_engine.h"
-#include "runtime/train/weights.h"
+#include "runtime/network/weights.h"
 #include "tests/runtime_train/linear_model.h"
 #include "tests/support/catch.h"
 

@@ -14,7 +14,7 @@
 #include "programs/optimizer.h"
 #include "programs/sums.h"
 #include "runtime/io/files.h"
-#include "runtime/train/initialise.h"
+#include "runtime/network/initialise.h"
 #include "runtime/train/trainer.h"
 #include "tests/runtime_train/linear_model.h"
 #include "tests/support/catch.h"

@@ -10,7 +10,7 @@
 #include "models/model.h"
 #include "programs/diagnose.h"
 #include "runtime/io/files.h"
-#include "runtime/train/run_folder.h"
+#include "runtime/run/run_folder.h"
 #include "runtime/train/run_plan.h"
 #include "tests/runtime_train/step_watch.h"
 #include "tests/support/catch.h"

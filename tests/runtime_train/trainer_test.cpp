@@ -11,7 +11,7 @@
 #include "models/model.h"
 #include "runtime/io/files.h"
 #include "runtime/io/safetensors.h"
-#include "runtime/train/run_folder.h"
+#include "runtime/run/run_folder.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 

@@ -1,13 +1,13 @@
 // What the names in a file of weights mean, and what a refusal names: prefixes of wrappers, names of other code, options.
-#include "runtime/train/weights_names.h"
+#include "runtime/network/weights_names.h"
 
 #include <fstream>
 
 #include "ir/error.h"
 #include "models/model.h"
+#include "runtime/device/log.h"
 #include "runtime/io/safetensors.h"
-#include "runtime/log.h"
-#include "runtime/train/weights.h"
+#include "runtime/network/weights.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"

@@ -1,6 +1,6 @@
 // Weights from files are strict by name and shape; steps on given batches stop at the first NaN and say
 // where.
-#include "runtime/train/weights.h"
+#include "runtime/network/weights.h"
 
 #include <limits>
 
@@ -9,9 +9,9 @@
 #include "programs/programs.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/io/safetensors.h"
-#include "runtime/train/given.h"
-#include "runtime/train/initialise.h"
-#include "runtime/train/non_finite.h"
+#include "runtime/measure/given.h"
+#include "runtime/measure/non_finite.h"
+#include "runtime/network/initialise.h"
 #include "tests/runtime_train/linear_model.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"

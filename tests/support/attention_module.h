@@ -8,6 +8,7 @@
 
 #include "ir/builder.h"
 #include "ir/module.h"
+#include "ir/opcodes.h"
 #include "ir/verify.h"
 
 namespace rewire::testing {

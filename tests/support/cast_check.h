@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "runtime/host_tensor.h"
+#include "runtime/io/host_tensor.h"
 #include "tests/support/cast_edges.h"
 #include "tests/support/catch.h"
 

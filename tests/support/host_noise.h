@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "ir/philox.h"
-#include "runtime/host_tensor.h"
+#include "runtime/io/host_tensor.h"
 
 namespace rewire::testing {
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/opcodes.h"
 #include "tests/support/tile_builder.h"
 
 namespace rewire::test {

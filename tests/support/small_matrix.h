@@ -9,6 +9,7 @@
 #include "ir/autodiff/autodiff.h"
 #include "ir/builder.h"
 #include "ir/module.h"
+#include "ir/opcodes.h"
 #include "ir/tensor.h"
 #include "ir/verify.h"
 

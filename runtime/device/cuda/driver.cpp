@@ -5,7 +5,7 @@
 #include <atomic>
 
 #include "ir/error.h"
-#include "runtime/log.h"
+#include "runtime/device/log.h"
 
 namespace rewire::runtime::cuda {
 namespace {

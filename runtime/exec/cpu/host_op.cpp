@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ir/ops/op_info.h"
-#include "runtime/host_tensor.h"
+#include "runtime/io/host_tensor.h"
 
 namespace rewire::runtime {
 namespace {

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "codegen/program.h"
+#include "runtime/device/thread_pool.h"
 #include "runtime/exec/cpu/launches.h"
-#include "runtime/exec/cpu/thread_pool.h"
-#include "runtime/host_tensor.h"
+#include "runtime/io/host_tensor.h"
 
 namespace rewire::runtime {
 

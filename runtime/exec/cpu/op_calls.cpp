@@ -6,8 +6,8 @@
 #include <array>
 
 #include "ir/ops/op_info.h"
+#include "runtime/device/log.h"
 #include "runtime/exec/cpu/host_op.h"
-#include "runtime/log.h"
 
 namespace rewire::runtime {
 

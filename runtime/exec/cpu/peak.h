@@ -2,7 +2,7 @@
 #pragma once
 
 #include "codegen/llvm/product.h"
-#include "runtime/exec/cpu/thread_pool.h"
+#include "runtime/device/thread_pool.h"
 
 namespace rewire::runtime {
 

@@ -10,13 +10,13 @@
 #include "codegen/cuda/nvrtc.h"
 #include "ir/error.h"
 #include "ir/passes/mixed_precision.h"
+#include "runtime/device/log.h"
 #include "runtime/exec/checks.h"
 #include "runtime/exec/cuda/kernels.h"
 #include "runtime/exec/cuda/lowering.h"
 #include "runtime/exec/cuda/program.h"
 #include "runtime/exec/cuda/staging.h"
 #include "runtime/exec/launch_times.h"
-#include "runtime/log.h"
 
 namespace rewire::runtime {
 namespace {

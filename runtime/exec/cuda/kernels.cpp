@@ -9,8 +9,8 @@
 #include "codegen/cuda/nvrtc.h"
 #include "codegen/cuda/nvrtc_workers.h"
 #include "ir/error.h"
+#include "runtime/device/log.h"
 #include "runtime/device/process.h"
-#include "runtime/log.h"
 
 namespace rewire::runtime {
 namespace {

@@ -5,8 +5,8 @@
 #include "codegen/cost.h"
 #include "ir/error.h"
 #include "runtime/device/cuda/device.h"
+#include "runtime/device/log.h"
 #include "runtime/exec/tune/fourier_choices.h"
-#include "runtime/log.h"
 
 namespace rewire::runtime {
 

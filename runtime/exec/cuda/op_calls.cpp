@@ -7,11 +7,11 @@
 #include <set>
 
 #include "ir/ops/op_info.h"
+#include "runtime/device/log.h"
 #include "runtime/exec/cpu/host_op.h"
 #include "runtime/exec/cpu/op_calls.h"
 #include "runtime/exec/memory_plan.h"
-#include "runtime/host_tensor.h"
-#include "runtime/log.h"
+#include "runtime/io/host_tensor.h"
 
 namespace rewire::runtime {
 

@@ -14,7 +14,7 @@
 #include "runtime/device/cuda/device.h"
 #include "runtime/exec/cuda/launches.h"
 #include "runtime/exec/memory_plan.h"
-#include "runtime/host_tensor.h"
+#include "runtime/io/host_tensor.h"
 
 namespace rewire::runtime {
 

@@ -10,9 +10,9 @@
 
 #include "ir/module.h"
 #include "runtime/device/cuda/device.h"
-#include "runtime/exec/cpu/thread_pool.h"
+#include "runtime/device/thread_pool.h"
 #include "runtime/exec/cuda/program.h"
-#include "runtime/host_tensor.h"
+#include "runtime/io/host_tensor.h"
 
 namespace rewire::runtime {
 

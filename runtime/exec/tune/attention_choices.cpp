@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "codegen/fuse/attention.h"
+#include "runtime/device/log.h"
 #include "runtime/exec/cuda/engine.h"
 #include "runtime/exec/cuda/kernels.h"
 #include "runtime/exec/tune/engine_racer.h"
-#include "runtime/log.h"
 
 namespace rewire::runtime {
 namespace {

@@ -15,9 +15,9 @@
 #include "codegen/files/trusted.h"
 #include "codegen/object_cache.h"
 #include "ir/error.h"
+#include "runtime/device/log.h"
 #include "runtime/io/files.h"
 #include "runtime/io/json_view.h"
-#include "runtime/log.h"
 
 namespace rewire::runtime {
 namespace {

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "ir/opcodes.h"
+#include "runtime/device/log.h"
 #include "runtime/exec/tune/engine_racer.h"
-#include "runtime/log.h"
 
 namespace rewire::runtime {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "ir/error.h"
-#include "runtime/log.h"
+#include "runtime/device/log.h"
 
 namespace rewire::runtime {
 

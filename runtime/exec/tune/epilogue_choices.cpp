@@ -11,7 +11,7 @@
 #include "ir/builder.h"
 #include "ir/opcodes.h"
 #include "ir/passes/mixed_precision.h"
-#include "runtime/log.h"
+#include "runtime/device/log.h"
 
 namespace rewire::runtime {
 namespace {

@@ -6,9 +6,9 @@
 #include <memory>
 #include <set>
 
+#include "runtime/device/log.h"
 #include "runtime/exec/cuda/device_timing.h"
 #include "runtime/exec/cuda/engine.h"
-#include "runtime/log.h"
 
 namespace rewire::runtime {
 namespace {

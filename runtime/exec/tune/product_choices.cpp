@@ -11,11 +11,11 @@
 #include "codegen/cost.h"
 #include "codegen/llvm/jit.h"
 #include "ir/passes/pass.h"
+#include "runtime/device/log.h"
 #include "runtime/device/process.h"
 #include "runtime/exec/checks.h"
 #include "runtime/exec/cpu/launch_bench.h"
 #include "runtime/exec/cpu/launches.h"
-#include "runtime/log.h"
 
 namespace rewire::runtime {
 namespace {

@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "codegen/cost.h"
+#include "runtime/device/log.h"
 #include "runtime/exec/cuda/device_timing.h"
 #include "runtime/exec/cuda/engine.h"
 #include "runtime/exec/cuda/kernels.h"
 #include "runtime/exec/cuda/program.h"
-#include "runtime/log.h"
 
 namespace rewire::runtime {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "ir/error.h"
 #include "ir/passes/choose_lowerings.h"
-#include "runtime/log.h"
+#include "runtime/device/log.h"
 
 namespace rewire::runtime {
 namespace {

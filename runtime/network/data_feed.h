@@ -1,0 +1,77 @@
+// A recipe's data as batches: the set it names, checked against the network, under its transforms.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "ir/module.h"
+#include "programs/objective.h"
+#include "runtime/data/loader.h"
+#include "runtime/network/run_programs.h"
+#include "runtime/recipe/recipe.h"
+
+namespace rewire::runtime {
+
+/// What a network is fed, as its objective has it.
+struct NetworkFace {
+  programs::Inputs inputs;
+  std::int64_t batch = 1;  // of the network that was asked; 1 where it takes any
+};
+/// `module`: the network for a batch of 1, which a network from a file does not heed. UserError where the
+/// objective cannot be had of it, or data sets do not have what it takes.
+NetworkFace network_face(const ir::Module& module, const ir::Selection& objective);
+/// The same with what training takes beside it.
+NetworkFace training_face(const NetworkSource& source, const ir::Selection& objective);
+/// The same with all the recipe's views as inputs.
+NetworkFace with_views(NetworkFace face, const Recipe& recipe);
+
+/// The tensors of the batch that the function takes, moved out of it; put_back() moves them back.
+TensorMap take_inputs(const ir::Function& function, Batch& batch);
+void put_back(TensorMap inputs, Batch& batch);
+
+class DataFeed {
+ public:
+  /// UserError naming the data where it is missing, corrupt, or no match for the network.
+  DataFeed(const Recipe& recipe, Split split, const NetworkFace& face)
+      : DataFeed(recipe, split, face, split == Split::train) {}
+  /// `trains`: shuffled, augmented and in whole batches of train.batch; else in order, as evaluation sees images.
+  /// `classes`: by label, the names that the network tells apart (map_classes); none: the data's own.
+  DataFeed(const Recipe& recipe, Split split, const NetworkFace& face, bool trains,
+           const std::vector<std::string>& classes = {});
+  DataFeed(const DataFeed&) = delete;
+  DataFeed& operator=(const DataFeed&) = delete;
+
+  /// The training split shuffled and augmented, from `start` on; the test split in order. The feed must
+  /// outlive it.
+  std::unique_ptr<Loader> load(DataPosition start = {}) const;
+  const ImageSource& source() const { return *source_; }
+  const TransformChain& transforms() const { return transforms_; }
+  std::int64_t images() const { return source_->count(); }
+  /// What the source leaves out, as warnings; and which classes compete, where not all do.
+  void log_left_out() const;
+  /// How many classes compete, where only those of the images do (eval.classes=present); 0: all do. UserError where the
+  /// objective tells no classes apart, and only some are to compete.
+  std::int64_t competing() const;
+  /// Images left out so far because they cannot be read (data.unreadable=skip).
+  std::int64_t unreadable() const { return unreadable_.count(); }
+  /// Images of a batch: train.batch; eval.batch, or all test images where they are fewer and the network
+  /// takes any number.
+  std::int64_t batch() const { return options_.batch; }
+  /// Of a pass: training drops what is left over, evaluation pads it.
+  std::int64_t batches() const;
+
+ private:
+  void add_view(const ViewSpec& view, const Recipe& recipe, const ir::Shape& shape);
+
+  const std::unique_ptr<const ImageSource> source_;
+  const LoaderOptions options_;
+  const TransformChain transforms_;
+  std::vector<ViewShape> views_;
+  std::vector<std::unique_ptr<const TransformChain>> view_transforms_;  // one for each copy of each view
+  const std::int64_t repeats_;
+  const bool skips_unreadable_;
+  const bool only_present_;
+  mutable UnreadableImages unreadable_;
+};
+
+}  // namespace rewire::runtime

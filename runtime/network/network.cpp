@@ -1,0 +1,204 @@
+#include "runtime/network/network.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "ir/error.h"
+#include "ir/text.h"
+#include "models/model.h"
+#include "runtime/io/files.h"
+#include "runtime/plugin/kept_plugins.h"
+#include "runtime/recipe/keys.h"
+
+namespace rewire::runtime {
+namespace {
+
+constexpr std::size_t kMostModuleBytes = std::size_t{1} << 28;
+constexpr int kImageRank = 4;  // batch, channels, height, width
+/// The option of models whose positions are resized to the image.
+constexpr std::string_view kPositionImage = "position_image";
+
+void refuse_model_settings(const NetworkRequest& request, const std::string& file) {
+  const auto setting = std::ranges::find_if(request.settings, [](const std::string& text) {
+    return text.starts_with("model.") || text.starts_with("train.batch=") || text.starts_with("eval.batch=");
+  });
+  if (setting != request.settings.end()) {
+    user_error("--set {}: {} is a module, its shapes are fixed in the file", *setting, file);
+  }
+}
+
+std::string absolute(const std::string& path) {
+  return std::filesystem::absolute(path).lexically_normal().string();
+}
+
+/// So that the recipe means the same wherever it is read again.
+void make_paths_absolute(Recipe& recipe) {
+  for (const RecipeKey& key : recipe_keys(recipe)) {
+    if (!key.spec.is_path || !key.has_effect(recipe)) continue;
+    const std::string path = std::get<std::string>(key.value());
+    if (!path.empty()) key.set(absolute(path));
+  }
+  for (PluginSpec& spec : recipe.plugins) {
+    if (spec.name.find('/') != std::string::npos) spec.name = absolute(spec.name);
+  }
+}
+
+/// What to load for each plugin: what it is called, or a run's own copy.
+std::vector<std::string> libraries_of(const NetworkRequest& request, const std::vector<PluginSpec>& plugins) {
+  std::vector<std::string> names;
+  for (const PluginSpec& spec : plugins) names.push_back(spec.name);
+  if (request.run.empty() || !request.plugins.empty()) return names;
+  const std::vector<RecordedPlugin> recorded = recorded_plugins(request.run);
+  if (recorded.size() != names.size()) return names;  // the recipe was changed since
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    // Nor is another plugin's copy taken where it names another.
+    const bool is_path = names[i].find('/') != std::string::npos;
+    if (names[i] == (is_path ? recorded[i].path : recorded[i].build.name))
+      names[i] = library_of_run(request.run, recorded[i], names[i], request.plugin_path);
+  }
+  return names;
+}
+
+/// What a plugin would be refused for when it goes on or off during training is refused at once.
+void check_later_epochs(const Network& network) {
+  for (const std::int64_t epoch : switch_epochs(network.plugins)) {
+    if (epoch > 0) rewritten_forward(network_source(network), 1, epoch);
+  }
+}
+
+/// A module's batch is fixed: training and evaluation take it.
+void take_batch(const ir::Module& module, Recipe& recipe) {
+  const ir::Function& forward = module.function("forward");
+  recipe.train.batch = recipe.eval.batch = forward.type(forward.arguments[0].value).shape[0];
+}
+
+/// MODEL, as a file.
+FilePlace place_of_model(const NetworkRequest& request) {
+  if (!request.run.empty()) return FilePlace::below(request.run, "recipe.toml");
+  return request.is_of_file ? FilePlace(request.model) : FilePlace::of_user(request.model);
+}
+
+/// The module that the recipe MODEL names, from where the recipe stands.
+FilePlace place_of_module(const NetworkRequest& request, const std::string& name) {
+  const bool is_in_run = !request.run.empty() && name.find('/') == std::string::npos;
+  if (is_in_run) return FilePlace::below(request.run, name);
+  return (std::filesystem::path(request.model).parent_path() / name).string();
+}
+
+ir::Module read_module(const FilePlace& place) {
+  const std::string& path = place.path();
+  const std::vector<std::byte> bytes = read_file(place, kMostModuleBytes);
+  ir::Module module = ir::parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
+  const ir::Function* forward = module.find_function("forward");
+  if (forward == nullptr) user_error("{}: the module has no function 'forward'", path);
+  if (forward->arguments.empty() || forward->type(forward->arguments[0].value).rank() == 0) {
+    user_error("{}: the first argument of 'forward' must be a tensor whose first axis is the batch", path);
+  }
+  return module;
+}
+
+}  // namespace
+
+Network resolve_network(const NetworkRequest& request) {
+  Network network;
+  std::string& model = network.recipe.model.name;
+  if (request.model.ends_with(".toml")) {
+    network.recipe = read_recipe(place_of_model(request), request.settings,
+                                 request.run.empty() ? RecipeOf::anyone : RecipeOf::run);
+  } else {
+    if (request.model.ends_with(".rir")) refuse_model_settings(request, request.model);
+    network.recipe.model.name = request.model;
+    network.recipe = parse_recipe("", request.model, request.settings, RecipeOf::anyone, network.recipe);
+    model = request.model;  // whatever model.name is set to
+  }
+  if (model.ends_with(".rir")) {
+    const bool is_of_recipe = request.model.ends_with(".toml");
+    const FilePlace module = is_of_recipe ? place_of_module(request, model) : place_of_model(request);
+    model = module.path();
+    refuse_model_settings(request, model);
+    network.from_file = read_module(module);
+    model = absolute(model);
+    take_batch(*network.from_file, network.recipe);
+  } else {
+    network.recipe.model.values = models::options_of(network.recipe.model);
+  }
+  override_plugins(network.recipe, request.plugins);
+  make_paths_absolute(network.recipe);
+  const bool of_command_line = !request.plugins.empty() && !request.is_of_file;
+  const NamedBy named_by = of_command_line || request.trust ? NamedBy::user : NamedBy::file;
+  const std::vector<std::string> libraries = libraries_of(request, network.recipe.plugins);
+  for (std::size_t i = 0; i < libraries.size(); ++i) {
+    PluginSpec& spec = network.recipe.plugins[i];
+    network.plugins.push_back(load_plugin({libraries[i], spec.values}, request.plugin_path, named_by));
+    const std::string& path = plugin_info(*network.plugins.back()).path;
+    const bool is_given = std::ranges::any_of(request.plugin_path, [&](const std::string& folder) {
+      return absolute(std::filesystem::path(path).parent_path().string()) == absolute(folder + "/.");
+    });
+    if (is_given) spec.name = absolute(path);  // the recipe finds it again without --plugin-path
+    spec.values = plugin_values(*network.plugins.back());
+  }
+  check_later_epochs(network);
+  network.other_strategy = request.other_strategy;
+  network.recipe.train.other_strategy |= request.other_strategy;
+  return network;
+}
+
+NetworkSource network_source(const Network& network) {
+  return {.forward = [&network](std::int64_t batch) { return original_module(network, batch); },
+          .plugins = network.plugins,
+          .seed = static_cast<std::uint64_t>(network.recipe.seed),
+          .precision = mixed_precision(network.recipe),
+          .tf32 = network.recipe.train.tf32,
+          .recompute = recompute_mode(network.recipe),
+          .resized = [&network](std::int64_t batch,
+                                std::int64_t side) { return original_module(network, batch, side); },
+          .backbone = [&network](std::int64_t batch) { return backbone_module(network, batch); }};
+}
+
+WeightsOrigin origin_of(const Network& network, std::int64_t epoch) {
+  return origin_of(network.recipe, network_source(network), epoch);
+}
+
+ir::Module original_module(const Network& network, std::int64_t batch, std::int64_t side) {
+  ir::Selection model = network.recipe.model;
+  if (side == 0) return network.from_file ? *network.from_file : models::build(model, batch);
+  if (network.from_file || !model.values.has(kPositionImage)) {
+    user_error(
+        "the objective {} takes images of {} pixels a side beside the network's own, which a model with the "
+        "option {} "
+        "does, as those of the family dino; {} does not",
+        network.recipe.objective.name, side, kPositionImage, model.name);
+  }
+  if (model.values.get_int(kPositionImage) == 0)
+    model.values.set(kPositionImage, model.values.get_int("image"));
+  model.values.set("image", side);
+  return models::build(model, batch);
+}
+
+ir::Module backbone_module(const Network& network, std::int64_t batch) {
+  if (network.from_file) return *network.from_file;
+  return models::build(models::backbone_of(network.recipe.model), batch);
+}
+
+ir::Module training_module(const Network& network, std::int64_t batch) {
+  return computed_forms(network_source(network), programs::make_objective(network.recipe.objective)->forms(),
+                        batch, 0);
+}
+
+ir::Module rewritten_module(const Network& network, std::int64_t batch) {
+  return rewritten_forward(network_source(network), batch, 0);
+}
+
+ir::Module computed_module(const Network& network, std::int64_t batch) {
+  return computed_forward(network_source(network), batch, 0);
+}
+
+int image_rank(const Network& network) {
+  if (!network.from_file) return kImageRank;
+  const ir::Function& forward = network.from_file->function("forward");
+  return forward.type(forward.arguments[0].value).rank();
+}
+
+}  // namespace rewire::runtime

@@ -1,0 +1,115 @@
+// One matrix [to, from] of shares, applied to the columns and then to the rows; see position_grid.h.
+#include "runtime/network/position_grid.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <vector>
+
+#include "ir/error.h"
+
+namespace rewire::runtime {
+namespace {
+
+using models::PositionRule;
+
+double keys_cubic(double x, double a) {
+  x = std::abs(x);
+  if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  if (x < 2) return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+  return 0;
+}
+
+double position_share(PositionRule rule, double x) {
+  if (rule == PositionRule::pvt) return std::max(0.0, 1 - std::abs(x));
+  return keys_cubic(x, rule == PositionRule::timm ? -0.5 : -0.75);
+}
+
+/// What each of `from` points in a row contributes to each of `to`, row-major [to, from].
+std::vector<double> shares(std::int64_t from, std::int64_t to, PositionRule rule) {
+  std::vector<double> matrix(static_cast<std::size_t>(to * from));
+  const bool is_timm = rule == PositionRule::timm;
+  const double step = static_cast<double>(from) / static_cast<double>(to);
+  const double width = is_timm ? std::max(1.0, step) : 1, support = rule == PositionRule::pvt ? 1 : 2;
+  for (std::int64_t i = 0; i < to; ++i) {
+    const double centre = (static_cast<double>(i) + 0.5) * step;
+    const auto low = static_cast<std::int64_t>(std::floor(centre - support * width + 0.5));
+    const auto high = static_cast<std::int64_t>(std::floor(centre + support * width + 0.5));
+    double total = 0;
+    const auto row = matrix.begin() + static_cast<std::ptrdiff_t>(i * from);
+    for (std::int64_t j = low; j < high; ++j) {
+      const std::int64_t inside = std::clamp<std::int64_t>(j, 0, from - 1);
+      if (is_timm && inside != j) continue;
+      const double share = position_share(rule, (static_cast<double>(j) - centre + 0.5) / width);
+      row[inside] += share;
+      total += share;
+    }
+    std::for_each(row, row + from, [&](double& share) { share /= total; });
+  }
+  return matrix;
+}
+
+/// Nothing where what is left of the tokens is no square.
+std::optional<PositionGrid> grid_behind(std::int64_t prefix, std::int64_t tokens) {
+  const std::int64_t patches = tokens - prefix;
+  if (patches < 1) return std::nullopt;
+  const std::int64_t side = std::llround(std::sqrt(static_cast<double>(patches)));
+  if (side * side != patches) return std::nullopt;
+  return PositionGrid{prefix, side};
+}
+
+}  // namespace
+
+std::optional<PositionGrids> position_grids(const ir::Module& module, std::int64_t width, std::int64_t from,
+                                            std::int64_t to) {
+  std::int64_t classes = 0, registers = 0;
+  for (const ir::Parameter& parameter : module.parameters) {
+    if (parameter.type.rank() != 3 || parameter.type.shape[2] != width) continue;
+    if (parameter.role == "cls_token") classes += parameter.type.shape[1];
+    if (parameter.role == "reg_token") registers += parameter.type.shape[1];
+  }
+  std::optional<PositionGrids> found;
+  for (const std::int64_t prefix : std::set{classes + registers, classes, std::int64_t{0}}) {
+    const std::optional<PositionGrid> old = grid_behind(prefix, from), made = grid_behind(prefix, to);
+    if (!old || !made) continue;
+    if (found) return std::nullopt;
+    found = {*old, *made};
+  }
+  return found;
+}
+
+HostTensor resample_positions(const HostTensor& positions, const PositionGrid& from, std::int64_t to_side,
+                              PositionRule rule) {
+  const ir::Tensor old = to_double(positions);
+  const std::int64_t width = old.type.shape.at(2), side = from.side;
+  if (old.type.shape.at(1) != from.prefix + side * side)
+    internal_error("{} holds no grid of {} x {} behind {} tokens", to_string(old.type), side, side,
+                   from.prefix);
+  const std::vector<double> matrix = shares(side, to_side, rule);
+  const auto share = [&](std::int64_t to, std::int64_t j) {
+    return matrix[static_cast<std::size_t>(to * side + j)];
+  };
+  const auto at = [](std::int64_t index) { return static_cast<std::size_t>(index); };
+  const auto grid = old.data.begin() + static_cast<std::ptrdiff_t>(from.prefix * width);
+  std::vector<double> rows(at(side * to_side * width));  // [side, to_side, width]
+  for (std::int64_t y = 0; y < side; ++y) {
+    for (std::int64_t x = 0; x < to_side; ++x) {
+      for (std::int64_t j = 0; j < side; ++j) {
+        for (std::int64_t c = 0; c < width; ++c)
+          rows[at((y * to_side + x) * width + c)] += share(x, j) * grid[(y * side + j) * width + c];
+      }
+    }
+  }
+  ir::Tensor made({old.type.dtype, {1, from.prefix + to_side * to_side, width}});
+  std::copy(old.data.begin(), grid, made.data.begin());
+  const std::int64_t begin = from.prefix * width, row = to_side * width;
+  for (std::int64_t y = 0; y < to_side; ++y) {
+    for (std::int64_t j = 0; j < side; ++j) {
+      for (std::int64_t i = 0; i < row; ++i)
+        made.data[at(begin + y * row + i)] += share(y, j) * rows[at(j * row + i)];
+    }
+  }
+  return to_host(made);
+}
+
+}  // namespace rewire::runtime
