@@ -28,7 +28,7 @@
 #include "runtime/device/cuda/device.h"
 #include "runtime/diff/module_text.h"
 #include "runtime/exec/cuda/engine.h"
-#include "runtime/exec/cuda/kernel_override.h"
+#include "runtime/exec/kernel_override.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/exec/memory_plan.h"
 #include "runtime/explore/stages.h"

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "programs/programs.h"
-#include "runtime/exec/tune/fourier_choices.h"
+#include "runtime/exec/cuda/tune/fourier_choices.h"
 
 namespace rewire::cli {
 

@@ -15,7 +15,8 @@ set(FLOOR_cli runtime codegen programs ir models plugins/sdk)
 set(FLOOR_plugin plugins/sdk)  # each plugins/NAME: itself and the SDK
 # Of the SDK the runtime sees the C boundary alone.
 set(RUNTIME_SDK_HEADER plugins/sdk/rewire_plugin.h)
-# And runtime has floors of its own, by folder, from the bottom up.
+# And runtime has floors of its own, by folder, from the bottom up. What computes on a GPU is seen by itself alone, and through
+# its engine's row (runtime/exec/engine_row.h).
 include("${CMAKE_CURRENT_LIST_DIR}/../runtime/floors.cmake")
 
 function(floor_of file result)
@@ -59,7 +60,9 @@ function(may_include includer included result)
   if(from STREQUAL "runtime" AND to STREQUAL "runtime")
     runtime_height("${includer}" from)
     runtime_height("${included}" to)
-    if(from EQUAL -1 OR to EQUAL -1 OR to GREATER from)
+    set(of_device "^runtime/exec/cuda/")
+    if(from EQUAL -1 OR to EQUAL -1 OR to GREATER from OR
+       (included MATCHES "${of_device}" AND NOT includer MATCHES "${of_device}"))
       set(${result} FALSE PARENT_SCOPE)
     else()
       set(${result} TRUE PARENT_SCOPE)

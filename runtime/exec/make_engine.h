@@ -8,10 +8,9 @@
 #include <vector>
 
 #include "ir/module.h"
-#include "runtime/device/environment.h"
-#include "runtime/device/probe.h"
-#include "runtime/exec/cuda/kernel_override.h"
 #include "runtime/exec/engine.h"
+#include "runtime/exec/engine_row.h"
+#include "runtime/exec/kernel_override.h"
 #include "runtime/exec/tune/tuner.h"
 
 namespace rewire::runtime {
@@ -43,12 +42,6 @@ std::unique_ptr<JitEngine> make_compiling_engine(std::string_view name, const ir
                                                  int threads = 0, const ChoiceRecord& choices = {},
                                                  const std::vector<KernelOverride>& overrides = {});
 
-/// What beside the program decides the bits that an engine computes.
-struct EngineFacts {
-  std::string target;  // the processor's instructions, or the device
-  std::vector<LibraryVersion> libraries;
-  Environment environment;  // what of it has a say
-};
 EngineFacts engine_facts(std::string_view name);
 
 /// How a command wants what timing decides.

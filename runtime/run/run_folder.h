@@ -22,7 +22,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/exec/cuda/kernel_override.h"
+#include "runtime/exec/kernel_override.h"
 #include "runtime/exec/tune/choice_record.h"
 #include "runtime/io/place.h"
 

@@ -1,7 +1,7 @@
 // Attention by cuDNN on the fake library, which judges every descriptor and computes what the graph says:
 // equal to the evaluator, chosen by timing and replayed to the same bits (the second engine's are others),
 // ours where it refuses, is too old or fails.
-#include "runtime/exec/tune/attention_choices.h"
+#include "runtime/exec/cuda/tune/attention_choices.h"
 
 #include <algorithm>
 #include <map>
@@ -10,7 +10,7 @@
 
 #include "ir/error.h"
 #include "runtime/exec/cuda/engine.h"
-#include "runtime/exec/tune/gemm_choices.h"
+#include "runtime/exec/cuda/tune/gemm_choices.h"
 #include "tests/runtime_cuda/fake_run.h"
 #include "tests/runtime_cuda/timing_here.h"
 #include "tests/support/accuracy.h"

@@ -1,6 +1,6 @@
 // Convolutions of whole programs by cuDNN on the fake library: equal to the evaluator and none of them the host's, the
 // engine chosen by timing and replayed to the same bits; the host's where cuDNN refuses.
-#include "runtime/exec/tune/convolution_choices.h"
+#include "runtime/exec/cuda/tune/convolution_choices.h"
 
 #include <fstream>
 #include <map>

@@ -18,7 +18,7 @@
 #include "programs/programs.h"
 #include "runtime/exec/cuda/device_programs.h"
 #include "runtime/exec/cuda/engine.h"
-#include "runtime/exec/tune/epilogue_choices.h"
+#include "runtime/exec/cuda/tune/epilogue_choices.h"
 #include "tests/parity/autocast.h"
 #include "tests/parity/parity.h"
 #include "tests/runtime_cuda/fake_run.h"

@@ -12,7 +12,7 @@
 #include "ir/opcodes.h"
 #include "runtime/device/cuda/device.h"
 #include "runtime/exec/cuda/engine.h"
-#include "runtime/exec/tune/fourier_choices.h"
+#include "runtime/exec/cuda/tune/fourier_choices.h"
 #include "tests/runtime_cuda/fake_run.h"
 #include "tests/runtime_cuda/timing_here.h"
 #include "tests/runtime_cuda/transforms.h"

@@ -1,6 +1,6 @@
 // Algorithms of matrix products, chosen on the fake libraries, whose second algorithm gives other last bits:
 // each shape is timed once, what is recorded is replayed to the same bits, what is refused is chosen anew.
-#include "runtime/exec/tune/gemm_choices.h"
+#include "runtime/exec/cuda/tune/gemm_choices.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -9,7 +9,7 @@
 #include "ir/verify.h"
 #include "runtime/exec/cuda/device_programs.h"
 #include "runtime/exec/cuda/engine.h"
-#include "runtime/exec/tune/gemm_choices.h"
+#include "runtime/exec/cuda/tune/gemm_choices.h"
 #include "tests/runtime_cuda/fake_run.h"
 #include "tests/support/accuracy.h"
 #include "tests/support/catch.h"

@@ -1,7 +1,7 @@
 // Schedules of kernels, chosen on the fake libraries: each kernel is timed once, what is recorded is what the
 // engine compiles, and to the same bits; what is refused is chosen anew, what there was no time for is asked
 // again, and nothing is left on the device.
-#include "runtime/exec/tune/tile_choices.h"
+#include "runtime/exec/cuda/tune/tile_choices.h"
 
 #include <algorithm>
 #include <memory>

@@ -9,7 +9,7 @@
 #include "ir/philox.h"
 #include "ir/tensor.h"
 #include "ir/verify.h"
-#include "runtime/exec/tune/fourier_choices.h"
+#include "runtime/exec/cuda/tune/fourier_choices.h"
 
 namespace rewire::testing {
 

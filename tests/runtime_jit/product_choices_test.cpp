@@ -1,5 +1,5 @@
 // Who computes each product and convolution of a CPU's programs: asked once a shape, timed, kept, and taken by an engine.
-#include "runtime/exec/tune/product_choices.h"
+#include "runtime/exec/cpu/product_choices.h"
 
 #include <algorithm>
 #include <cmath>

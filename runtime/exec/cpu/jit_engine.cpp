@@ -18,10 +18,10 @@
 #include "runtime/exec/checks.h"
 #include "runtime/exec/cpu/launches.h"
 #include "runtime/exec/cpu/peak.h"
+#include "runtime/exec/cpu/product_choices.h"
 #include "runtime/exec/engine.h"
 #include "runtime/exec/launch_times.h"
 #include "runtime/exec/memory_plan.h"
-#include "runtime/exec/tune/product_choices.h"
 
 namespace rewire::runtime {
 namespace {

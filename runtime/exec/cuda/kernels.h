@@ -12,8 +12,8 @@
 #include "codegen/cuda/emit.h"
 #include "codegen/object_cache.h"
 #include "runtime/device/cuda/device.h"
-#include "runtime/exec/cuda/kernel_override.h"
 #include "runtime/exec/engine.h"
+#include "runtime/exec/kernel_override.h"
 #include "runtime/exec/tune/choice_record.h"
 
 namespace rewire::runtime {

@@ -6,7 +6,7 @@
 #include "ir/error.h"
 #include "runtime/device/cuda/device.h"
 #include "runtime/device/log.h"
-#include "runtime/exec/tune/fourier_choices.h"
+#include "runtime/exec/cuda/tune/fourier_choices.h"
 
 namespace rewire::runtime {
 

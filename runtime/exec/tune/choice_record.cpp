@@ -9,7 +9,6 @@
 #include "codegen/library/cudnn.h"
 #include "ir/error.h"
 #include "ir/passes/choose_lowerings.h"
-#include "runtime/exec/tune/fourier_choices.h"
 #include "runtime/io/files.h"
 #include "runtime/io/json_view.h"
 
@@ -98,6 +97,10 @@ MadeChoice choice_from_json(const JsonView& json) {
 }
 
 }  // namespace
+
+bool is_fourier_answer(std::string_view text) {
+  return text == kConstantsAnswer || text.starts_with(kCufftAnswer);
+}
 
 const MadeChoice* ChoiceRecord::find(std::string_view key) const {
   const auto it = std::ranges::find(made_, key, &MadeChoice::key);

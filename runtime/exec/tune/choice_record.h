@@ -18,8 +18,11 @@ inline constexpr std::string_view kByTiming = "timing", kByModel = "model";
 /// The kinds of the choices of a matrix product's algorithm and of a kernel's schedule; of others
 /// ir/passes/choose_lowerings.h tells.
 inline constexpr std::string_view kGemmChoice = "gemm", kTileChoice = "tile";
-/// Of those of how a GPU transforms rows; fourier_choices.h tells.
-inline constexpr std::string_view kFourierChoice = "fourier";
+/// How a GPU transforms rows: by a product with constants, or by cuFFT, whose version follows (exec/cuda/tune/fourier_choices.h).
+inline constexpr std::string_view kFourierChoice = "fourier", kConstantsAnswer = "product",
+                                  kCufftAnswer = "cuFFT ";
+/// Whether `text` is one of the two.
+bool is_fourier_answer(std::string_view text);
 /// Of what computes attention, and the answer that is no engine of cuDNN's.
 inline constexpr std::string_view kAttentionChoice = "attention", kOwnKernels = "ours";
 /// Of the engine of cuDNN's that computes a convolution.

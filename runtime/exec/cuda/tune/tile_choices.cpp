@@ -1,4 +1,4 @@
-#include "runtime/exec/tune/tile_choices.h"
+#include "runtime/exec/cuda/tune/tile_choices.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/exec/tune/engine_racer.h"
+#include "runtime/exec/cuda/tune/engine_racer.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/exec/tune/attention_choices.h"
+#include "runtime/exec/cuda/tune/attention_choices.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "runtime/device/log.h"
 #include "runtime/exec/cuda/engine.h"
 #include "runtime/exec/cuda/kernels.h"
-#include "runtime/exec/tune/engine_racer.h"
+#include "runtime/exec/cuda/tune/engine_racer.h"
 
 namespace rewire::runtime {
 namespace {

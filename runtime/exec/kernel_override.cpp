@@ -1,4 +1,4 @@
-#include "runtime/exec/cuda/kernel_override.h"
+#include "runtime/exec/kernel_override.h"
 
 #include <algorithm>
 

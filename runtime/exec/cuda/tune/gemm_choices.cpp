@@ -1,4 +1,4 @@
-#include "runtime/exec/tune/gemm_choices.h"
+#include "runtime/exec/cuda/tune/gemm_choices.h"
 
 #include <fmt/format.h>
 

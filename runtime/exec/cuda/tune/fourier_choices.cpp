@@ -1,4 +1,4 @@
-#include "runtime/exec/tune/fourier_choices.h"
+#include "runtime/exec/cuda/tune/fourier_choices.h"
 
 #include <fmt/format.h>
 
@@ -18,8 +18,6 @@ namespace {
 using ir::FourierRows;
 using ir::FourierWay;
 using ir::Opcode;
-
-constexpr std::string_view kProductAnswer = "product", kCufftAnswer = "cuFFT ";
 
 bool may_transform(const ir::Function& function) {
   return std::ranges::any_of(function.body, [](const ir::Op& op) {
@@ -67,7 +65,7 @@ ir::Module trial_of(const FourierRows& rows) {
 /// The model's first; empty where the host has to.
 std::vector<std::string> candidates_of(const FourierRows& rows, CudaLibraries& libraries) {
   std::vector<std::string> candidates;
-  if (ir::has_fourier_product(rows)) candidates.emplace_back(kProductAnswer);
+  if (ir::has_fourier_product(rows)) candidates.emplace_back(kConstantsAnswer);
   const bool has_library = !codegen::cufft_missing() && libraries.fft(rows) != nullptr;
   if (has_library) candidates.push_back(std::string(kCufftAnswer) + codegen::cufft_version());
   return candidates;
@@ -77,10 +75,6 @@ std::vector<std::string> candidates_of(const FourierRows& rows, CudaLibraries& l
 
 std::string fourier_key(const FourierRows& rows) {
   return fmt::format("{} {}", kFourierChoice, codegen::full_name(rows));
-}
-
-bool is_fourier_answer(std::string_view text) {
-  return text == kProductAnswer || text.starts_with(kCufftAnswer);
 }
 
 FourierWay fourier_way(const ChoiceRecord& choices, const FourierRows& rows) {

@@ -23,8 +23,6 @@ namespace rewire::runtime {
 inline constexpr double kFourierSeconds = 4;
 
 std::string fourier_key(const ir::FourierRows& rows);
-/// Whether `text` has the form of an answer.
-bool is_fourier_answer(std::string_view text);
 /// As the record has it, or as without a choice, on a device with cuFFT.
 ir::FourierWay fourier_way(const ChoiceRecord& choices, const ir::FourierRows& rows);
 

@@ -1,4 +1,4 @@
-#include "runtime/exec/tune/product_choices.h"
+#include "runtime/exec/cpu/product_choices.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-#include "runtime/exec/tune/convolution_choices.h"
+#include "runtime/exec/cuda/tune/convolution_choices.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 
 #include "ir/opcodes.h"
 #include "runtime/device/log.h"
-#include "runtime/exec/tune/engine_racer.h"
+#include "runtime/exec/cuda/tune/engine_racer.h"
 
 namespace rewire::runtime {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/exec/tune/epilogue_choices.h"
+#include "runtime/exec/cuda/tune/epilogue_choices.h"
 
 #include <fmt/format.h>
 

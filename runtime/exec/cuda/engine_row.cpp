@@ -1,0 +1,98 @@
+// The row of the engine on an NVIDIA GPU.
+#include "runtime/exec/engine_row.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "codegen/cuda/nvrtc.h"
+#include "codegen/library/cublas_lt.h"
+#include "codegen/library/cudnn.h"
+#include "ir/passes/mixed_precision.h"
+#include "runtime/device/cuda/device.h"
+#include "runtime/exec/cuda/device_trial.h"
+#include "runtime/exec/cuda/engine.h"
+#include "runtime/exec/cuda/kernels.h"
+#include "runtime/exec/cuda/tune/attention_choices.h"
+#include "runtime/exec/cuda/tune/convolution_choices.h"
+#include "runtime/exec/cuda/tune/epilogue_choices.h"
+#include "runtime/exec/cuda/tune/fourier_choices.h"
+#include "runtime/exec/cuda/tune/gemm_choices.h"
+#include "runtime/exec/cuda/tune/tile_choices.h"
+#include "runtime/exec/make_engine.h"
+
+namespace rewire::runtime {
+namespace {
+
+CompileOptions compiling(const EngineOptions& options) {
+  return {options.cache_directory, compile_processes()};
+}
+
+/// Never released: libraries keep what they loaded into a context while engines come and go, and when the
+/// process ends the driver may be gone before us.
+void hold_context() {
+  static const auto* const context = new cuda::Context(0);
+  static_cast<void>(context);
+}
+
+std::unique_ptr<JitEngine> open_cuda(const ir::Module& module, const EngineOptions& options) {
+  CudaEngineOptions cuda;
+  cuda.compiling = compiling(options);
+  cuda.choices = options.choices;
+  cuda.overrides = options.overrides;
+  cuda.check_memory = options.check_memory;
+  std::unique_ptr<JitEngine> engine = make_cuda_engine(module, cuda);
+  hold_context();
+  return engine;
+}
+
+Trial make_cuda_trial(const ir::Module& module, const EngineOptions& options) {
+  return make_device_trial(module, options.choices, compiling(options));
+}
+
+EngineFacts cuda_facts() {
+  require_engine(kCudaEngine);
+  int version = 0;
+  cuda::driver().version("", &version);
+  EngineFacts facts{describe(cuda::device_facts(0)),
+                    {{"driver", fmt::format("{}.{}", version / 1000, version % 1000 / 10)},
+                     {"NVRTC", codegen::cuda::nvrtc_version()},
+                     {"cuBLASLt", codegen::CublasLt::version()}},
+                    device_environment()};
+  if (!codegen::cudnn_missing()) facts.libraries.push_back({"cuDNN", codegen::Cudnn::version()});
+  return facts;
+}
+
+void choose_on_device(const ir::Module& module, const std::vector<std::string>& functions,
+                      const EngineOptions& options, Tuner& tuner) {
+  require_engine(kCudaEngine);
+  hold_context();
+  const MakeTrial make_trial = [&](const ir::Module& trial, const ChoiceRecord& choices) {
+    return make_device_trial(trial, choices, compiling(options));
+  };
+  choose_transforms(module, functions, tuner, make_trial);
+  std::optional<DevicePrograms> programs(std::in_place, module, functions, tuner.record());
+  const std::vector<codegen::ProductEpilogue> epilogues = programs->epilogues;
+  const bool tf32 = ir::allows_tf32(module);
+  report_refused(programs->refused_epilogues, tf32, tuner);
+  if (choose_epilogues(epilogues, tf32, tuner, make_trial)) {
+    programs.reset();
+    programs.emplace(module, functions, tuner.record());
+  }
+  choose_attention(*programs, compiling(options), tuner);
+  choose_convolutions(*programs, tuner);
+  choose_algorithms(*programs, tuner);
+  choose_schedules(*programs, compiling(options), tuner);
+}
+
+}  // namespace
+
+const EngineRow kCudaEngineRow{.name = kCudaEngine,
+                               .on_cpu = false,
+                               .missing = cuda_missing,
+                               .open = open_cuda,
+                               .facts = cuda_facts,
+                               .make_trial = make_cuda_trial,
+                               .choose_late = choose_on_device};
+
+}  // namespace rewire::runtime

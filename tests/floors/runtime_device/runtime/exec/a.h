@@ -1,0 +1,2 @@
+#pragma once
+#include "runtime/exec/cuda/b.h"
