@@ -38,12 +38,12 @@ class RunMeter {
         recipe_(recipe_of(network_, source_, request.images)),
         data_(recipe_, runtime::Split::test, runtime::network_face(source_.forward(1), recipe_.objective)) {
     // Whole batches alone: the last of a pass is filled up.
-    const std::int64_t whole = data_.images() / data_.batch(),
+    const std::int64_t whole = data_.count() / data_.batch(),
                        wanted = (request.images + data_.batch() - 1) / data_.batch();
     if (whole == 0) {
       user_error(
           "analyze: a batch has {} images, and there are {} to test with: give fewer, --set eval.batch=N",
-          data_.batch(), data_.images());
+          data_.batch(), data_.count());
     }
     batches_ = std::min(whole, wanted);
   }

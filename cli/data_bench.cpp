@@ -11,6 +11,7 @@
 #include "cli/json.h"
 #include "cli/network.h"
 #include "cli/streams.h"
+#include "runtime/data/vision/image_pipeline.h"
 #include "runtime/device/process.h"
 #include "runtime/network/data_feed.h"
 #include "runtime/network/network.h"
@@ -77,6 +78,10 @@ Loaded time_loader(const runtime::DataFeed& data, std::int64_t warm_up, double s
   return loaded;
 }
 
+const runtime::TransformChain& transforms_of(const runtime::DataFeed& data) {
+  return dynamic_cast<const runtime::ImagePipeline&>(data.pipeline()).transforms();
+}
+
 /// Images read, and changed, on this thread alone; the time of each.
 struct Alone {
   std::int64_t images = 0, batches = 0;
@@ -88,8 +93,8 @@ Alone time_alone(const runtime::DataFeed& data, bool training, const runtime::Re
                  double seconds) {
   const bool skips = recipe.data.unreadable == "skip";
   constexpr std::size_t kTogether = 8;
-  const runtime::ImageSource& source = data.source();
-  const runtime::TransformChain& transforms = data.transforms();
+  const runtime::ImageSource& source = data.images("data bench");
+  const runtime::TransformChain& transforms = transforms_of(data);
   std::vector<std::uint32_t> order(static_cast<std::size_t>(source.count()));
   std::iota(order.begin(), order.end(), 0U);
   if (training) order = source.order(static_cast<std::uint64_t>(recipe.seed), 0);
@@ -106,7 +111,7 @@ Alone time_alone(const runtime::DataFeed& data, bool training, const runtime::Re
     for (std::size_t i = 0; i < kTogether; ++i) {
       images[i] = {};
       try {
-        images[i] = source.read(sample(i), buffers[i], [&](std::int64_t height, std::int64_t width) {
+        images[i] = source.decode(sample(i), buffers[i], [&](std::int64_t height, std::int64_t width) {
           return transforms.looks_at(height, width, 0, sample(i));
         });
       } catch (const UserError&) {
@@ -127,7 +132,7 @@ Alone time_alone(const runtime::DataFeed& data, bool training, const runtime::Re
 
 /// MixUp and CutMix, on a batch of zeros.
 void time_batches(const runtime::DataFeed& data, std::int64_t classes, double seconds, Alone& alone) {
-  const runtime::TransformChain& transforms = data.transforms();
+  const runtime::TransformChain& transforms = transforms_of(data);
   if (!transforms.changes_batches()) return;
   std::vector<float> images(static_cast<std::size_t>(data.batch() * ir::element_count(transforms.shape())));
   std::vector<float> targets(static_cast<std::size_t>(data.batch() * classes));
@@ -197,7 +202,7 @@ void run(const DataBenchRequest& request) {
       runtime::network_face(runtime::network_source(network).forward(1), recipe.objective);
   const runtime::DataFeed data(recipe, training ? runtime::Split::train : runtime::Split::test, face);
   DataBenchResult result;
-  result.count = data.images();
+  result.count = data.count();
   result.batch = data.batch();
   result.threads = recipe.data.threads;
   result.prefetch = recipe.data.prefetch;

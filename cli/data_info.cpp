@@ -1,5 +1,5 @@
 // rewire data info: what a data set holds, before anything is trained on it.
-#include "runtime/data/data_info.h"
+#include "runtime/data/catalog/data_info.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,7 +13,7 @@
 #include "cli/progress.h"
 #include "cli/streams.h"
 #include "ir/error.h"
-#include "runtime/data/source.h"
+#include "runtime/data/catalog/sources.h"
 #include "runtime/device/process.h"
 #include "runtime/io/files.h"
 

@@ -8,7 +8,7 @@
 #include "cli/commands.h"
 #include "cli/streams.h"
 #include "ir/printable.h"
-#include "runtime/data/pack.h"
+#include "runtime/data/vision/pack.h"
 
 namespace rewire::cli {
 namespace {

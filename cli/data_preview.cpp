@@ -11,7 +11,7 @@
 #include "cli/program.h"
 #include "cli/streams.h"
 #include "ir/error.h"
-#include "runtime/data/preview.h"
+#include "runtime/data/vision/preview.h"
 #include "runtime/network/data_feed.h"
 
 namespace rewire::cli {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/data/png_file.h"
+#include "runtime/data/vision/png_file.h"
 #include "runtime/recipe/recipe.h"
 
 namespace rewire::cli {

@@ -7,8 +7,8 @@
 #include "cli/program.h"
 #include "cli/streams.h"
 #include "ir/error.h"
-#include "runtime/data/image_file.h"
-#include "runtime/data/preview.h"
+#include "runtime/data/vision/image_file.h"
+#include "runtime/data/vision/preview.h"
 #include "runtime/io/files.h"
 
 namespace rewire::cli {

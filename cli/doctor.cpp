@@ -6,7 +6,7 @@
 #include "cli/json.h"
 #include "cli/network.h"
 #include "cli/streams.h"
-#include "runtime/data/idx.h"
+#include "runtime/data/vision/idx.h"
 #include "runtime/device/probe.h"
 #include "runtime/plugin/plugin.h"
 

@@ -11,8 +11,8 @@
 #include "programs/objective.h"
 #include "programs/optimizer.h"
 #include "programs/schedule.h"
-#include "runtime/data/source.h"
-#include "runtime/data/transform.h"
+#include "runtime/data/catalog/sources.h"
+#include "runtime/data/vision/transform.h"
 
 namespace rewire::cli {
 namespace {

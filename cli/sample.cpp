@@ -15,7 +15,7 @@
 #include "cli/streams.h"
 #include "ir/error.h"
 #include "programs/objective.h"
-#include "runtime/data/picture_grid.h"
+#include "runtime/data/vision/picture_grid.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/io/files.h"
 #include "runtime/io/npy.h"

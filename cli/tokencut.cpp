@@ -11,8 +11,8 @@
 #include "ir/error.h"
 #include "runtime/analyze/pca_map.h"
 #include "runtime/analyze/token_cut.h"
-#include "runtime/data/contact_sheet.h"
-#include "runtime/data/preview.h"
+#include "runtime/data/vision/contact_sheet.h"
+#include "runtime/data/vision/preview.h"
 #include "runtime/io/files.h"
 #include "runtime/io/json_view.h"
 

@@ -12,14 +12,16 @@
 
 #include "ir/builder.h"
 #include "ir/registry.h"
+#include "programs/field.h"
 #include "programs/metric.h"
 #include "programs/schedule.h"
 
 namespace rewire::programs {
 
-/// Who fills an input: the data set, under its name; or the loader with numbers drawn uniformly from [0, 1), or from the
-/// standard normal distribution, a function of seed, epoch, image and the input's name.
-enum class Filler : std::uint8_t { data, uniform, normal };
+/// Who fills an input: the data set, under its name, or the only field of its kind; the loader with numbers drawn uniformly from
+/// [0, 1), or from the standard normal distribution, a function of seed, epoch, sample and the input's name; or, in training alone,
+/// a file that has a row for each sample of the data.
+enum class Filler : std::uint8_t { data, uniform, normal, file };
 
 /// A tensor of a batch.
 struct Input {
@@ -27,7 +29,9 @@ struct Input {
   ir::TensorType type;
   std::int64_t categories = 0;  // of integers: each lies in [0, categories); 0: any
   Filler filler = Filler::data;
-  int batch_axis = 0;  // 1 of views
+  int batch_axis = 0;                  // 1 of views
+  FieldKind kind = FieldKind::number;  // what are called image and label have a kind by their names
+  std::string file = {};               // of Filler::file: a .npy [samples, …] of this type
 };
 using Inputs = std::vector<Input>;
 

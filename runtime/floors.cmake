@@ -5,12 +5,14 @@
 #   linalg    LAPACK                                              run       run folders and checkpoints
 #   io        files, tensors in files, JSON, CSV                  report    pages and tables about runs
 #   exec      engines: programs compiled and run                  verify    a network or plugin against the evaluator
-#   data      sources, transforms, loader                         train     the steps of a run, and what it writes meanwhile
+#   data      samples, batches, loader; vision, catalog: below    train     the steps of a run, and what it writes meanwhile
 #   plugin    strategies of shared libraries                      sweep     runs over grids of settings
 #   recipe    what a run is asked for                             analyze   features, probes, token cuts
 #   explore   a network's stages as text and formulas             trace     every tensor of a step
 #   page      what HTML pages have in common                      repro     a failure as a file
 #   events    event files for TensorBoard                         diff      two networks or runs side by side
 #   network   from a recipe to programs and weights
-set(REWIRE_RUNTIME_FLOORS device linalg io exec data plugin recipe explore page events network measure run report verify train
+#
+# Of data, the folder itself knows no kind of data; vision is images, and catalog the sources by name.
+set(REWIRE_RUNTIME_FLOORS device linalg io exec data data/vision data/catalog plugin recipe explore page events network measure run report verify train
   sweep analyze trace repro diff)

@@ -31,8 +31,13 @@ endfunction()
 
 # How high a file of runtime/ is; -1: it is on no floor.
 function(runtime_height file result)
-  string(REGEX REPLACE "^runtime/([^/]+).*$" "\\1" folder "${file}")
-  list(FIND REWIRE_RUNTIME_FLOORS "${folder}" height)
+  # By the longest name: a folder in a folder may be a floor of its own.
+  get_filename_component(folder "${file}" DIRECTORY)
+  set(height -1)
+  while(height EQUAL -1 AND folder MATCHES "^runtime/(.+)$")
+    list(FIND REWIRE_RUNTIME_FLOORS "${CMAKE_MATCH_1}" height)
+    get_filename_component(folder "${folder}" DIRECTORY)
+  endwhile()
   set(${result} ${height} PARENT_SCOPE)
 endfunction()
 

@@ -1,4 +1,5 @@
 #include "runtime/analyze/backbone.h"
+#include "runtime/data/vision/transform.h"
 
 #include <fmt/format.h>
 
@@ -111,7 +112,7 @@ DataFeed Backbone::feed(Split split, bool trains) const {
   ir::TensorType image{ir::DType::f32, {1}};
   image.shape.insert(image.shape.end(), image_.begin(), image_.end());
   Recipe recipe = network_.recipe;
-  if (trains) recipe.train.batch = std::min(recipe.eval.batch, feed(split, false).images());
+  if (trains) recipe.train.batch = std::min(recipe.eval.batch, feed(split, false).count());
   face.batch = fixed_batch_;
   face.inputs = {{"image", image}, {"label", {ir::DType::i64, {1}}}};
   return {recipe, split, face, trains};
@@ -120,11 +121,11 @@ DataFeed Backbone::feed(Split split, bool trains) const {
 FeatureSet Backbone::collect(const ImagePass& pass) {
   const bool trains = pass.epoch >= 0;
   const DataFeed data = feed(pass.split, trains);
-  const std::int64_t there = trains ? data.batches() * data.batch() : data.images();
+  const std::int64_t there = trains ? data.batches() * data.batch() : data.count();
   const std::int64_t all = pass.most == 0 ? there : std::min(there, pass.most);
   const std::int64_t wanted = pass.images == 0 ? all : pass.images;
   if (wanted > there)
-    user_error("--images {}: {} has {} images to {}{}", wanted, data.source().name(), data.images(),
+    user_error("--images {}: {} has {} images to {}{}", wanted, data.source().name(), data.count(),
                pass.split == Split::train ? "train on" : "test with",
                trains ? fmt::format(", in batches of {}", data.batch()) : "");
   const std::unique_ptr<Loader> loader =
@@ -142,14 +143,14 @@ FeatureSet Backbone::collect(const ImagePass& pass) {
     for (std::int64_t k = 0; k < data.batch() && set.count() < wanted; ++k) {
       const auto row = static_cast<std::size_t>(k);
       if (weight != batch.tensors.end() && weight->second.as<float>()[row] == 0) {  // no image
-        if (i * data.batch() + k < data.images()) ++set.left_out;
+        if (i * data.batch() + k < data.count()) ++set.left_out;
         continue;
       }
       const std::span<const float> numbers = rows.as<float>().subspan(row * width, width);
       set.rows.insert(set.rows.end(), numbers.begin(), numbers.end());
       set.labels.push_back(batch.tensors.at("label").as<std::int64_t>()[row]);
       if (!pass.keeps_images) continue;
-      if (!trains) set.names.push_back(data.source().image_name(i * data.batch() + k));
+      if (!trains) set.names.push_back(data.source().sample_name(i * data.batch() + k));
       const std::span<const float> image = images.as<float>().subspan(row * pixels, pixels);
       set.images.insert(set.images.end(), image.begin(), image.end());
     }
@@ -167,7 +168,8 @@ std::int64_t Backbone::count_classes() const {
   std::int64_t largest = 0;
   for (const Split split : {Split::train, Split::test}) {
     const DataFeed data = feed(split, false);
-    for (std::int64_t i = 0; i < data.images(); ++i) largest = std::max(largest, data.source().label(i));
+    for (std::int64_t i = 0; i < data.count(); ++i)
+      largest = std::max(largest, data.images("a probe").label(i));
   }
   return largest + 1;
 }

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "ir/error.h"
-#include "runtime/data/contact_sheet.h"
-#include "runtime/data/preview.h"
+#include "runtime/data/vision/contact_sheet.h"
+#include "runtime/data/vision/preview.h"
 #include "runtime/linalg/lapack.h"
 
 namespace rewire::runtime {

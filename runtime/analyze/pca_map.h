@@ -8,7 +8,7 @@
 #include "ir/attribute.h"
 #include "ir/types.h"
 #include "runtime/analyze/features.h"
-#include "runtime/data/png_file.h"
+#include "runtime/data/vision/png_file.h"
 
 namespace rewire::runtime {
 

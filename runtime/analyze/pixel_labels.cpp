@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "ir/error.h"
-#include "runtime/data/image_file.h"
-#include "runtime/data/preview.h"
+#include "runtime/data/vision/image_file.h"
+#include "runtime/data/vision/preview.h"
 #include "runtime/io/files.h"
 #include "runtime/io/npy.h"
 

@@ -3,33 +3,37 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "codegen/files/digest.h"
 #include "ir/printable.h"
 
 namespace rewire::runtime {
 
-DataIdentity identity_of(const ImageSource& source) {
+DataIdentity identity_by(std::int64_t count, const std::vector<std::string>& classes,
+                         const std::function<std::string(std::int64_t index)>& line) {
   constexpr std::size_t kChunk = std::size_t{1} << 16;
-  DataIdentity identity{source.count(), {}, ""};
-  for (const std::string& name : source.class_names()) identity.classes.push_back(visible(name));
-  const std::string root = source.name();
+  DataIdentity identity{count, {}, ""};
+  for (const std::string& name : classes) identity.classes.push_back(visible(name));
   codegen::Digest digest;
   std::string text;
   const auto flush = [&] {
     digest.update(std::as_bytes(std::span(text.data(), text.size())));
     text.clear();
   };
-  for (std::int64_t i = 0; i < source.count(); ++i) {
-    std::string name = source.image_name(i);
-    if (name.starts_with(root))
-      name.erase(0, std::min(name.find_first_not_of('/', root.size()), name.size()));
-    fmt::format_to(std::back_inserter(text), "{}\t{}\n", name, source.label(i));
+  for (std::int64_t i = 0; i < count; ++i) {
+    text += line(i);
     if (text.size() >= kChunk) flush();
   }
   flush();
   identity.digest = digest.hex();
   return identity;
+}
+
+std::string relative_name(std::string_view sample, std::string_view source) {
+  if (sample.starts_with(source))
+    sample.remove_prefix(std::min(sample.find_first_not_of('/', source.size()), sample.size()));
+  return std::string(sample);
 }
 
 std::string difference(const DataIdentity& one, const DataIdentity& other, std::string_view then,

@@ -2,24 +2,25 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "runtime/data/source.h"
 
 namespace rewire::runtime {
 
 struct DataIdentity {
   std::int64_t count = 0;
   std::vector<std::string> classes;  // by label, where the data names them, as they are shown
-  std::string digest;                // of each sample's name and label: BLAKE3, 64 hexadecimal digits
+  std::string digest;  // of a line for each sample, its name and label: BLAKE3, 64 hexadecimal digits
   bool operator==(const DataIdentity&) const = default;
 };
 
-/// The names are relative to the source's own: a folder that has been moved is the same data. What the pixels are is not
-/// part of it (ImageSource::fingerprint).
-DataIdentity identity_of(const ImageSource& source);
+/// Of `count` samples of which `line` tells apart; each line ends in a newline.
+DataIdentity identity_by(std::int64_t count, const std::vector<std::string>& classes,
+                         const std::function<std::string(std::int64_t index)>& line);
+/// A sample's name relative to its source's: a folder that has been moved is the same data.
+std::string relative_name(std::string_view sample, std::string_view source);
 
 /// "50000 images then, 25000 now", or what else differs, for messages; "" where nothing does. `then` and `now` are its
 /// words for the two.

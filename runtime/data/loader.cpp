@@ -18,35 +18,20 @@ void reshape_tensor(HostTensor& tensor, const ir::TensorType& type) {
   if (tensor.type() != type || tensor.bytes().empty()) tensor = HostTensor(type);
 }
 
-ir::TensorType batch_type(std::int64_t batch, const ir::Shape& image_shape) {
-  ir::TensorType type{ir::DType::f32, {batch}};
-  type.shape.insert(type.shape.end(), image_shape.begin(), image_shape.end());
+/// Of `batch` rows.
+ir::TensorType batch_type(const RowField& field, std::int64_t batch) {
+  ir::TensorType type{field.type.dtype, {batch}};
+  if (field.copies > 0) type.shape.insert(type.shape.begin(), field.copies);
+  type.shape.insert(type.shape.end(), field.type.shape.begin(), field.type.shape.end());
   return type;
 }
-
-ir::TensorType view_type(const ViewShape& view, std::int64_t batch) {
-  ir::TensorType type = batch_type(batch, view.image);
-  type.shape.insert(type.shape.begin(), view.count);
-  return type;
-}
-
-/// Samples of one kind, one behind the other.
-struct Rows {
-  std::span<float> all;
-  std::int64_t count;
-
-  std::span<float> at(std::int64_t row) const {
-    const std::size_t size = all.size() / static_cast<std::size_t>(count);
-    return all.subspan(static_cast<std::size_t>(row) * size, size);
-  }
-};
 
 void check(const LoaderOptions& options, std::int64_t count) {
   if (options.batch < 1) user_error("train.batch is {}; it must be 1 or more", options.batch);
   if (options.threads < 1) user_error("data.threads is {}; it must be 1 or more", options.threads);
   if (options.prefetch < 1) user_error("data.prefetch is {}; it must be 1 or more", options.prefetch);
   if (options.repeats < 1 || (options.repeats > 1 && !options.training))
-    internal_error("{} repeats of each image", options.repeats);
+    internal_error("{} repeats of each sample", options.repeats);
   if (count < 1) user_error("the data set has no samples");
   if (options.training && count < options.batch) {
     user_error("train.batch is {}, but the training data has {} samples only", options.batch, count);
@@ -60,13 +45,8 @@ std::int64_t batches_in(const LoaderOptions& options, std::int64_t samples) {
 
 }  // namespace
 
-Loader::Loader(SampleFunction sample, std::int64_t count, const ir::Shape& image_shape,
-               const LoaderOptions& options, DataPosition start)
-    : sample_(std::move(sample)),
-      count_(count),
-      options_(options),
-      image_type_(batch_type(options.batch, image_shape)),
-      start_(start) {
+Loader::Loader(SampleFunction sample, std::int64_t count, const LoaderOptions& options, DataPosition start)
+    : sample_(std::move(sample)), count_(count), options_(options), start_(start) {
   check(options, count);
   batches_per_epoch_ = batches_in(options, count);
   constexpr std::int64_t kMaxEpoch = std::numeric_limits<std::uint32_t>::max();  // Philox has 32 bits for it
@@ -141,10 +121,10 @@ void Loader::prepare(std::int64_t number, Batch& batch, const std::stop_token& s
   const auto reshape = [&](const std::string& name, const ir::TensorType& type) {
     reshape_tensor(batch.tensors[name], type);
   };
-  reshape("image", image_type_);
-  reshape("label", {ir::DType::i64, {options_.batch}});
+  for (const auto& fields : {options_.fields, options_.made}) {
+    for (const RowField& field : fields) reshape(field.name, batch_type(field, options_.batch));
+  }
   reshape("weight", {ir::DType::f32, {options_.batch}});
-  for (const ViewShape& view : options_.views) reshape(view.name, view_type(view, options_.batch));
   for (const NoiseShape& noise : options_.noise) {
     ir::TensorType type{ir::DType::f32, {options_.batch}};
     type.shape.insert(type.shape.end(), noise.sample.begin(), noise.sample.end());
@@ -154,46 +134,39 @@ void Loader::prepare(std::int64_t number, Batch& batch, const std::stop_token& s
     reshape(name, {ir::DType::f32, {std::ssize(values)}});
     std::ranges::copy(values, batch.tensors.at(name).as<float>().begin());
   }
-  if (options_.classes > 0) reshape("target", {ir::DType::f32, {options_.batch, options_.classes}});
   fill(batch, stop);
-  if (options_.classes == 0 || stop.stop_requested()) return;
-  const std::span<const std::int64_t> labels = batch.tensors.at("label").as<std::int64_t>();
-  const std::span<float> targets = batch.tensors.at("target").as<float>();
-  std::ranges::fill(targets, 0.0F);
-  for (std::size_t row = 0; row < labels.size(); ++row)
-    targets[row * static_cast<std::size_t>(options_.classes) + static_cast<std::size_t>(labels[row])] = 1;
-  if (options_.change)
-    options_.change(batch.tensors.at("image").as<float>(), targets, batch.epoch, batch.index);
+  if (options_.finish && !stop.stop_requested()) options_.finish(batch);
 }
 
 void Loader::fill(Batch& batch, const std::stop_token& stop) {
-  const std::span<std::int64_t> labels = batch.tensors.at("label").as<std::int64_t>();
   const std::span<float> weights = batch.tensors.at("weight").as<float>();
-  std::vector<Rows> rows = {{batch.tensors.at("image").as<float>(), options_.batch}};
-  for (const ViewShape& view : options_.views) {
-    const std::span<float> all = batch.tensors.at(view.name).as<float>();
-    const std::size_t size = all.size() / static_cast<std::size_t>(view.count);
-    for (std::size_t i = 0; i < static_cast<std::size_t>(view.count); ++i)
-      rows.push_back({all.subspan(i * size, size), options_.batch});
+  // The rows of each field, copy by copy, one behind the other.
+  std::vector<std::span<std::byte>> columns;
+  for (const RowField& field : options_.fields) {
+    const std::span<std::byte> all = batch.tensors.at(field.name).bytes();
+    const auto copies = static_cast<std::size_t>(std::max<std::int64_t>(field.copies, 1));
+    for (std::size_t i = 0; i < copies; ++i)
+      columns.push_back(all.subspan(i * (all.size() / copies), all.size() / copies));
   }
   const Order order = options_.training ? order_of(batch.epoch) : nullptr;
-  std::vector<std::span<float>> images(rows.size());
+  std::vector<std::span<std::byte>> row(columns.size());
   for (std::int64_t i = 0; i < options_.batch && !stop.stop_requested(); ++i) {
-    const auto row = static_cast<std::size_t>(i);
-    std::ranges::transform(rows, images.begin(), [i](const Rows& each) { return each.at(i); });
+    std::ranges::transform(columns, row.begin(), [&](std::span<std::byte> column) {
+      const std::size_t size = column.size() / static_cast<std::size_t>(options_.batch);
+      return column.subspan(static_cast<std::size_t>(i) * size, size);
+    });
     const std::int64_t place = batch.first + i;
-    std::optional<std::int64_t> label;
+    bool is_there = false;
     Visit visit{batch.epoch, place / options_.repeats, place % options_.repeats};
     if (place < count_) {
-      if (order) visit.image = (*order)[static_cast<std::size_t>(visit.image)];
-      label = sample_(visit, images);
+      if (order) visit.sample = (*order)[static_cast<std::size_t>(visit.sample)];
+      is_there = sample_(visit, row);
     }
     draw_noise(batch, i, visit);
-    if (!label) {
-      for (const std::span<float> image : images) std::ranges::fill(image, 0.0F);
+    if (!is_there) {
+      for (const std::span<std::byte> field : row) std::ranges::fill(field, std::byte{0});
     }
-    labels[row] = label.value_or(0);
-    weights[row] = label ? 1.0F : 0.0F;
+    weights[static_cast<std::size_t>(i)] = is_there ? 1.0F : 0.0F;
   }
 }
 
@@ -203,7 +176,7 @@ void Loader::draw_noise(Batch& batch, std::int64_t row, const Visit& visit) cons
     const ir::PhiloxStream stream{options_.seed, static_cast<std::uint32_t>(epoch),
                                   ir::stream_hash("data.noise." + noise.name)};
     const auto count = static_cast<std::uint64_t>(ir::element_count(noise.sample));
-    const auto first = static_cast<std::uint64_t>(visit.image * options_.repeats + visit.repeat) * count;
+    const auto first = static_cast<std::uint64_t>(visit.sample * options_.repeats + visit.repeat) * count;
     float* const to =
         batch.tensors.at(noise.name).as<float>().data() + static_cast<std::uint64_t>(row) * count;
     for (std::uint64_t k = 0; k < count; ++k)

@@ -2,7 +2,7 @@
 // holds depends on (seed, epoch, index, first sample) alone: not on the number of threads, not on where the run began.
 //
 // Training: each epoch visits the samples in its own random order; what is left over at the end of an epoch
-// is dropped. Evaluation: the samples in order; the last batch is padded with zero images of weight 0. Both
+// is dropped. Evaluation: the samples in order; the last batch is padded with rows of zeros and weight 0. Both
 // go on epoch after epoch: a pass over the data is batches_per_epoch() calls of next().
 #pragma once
 
@@ -18,41 +18,15 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/data/batch.h"
 #include "runtime/data/samples.h"
-#include "runtime/io/host_tensor.h"
 
 namespace rewire::runtime {
 
-/// Tensors by name: image f32 [B, C, H, W], label i64 [B], weight f32 [B], which is 1, or 0 for padding; target f32
-/// [B, classes] where it is asked for: the probability of each class; the views f32 [count, B, C, H, W]; noise f32
-/// [B, ...] under the names that ask for it; and LoaderOptions::constants.
-struct Batch {
-  TensorMap tensors;
-  std::int64_t epoch = 0;
-  std::int64_t index = 0;  // in its epoch
-  std::int64_t first = 0;  // of its samples, in its epoch
-};
+/// What follows once all rows of a batch are there.
+using BatchFunction = std::function<void(Batch& batch)>;
 
-/// The place of the next batch. Where an epoch has had batches of other sizes, its samples are not batch times a size.
-struct DataPosition {
-  std::int64_t epoch = 0;
-  std::int64_t batch = 0;   // of the epoch
-  std::int64_t sample = 0;  // of the epoch, the batch's first
-  bool operator==(const DataPosition&) const = default;
-};
-
-/// Changes the images and the targets of batch `index` of an epoch.
-using BatchFunction = std::function<void(std::span<float> images, std::span<float> targets,
-                                         std::int64_t epoch, std::int64_t index)>;
-
-/// Further versions of each image: a tensor of their own.
-struct ViewShape {
-  std::string name;
-  std::int64_t count = 1;
-  ir::Shape image;  // [channels, height, width]
-};
-
-/// Numbers drawn for each image, a function of seed, epoch, image and name, uniformly from [0, 1) or from the standard
+/// Numbers drawn for each sample, a function of seed, epoch, sample and name, uniformly from [0, 1) or from the standard
 /// normal distribution; evaluation draws the same in each pass.
 struct NoiseShape {
   std::string name;
@@ -60,30 +34,29 @@ struct NoiseShape {
   bool is_normal = false;
 };
 
-/// The order in which an epoch visits the images: a permutation.
+/// The order in which an epoch visits the samples: a permutation.
 using OrderFunction = std::function<std::vector<std::uint32_t>(std::int64_t epoch)>;
 
 struct LoaderOptions {
+  std::vector<RowField> fields;  // of a row
   bool training = true;
   std::int64_t batch = 64;
   std::uint64_t seed = 0;         // of the order, which evaluation has none of, and of noise
   OrderFunction order = nullptr;  // null: epoch_order()
-  std::int64_t repeats = 1;  // how often in a row each image comes; an epoch has as many batches nevertheless
-  int threads = 1;           // that prepare batches
+  std::int64_t repeats =
+      1;            // how often in a row each sample comes; an epoch has as many batches nevertheless
+  int threads = 1;  // that prepare batches
   std::int64_t prefetch = 4;       // batches prepared ahead, at most
-  std::int64_t classes = 0;        // of targets; 0: a batch has none
-  BatchFunction change = nullptr;  // with targets alone
-  std::vector<ViewShape> views = {};
+  BatchFunction finish = nullptr;  // fills the tensors of `made`, and may change others
+  std::vector<RowField> made = {};
   std::vector<NoiseShape> noise = {};
   std::map<std::string, std::vector<float>> constants = {};  // the same in each batch: f32, of rank 1
 };
 
 class Loader {
  public:
-  /// `image_shape` is [C, H, W]. UserError on options out of range, on fewer samples than one training batch,
-  /// and on a `start` beyond an epoch.
-  Loader(SampleFunction sample, std::int64_t count, const ir::Shape& image_shape,
-         const LoaderOptions& options, DataPosition start = {});
+  /// UserError on options out of range, on fewer samples than one training batch, and on a `start` beyond an epoch.
+  Loader(SampleFunction sample, std::int64_t count, const LoaderOptions& options, DataPosition start = {});
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
@@ -116,7 +89,6 @@ class Loader {
   const SampleFunction sample_;
   const std::int64_t count_;
   const LoaderOptions options_;
-  const ir::TensorType image_type_;  // of a batch
   const DataPosition start_;
   std::int64_t batches_per_epoch_ = 0, batches_of_first_ = 0;  // of the epoch that it starts in, those left
 

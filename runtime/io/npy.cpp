@@ -2,15 +2,25 @@
 // the elements. Only the literal's few forms that NumPy itself writes are read, by a small parser of our own.
 #include "runtime/io/npy.h"
 
+#include <fcntl.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <optional>
 #include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
 
+#include "codegen/files/descriptor.h"
 #include "ir/error.h"
+#include "ir/printable.h"
 #include "runtime/io/files.h"
 
 namespace rewire::runtime {
@@ -180,33 +190,102 @@ std::string header_text(std::string_view descr, const ir::Shape& shape) {
   return text;
 }
 
-}  // namespace
-
-HostTensor parse_npy(std::span<const std::byte> bytes, const std::string& file_name) {
-  const Header header = HeaderParser(take_header(bytes, file_name), file_name).parse();
-  const Descr* found = nullptr;
-  for (const Descr& candidate : kDescrs) {
-    if (candidate.text == header.descr) found = &candidate;
-  }
-  if (found == nullptr) {
+/// What stands in a file behind its header, as that says.
+ir::TensorType array_type(std::string_view header_text, const std::string& file_name) {
+  Header header = HeaderParser(header_text, file_name).parse();
+  const auto found = std::ranges::find(kDescrs, header.descr, &Descr::text);
+  if (found == kDescrs.end()) {
     user_error("{}: dtype '{}' is not read; save as <f8 <f4 <f2 <i8 <i4 |u1 or |b1", file_name,
                printable(header.descr));
   }
   if (header.fortran_order) {
     user_error("{}: the array is in Fortran order; save numpy.ascontiguousarray(array)", file_name);
   }
-  const std::optional<std::size_t> size = checked_bytes(found->dtype, header.shape);
-  if (size != bytes.size()) {
-    user_error("{}: {} of shape ({}) takes {} bytes, but {} follow the header", file_name, header.descr,
-               printable(fmt::format("{}", fmt::join(header.shape, ", "))),
-               size ? std::to_string(*size) : "more than 2^64", bytes.size());
-  }
-  HostTensor tensor({found->dtype, header.shape});
+  return {found->dtype, std::move(header.shape)};
+}
+
+void check_size(const ir::TensorType& type, std::size_t there, const std::string& file_name) {
+  const std::optional<std::size_t> size = checked_bytes(type.dtype, type.shape);
+  if (size == there) return;
+  user_error("{}: {} of shape ({}) takes {} bytes, but {} follow the header", file_name,
+             std::ranges::find(kDescrs, type.dtype, &Descr::dtype)->text,
+             printable(fmt::format("{}", fmt::join(type.shape, ", "))),
+             size ? std::to_string(*size) : "more than 2^64", there);
+}
+
+void make_truths(HostTensor& tensor) {
+  if (tensor.type().dtype != DType::i1) return;
+  for (std::uint8_t& truth : tensor.as<std::uint8_t>()) truth = truth != 0 ? 1 : 0;
+}
+
+}  // namespace
+
+HostTensor parse_npy(std::span<const std::byte> bytes, const std::string& file_name) {
+  const ir::TensorType type = array_type(take_header(bytes, file_name), file_name);
+  check_size(type, bytes.size(), file_name);
+  HostTensor tensor(type);
   std::memcpy(tensor.bytes().data(), bytes.data(), bytes.size());
-  if (found->dtype == DType::i1) {
-    for (std::uint8_t& truth : tensor.as<std::uint8_t>()) truth = truth != 0 ? 1 : 0;
-  }
+  make_truths(tensor);
   return tensor;
+}
+
+struct NpyRows::File {
+  std::string path;
+  codegen::Descriptor file;
+  std::size_t first = 0;  // byte of the elements
+  std::int64_t count = 0;
+  ir::TensorType row;
+
+  std::size_t read(std::size_t offset, std::span<std::byte> out) const {
+    std::size_t done = 0;
+    while (done < out.size()) {
+      const ssize_t got =
+          ::pread(file.get(), out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) user_error("cannot read {}: {}", path, std::generic_category().message(errno));
+      if (got == 0) break;
+      done += static_cast<std::size_t>(got);
+    }
+    return done;
+  }
+};
+
+NpyRows::NpyRows(const std::string& path) {
+  constexpr std::size_t kMostHeaderBytes = std::size_t{1} << 16;
+  auto opened = std::make_unique<File>();
+  opened->path = visible(path);
+  opened->file = codegen::Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat status{};
+  if (opened->file.get() < 0 || ::fstat(opened->file.get(), &status) != 0)
+    user_error("cannot read {}: {}", opened->path, std::generic_category().message(errno));
+  if (!S_ISREG(status.st_mode)) user_error("{}: it is no file", opened->path);
+  std::vector<std::byte> head(std::min(kMostHeaderBytes, static_cast<std::size_t>(status.st_size)));
+  head.resize(opened->read(0, head));
+  std::span<const std::byte> rest = head;
+  ir::TensorType type = array_type(take_header(rest, opened->path), opened->path);
+  opened->first = head.size() - rest.size();
+  check_size(type, static_cast<std::size_t>(status.st_size) - opened->first, opened->path);
+  if (type.shape.empty()) user_error("{}: it is one number, not an array of rows", opened->path);
+  if (type.dtype == DType::i1) user_error("{}: rows of truth values are not read", opened->path);
+  opened->count = type.shape.front();
+  type.shape.erase(type.shape.begin());
+  opened->row = std::move(type);
+  file_ = std::move(opened);
+}
+
+NpyRows::~NpyRows() = default;
+
+std::int64_t NpyRows::count() const {
+  return file_->count;
+}
+
+const ir::TensorType& NpyRows::type() const {
+  return file_->row;
+}
+
+void NpyRows::read(std::int64_t index, std::span<std::byte> out) const {
+  if (file_->read(file_->first + static_cast<std::size_t>(index) * out.size(), out) != out.size())
+    user_error("{}: the file has become shorter since it was opened", file_->path);
 }
 
 HostTensor read_npy(const FilePlace& place) {

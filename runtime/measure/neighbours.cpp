@@ -79,7 +79,7 @@ std::optional<Features> collect(Engine& engine, const std::vector<FeatureProgram
 std::set<std::int64_t> labels_of(const DataFeed& bank, const DataFeed& queries) {
   std::set<std::int64_t> labels;
   for (const DataFeed* data : {&bank, &queries}) {
-    for (std::int64_t i = 0; i < data->images(); ++i) labels.insert(data->source().label(i));
+    for (std::int64_t i = 0; i < data->count(); ++i) labels.insert(data->images("eval.knn").label(i));
   }
   return labels;
 }

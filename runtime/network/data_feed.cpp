@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "ir/error.h"
-#include "runtime/data/class_map.h"
-#include "runtime/data/decoded_cache.h"
-#include "runtime/data/subset.h"
+#include "ir/printable.h"
+#include "runtime/data/catalog/sources.h"
+#include "runtime/data/vision/class_map.h"
+#include "runtime/data/vision/decoded_cache.h"
+#include "runtime/data/vision/subset.h"
 #include "runtime/device/log.h"
 
 namespace rewire::runtime {
@@ -20,10 +23,37 @@ const programs::Input* find_input(const NetworkFace& face, std::string_view name
   return found == face.inputs.end() ? nullptr : &*found;
 }
 
+bool is_view(const programs::Input& input) {
+  return input.batch_axis == 1;
+}
+
+FieldKind kind_of(const programs::Input& input) {
+  if (input.kind != FieldKind::number) return input.kind;
+  if (input.name == kImageField) return FieldKind::image;
+  return input.name == kLabelField && input.type.rank() == 1 ? FieldKind::category : FieldKind::number;
+}
+
+/// What a sample of the data is asked for: views are made of it.
+std::vector<Field> asked_fields(const NetworkFace& face) {
+  std::vector<Field> asked;
+  for (const programs::Input& input : face.inputs) {
+    if (input.filler != programs::Filler::data || is_view(input)) continue;
+    Field field{input.name,
+                input.type.dtype,
+                {input.type.shape.begin() + 1, input.type.shape.end()},
+                kind_of(input),
+                input.categories};
+    if (input.name == kTargetField) field.categories = input.type.shape[1];
+    asked.push_back(std::move(field));
+  }
+  return asked;
+}
+
 /// [channels, height, width]
 ir::Shape image_shape(const NetworkFace& face) {
-  const ir::Shape& batch = find_input(face, "image")->type.shape;
-  return {batch.begin() + 1, batch.end()};
+  const auto image = std::ranges::find(face.inputs, FieldKind::image, kind_of);
+  if (image == face.inputs.end()) user_error("the network takes views, and no image to make them of");
+  return {image->type.shape.begin() + 1, image->type.shape.end()};
 }
 
 /// Of targets; 0: the objective takes none.
@@ -51,15 +81,28 @@ std::unique_ptr<ImageSource> reduce(std::unique_ptr<ImageSource> source, const R
   return source;
 }
 
-std::unique_ptr<ImageSource> open_source(const Recipe& recipe, Split split, const NetworkFace& face,
-                                         bool trains, const std::vector<std::string>& names) {
+/// What is asked of labelled images alone.
+void refuse_of_images(const Source& source, const RecipeData& data) {
+  const char* key = !data.train_list.empty()  ? "data.train_list"
+                    : data.train_fraction < 1 ? "data.train_fraction"
+                    : !data.cache.empty()     ? "data.cache"
+                                              : nullptr;
+  if (key != nullptr) user_error("{} is of labelled images, and {} has none: drop it", key, source.name());
+}
+
+std::unique_ptr<Source> open_source(const Recipe& recipe, Split split, const NetworkFace& face, bool trains,
+                                    const std::vector<std::string>& names) {
   const RecipeData& data = recipe.data;
-  std::unique_ptr<ImageSource> source = make_source(
-      recipe.source, {split, image_shape(face), classes(face), static_cast<std::uint64_t>(recipe.seed)});
-  if (classes(face) != 0) source = map_classes(std::move(source), names);
-  if (split == Split::train) source = reduce(std::move(source), data);
-  if (!data.cache.empty()) {
-    source = cache_decoded(std::move(source), {data.cache, static_cast<int>(data.threads)});
+  std::unique_ptr<Source> source =
+      make_source(recipe.source, {split, asked_fields(face), static_cast<std::uint64_t>(recipe.seed)});
+  if (std::unique_ptr<ImageSource> images = images_of(source)) {
+    if (classes(face) != 0) images = map_classes(std::move(images), names);
+    if (split == Split::train) images = reduce(std::move(images), data);
+    if (!data.cache.empty())
+      images = cache_decoded(std::move(images), {data.cache, static_cast<int>(data.threads)});
+    source = std::move(images);
+  } else {
+    refuse_of_images(*source, data);
   }
   if (trains && source->count() < recipe.train.batch) {
     user_error("train.batch is {}, but {} has {} training images only", recipe.train.batch, source->name(),
@@ -79,10 +122,6 @@ ir::TensorType view_type(const ViewSpec& view, const ir::Shape& image, std::int6
   const ir::Shape shape = view_shape(view, image);
   type.shape.insert(type.shape.end(), shape.begin(), shape.end());
   return type;
-}
-
-bool is_view(const programs::Input& input) {
-  return input.batch_axis == 1;
 }
 
 /// The views that the network takes.
@@ -111,7 +150,7 @@ std::vector<float> present_classes(const ImageSource& source, std::int64_t class
   return present;
 }
 
-LoaderOptions loader_options(const Recipe& recipe, Split split, bool trains, const ImageSource& source,
+LoaderOptions loader_options(const Recipe& recipe, Split split, bool trains, const Source& source,
                              const NetworkFace& face) {
   LoaderOptions options;
   options.training = trains;
@@ -120,11 +159,12 @@ LoaderOptions loader_options(const Recipe& recipe, Split split, bool trains, con
   options.seed = static_cast<std::uint64_t>(recipe.seed);
   options.threads = static_cast<int>(recipe.data.threads);
   options.prefetch = recipe.data.prefetch;
-  options.classes = target_classes(face);
-  if (!trains && split == Split::test && recipe.eval.only_present() && classes(face) > 0)
-    options.constants[kPresent] = present_classes(source, classes(face));
+  options.repeats = trains ? recipe.data.aug_repeats : 1;
+  const auto* const images = dynamic_cast<const ImageSource*>(&source);
+  if (!trains && split == Split::test && recipe.eval.only_present() && classes(face) > 0 && images != nullptr)
+    options.constants[kPresent] = present_classes(*images, classes(face));
   for (const programs::Input& input : face.inputs) {
-    if (input.filler == programs::Filler::data) continue;
+    if (input.filler == programs::Filler::data || input.filler == programs::Filler::file) continue;
     options.noise.push_back({input.name,
                              {input.type.shape.begin() + 1, input.type.shape.end()},
                              input.filler == programs::Filler::normal});
@@ -136,25 +176,41 @@ LoaderOptions loader_options(const Recipe& recipe, Split split, bool trains, con
 
 namespace {
 
+bool is_mask(const programs::Input& input) {
+  return input.type.rank() == 2 &&
+         !masked_name({input.name, input.type.dtype, {input.type.shape[1]}}).empty();
+}
+
+/// What data sets of images have, beside what is told by its kind.
+void check_beside_image(const programs::Input& input) {
+  const auto& [name, type] = std::tie(input.name, input.type);
+  if (input.filler != programs::Filler::data && type.rank() > 0) return;
+  if (input.kind != FieldKind::number || is_mask(input)) return;
+  const bool is_label = name == kLabelField && type.dtype == ir::DType::i64 && type.rank() == 1;
+  const bool is_target = name == kTargetField && type.dtype == ir::DType::f32 && type.rank() == 2;
+  const bool is_views = is_view(input) && type.dtype == ir::DType::f32 && type.rank() == 5;
+  const bool is_image = name == kImageField && type.dtype == ir::DType::f32 && type.rank() == 4;
+  if (is_image || is_label || is_target || is_views) return;
+  user_error(
+      "a data set has 'image' f32[batch,channels,height,width], 'label' i64[batch], 'target' "
+      "f32[batch,classes] and views f32[count,batch,channels,height,width]; the network takes '{}' {}",
+      name, to_string(type));
+}
+
 NetworkFace face_of(programs::Inputs inputs, const ir::Selection& objective) {
   NetworkFace face;
   face.inputs = std::move(inputs);
-  for (const auto& [name, type, categories, filler, batch_axis] : face.inputs) {
-    if (filler != programs::Filler::data && type.dtype == ir::DType::f32 && type.rank() > 0) continue;
-    const bool is_image = name == "image" && type.dtype == ir::DType::f32 && type.rank() == 4;
-    const bool is_label = name == "label" && type.dtype == ir::DType::i64 && type.rank() == 1;
-    const bool is_target = name == "target" && type.dtype == ir::DType::f32 && type.rank() == 2;
-    const bool is_views = type.dtype == ir::DType::f32 && type.rank() == 5 && batch_axis == 1;
-    if (is_image || is_label || is_target || is_views) continue;
-    user_error(
-        "a data set has 'image' f32[batch,channels,height,width], 'label' i64[batch], 'target' "
-        "f32[batch,classes] and views f32[count,batch,channels,height,width]; the network takes '{}' {}",
-        name, to_string(type));
+  const bool has_images = std::ranges::find(face.inputs, FieldKind::image, kind_of) != face.inputs.end();
+  const programs::Input* first = nullptr;
+  for (const programs::Input& input : face.inputs) {
+    if (has_images) check_beside_image(input);
+    const bool is_first =
+        has_images ? kind_of(input) == FieldKind::image : input.filler == programs::Filler::data;
+    if (first == nullptr && is_first) first = &input;
   }
-  const programs::Input* image = find_input(face, "image");
-  if (image == nullptr)
-    user_error("the objective {} takes no 'image': a data set gives images", objective.name);
-  face.batch = image->type.shape[0];
+  if (first == nullptr || first->type.rank() == 0)
+    user_error("the objective {} takes nothing of the data", objective.name);
+  face.batch = first->type.shape[0];
   return face;
 }
 
@@ -203,62 +259,53 @@ DataFeed::DataFeed(const Recipe& recipe, Split split, const NetworkFace& face, b
                    const std::vector<std::string>& classes)
     : source_(open_source(recipe, split, face, trains, classes)),
       options_(loader_options(recipe, split, trains, *source_, face)),
-      transforms_(transform_values(recipe), {source_->shape(), image_shape(face), options_.training},
-                  options_.seed),
-      repeats_(options_.training ? recipe.data.aug_repeats : 1),
+      pipeline_(source_->pipeline({.asked = asked_fields(face),
+                                   .transforms = transform_values(recipe),
+                                   .views = trains ? views_of(recipe, face) : std::vector<ViewSpec>(),
+                                   .training = trains,
+                                   .seed = options_.seed})),
       skips_unreadable_(recipe.data.unreadable == "skip"),
       only_present_(recipe.eval.only_present()) {
-  if (transforms_.shape() != image_shape(face)) {
-    user_error(
-        "{}: its images are {} (channels, height, width), the network takes {}: set transforms.resize, or "
-        "model.image and model.channels to the data's",
-        source_->name(), ir::to_string(transforms_.shape()), ir::to_string(image_shape(face)));
-  }
-  if (transforms_.changes_batches() && options_.classes == 0) {
-    user_error("transforms.mixup and transforms.cutmix blend labels: set objective.targets=probabilities");
-  }
-  if (!options_.training) return;
-  for (const ViewSpec& view : views_of(recipe, face)) {
-    try {
-      add_view(view, recipe, view_shape(view, image_shape(face)));
-    } catch (const UserError& error) {
-      user_error("the view '{}': {}", view.name, error.what());
-    }
+  options_.fields = pipeline_->fields();
+  options_.made = pipeline_->made();
+  if (!trains) return;
+  for (const programs::Input& input : face.inputs) {
+    if (input.filler == programs::Filler::file) open_file(input);
   }
 }
 
-void DataFeed::add_view(const ViewSpec& view, const Recipe& recipe, const ir::Shape& shape) {
-  const ir::Attributes values = overlay(transform_values(recipe), view.values);
-  for (std::int64_t copy = 0; copy < view.count; ++copy) {
-    view_transforms_.push_back(
-        std::make_unique<const TransformChain>(values, TransformContext{source_->shape(), shape, true},
-                                               options_.seed, fmt::format("{}/{}", view.name, copy)));
+void DataFeed::open_file(const programs::Input& input) {
+  const ir::TensorType row{input.type.dtype, {input.type.shape.begin() + 1, input.type.shape.end()}};
+  auto rows = std::make_unique<const NpyRows>(input.file);
+  // Of all samples of the source, of which a run may take a part.
+  if (rows->type() != row || rows->count() != source_->origins()) {
+    user_error("{}: it has {} rows {}, and '{}' takes a row {} for each of the {} samples of {}",
+               visible(input.file), rows->count(), to_string(rows->type()), input.name, to_string(row),
+               source_->origins(), source_->name());
   }
-  const ir::Shape& made = view_transforms_.back()->shape();
-  if (made != shape) {
-    user_error("its images are {} (channels, height, width), where {} are asked for: set its resize",
-               ir::to_string(made), ir::to_string(shape));
-  }
-  views_.push_back({view.name, view.count, shape});
+  options_.fields.push_back({input.name, row});
+  files_.push_back(std::move(rows));
+}
+
+const ImageSource& DataFeed::images(std::string_view what) const {
+  const auto* const images = dynamic_cast<const ImageSource*>(source_.get());
+  if (images == nullptr) user_error("{} is of labelled images, and {} has none", what, source_->name());
+  return *images;
 }
 
 std::unique_ptr<Loader> DataFeed::load(DataPosition start) const {
   LoaderOptions options = options_;
-  options.views = views_;
-  options.repeats = repeats_;
   options.order = [this](std::int64_t epoch) { return source_->order(options_.seed, epoch); };
-  if (transforms_.changes_batches()) {
-    options.change = [this](std::span<float> images, std::span<float> targets, std::int64_t epoch,
-                            std::int64_t index) {
-      transforms_.apply_to_batch(images, targets, options_.batch, epoch, index);
-    };
-  }
+  options.finish = [this](Batch& batch) { pipeline_->finish(batch); };
   SampleOptions samples;
-  for (const auto& chain : view_transforms_) samples.views.push_back(chain.get());
   if (skips_unreadable_) samples.unreadable = &unreadable_;
   samples.replaces = options_.training;
-  return std::make_unique<Loader>(sample_function(*source_, transforms_, samples), source_->count(),
-                                  transforms_.shape(), options, start);
+  const ReadFunction read = [this](const Visit& visit, SampleRow row) {
+    pipeline_->read(visit, row);
+    for (std::size_t i = 0; i < files_.size(); ++i)
+      files_[i]->read(source_->origin(visit.sample), row[row.size() - files_.size() + i]);
+  };
+  return std::make_unique<Loader>(sample_function(*source_, read, samples), source_->count(), options, start);
 }
 
 void DataFeed::log_left_out() const {

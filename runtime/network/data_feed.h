@@ -1,12 +1,17 @@
 // A recipe's data as batches: the set it names, checked against the network, under its transforms.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/module.h"
 #include "programs/objective.h"
 #include "runtime/data/loader.h"
+#include "runtime/data/vision/image_source.h"
+#include "runtime/io/npy.h"
 #include "runtime/network/run_programs.h"
 #include "runtime/recipe/recipe.h"
 
@@ -44,34 +49,34 @@ class DataFeed {
   /// The training split shuffled and augmented, from `start` on; the test split in order. The feed must
   /// outlive it.
   std::unique_ptr<Loader> load(DataPosition start = {}) const;
-  const ImageSource& source() const { return *source_; }
-  const TransformChain& transforms() const { return transforms_; }
-  std::int64_t images() const { return source_->count(); }
+  const Source& source() const { return *source_; }
+  const Pipeline& pipeline() const { return *pipeline_; }
+  /// UserError where the data are no labelled images: `what` says who asks for them.
+  const ImageSource& images(std::string_view what) const;
+  std::int64_t count() const { return source_->count(); }
   /// What the source leaves out, as warnings; and which classes compete, where not all do.
   void log_left_out() const;
   /// How many classes compete, where only those of the images do (eval.classes=present); 0: all do. UserError where the
   /// objective tells no classes apart, and only some are to compete.
   std::int64_t competing() const;
-  /// Images left out so far because they cannot be read (data.unreadable=skip).
+  /// Samples left out so far because they cannot be read (data.unreadable=skip).
   std::int64_t unreadable() const { return unreadable_.count(); }
-  /// Images of a batch: train.batch; eval.batch, or all test images where they are fewer and the network
+  /// Samples of a batch: train.batch; eval.batch, or all test samples where they are fewer and the network
   /// takes any number.
   std::int64_t batch() const { return options_.batch; }
   /// Of a pass: training drops what is left over, evaluation pads it.
   std::int64_t batches() const;
 
  private:
-  void add_view(const ViewSpec& view, const Recipe& recipe, const ir::Shape& shape);
+  void open_file(const programs::Input& input);
 
-  const std::unique_ptr<const ImageSource> source_;
-  const LoaderOptions options_;
-  const TransformChain transforms_;
-  std::vector<ViewShape> views_;
-  std::vector<std::unique_ptr<const TransformChain>> view_transforms_;  // one for each copy of each view
-  const std::int64_t repeats_;
+  const std::unique_ptr<const Source> source_;
+  LoaderOptions options_;
+  const std::unique_ptr<const Pipeline> pipeline_;
+  std::vector<std::unique_ptr<const NpyRows>> files_;  // of the fields behind the pipeline's
   const bool skips_unreadable_;
   const bool only_present_;
-  mutable UnreadableImages unreadable_;
+  mutable UnreadableSamples unreadable_;
 };
 
 }  // namespace rewire::runtime

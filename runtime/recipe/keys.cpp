@@ -10,8 +10,8 @@
 
 #include "models/model.h"
 #include "programs/optimizer.h"
-#include "runtime/data/source.h"
-#include "runtime/data/transform.h"
+#include "runtime/data/catalog/sources.h"
+#include "runtime/data/vision/transform.h"
 
 namespace rewire::runtime {
 namespace {

@@ -15,7 +15,7 @@
 #include "ir/passes/recompute.h"
 #include "programs/diagnose.h"
 #include "programs/programs.h"
-#include "runtime/data/presets.h"
+#include "runtime/data/vision/presets.h"
 #include "runtime/io/place.h"
 #include "runtime/plugin/plugin.h"
 

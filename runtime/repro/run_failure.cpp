@@ -77,7 +77,7 @@ std::optional<ReproCase> non_finite_of_run(const Network& network, const std::st
     progress = read_progress(checkpoints.back());
     progress.sizes = changed_sizes(recipe, progress.position, progress.sizes, progress.epochs_done, false);
   }
-  const ir::Module module = step_of_run(network, feed.images(), progress);
+  const ir::Module module = step_of_run(network, feed.count(), progress);
   const auto engine = make_engine(engine_names().front(), module);
   const auto seed = static_cast<std::uint64_t>(recipe.seed);
   const ir::Module forward = training_module(network, recipe.train.batch);

@@ -146,8 +146,8 @@ class RunLoop::Run {
     facts.position = progress_.position;
     for (const ir::Parameter& parameter : plan_.programs.module.parameters)
       facts.weights += parameter.trainable ? parameter.type.elements() : 0;
-    facts.train_images = plan_.train_data.images();
-    facts.test_images = plan_.test_data.images();
+    facts.train_images = plan_.train_data.count();
+    facts.test_images = plan_.test_data.count();
     facts.epochs = recipe_.train.epochs;
     facts.steps = plan_.course.total_steps();
     facts.steps_per_epoch = plan_.course.steps_per_epoch();

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/data/picture_grid.h"
+#include "runtime/data/vision/picture_grid.h"
 #include "runtime/io/files.h"
 #include "runtime/measure/sample.h"
 

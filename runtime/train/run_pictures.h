@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/data/loader.h"
-#include "runtime/data/png_file.h"
+#include "runtime/data/vision/png_file.h"
 #include "runtime/exec/engine.h"
 #include "runtime/run/run_folder.h"
 #include "runtime/train/run_plan.h"

@@ -40,7 +40,7 @@ std::unique_ptr<const DataFeed> make_bank(Recipe recipe, const NetworkFace& face
   if (data->batch() != batch) {
     user_error(
         "eval.knn={}: a batch of evaluation has {} images, and there are {} to train on: lower eval.batch",
-        recipe.eval.knn, batch, data->images());
+        recipe.eval.knn, batch, data->count());
   }
   return data;
 }
@@ -50,15 +50,15 @@ std::unique_ptr<const DataFeed> make_bank(Recipe recipe, const NetworkFace& face
 std::int64_t images_to_diagnose(const TrainRequest& request, const NetworkFace& face, const DataFeed& tests) {
   const RecipeDiagnose& diagnose = request.recipe.diagnose;
   const bool takes_any = takes_any_batch(request.network);
-  const std::int64_t usual = takes_any ? std::min<std::int64_t>(64, tests.images()) : face.batch;
+  const std::int64_t usual = takes_any ? std::min<std::int64_t>(64, tests.count()) : face.batch;
   const std::int64_t images = diagnose.images == 0 ? usual : diagnose.images;
   if (!takes_any && images != face.batch) {
     user_error("diagnose.images={}: the network takes batches of {} images alone: set that, or 0", images,
                face.batch);
   }
-  if (images > tests.images()) {
+  if (images > tests.count()) {
     user_error("diagnose.images={}: {} has {} test images: set so many, or fewer", images,
-               tests.source().name(), tests.images());
+               tests.source().name(), tests.count());
   }
   return images;
 }
@@ -111,8 +111,8 @@ RunPlan::RunPlan(const TrainRequest& request, const RunProgress* start, const st
       train_data(recipe, Split::train, face),
       test_data(recipe, Split::test, face),
       bank_data(make_bank(recipe, face, test_data.batch())),
-      data(identity_of(train_data.source())),
-      evaluated(identity_of(test_data.source())),
+      data(train_data.source().identity()),
+      evaluated(test_data.source().identity()),
       begins(place_with(data, train_data.source().name(), recipe, start, run)),
       sizes(sizes_with(data, recipe, begins, start)),
       course(recipe, data.count, begins, sizes) {

@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/data/image_file.h"
-#include "runtime/data/png_file.h"
+#include "runtime/data/vision/image_file.h"
+#include "runtime/data/vision/png_file.h"
 #include "runtime/io/files.h"
 #include "tests/cli/fixture.h"
 #include "tests/runtime_data/idx_files.h"

@@ -1,5 +1,5 @@
 // The IDX reader on any bytes, and on the same bytes packed by gzip, which it must judge alike.
-#include "runtime/data/idx.h"
+#include "runtime/data/vision/idx.h"
 #include "tests/fuzz/fuzz_support.h"
 #include "tests/runtime_data/idx_files.h"
 

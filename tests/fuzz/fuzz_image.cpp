@@ -1,6 +1,6 @@
 // The readers of JPEG and PNG files on any bytes: pixels of the size that they tell, the same each time, or one
 // line.
-#include "runtime/data/image_file.h"
+#include "runtime/data/vision/image_file.h"
 #include "tests/fuzz/fuzz_support.h"
 
 namespace {

@@ -1,5 +1,5 @@
 // The index of a shard, of any bytes: samples that lie in the file and have a label, the same each time, or one line.
-#include "runtime/data/tar_index.h"
+#include "runtime/data/vision/tar_index.h"
 #include "tests/fuzz/fuzz_folder.h"
 #include "tests/fuzz/fuzz_support.h"
 

@@ -9,7 +9,7 @@
 #include "models/probe.h"
 #include "programs/programs.h"
 #include "runtime/analyze/pixel_labels.h"
-#include "runtime/data/png_file.h"
+#include "runtime/data/vision/png_file.h"
 #include "runtime/exec/make_engine.h"
 #include "runtime/io/files.h"
 #include "runtime/io/npy.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ir/error.h"
-#include "runtime/data/source.h"
+#include "runtime/data/vision/image_source.h"
 
 namespace rewire::runtime {
 
@@ -22,13 +22,13 @@ struct CountedImages final : ImageSource {
   std::int64_t count() const override { return images; }
   ir::Shape shape() const override { return {1, 0, 0}; }
   std::int64_t label(std::int64_t index) const override { return index % 3; }
-  std::string image_name(std::int64_t index) const override {
+  std::string sample_name(std::int64_t index) const override {
     return fmt::format("{}counted/{}/{}.png", root, index % 3, index / 3);
   }
-  StoredImage read(std::int64_t index, ReadBuffer& buffer, const BoxFunction& needed) const override {
+  StoredImage decode(std::int64_t index, ReadBuffer& buffer, const BoxFunction& needed) const override {
     ++*reads;
     const bool is_part = needed != nullptr && needed(2 + index % 3, 4) == Box{0, 0, 1, 1};
-    if (!is_part && broken.contains(index)) throw UserError(image_name(index) + ": damaged");
+    if (!is_part && broken.contains(index)) throw UserError(sample_name(index) + ": damaged");
     buffer.pixels.assign(static_cast<std::size_t>(4 * (2 + index % 3)), static_cast<std::uint8_t>(index));
     return {buffer.pixels, 2 + index % 3, 4};
   }

@@ -8,7 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/data/source.h"
+#include "runtime/data/catalog/sources.h"
+#include "runtime/data/vision/image_source.h"
 #include "runtime/io/files.h"
 #include "runtime/io/safetensors.h"
 #include "tests/support/temporary_folder.h"
@@ -42,7 +43,7 @@ class ImageFileTree {
     ir::Selection selection{format};
     selection.set("path", path());
     for (const auto& [key, value] : values) selection.set(key, value);
-    return runtime::make_source(selection, {split, {channels, 8, 8}, classes});
+    return runtime::make_image_source(selection, {split, {channels, 8, 8}, classes});
   }
 
  private:

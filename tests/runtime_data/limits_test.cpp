@@ -3,8 +3,9 @@
 #include <limits>
 
 #include "ir/error.h"
-#include "runtime/data/source.h"
-#include "runtime/data/transform.h"
+#include "runtime/data/catalog/sources.h"
+#include "runtime/data/vision/image_source.h"
+#include "runtime/data/vision/transform.h"
 #include "tests/runtime_data/same_size.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
@@ -45,12 +46,12 @@ TEST_CASE("Synthetic images that no machine holds are refused, however their siz
   for (const ir::Shape& shape : {ir::Shape{kMost, 1, 1}, {1, kMost, kMost}, {1, 1, kMost}, {64, 280, 280}}) {
     ir::Selection selection{"synthetic"};
     selection.set("count", kMostImages);
-    CHECK_THAT(test::message_of<UserError>([&] { make_source(selection, {Split::train, shape}); }),
+    CHECK_THAT(test::message_of<UserError>([&] { make_image_source(selection, {Split::train, shape}); }),
                REWIRE_CATCH_CONTAINS("data.count is 1000000000: so many synthetic images"));
   }
   CHECK(test::message_of<UserError>([] {
           ir::Selection selection{"synthetic"};
-          make_source(selection.set("count", kMost), {Split::train, {1, 4, 4}});
+          make_image_source(selection.set("count", kMost), {Split::train, {1, 4, 4}});
         }) == "data.count=9223372036854775807 is out of range: it takes an int 1 to 1000000000");
 }
 

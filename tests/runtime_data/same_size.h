@@ -1,7 +1,7 @@
 // Transforms of images that have the network's size already.
 #pragma once
 
-#include "runtime/data/transform.h"
+#include "runtime/data/vision/transform.h"
 
 namespace rewire::runtime {
 

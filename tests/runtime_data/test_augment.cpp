@@ -10,8 +10,8 @@
 #include <set>
 
 #include "ir/error.h"
-#include "runtime/data/augment_ops.h"
-#include "runtime/data/transform.h"
+#include "runtime/data/vision/augment_ops.h"
+#include "runtime/data/vision/transform.h"
 #include "runtime/io/safetensors.h"
 #include "tests/runtime_data/same_size.h"
 #include "tests/support/catch.h"

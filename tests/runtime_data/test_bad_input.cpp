@@ -9,10 +9,12 @@
 
 #include "ir/error.h"
 #include "ir/philox.h"
-#include "runtime/data/image_file.h"
+#include "runtime/data/catalog/sources.h"
 #include "runtime/data/loader.h"
+#include "runtime/data/vision/image_file.h"
 #include "runtime/io/files.h"
 #include "runtime/io/safetensors.h"
+#include "tests/runtime_data/image_batches.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
@@ -220,7 +222,7 @@ class Tree {
   std::unique_ptr<ImageSource> open() const {
     ir::Selection selection{"folder"};
     selection.set("path", folder_.path().string());
-    return make_source(selection, {Split::train, {3, 8, 8}, 0});
+    return make_image_source(selection, {Split::train, {3, 8, 8}, 0});
   }
   std::string message() const {
     return message_of<UserError>([&] { open(); });
@@ -233,7 +235,8 @@ class Tree {
 TEST_CASE("An image that vanishes while a Loader runs is named, by each further batch too, and threads end") {
   const Tree tree;
   const auto source = tree.open();
-  const TransformChain chain({{"resize", std::string("bilinear")}}, {source->shape(), {3, 8, 8}, true}, 3);
+  const ImagePipeline pipeline(*source,
+                               images_under({{"resize", std::string("bilinear")}}, {3, 8, 8}, true, 3));
   for (const int threads : {1, 3}) {
     CAPTURE(threads);
     tree.put("train/dog/104.png");
@@ -241,7 +244,7 @@ TEST_CASE("An image that vanishes while a Loader runs is named, by each further 
     options.batch = 4;
     options.threads = threads;
     options.prefetch = 3;
-    Loader loader(sample_function(*source, chain), source->count(), {3, 8, 8}, options);
+    Loader loader(samples_of(pipeline), source->count(), with_rows(options, pipeline));
     Batch batch;
     for (int i = 0; i < 20; ++i) loader.next(batch);
     fs::remove(tree.file("train/dog/104.png"));
@@ -258,13 +261,14 @@ TEST_CASE("An image that vanishes while a Loader runs is named, by each further 
 TEST_CASE("A file that is cut short, or is no image any more, while a Loader runs is named") {
   const Tree tree(2);
   const auto source = tree.open();
-  const TransformChain chain({{"resize", std::string("bilinear")}}, {source->shape(), {3, 8, 8}, false}, 3);
+  const ImagePipeline pipeline(*source,
+                               images_under({{"resize", std::string("bilinear")}}, {3, 8, 8}, false, 3));
   LoaderOptions options;
   options.batch = 4;
   options.training = false;
   options.prefetch = 1;
   const auto last_message = [&] {
-    Loader loader(sample_function(*source, chain), source->count(), {3, 8, 8}, options);
+    Loader loader(samples_of(pipeline), source->count(), with_rows(options, pipeline));
     Batch batch;
     return message_of<UserError>([&] { loader.next(batch); });
   };
@@ -327,7 +331,7 @@ TEST_CASE("A CIFAR file that is a byte short, or a byte long, is named") {
   const auto message = [&] {
     ir::Selection selection{"cifar"};
     selection.set("path", folder.path().string());
-    return message_of<UserError>([&] { make_source(selection, {Split::train, {3, 32, 32}, 0}); });
+    return message_of<UserError>([&] { make_image_source(selection, {Split::train, {3, 32, 32}, 0}); });
   };
   CHECK(message() == "(nothing was thrown)");
   for (const std::size_t bytes : {records.size() - 1, records.size() + 1}) {

@@ -2,7 +2,8 @@
 #include <filesystem>
 
 #include "ir/error.h"
-#include "runtime/data/source.h"
+#include "runtime/data/catalog/sources.h"
+#include "runtime/data/vision/image_source.h"
 #include "runtime/io/files.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
@@ -28,7 +29,7 @@ std::unique_ptr<ImageSource> open(const TemporaryFolder& folder, Split split, st
                                   const std::string& labels = "fine") {
   ir::Selection selection{"cifar"};
   selection.set("path", folder.path().string()).set("labels", labels);
-  return make_source(selection, {split, {3, 32, 32}, classes});
+  return make_image_source(selection, {split, {3, 32, 32}, classes});
 }
 
 std::vector<std::int64_t> labels_of(const ImageSource& source) {
@@ -41,7 +42,7 @@ void check_pixels(const ImageSource& source, const std::vector<int>& numbers) {
   ReadBuffer buffer;
   REQUIRE(source.count() == std::ssize(numbers));
   for (std::size_t i = 0; i < numbers.size(); ++i) {
-    const StoredImage image = source.read(static_cast<std::int64_t>(i), buffer, nullptr);
+    const StoredImage image = source.decode(static_cast<std::int64_t>(i), buffer, nullptr);
     REQUIRE(image.pixels.size() == kPixels);
     bool same = image.height == 32 && image.width == 32;
     for (std::size_t p = 0; p < kPixels; ++p)

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "ir/error.h"
-#include "runtime/data/class_map.h"
 #include "runtime/data/identity.h"
+#include "runtime/data/vision/class_map.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 
@@ -19,11 +19,11 @@ class Named final : public ImageSource {
   std::int64_t count() const override { return std::ssize(classes_); }
   ir::Shape shape() const override { return {1, 1, 1}; }
   std::int64_t label(std::int64_t index) const override { return index; }
-  StoredImage read(std::int64_t, ReadBuffer& buffer, const BoxFunction&) const override {
+  StoredImage decode(std::int64_t, ReadBuffer& buffer, const BoxFunction&) const override {
     buffer.pixels = {7};
     return {buffer.pixels, 1, 1};
   }
-  std::string image_name(std::int64_t index) const override {
+  std::string sample_name(std::int64_t index) const override {
     return folder_ + "/" + classes_[static_cast<std::size_t>(index)] + "/0.png";
   }
   std::vector<std::string> class_names() const override { return classes_; }
@@ -39,7 +39,7 @@ TEST_CASE("Classes are labelled by their names, where folders lack some or are i
   CHECK(mapped->label(0) == 2);
   CHECK(mapped->label(1) == 1);
   CHECK(mapped->class_names() == std::vector<std::string>{"ant", "cat", "owl"});
-  CHECK(mapped->image_name(0) == "/data/val/owl/0.png");
+  CHECK(mapped->sample_name(0) == "/data/val/owl/0.png");
   const auto same =
       map_classes(std::make_unique<Named>(std::vector<std::string>{"ant", "cat"}), {"ant", "cat"});
   CHECK(same->label(1) == 1);
@@ -50,14 +50,14 @@ TEST_CASE("Classes are labelled by their names, where folders lack some or are i
 }
 
 TEST_CASE("Data that have been moved are the same; other names, labels, classes and counts are not") {
-  const DataIdentity then = identity_of(Named({"ant", "cat"}));
-  CHECK(identity_of(Named({"ant", "cat"}, "/elsewhere/val")) == then);
-  CHECK(difference(then, identity_of(Named({"ant", "cat"}))).empty());
-  CHECK(difference(then, identity_of(Named({"ant", "cat", "owl"}))) == "2 images then, 3 now");
-  CHECK(difference(then, identity_of(Named({"ant", "owl"}))) ==
+  const DataIdentity then = Named({"ant", "cat"}).identity();
+  CHECK(Named({"ant", "cat"}, "/elsewhere/val").identity() == then);
+  CHECK(difference(then, Named({"ant", "cat"}).identity()).empty());
+  CHECK(difference(then, Named({"ant", "cat", "owl"}).identity()) == "2 images then, 3 now");
+  CHECK(difference(then, Named({"ant", "owl"}).identity()) ==
         "2 images then and now, class 1 is 'cat' then, 'owl' now");
   DataIdentity relabelled = then;
-  relabelled.digest = identity_of(Named({"cat", "ant"})).digest;
+  relabelled.digest = Named({"cat", "ant"}).identity().digest;
   CHECK(difference(then, relabelled) == "2 images then and now, but their names or labels are others");
 }
 

@@ -8,8 +8,8 @@
 #include <map>
 
 #include "ir/error.h"
-#include "runtime/data/colour_ops.h"
-#include "runtime/data/transform.h"
+#include "runtime/data/vision/colour_ops.h"
+#include "runtime/data/vision/transform.h"
 #include "runtime/io/safetensors.h"
 #include "tests/runtime_data/same_size.h"
 #include "tests/support/catch.h"

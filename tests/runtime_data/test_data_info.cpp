@@ -1,5 +1,6 @@
 // What is told of a data set: held to formulas, on images of odd sizes, whatever the number of threads.
-#include "runtime/data/data_info.h"
+#include "runtime/data/catalog/data_info.h"
+#include "runtime/data/catalog/sources.h"
 
 #include <fmt/ranges.h>
 
@@ -39,10 +40,10 @@ class ListedImages final : public ImageSource {
   ir::Shape shape() const override { return {3, 0, 0}; }
   std::int64_t label(std::int64_t index) const override { return at(index).label; }
   std::vector<std::string> class_names() const override { return listed.names; }
-  StoredImage read(std::int64_t index, ReadBuffer& buffer, const BoxFunction&) const override {
+  StoredImage decode(std::int64_t index, ReadBuffer& buffer, const BoxFunction&) const override {
     const ListedImage& image = at(index);
     buffer.pixels.assign(1000, 0xA5);  // what is left from another image is no part of this one
-    if (image.pixels.empty()) user_error("{}: damaged", image_name(index));
+    if (image.pixels.empty()) user_error("{}: damaged", sample_name(index));
     std::ranges::copy(image.pixels, buffer.pixels.begin());
     return {std::span(buffer.pixels).first(image.pixels.size()), image.height, image.width};
   }
@@ -62,7 +63,7 @@ const SourceRow kListedSource{
       const bool is_train = context.split == Split::train;
       if (!listed.is_there[is_train ? 0 : 1])
         user_error("listed/{}: is not there", is_train ? "train" : "test");
-      return std::unique_ptr<ImageSource>(new ListedImages(context.split));
+      return std::unique_ptr<Source>(new ListedImages(context.split));
     },
     [](const std::string& path) { return path.ends_with(".listed") || path.ends_with(".both"); }};
 const SourceRow kOtherSource{"other_listed", "never opened", {}, nullptr, [](const std::string& path) {

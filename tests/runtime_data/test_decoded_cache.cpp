@@ -6,7 +6,7 @@
 #include <chrono>
 #include <filesystem>
 
-#include "runtime/data/decoded_cache.h"
+#include "runtime/data/vision/decoded_cache.h"
 #include "runtime/io/files.h"
 #include "tests/runtime_data/counted_images.h"
 #include "tests/support/catch.h"
@@ -34,12 +34,12 @@ void check_pixels(const ImageSource& cached, const ImageSource& images) {
   ReadBuffer one, other;
   REQUIRE(cached.count() == images.count());
   for (std::int64_t i = 0; i < images.count(); ++i) {
-    const StoredImage expected = images.read(i, one, nullptr), found = cached.read(i, other, nullptr);
+    const StoredImage expected = images.decode(i, one, nullptr), found = cached.decode(i, other, nullptr);
     CHECK(found.height == expected.height);
     CHECK(found.width == expected.width);
     CHECK(std::ranges::equal(found.pixels, expected.pixels));
     CHECK(cached.label(i) == images.label(i));
-    CHECK(cached.image_name(i) == images.image_name(i));
+    CHECK(cached.sample_name(i) == images.sample_name(i));
   }
   CHECK(cached.order(5, 2) == images.order(5, 2));
 }
@@ -93,11 +93,11 @@ TEST_CASE(
   const auto cached = cache_decoded(std::move(images), {folder.path().string(), 2});
   CHECK(*reads == 9);
   ReadBuffer buffer;
-  CHECK(cached->read(5, buffer, nullptr).pixels[0] == 5);
+  CHECK(cached->decode(5, buffer, nullptr).pixels[0] == 5);
   CHECK(*reads == 9);
-  CHECK(message_of<UserError>([&] { cached->read(4, buffer, nullptr); }) == "counted/1/1.png: damaged");
+  CHECK(message_of<UserError>([&] { cached->decode(4, buffer, nullptr); }) == "counted/1/1.png: damaged");
   const BoxFunction part = [](std::int64_t, std::int64_t) { return Box{0, 0, 1, 1}; };
-  CHECK(cached->read(4, buffer, part).pixels[0] == 4);
+  CHECK(cached->decode(4, buffer, part).pixels[0] == 4);
   CHECK(*reads == 11);
 }
 
@@ -108,7 +108,7 @@ TEST_CASE("A cache that is cut, or written to, after it was opened is named when
   const std::vector<std::byte> sound = read_file(path);
   ReadBuffer buffer;
   const auto message = [&] {
-    return message_of<UserError>([&] { cached.source->read(5, buffer, nullptr); });
+    return message_of<UserError>([&] { cached.source->decode(5, buffer, nullptr); });
   };
   CHECK(message() == "(nothing was thrown)");
   const std::string changed = path + ": the decoded images have changed since they were opened: start again";

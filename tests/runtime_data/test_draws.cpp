@@ -16,9 +16,9 @@
 #include <numeric>
 
 #include "ir/error.h"
-#include "runtime/data/augment_ops.h"
-#include "runtime/data/source.h"
-#include "runtime/data/transform.h"
+#include "runtime/data/vision/augment_ops.h"
+#include "runtime/data/vision/image_source.h"
+#include "runtime/data/vision/transform.h"
 #include "runtime/io/safetensors.h"
 #include "tests/runtime_data/same_size.h"
 #include "tests/support/catch.h"

@@ -1,12 +1,12 @@
 // EXIF's orientation: found in JPEG and PNG files of either byte order, and applied as CIPA DC-008 says.
-#include "runtime/data/exif.h"
+#include "runtime/data/vision/exif.h"
 
 #include <algorithm>
 
 #include "ir/philox.h"
-#include "runtime/data/png_file.h"
-#include "runtime/data/samples.h"
-#include "runtime/data/transform.h"
+#include "runtime/data/vision/png_file.h"
+#include "runtime/data/vision/transform.h"
+#include "tests/runtime_data/image_batches.h"
 #include "tests/runtime_data/image_tree.h"
 #include "tests/runtime_data/tar_text.h"
 #include "tests/support/catch.h"
@@ -129,11 +129,11 @@ TEST_CASE("data.exif says whether photographs in folders and shards are turned")
     ReadBuffer buffer;
     const auto ignoring = tree.open(format),
                applying = tree.open(format, Split::train, 3, {{"exif", std::string("apply")}});
-    const StoredImage as_stored = ignoring->read(0, buffer, nullptr);
+    const StoredImage as_stored = ignoring->decode(0, buffer, nullptr);
     CHECK(as_stored.height == 37);
     CHECK(as_stored.orientation == 6);
     CHECK_FALSE(as_stored.is_upright);
-    const StoredImage upright = applying->read(0, buffer, nullptr);
+    const StoredImage upright = applying->decode(0, buffer, nullptr);
     CHECK(upright.height == 53);
     CHECK(upright.width == 37);
     CHECK(upright.orientation == 6);
@@ -149,15 +149,18 @@ TEST_CASE("Without resize, images of the network's size pass and the first other
   for (const auto& [name, image] : {std::pair{"a", &fits}, {"b", &other}})
     tree.write(std::string("train/c/") + name + ".png", encode_png(*image));
   const auto source = tree.open("folder");
-  const TransformChain chain({}, {source->shape(), {3, 2, 4}, false}, 0);
-  UnreadableImages unreadable;
-  for (UnreadableImages* skipped : {static_cast<UnreadableImages*>(nullptr), &unreadable}) {
-    const auto sample = sample_function(*source, chain, {{}, skipped, true});
+  const ImagePipeline pipeline(*source, images_under({}, {3, 2, 4}, false, 0));
+  UnreadableSamples unreadable;
+  for (UnreadableSamples* skipped : {static_cast<UnreadableSamples*>(nullptr), &unreadable}) {
+    const auto sample = samples_of(pipeline, {skipped, true});
     std::vector<float> pixels(24);
-    const std::span<float> image = pixels;
-    CHECK(sample({0, 0, 0}, {&image, 1}) == 0);
+    std::int64_t label = -1;
+    const std::span<std::byte> row[] = {std::as_writable_bytes(std::span(pixels)),
+                                        std::as_writable_bytes(std::span(&label, 1))};
+    CHECK(sample({0, 0, 0}, row));
+    CHECK(label == 0);
     CHECK(pixels == std::vector<float>(24, 51.0F / 255));
-    CHECK(test::message_of<UserError>([&] { sample({0, 1, 0}, {&image, 1}); }) ==
+    CHECK(test::message_of<UserError>([&] { sample({0, 1, 0}, row); }) ==
           tree.file("train/c/b.png") +
               ": 4 x 2 pixels (height x width), where 2 x 4 are taken: set transforms.resize, and "
               "transforms.crop_pct=1 unless evaluation is to cut the middle out");

@@ -2,7 +2,8 @@
 #include <filesystem>
 
 #include "ir/error.h"
-#include "runtime/data/source.h"
+#include "runtime/data/catalog/sources.h"
+#include "runtime/data/vision/image_source.h"
 #include "runtime/io/files.h"
 #include "runtime/io/safetensors.h"
 #include "tests/support/catch.h"
@@ -44,7 +45,7 @@ class ImageTree {
                                     std::int64_t classes = 0) const {
     ir::Selection selection{"folder"};
     selection.set("path", folder_.path().string());
-    return make_source(selection, {split, {channels, 8, 8}, classes});
+    return make_image_source(selection, {split, {channels, 8, 8}, classes});
   }
   std::string message(Split split = Split::train, std::int64_t channels = 3, std::int64_t classes = 0) const {
     return message_of<UserError>([&] { open(split, channels, classes); });
@@ -66,14 +67,14 @@ TEST_CASE("A folder a class: classes and images in the order of their names") {
     const std::int64_t labels[] = {0, 0, 1};
     for (std::int64_t i = 0; i < 3; ++i) {
       CHECK(train->label(i) == labels[i]);
-      const StoredImage image = train->read(i, buffer, nullptr);
+      const StoredImage image = train->decode(i, buffer, nullptr);
       CHECK(image.height == 37);
       CHECK(image.width == 53);
       CHECK(std::ssize(image.pixels) == channels * 37 * 53);
     }
     const auto val = tree.open(Split::test, channels);
     REQUIRE(val->count() == 2);
-    CHECK(val->read(0, buffer, nullptr).height == 19);
+    CHECK(val->decode(0, buffer, nullptr).height == 19);
     CHECK(val->label(1) == 1);
   }
 }
@@ -105,7 +106,7 @@ TEST_CASE("Folders that are no data set are refused in one line") {
   CHECK(tree.message().find("does a link lead back to one of them?") != std::string::npos);
   const test::TemporaryFolder empty;
   ir::Selection selection{"folder"};
-  CHECK(message_of<UserError>([&] { make_source(selection, {Split::train, {3, 8, 8}}); }) ==
+  CHECK(message_of<UserError>([&] { make_image_source(selection, {Split::train, {3, 8, 8}}); }) ==
         "data.path is empty: set it to the folder of images");
 }
 
@@ -114,7 +115,7 @@ TEST_CASE("Names are told whole, however deep they lie") {
   const std::string deep = "train/cat/" + std::string(60, 'a') + "/" + std::string(60, 'b') + "/bad.png";
   tree.write(deep, "no image");
   ReadBuffer buffer;
-  CHECK(message_of<UserError>([&] { tree.open()->read(0, buffer, nullptr); }) ==
+  CHECK(message_of<UserError>([&] { tree.open()->decode(0, buffer, nullptr); }) ==
         tree.file(deep) + ": neither JPEG nor PNG");
 }
 
@@ -139,10 +140,10 @@ TEST_CASE("An image that cannot be read, or is gone, is named with its escapes")
   const auto train = tree.open();
   fs::remove(tree.file("train/dog/gone.png"));
   ReadBuffer buffer;
-  CHECK(message_of<UserError>([&] { train->read(1, buffer, nullptr); }) ==
+  CHECK(message_of<UserError>([&] { train->decode(1, buffer, nullptr); }) ==
         tree.file("train/cat/bad\\x0aname.png") + ": neither JPEG nor PNG");
   CHECK(message_of<UserError>([&] {
-          train->read(4, buffer, nullptr);
+          train->decode(4, buffer, nullptr);
         }).starts_with("cannot read " + tree.file("train/dog/gone.png")));
 }
 

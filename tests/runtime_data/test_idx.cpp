@@ -5,8 +5,9 @@
 #include <string_view>
 
 #include "ir/error.h"
-#include "runtime/data/idx.h"
-#include "runtime/data/source.h"
+#include "runtime/data/catalog/sources.h"
+#include "runtime/data/vision/idx.h"
+#include "runtime/data/vision/image_source.h"
 #include "runtime/io/files.h"
 #include "tests/runtime_data/idx_files.h"
 #include "tests/support/catch.h"
@@ -117,7 +118,7 @@ TEST_CASE("A gzip file that holds as much as deflate can pack is not taken for t
 
 std::unique_ptr<ImageSource> open_folder(const std::string& path, Split split, std::int64_t classes = 0) {
   ir::Selection selection{"idx"};
-  return make_source(selection.set("path", path), {split, {1, 28, 28}, classes});
+  return make_image_source(selection.set("path", path), {split, {1, 28, 28}, classes});
 }
 
 class DataFolder {
@@ -149,7 +150,7 @@ TEST_CASE("A folder of plain or gzip files is a data set") {
   const std::int64_t labels[] = {7, 0, 2};
   for (std::int64_t i = 0; i < 3; ++i) {
     CHECK(train->label(i) == labels[i]);
-    const StoredImage image = train->read(i, buffer, nullptr);
+    const StoredImage image = train->decode(i, buffer, nullptr);
     REQUIRE(image.pixels.size() == 10);
     for (std::size_t pixel = 0; pixel < 10; ++pixel)
       CHECK(image.pixels[pixel] == static_cast<std::size_t>(i) * 10 + pixel);

@@ -6,7 +6,7 @@
 
 #include "ir/error.h"
 #include "ir/philox.h"
-#include "runtime/data/image_file.h"
+#include "runtime/data/vision/image_file.h"
 #include "runtime/io/safetensors.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"

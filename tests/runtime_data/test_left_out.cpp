@@ -5,9 +5,10 @@
 #include <filesystem>
 
 #include "ir/error.h"
-#include "runtime/data/data_info.h"
-#include "runtime/data/image_file.h"
-#include "runtime/data/subset.h"
+#include "runtime/data/catalog/data_info.h"
+#include "runtime/data/catalog/sources.h"
+#include "runtime/data/vision/image_file.h"
+#include "runtime/data/vision/subset.h"
 #include "tests/runtime_data/image_tree.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
@@ -46,7 +47,7 @@ TEST_CASE("Every name of a JPEG or PNG is taken, and a name without a suffix by 
   CHECK(source->count() == 7);
   CHECK(source->notes().left_out.empty());
   ReadBuffer buffer;
-  for (std::int64_t i = 0; i < source->count(); ++i) CHECK(source->read(i, buffer, nullptr).height == 37);
+  for (std::int64_t i = 0; i < source->count(); ++i) CHECK(source->decode(i, buffer, nullptr).height == 37);
 }
 
 TEST_CASE("What looks like an image and is not taken is counted by kind, in one line") {
@@ -128,7 +129,7 @@ class Mapped : public TwoClasses {
     const auto source = folder(split, by(lines));
     Lines list;
     for (std::int64_t i = 0; i < source->count(); ++i) {
-      list.push_back(fmt::format("{} {}", fs::path(source->image_name(i)).parent_path().filename().string(),
+      list.push_back(fmt::format("{} {}", fs::path(source->sample_name(i)).parent_path().filename().string(),
                                  source->label(i)));
     }
     return list;
@@ -235,7 +236,7 @@ TEST_CASE("A pipe, and a file larger than an image may be, are named when they a
   REQUIRE(source->count() == 4);
   ReadBuffer buffer;
   const auto message = [&](std::int64_t image) {
-    return message_of<UserError>([&] { source->read(image, buffer, nullptr); });
+    return message_of<UserError>([&] { source->decode(image, buffer, nullptr); });
   };
   CHECK(message(0) ==
         "cannot read " + tree.file("train/10/a.jpg") + ": it is a pipe or a device, not a file");
@@ -250,7 +251,8 @@ TEST_CASE("Pipes are no files of the other formats either") {
   const test::TemporaryFolder folder;
   const auto message = [&](const std::string& format) {
     return message_of<UserError>([&] {
-      make_source(ir::Selection{format}.set("path", folder.path().string()), {Split::train, {1, 8, 8}, 0});
+      make_image_source(ir::Selection{format}.set("path", folder.path().string()),
+                        {Split::train, {1, 8, 8}, 0});
     });
   };
   for (const auto& [format, name] : std::vector<std::pair<std::string, std::string>>{

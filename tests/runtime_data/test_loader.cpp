@@ -9,7 +9,8 @@
 
 #include "ir/error.h"
 #include "ir/philox.h"
-#include "runtime/data/loader.h"
+#include "runtime/data/catalog/sources.h"
+#include "tests/runtime_data/image_batches.h"
 #include "tests/runtime_data/same_size.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
@@ -21,8 +22,12 @@ using test::message_of;
 
 struct Example {
   std::unique_ptr<ImageSource> source;
-  TransformChain training, evaluation;
-  SampleFunction samples = sample_function(*source, training);
+  ImagePipeline training, evaluation;
+  SampleFunction samples = samples_of(training);
+
+  Example(std::unique_ptr<ImageSource> from, const PipelineContext& context, const PipelineContext& evaluated)
+      : source(std::move(from)), training(*source, context), evaluation(*source, evaluated) {}
+  Example(const Example&) = delete;
 };
 
 Example example(std::int64_t count = 100) {
@@ -32,9 +37,8 @@ Example example(std::int64_t count = 100) {
                                  {"crop_padding", std::int64_t{2}},
                                  {"horizontal_flip", true}};
   ir::Selection synthetic{"synthetic"};
-  return {make_source(synthetic.set("count", count), {Split::train, image}),
-          {values, same_size(image), 7},
-          {values, same_size(image, false), 7}};
+  return {make_image_source(synthetic.set("count", count), {Split::train, image}),
+          images_under(values, image), images_under(values, image, false)};
 }
 
 LoaderOptions training(std::int64_t batch, int threads, std::int64_t prefetch = 3) {
@@ -56,7 +60,7 @@ std::vector<std::byte> bytes_of(const Batch& batch) {
 /// The bytes of `count` batches from `start` on.
 std::vector<std::vector<std::byte>> batches(const Example& data, const LoaderOptions& options, int count,
                                             DataPosition start = {}) {
-  Loader loader(data.samples, data.source->count(), {2, 6, 5}, options, start);
+  Loader loader(data.samples, data.source->count(), with_images(options, {2, 6, 5}), start);
   std::vector<std::vector<std::byte>> result;
   Batch batch;
   for (int i = 0; i < count; ++i) {
@@ -97,7 +101,7 @@ TEST_CASE("Noise is uniform, a function of the epoch and the image, and the same
   };
   reordered.batch = options.batch = 41;
   const auto one_batch = [&](const LoaderOptions& how, int skip) {
-    Loader loader(data.samples, 41, {2, 6, 5}, how);
+    Loader loader(data.samples, 41, with_images(how, {2, 6, 5}));
     Batch batch;
     for (int i = 0; i <= skip; ++i) loader.next(batch);
     std::set<std::vector<float>> rows;
@@ -119,7 +123,7 @@ TEST_CASE("Normal noise is Philox's normal numbers of the image, beside uniform 
   const Example data = example(41);
   LoaderOptions options = training(8, 2);
   options.noise = {{"noise", {3, 5}, true}, {"other", {}}};
-  Loader loader(data.samples, 41, {2, 6, 5}, options);
+  Loader loader(data.samples, 41, with_images(options, {2, 6, 5}));
   const std::vector<std::uint32_t> order = epoch_order(41, 7, 0);
   Batch batch;
   loader.next(batch);
@@ -142,7 +146,7 @@ TEST_CASE("A run resumed in mid-epoch sees the batches that the first would have
   const Example data = example();
   const LoaderOptions options = training(8, 2);
   const auto reference = batches(data, options, 40);
-  Loader first(data.samples, data.source->count(), {2, 6, 5}, options);
+  Loader first(data.samples, data.source->count(), with_images(options, {2, 6, 5}));
   CHECK(first.batches_per_epoch() == 12);
   Batch batch;
   for (int taken = 0; taken < 30; ++taken) {
@@ -163,16 +167,16 @@ TEST_CASE("A run resumed in mid-epoch sees the batches that the first would have
 
 TEST_CASE(
     "An epoch whose batches become larger and smaller visits no sample twice, and those after it each") {
-  const SampleFunction index_as_label = [](const Visit& visit, SampleImages images) {
-    std::ranges::fill(images[0], 0.0F);
-    return visit.image;
-  };
+  const SampleFunction index_as_label = labelled([](const Visit& visit, std::span<float> image) {
+    std::ranges::fill(image, 0.0F);
+    return visit.sample;
+  });
   const std::int64_t count = 103;
   DataPosition at;
   const auto take = [&](std::int64_t size, int batches) {
     LoaderOptions options = training(size, 1, 1);
     std::vector<std::int64_t> seen;
-    Loader loader(index_as_label, count, {1}, options, at);
+    Loader loader(index_as_label, count, with_images(options, {1}), at);
     Batch batch;
     for (int i = 0; i < batches; ++i) {
       loader.next(batch);
@@ -210,8 +214,9 @@ TEST_CASE("Epochs differ in order and in augmentation, seeds too") {
 }
 
 TEST_CASE("A training epoch visits each sample at most once and drops what is left over") {
-  const SampleFunction named_by_label = [](const Visit& visit, SampleImages) { return visit.image; };
-  Loader loader(named_by_label, 103, {1}, training(10, 2));
+  const SampleFunction named_by_label =
+      labelled([](const Visit& visit, std::span<float>) { return visit.sample; });
+  Loader loader(named_by_label, 103, with_images(training(10, 2), {1}));
   CHECK(loader.batches_per_epoch() == 10);
   Batch batch;
   std::set<std::int64_t> labels;
@@ -229,26 +234,32 @@ TEST_CASE("A training epoch visits each sample at most once and drops what is le
   CHECK(batch.index == 0);
 }
 
-/// The same images, whose targets are blended with the images.
-LoaderOptions mixing(const TransformChain& chain, std::int64_t batch, int threads,
-                     std::int64_t prefetch = 3) {
-  LoaderOptions options = training(batch, threads, prefetch);
-  options.classes = 10;
-  options.change = [&chain, batch](std::span<float> images, std::span<float> targets, std::int64_t epoch,
-                                   std::int64_t index) {
-    chain.apply_to_batch(images, targets, batch, epoch, index);
-  };
-  return options;
+/// Asks for the probabilities of ten classes too.
+PipelineContext with_targets(PipelineContext context) {
+  context.asked.push_back({"target", ir::DType::f32, {10}, FieldKind::number, 10});
+  return context;
 }
 
 TEST_CASE("Mixed batches are the same for any number of threads, and where a run is resumed in mid-epoch") {
   const Example data = example();
-  const TransformChain chain({{"mixup", 0.8}, {"cutmix", 1.0}}, same_size({2, 6, 5}), 7);
-  const auto reference = batches(data, mixing(chain, 8, 1, 1), 30);
+  const ImagePipeline mixed(*data.source,
+                            with_targets(images_under({{"mixup", 0.8}, {"cutmix", 1.0}}, {2, 6, 5})));
+  const auto mixing = [&](int threads, std::int64_t prefetch, int count, DataPosition start = {}) {
+    Loader loader(samples_of(mixed), data.source->count(), with_rows(training(8, threads, prefetch), mixed),
+                  start);
+    std::vector<std::vector<std::byte>> result;
+    Batch batch;
+    for (int i = 0; i < count; ++i) {
+      loader.next(batch);
+      result.push_back(bytes_of(batch));
+    }
+    return result;
+  };
+  const auto reference = mixing(1, 1, 30);
   CHECK(reference[0].size() == batches(data, training(8, 1), 1)[0].size() + 8 * 10 * sizeof(float));
-  for (const int threads : {2, 4}) CHECK(batches(data, mixing(chain, 8, threads, 7), 30) == reference);
+  for (const int threads : {2, 4}) CHECK(mixing(threads, 7, 30) == reference);
   for (const int taken : {1, 7, 12, 17}) {
-    const auto resumed = batches(data, mixing(chain, 8, 2), 3, {taken / 12, taken % 12, taken % 12 * 8});
+    const auto resumed = mixing(2, 3, 3, {taken / 12, taken % 12, taken % 12 * 8});
     for (int i = 0; i < 3; ++i)
       CHECK(resumed[static_cast<std::size_t>(i)] == reference[static_cast<std::size_t>(taken + i)]);
   }
@@ -258,8 +269,8 @@ TEST_CASE("Targets are the labels' rows where nothing mixes them; padding has th
   const Example data = example(13);
   LoaderOptions options = training(5, 2);
   options.training = false;
-  options.classes = 10;
-  Loader loader(sample_function(*data.source, data.evaluation), 13, {2, 6, 5}, options);
+  const ImagePipeline evaluation(*data.source, with_targets(images_under({}, {2, 6, 5}, false)));
+  Loader loader(samples_of(evaluation), 13, with_rows(options, evaluation));
   Batch batch;
   for (std::size_t i = 0; i < 15; ++i) {
     if (i % 5 == 0) loader.next(batch);
@@ -272,7 +283,7 @@ TEST_CASE("Evaluation keeps the order, pads the last batch with weight 0, and co
   const Example data = example(13);
   LoaderOptions options = training(5, 2);
   options.training = false;
-  Loader loader(sample_function(*data.source, data.evaluation), 13, {2, 6, 5}, options);
+  Loader loader(samples_of(data.evaluation), 13, with_rows(options, data.evaluation));
   CHECK(loader.batches_per_epoch() == 3);
   Batch batch;
   std::vector<float> expected(60);
@@ -284,7 +295,7 @@ TEST_CASE("Evaluation keeps the order, pads the last batch with weight 0, and co
       const auto row = static_cast<std::size_t>(i % 5);
       const std::span<const float> image = batch.tensors.at("image").as<float>().subspan(row * 60, 60);
       if (i < 13) {
-        data.evaluation.apply(data.source->read(i, buffer, nullptr), expected, 0, i);
+        data.evaluation.transforms().apply(data.source->decode(i, buffer, nullptr), expected, 0, i);
         CHECK(std::ranges::equal(image, expected));
         CHECK(batch.tensors.at("label").as<std::int64_t>()[row] == i % 10);
         CHECK(batch.tensors.at("weight").as<float>()[row] == 1);
@@ -300,11 +311,11 @@ TEST_CASE("Evaluation keeps the order, pads the last batch with weight 0, and co
 TEST_CASE("Evaluation pads a set smaller than one batch") {
   LoaderOptions options = training(8, 1);
   options.training = false;
-  const SampleFunction ones = [](const Visit&, SampleImages images) {
-    std::ranges::fill(images[0], 1.0F);
+  const SampleFunction ones = labelled([](const Visit&, std::span<float> image) {
+    std::ranges::fill(image, 1.0F);
     return std::int64_t{3};
-  };
-  Loader loader(ones, 1, {1}, options);
+  });
+  Loader loader(ones, 1, with_images(options, {1}));
   Batch batch;
   loader.next(batch);
   CHECK(loader.batches_per_epoch() == 1);
@@ -315,7 +326,7 @@ TEST_CASE("A batch's memory is filled again, also where the consumer kept some o
   const Example data = example();
   const LoaderOptions options = training(8, 2);
   const auto reference = batches(data, options, 6);
-  Loader loader(data.samples, data.source->count(), {2, 6, 5}, options);
+  Loader loader(data.samples, data.source->count(), with_images(options, {2, 6, 5}));
   Batch batch;
   std::vector<HostTensor> kept;
   for (std::size_t i = 0; i < 6; ++i) {
@@ -350,15 +361,15 @@ TEST_CASE("All permutations of four are as likely") {
 }
 
 TEST_CASE("What a thread throws reaches the consumer at its batch, and stays") {
-  const SampleFunction fails_at_25 = [](const Visit& visit, SampleImages images) {
-    if (visit.image == 25) throw UserError("sample 25 is broken");
-    std::ranges::fill(images[0], 0.0F);
-    return visit.image;
-  };
+  const SampleFunction fails_at_25 = labelled([](const Visit& visit, std::span<float> image) {
+    if (visit.sample == 25) throw UserError("sample 25 is broken");
+    std::ranges::fill(image, 0.0F);
+    return visit.sample;
+  });
   for (const int threads : {1, 3}) {
     LoaderOptions options = training(10, threads);
     options.training = false;
-    Loader loader(fails_at_25, 100, {4}, options);
+    Loader loader(fails_at_25, 100, with_images(options, {4}));
     Batch batch;
     loader.next(batch);
     loader.next(batch);
@@ -372,13 +383,13 @@ TEST_CASE("What a thread throws reaches the consumer at its batch, and stays") {
 
 TEST_CASE("No more than the prefetch is prepared ahead") {
   std::atomic<std::int64_t> prepared{0};
-  const SampleFunction count_samples = [&](const Visit& visit, SampleImages) {
+  const SampleFunction count_samples = labelled([&](const Visit& visit, std::span<float>) {
     ++prepared;
-    return visit.image;
-  };
+    return visit.sample;
+  });
   LoaderOptions options = training(10, 4, 3);
   options.training = false;
-  Loader loader(count_samples, 1000, {1}, options);
+  Loader loader(count_samples, 1000, with_images(options, {1}));
   // Any number of threads, given all the time they want, stops at the bound.
   while (prepared < 30) std::this_thread::yield();
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -394,28 +405,28 @@ TEST_CASE("A loader is gone at once, whatever its threads are doing") {
   const Example data = example();
   for (int taken = 0; taken < 20; ++taken) {
     const LoaderOptions options = training(8, 4, 1 + taken % 5);
-    Loader loader(data.samples, data.source->count(), {2, 6, 5}, options);
+    Loader loader(data.samples, data.source->count(), with_images(options, {2, 6, 5}));
     Batch batch;
     for (int i = 0; i < taken; ++i) loader.next(batch);
   }
   // A thread in the middle of a large batch stops at the next sample.
   std::atomic<int> begun{0};
   {
-    const SampleFunction slow = [&](const Visit& visit, SampleImages) {
+    const SampleFunction slow = labelled([&](const Visit& visit, std::span<float>) {
       ++begun;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      return visit.image;
-    };
-    const Loader loader(slow, 100'000, {1}, training(100'000, 1));
+      return visit.sample;
+    });
+    const Loader loader(slow, 100'000, with_images(training(100'000, 1), {1}));
     while (begun == 0) std::this_thread::yield();
   }
   CHECK(begun < 10'000);
 }
 
 TEST_CASE("Options out of range are refused by name, and so is a start outside the data") {
-  const SampleFunction none = [](const Visit&, SampleImages) { return std::int64_t{0}; };
+  const SampleFunction none = labelled([](const Visit&, std::span<float>) { return std::int64_t{0}; });
   const auto message = [&](LoaderOptions options, std::int64_t count = 10, DataPosition start = {}) {
-    return message_of<UserError>([&] { Loader(none, count, {1}, options, start); });
+    return message_of<UserError>([&] { Loader(none, count, with_images(options, {1}), start); });
   };
   CHECK(message(training(0, 1)) == "train.batch is 0; it must be 1 or more");
   CHECK(message(training(1, 0)) == "data.threads is 0; it must be 1 or more");

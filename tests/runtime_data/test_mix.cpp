@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "ir/error.h"
-#include "runtime/data/transform.h"
+#include "runtime/data/vision/transform.h"
 #include "tests/runtime_data/same_size.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"

@@ -1,5 +1,6 @@
 // Images and labels in NumPy's arrays: layouts, labels of one column, and what is refused.
 #include "ir/error.h"
+#include "runtime/data/catalog/sources.h"
 #include "runtime/io/npy.h"
 #include "tests/runtime_data/image_tree.h"
 #include "tests/support/catch.h"
@@ -51,11 +52,11 @@ TEST_CASE("NumPy's arrays: grey images, and a label each") {
   const std::int64_t labels[] = {2, 0, 1};
   for (std::int64_t i = 0; i < 3; ++i) {
     CHECK(source->label(i) == labels[i]);
-    const StoredImage image = source->read(i, buffer, nullptr);
+    const StoredImage image = source->decode(i, buffer, nullptr);
     REQUIRE(image.pixels.size() == 35);
     for (std::size_t p = 0; p < 35; ++p) CHECK(image.pixels[p] == static_cast<std::size_t>(i) * 35 + p);
   }
-  CHECK(source->image_name(2) == tree.path() + ": image 2");
+  CHECK(source->sample_name(2) == tree.path() + ": image 2");
   CHECK(source->fingerprint().empty());
 }
 
@@ -72,8 +73,8 @@ TEST_CASE("Arrays of colours have their channels last or, if it is said, first")
     const auto first = tree.open("npy", Split::train, depth, {{"layout", std::string("nchw")}});
     CHECK(first->shape() == ir::Shape{depth, 5, 7});
     for (std::size_t i = 0; i < 3; ++i) {
-      const auto by_pixel = last->read(static_cast<std::int64_t>(i), buffer, nullptr).pixels;
-      const auto by_plane = first->read(static_cast<std::int64_t>(i), buffer, nullptr).pixels;
+      const auto by_pixel = last->decode(static_cast<std::int64_t>(i), buffer, nullptr).pixels;
+      const auto by_plane = first->decode(static_cast<std::int64_t>(i), buffer, nullptr).pixels;
       REQUIRE(by_pixel.size() == channels * height * width);
       REQUIRE(by_plane.size() == by_pixel.size());
       for (std::size_t c = 0; c < channels; ++c) {
@@ -145,7 +146,7 @@ TEST_CASE("Arrays that are no data set are refused in one line") {
   CHECK(tree.message() == labels + ": f32 [3]: labels are i64, i32 or u8 of shape [N] or [N, 1]");
   tree.write("train_labels.npy", "no array");
   CHECK(tree.message() == labels + ": not a .npy file: it does not begin with \\x93NUMPY");
-  CHECK(message_of<UserError>([] { make_source({"npy"}, {Split::train, {1, 8, 8}}); }) ==
+  CHECK(message_of<UserError>([] { make_image_source({"npy"}, {Split::train, {1, 8, 8}}); }) ==
         "data.path is empty: set it to the folder that holds train_images.npy");
 }
 

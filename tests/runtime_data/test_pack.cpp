@@ -7,9 +7,10 @@
 #include <set>
 
 #include "ir/error.h"
-#include "runtime/data/pack.h"
-#include "runtime/data/tar_file.h"
-#include "runtime/data/tar_index.h"
+#include "runtime/data/catalog/sources.h"
+#include "runtime/data/vision/pack.h"
+#include "runtime/data/vision/tar_file.h"
+#include "runtime/data/vision/tar_index.h"
 #include "tests/runtime_data/image_tree.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
@@ -87,8 +88,8 @@ TEST_CASE("Shards hold each image's file as it is, with its label, training's in
       const std::int64_t from = is_train ? order[i] : static_cast<std::int64_t>(i);
       CHECK(index.images[i].label == files->label(from));
       CHECK(bytes.substr(index.images[i].offset, index.images[i].size) ==
-            text_of(read_file(files->image_name(from))));
-      const std::string ending = files->image_name(from).ends_with(".JPEG") ? ".jpeg" : ".png";
+            text_of(read_file(files->sample_name(from))));
+      const std::string ending = files->sample_name(from).ends_with(".JPEG") ? ".jpeg" : ".png";
       CHECK(index.name(i) == "00000000" + std::to_string(i) + ending);
     }
   }
@@ -99,13 +100,13 @@ TEST_CASE("What was packed reads as the folder it was made of") {
   pack_images(tree.options());
   ir::Selection selection{"shards"};
   selection.set("path", tree.output(""));
-  const auto shards = make_source(selection, {Split::test, {3, 8, 8}, 3});
+  const auto shards = make_image_source(selection, {Split::test, {3, 8, 8}, 3});
   const auto files = tree.open("folder", Split::test);
   CHECK(shards->class_names() == files->class_names());
   REQUIRE(shards->count() == files->count());
   ReadBuffer one, other;
   for (std::int64_t i = 0; i < files->count(); ++i) {
-    const StoredImage packed = shards->read(i, one, nullptr), image = files->read(i, other, nullptr);
+    const StoredImage packed = shards->decode(i, one, nullptr), image = files->decode(i, other, nullptr);
     CHECK(packed.height == image.height);
     CHECK(std::ranges::equal(packed.pixels, image.pixels));
     CHECK(shards->label(i) == files->label(i));

@@ -1,15 +1,15 @@
 // PNG files that are written, read back; and grids of images.
-#include "runtime/data/png_file.h"
+#include "runtime/data/vision/png_file.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "ir/error.h"
 #include "ir/philox.h"
-#include "runtime/data/colour_ops.h"
-#include "runtime/data/contact_sheet.h"
-#include "runtime/data/image_file.h"
-#include "runtime/data/resample.h"
+#include "runtime/data/vision/colour_ops.h"
+#include "runtime/data/vision/contact_sheet.h"
+#include "runtime/data/vision/image_file.h"
+#include "runtime/data/vision/resample.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 

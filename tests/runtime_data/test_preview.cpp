@@ -1,12 +1,12 @@
 // Batches and transforms as pictures: each cell is what the network sees, un-normalised.
-#include "runtime/data/preview.h"
+#include "runtime/data/vision/preview.h"
 
 #include <algorithm>
 #include <limits>
 
 #include "ir/error.h"
 #include "ir/philox.h"
-#include "runtime/data/transform.h"
+#include "runtime/data/vision/transform.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 

@@ -4,8 +4,8 @@
 #include <map>
 
 #include "ir/error.h"
-#include "runtime/data/resample.h"
-#include "runtime/data/transform.h"
+#include "runtime/data/vision/resample.h"
+#include "runtime/data/vision/transform.h"
 #include "runtime/io/safetensors.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"

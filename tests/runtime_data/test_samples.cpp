@@ -3,8 +3,8 @@
 #include <atomic>
 #include <map>
 
-#include "runtime/data/loader.h"
 #include "tests/runtime_data/counted_images.h"
+#include "tests/runtime_data/image_batches.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 
@@ -17,6 +17,13 @@ const ir::Attributes kCrops = {{"resize", std::string("bilinear")}, {"scale", ir
 
 TransformChain chain(std::int64_t side, bool training, std::string_view view = {}) {
   return {kCrops, {{1, 0, 0}, {1, side, side}, training}, 7, view};
+}
+
+ImagePipeline pipeline_of(const ImageSource& images, std::int64_t side, bool training,
+                          std::vector<ViewSpec> views = {}) {
+  PipelineContext context = images_under(kCrops, {1, side, side}, training);
+  context.views = std::move(views);
+  return {images, context};
 }
 
 LoaderOptions options_of(bool training, std::int64_t batch, int threads = 1) {
@@ -39,7 +46,7 @@ struct Gradients final : ImageSource {
   std::int64_t count() const override { return 12; }
   ir::Shape shape() const override { return {1, 0, 0}; }
   std::int64_t label(std::int64_t index) const override { return index; }
-  StoredImage read(std::int64_t index, ReadBuffer& buffer, const BoxFunction& needed) const override {
+  StoredImage decode(std::int64_t index, ReadBuffer& buffer, const BoxFunction& needed) const override {
     if (needed != nullptr) ++parts;
     buffer.pixels.resize(static_cast<std::size_t>(15 * (13 + index)));
     for (std::size_t i = 0; i < buffer.pixels.size(); ++i) buffer.pixels[i] = static_cast<std::uint8_t>(i);
@@ -51,15 +58,12 @@ struct Gradients final : ImageSource {
 TEST_CASE(
     "Views are further crops, each with random numbers of its own, the same for any number of threads") {
   const Gradients images;
-  const TransformChain whole = chain(8, true), first = chain(6, true, "small/0"),
-                       second = chain(6, true, "small/1");
-  SampleOptions samples;
-  samples.views = {&first, &second};
+  const TransformChain first = chain(6, true, "small/0"), second = chain(6, true, "small/1");
   const auto batches = [&](int threads, bool with_views, DataPosition start = {}) {
-    LoaderOptions options = options_of(true, 5, threads);
-    if (with_views) options.views = {{"small", 2, {1, 6, 6}}};
-    Loader loader(sample_function(images, whole, with_views ? samples : SampleOptions()), 12, {1, 8, 8},
-                  options, start);
+    std::vector<ViewSpec> views;
+    if (with_views) views.push_back({"small", 2, 6, {}});
+    const ImagePipeline whole = pipeline_of(images, 8, true, views);
+    Loader loader(samples_of(whole), 12, with_rows(options_of(true, 5, threads), whole), start);
     std::vector<Batch> all(3);
     for (Batch& batch : all) loader.next(batch);
     return all;
@@ -79,7 +83,7 @@ TEST_CASE(
     ReadBuffer buffer;
     for (std::size_t row = 0; row < 5; ++row) {
       const std::int64_t image = batch.tensors.at("label").as<std::int64_t>()[row];
-      const StoredImage stored = images.read(image, buffer, nullptr);
+      const StoredImage stored = images.decode(image, buffer, nullptr);
       std::vector<float> expected(36), other(36);
       first.apply(stored, expected, batch.epoch, image);
       second.apply(stored, other, batch.epoch, image);
@@ -100,9 +104,10 @@ TEST_CASE(
     "Repeated augmentation: each image three times in a row, each time another crop, in as many batches") {
   const Gradients images;
   const TransformChain crops = chain(8, true);
-  LoaderOptions options = options_of(true, 4, 2);
+  const ImagePipeline pipeline = pipeline_of(images, 8, true);
+  LoaderOptions options = with_rows(options_of(true, 4, 2), pipeline);
   options.repeats = 3;
-  Loader loader(sample_function(images, crops), 12, {1, 8, 8}, options);
+  Loader loader(samples_of(pipeline), 12, options);
   CHECK(loader.batches_per_epoch() == 3);
   std::vector<std::int64_t> labels;
   std::vector<std::vector<float>> seen;
@@ -121,7 +126,7 @@ TEST_CASE(
   std::vector<float> expected(64);
   for (std::size_t i = 0; i < 12; ++i) {
     CHECK(labels[i] == order[i / 3]);
-    crops.apply(images.read(labels[i], buffer, nullptr), expected, 0,
+    crops.apply(images.decode(labels[i], buffer, nullptr), expected, 0,
                 labels[i] + static_cast<std::int64_t>(i % 3) * 12);
     CHECK(seen[i] == expected);
     if (i % 3 != 0) CHECK(seen[i] != seen[i - 1]);
@@ -130,13 +135,13 @@ TEST_CASE(
 
 TEST_CASE("In training the next image stands for one that cannot be read; each is counted once") {
   const CountedImages images(10, {3, 4, 9});
-  const TransformChain crops = chain(4, true);
-  UnreadableImages unreadable;
+  const ImagePipeline crops = pipeline_of(images, 4, true);
+  UnreadableSamples unreadable;
   SampleOptions samples;
   samples.unreadable = &unreadable;
   samples.replaces = true;
   for (const int threads : {1, 3}) {
-    Loader loader(sample_function(images, crops, samples), 10, {1, 4, 4}, options_of(true, 10, threads));
+    Loader loader(samples_of(crops, samples), 10, with_rows(options_of(true, 10, threads), crops));
     Batch batch;
     for (int epoch = 0; epoch < 3; ++epoch) {
       loader.next(batch);
@@ -156,11 +161,11 @@ TEST_CASE("In training the next image stands for one that cannot be read; each i
 
 TEST_CASE("In evaluation an image that cannot be read weighs nothing; without leave it is an error") {
   const CountedImages images(7, {2, 6});
-  const TransformChain middle = chain(4, false);
-  UnreadableImages unreadable;
+  const ImagePipeline middle = pipeline_of(images, 4, false);
+  UnreadableSamples unreadable;
   SampleOptions samples;
   samples.unreadable = &unreadable;
-  Loader loader(sample_function(images, middle, samples), 7, {1, 4, 4}, options_of(false, 8));
+  Loader loader(samples_of(middle, samples), 7, with_rows(options_of(false, 8), middle));
   Batch batch;
   loader.next(batch);
   for (std::size_t row = 0; row < 8; ++row) {
@@ -169,18 +174,18 @@ TEST_CASE("In evaluation an image that cannot be read weighs nothing; without le
     CHECK(floats(batch, "image")[16 * row] == (is_there ? static_cast<float>(row) / 255 : 0));
   }
   CHECK(unreadable.count() == 2);
-  Loader strict(sample_function(images, middle), 7, {1, 4, 4}, options_of(false, 8));
+  Loader strict(samples_of(middle), 7, with_rows(options_of(false, 8), middle));
   CHECK(message_of<UserError>([&] { strict.next(batch); }) == "counted/2/0.png: damaged");
 }
 
 TEST_CASE("A source of which nothing can be read is an error, whatever may be left out") {
   const CountedImages images(4, {0, 1, 2, 3});
-  const TransformChain crops = chain(4, true);
-  UnreadableImages unreadable;
+  const ImagePipeline crops = pipeline_of(images, 4, true);
+  UnreadableSamples unreadable;
   SampleOptions samples;
   samples.unreadable = &unreadable;
   samples.replaces = true;
-  Loader loader(sample_function(images, crops, samples), 4, {1, 4, 4}, options_of(true, 2));
+  Loader loader(samples_of(crops, samples), 4, with_rows(options_of(true, 2), crops));
   Batch batch;
   CHECK(message_of<UserError>([&] { loader.next(batch); }) == "counted: not one of its images can be read");
 }

@@ -10,8 +10,8 @@
 #include <random>
 
 #include "ir/error.h"
-#include "runtime/data/image_file.h"
-#include "runtime/data/tar_index.h"
+#include "runtime/data/vision/image_file.h"
+#include "runtime/data/vision/tar_index.h"
 #include "tests/runtime_data/idx_files.h"
 #include "tests/runtime_data/image_tree.h"
 #include "tests/runtime_data/tar_text.h"
@@ -53,7 +53,7 @@ void check_pixels(const ImageSource& source, std::int64_t index, const std::stri
   ReadBuffer buffer;
   buffer.file.assign(7, std::byte{0xee});
   buffer.pixels.assign(100'000, 0xee);
-  const StoredImage image = source.read(index, buffer, nullptr);
+  const StoredImage image = source.decode(index, buffer, nullptr);
   CHECK(image.height == size.height);
   CHECK(image.width == size.width);
   CHECK(std::ranges::equal(image.pixels, wanted));
@@ -86,9 +86,9 @@ TEST_CASE(
   check_pixels(*train, 0, "jpeg_grey");
   check_pixels(*train, 1, "png_rgb");
   check_pixels(*train, 2, "jpeg_420");
-  CHECK(train->image_name(0) == tree.file("a-train-0.tar/x.jpg"));
-  CHECK(train->image_name(1) == tree.file("b-train-1.tar/deep/er/b.png"));
-  CHECK(train->image_name(2) == tree.file("b-train-1.tar/deep/c.JPEG"));
+  CHECK(train->sample_name(0) == tree.file("a-train-0.tar/x.jpg"));
+  CHECK(train->sample_name(1) == tree.file("b-train-1.tar/deep/er/b.png"));
+  CHECK(train->sample_name(2) == tree.file("b-train-1.tar/deep/c.JPEG"));
   const auto val = tree.open("shards", Split::test);
   REQUIRE(val->count() == 1);
   check_pixels(*val, 0, "jpeg_444");
@@ -114,8 +114,8 @@ TEST_CASE("An image's bytes are found behind every kind of header") {
   check_pixels(*source, 0, "jpeg_420");
   check_pixels(*source, 1, "png_alpha");
   check_pixels(*source, 2, "png_grey");
-  CHECK(source->image_name(0) == tree.shard() + "/" + long_name + ".jpg");
-  CHECK(source->image_name(2) == tree.shard() + "/\xc3\xa4.png");
+  CHECK(source->sample_name(0) == tree.shard() + "/" + long_name + ".jpg");
+  CHECK(source->sample_name(2) == tree.shard() + "/\xc3\xa4.png");
   CHECK(source->label(2) == 3);
 }
 
@@ -453,7 +453,7 @@ TEST_CASE("A shard that is changed, cut or gone after it was opened is named whe
   check_pixels(*source, 0, "jpeg_420");
   const auto time = fs::last_write_time(tree.shard());
   ReadBuffer buffer;
-  const auto message = [&] { return message_of<UserError>([&] { source->read(0, buffer, nullptr); }); };
+  const auto message = [&] { return message_of<UserError>([&] { source->decode(0, buffer, nullptr); }); };
   const std::string changed = tree.shard() + ": the shard has changed since it was opened: start again";
   fs::last_write_time(tree.shard(), time + std::chrono::nanoseconds(1));
   CHECK(message() == changed);
@@ -479,7 +479,7 @@ TEST_CASE("An image in a shard that cannot be decoded is named with its shard") 
   tree.write("a-train-0.tar", tar_sample("a\nb", "no image", "1") + tar_end());
   const auto source = tree.open("shards");
   ReadBuffer buffer;
-  CHECK(message_of<UserError>([&] { source->read(0, buffer, nullptr); }) ==
+  CHECK(message_of<UserError>([&] { source->decode(0, buffer, nullptr); }) ==
         tree.shard() + "/a\\x0ab.jpg: neither JPEG nor PNG");
 }
 

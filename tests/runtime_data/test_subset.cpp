@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/data/subset.h"
+#include "runtime/data/vision/subset.h"
 #include "runtime/io/files.h"
 #include "tests/runtime_data/counted_images.h"
 #include "tests/support/catch.h"
@@ -25,8 +25,8 @@ TEST_CASE("A subset has the images of its indices, in an order that is the sourc
   for (std::int64_t i = 0; i < 4; ++i) {
     const std::int64_t image = indices[static_cast<std::size_t>(i)];
     CHECK(part->label(i) == image % 3);
-    CHECK(part->read(i, buffer, nullptr).pixels[0] == image);
-    CHECK(part->image_name(i) == CountedImages(10).image_name(image));
+    CHECK(part->decode(i, buffer, nullptr).pixels[0] == image);
+    CHECK(part->sample_name(i) == CountedImages(10).sample_name(image));
   }
   std::vector<std::uint32_t> expected;
   for (const std::uint32_t image : order) {

@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "ir/error.h"
+#include "runtime/data/catalog/sources.h"
 #include "tests/runtime_data/image_tree.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
@@ -45,16 +46,16 @@ TEST_CASE("Tiny ImageNet: classes in the order of train's folders, val's by its 
   CHECK(train->shape() == ir::Shape{3, 0, 0});
   const std::int64_t labels[] = {0, 1, 1};
   for (std::int64_t i = 0; i < 3; ++i) CHECK(train->label(i) == labels[i]);
-  CHECK(train->image_name(2) == tree.file("train/n02/images/n02_1.JPEG"));
+  CHECK(train->sample_name(2) == tree.file("train/n02/images/n02_1.JPEG"));
 
   const auto val = tree.open("tiny_imagenet", Split::test, 1);
   REQUIRE(val->count() == 2);
   CHECK(val->class_names() == train->class_names());
   CHECK(val->label(0) == 1);
   CHECK(val->label(1) == 0);
-  CHECK(val->image_name(1) == tree.file("val/images/val_1.JPEG"));
+  CHECK(val->sample_name(1) == tree.file("val/images/val_1.JPEG"));
   ReadBuffer buffer;
-  const StoredImage image = val->read(1, buffer, nullptr);
+  const StoredImage image = val->decode(1, buffer, nullptr);
   CHECK(image.height == 19);
   CHECK(std::ssize(image.pixels) == image.height * image.width);
 }
@@ -63,7 +64,7 @@ TEST_CASE("Annotations end their lines as Windows does, or the last not at all")
   const TinyTree tree;
   CHECK(tree.message_with("val_1.JPEG\tn01\t0\t0\t1\t1\r\nval_0.JPEG\tn02\t0\t0\t1\t1") ==
         "(nothing was thrown)");
-  CHECK(tree.open("tiny_imagenet", Split::test)->image_name(0) == tree.file("val/images/val_1.JPEG"));
+  CHECK(tree.open("tiny_imagenet", Split::test)->sample_name(0) == tree.file("val/images/val_1.JPEG"));
 }
 
 TEST_CASE("Every fault of Tiny ImageNet's annotations is told by its line") {
@@ -127,15 +128,15 @@ TEST_CASE("Files that vanish, loops of links and names with line feeds are named
   tree.put("train/n01/images/new\nline.JPEG", "jpeg_grey");
   fs::create_symlink("loop.JPEG", tree.file("train/n01/images/loop.JPEG"));
   const auto train = tree.open("tiny_imagenet");
-  CHECK(train->image_name(2) == tree.file("train/n01/images/new\\x0aline.JPEG"));
+  CHECK(train->sample_name(2) == tree.file("train/n01/images/new\\x0aline.JPEG"));
   ReadBuffer buffer;
   const std::string loop = tree.file("train/n01/images/loop.JPEG");
-  CHECK(message_of<UserError>([&] { train->read(0, buffer, nullptr); }) ==
+  CHECK(message_of<UserError>([&] { train->decode(0, buffer, nullptr); }) ==
         "cannot read " + loop + ": Too many levels of symbolic links");
   CHECK(message_of<UserError>([&] { static_cast<void>(train->fingerprint()); }) ==
         "cannot read " + loop + ": Too many levels of symbolic links");
   fs::remove(tree.file("train/n01/images/n01_0.JPEG"));
-  CHECK(message_of<UserError>([&] { train->read(1, buffer, nullptr); }) ==
+  CHECK(message_of<UserError>([&] { train->decode(1, buffer, nullptr); }) ==
         "cannot read " + tree.file("train/n01/images/n01_0.JPEG") + ": No such file or directory");
   fs::remove_all(tree.file("train/n02/images"));
   fs::create_symlink("images", tree.file("train/n02/images"));

@@ -6,8 +6,9 @@
 #include <map>
 
 #include "ir/error.h"
-#include "runtime/data/source.h"
-#include "runtime/data/transform.h"
+#include "runtime/data/catalog/sources.h"
+#include "runtime/data/vision/image_source.h"
+#include "runtime/data/vision/transform.h"
 #include "tests/runtime_data/same_size.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
@@ -240,20 +241,20 @@ Images read_all(const ImageSource& source) {
   Images all;
   for (std::int64_t i = 0; i < source.count(); ++i) {
     ReadBuffer buffer;
-    const auto pixels = source.read(i, buffer, nullptr).pixels;
+    const auto pixels = source.decode(i, buffer, nullptr).pixels;
     all.pixels.emplace_back(pixels.begin(), pixels.end());
     all.labels.push_back(source.label(i));
   }
   return all;
 }
 
-std::unique_ptr<ImageSource> synthetic(std::int64_t count, const SourceContext& context) {
+std::unique_ptr<ImageSource> synthetic(std::int64_t count, const ImageContext& context) {
   ir::Selection selection{"synthetic"};
-  return make_source(selection.set("count", count), context);
+  return make_image_source(selection.set("count", count), context);
 }
 
 TEST_CASE("The synthetic set is balanced, reproducible, and its splits share no image") {
-  SourceContext context{Split::train, {3, 5, 9}, 10};
+  ImageContext context{Split::train, {3, 5, 9}, 10};
   const auto source = synthetic(30, context);
   CHECK(source->shape() == ir::Shape{3, 5, 9});
   CHECK(source->count() == 30);

@@ -3,7 +3,7 @@
 #include <map>
 
 #include "ir/error.h"
-#include "runtime/data/presets.h"
+#include "runtime/data/vision/presets.h"
 #include "runtime/io/files.h"
 #include "runtime/network/data_feed.h"
 #include "tests/runtime_train/linear_model.h"
@@ -107,13 +107,13 @@ TEST_CASE("A network that takes other views than the recipe has is refused by na
 TEST_CASE("train_fraction and train_list take from the training images alone") {
   const test::TemporaryFolder folder;
   const Recipe tenth = synthetic_recipe("", {"data.train_fraction=0.3"});
-  CHECK(DataFeed(tenth, Split::train, linear_face(tenth)).images() == 12);
-  CHECK(DataFeed(tenth, Split::test, linear_face(tenth)).images() == 40);
+  CHECK(DataFeed(tenth, Split::train, linear_face(tenth)).count() == 12);
+  CHECK(DataFeed(tenth, Split::test, linear_face(tenth)).count() == 40);
   write_file_atomically(folder.file("list"), std::string_view("1\n3\n5\n7\n9\n11\n13\n15\n17\n19\n"));
   const Recipe odd = synthetic_recipe("", {"data.train_list=" + folder.file("list")});
   const DataFeed feed(odd, Split::train, linear_face(odd));
-  REQUIRE(feed.images() == 10);
-  for (std::int64_t i = 0; i < 10; ++i) CHECK(feed.source().label(i) == 1);
+  REQUIRE(feed.count() == 10);
+  for (std::int64_t i = 0; i < 10; ++i) CHECK(feed.images("a test").label(i) == 1);
   const Recipe few = synthetic_recipe("", {"data.train_fraction=0.1"});
   CHECK(message_of<UserError>([&] { DataFeed(few, Split::train, linear_face(few)); }) ==
         "train.batch is 8, but synthetic data has 4 training images only");

@@ -6,8 +6,9 @@
 #include <algorithm>
 
 #include "ir/error.h"
-#include "runtime/data/source.h"
-#include "runtime/data/transform.h"
+#include "runtime/data/catalog/sources.h"
+#include "runtime/data/vision/image_source.h"
+#include "runtime/data/vision/transform.h"
 #include "runtime/network/data_feed.h"
 #include "runtime/train/trainer.h"
 #include "tests/runtime_train/linear_model.h"
@@ -28,7 +29,7 @@ class Ramps final : public ImageSource {
   std::int64_t count() const override { return count_; }
   ir::Shape shape() const override { return {1, kHeight, kWidth}; }
   std::int64_t label(std::int64_t index) const override { return index % 2; }
-  StoredImage read(std::int64_t index, ReadBuffer& buffer, const BoxFunction&) const override {
+  StoredImage decode(std::int64_t index, ReadBuffer& buffer, const BoxFunction&) const override {
     buffer.pixels.resize(kHeight * kWidth);
     for (std::int64_t i = 0; i < kHeight * kWidth; ++i) {
       const std::int64_t x = i % kWidth, step = index % 2 == 0 ? x : kWidth - 1 - x;
@@ -42,14 +43,14 @@ class Ramps final : public ImageSource {
   std::string folder_;
 };
 
-const SourceRow kRamps{
-    "ramps",
-    "ramps of grey",
-    {ir::int_parameter("ramp_count", 60, "images of each split").at_least(1),
-     ir::path_parameter("ramp_folder", "", "a name for messages")},
-    [](const ir::Attributes& values, const SourceContext&) -> std::unique_ptr<ImageSource> {
-      return std::make_unique<Ramps>(values.get_int("ramp_count"), values.get_string("ramp_folder"));
-    }};
+const SourceRow kRamps{"ramps",
+                       "ramps of grey",
+                       {ir::int_parameter("ramp_count", 60, "images of each split").at_least(1),
+                        ir::path_parameter("ramp_folder", "", "a name for messages")},
+                       [](const ir::Attributes& values, const SourceContext&) -> std::unique_ptr<Source> {
+                         return std::make_unique<Ramps>(values.get_int("ramp_count"),
+                                                        values.get_string("ramp_folder"));
+                       }};
 
 /// Of bytes, in training and evaluation: takes `cut` pixels off each side.
 class Cut final : public TransformOf<std::uint8_t, std::uint8_t> {
@@ -147,7 +148,7 @@ TEST_CASE("A foreign source and foreign transforms fill batches, by their own st
   for (const Split split : {Split::train, Split::test}) {
     const bool training = split == Split::train;
     const DataFeed feed(recipe, split, face());
-    CHECK(feed.images() == 61);
+    CHECK(feed.count() == 61);
     const auto loader = feed.load({training ? 1 : 0, 0});
     const std::vector<std::uint32_t> order = epoch_order(61, 3, 1);
     const ir::PhiloxStream stream{3, 1, ir::stream_hash("data.augment.noise")};

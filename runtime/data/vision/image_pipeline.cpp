@@ -1,0 +1,186 @@
+#include "runtime/data/vision/image_pipeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "ir/error.h"
+#include "runtime/data/vision/presets.h"
+#include "runtime/device/log.h"
+
+namespace rewire::runtime {
+namespace {
+
+const Field& asked_image(const ImageSource& source, const std::vector<Field>& asked) {
+  const auto found = std::ranges::find(asked, FieldKind::image, &Field::kind);
+  if (found == asked.end()) user_error("{} has images, and the network takes none", source.name());
+  return *found;
+}
+
+std::span<float> floats(std::span<std::byte> bytes) {
+  return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
+}
+
+/// Something of the box is left.
+bool has_area(const float* box) {
+  return box[2] > box[0] && box[3] > box[1];
+}
+
+}  // namespace
+
+ImagePipeline::ImagePipeline(const ImageSource& source, const PipelineContext& context) : source_(source) {
+  const Field& image = asked_image(source, context.asked);
+  image_ = {image.name, {ir::DType::f32, image.shape}};
+  const std::vector<Field> fields = source.further_fields();
+  bool has_boxes = false;
+  for (const Field& asked : context.asked) {
+    if (&asked == &image || asked.name == kLabelField) continue;
+    if (asked.name == kTargetField) {
+      classes_ = asked.shape.at(0);
+      continue;
+    }
+    Further further{asked, {}, false, false};
+    const Field* field = field_for(source, fields, asked);
+    if (field == nullptr) {
+      const auto masked = std::ranges::find(fields, masked_name(asked), &Field::name);
+      further.is_mask = masked != fields.end();
+      if (further.is_mask) field = &*masked;
+    }
+    if (field == nullptr)
+      user_error("{}: its samples have no '{}', which the network takes", source.name(), asked.name);
+    further.field = field->name;
+    further.is_boxes = field->kind == FieldKind::boxes;
+    has_boxes |= further.is_boxes;
+    further_.push_back(std::move(further));
+  }
+  transforms_ = std::make_unique<const TransformChain>(
+      context.transforms, TransformContext{source.shape(), image.shape, context.training, has_boxes},
+      context.seed);
+  if (transforms_->shape() != image.shape) {
+    user_error(
+        "{}: its images are {} (channels, height, width), the network takes {}: set transforms.resize, or "
+        "model.image and model.channels to the data's",
+        source.name(), ir::to_string(transforms_->shape()), ir::to_string(image.shape));
+  }
+  if (transforms_->changes_batches() && classes_ == 0) {
+    user_error("transforms.mixup and transforms.cutmix blend labels: set objective.targets=probabilities");
+  }
+  if (transforms_->changes_batches() && has_boxes)
+    user_error("transforms.mixup and transforms.cutmix blend images: the boxes in them would be others'");
+  for (const ViewSpec& view : context.views) {
+    try {
+      add_view(view, context);
+    } catch (const UserError& error) {
+      user_error("the view '{}': {}", view.name, error.what());
+    }
+  }
+}
+
+void ImagePipeline::add_view(const ViewSpec& view, const PipelineContext& context) {
+  ir::Shape shape = image_.type.shape;
+  if (view.size != 0) shape[1] = shape[2] = view.size;
+  const ir::Attributes values = overlay(context.transforms, view.values);
+  View made{{view.name, {ir::DType::f32, shape}, view.count}, {}};
+  for (std::int64_t copy = 0; copy < view.count; ++copy) {
+    made.copies.push_back(
+        std::make_unique<const TransformChain>(values, TransformContext{source_.shape(), shape, true},
+                                               context.seed, fmt::format("{}/{}", view.name, copy)));
+  }
+  const ir::Shape& gives = made.copies.back()->shape();
+  if (gives != shape) {
+    user_error("its images are {} (channels, height, width), where {} are asked for: set its resize",
+               ir::to_string(gives), ir::to_string(shape));
+  }
+  views_.push_back(std::move(made));
+}
+
+std::vector<RowField> ImagePipeline::fields() const {
+  std::vector<RowField> fields = {image_, {std::string(kLabelField), {ir::DType::i64, {}}}};
+  for (const Further& further : further_)
+    fields.push_back({further.asked.name, {further.asked.dtype, further.asked.shape}});
+  for (const View& view : views_) fields.push_back(view.field);
+  return fields;
+}
+
+std::vector<RowField> ImagePipeline::made() const {
+  if (classes_ == 0) return {};
+  return {{std::string(kTargetField), {ir::DType::f32, {classes_}}}};
+}
+
+void ImagePipeline::read(const Visit& visit, SampleRow row) const {
+  thread_local ReadBuffer buffer;
+  const std::int64_t sample = visit.repeat * source_.count() + visit.sample;
+  BoxFunction needed;  // views look at other parts than the image does
+  if (views_.empty()) {
+    needed = [&](std::int64_t height, std::int64_t width) {
+      return transforms_->looks_at(height, width, visit.epoch, sample);
+    };
+  }
+  const StoredImage stored = source_.decode(visit.sample, buffer, needed);
+  note_orientation(source_, visit.sample, stored);
+  try {
+    transforms_->apply(stored, floats(row[0]), visit.epoch, sample);
+    std::size_t at = 2 + further_.size();
+    for (const View& view : views_) {
+      for (const auto& copy : view.copies) copy->apply(stored, floats(row[at++]), visit.epoch, sample);
+    }
+  } catch (const ImageSizeError& error) {
+    throw ImageSizeError(fmt::format("{}: {}", source_.sample_name(visit.sample), error.what()));
+  }
+  const std::int64_t label = source_.label(visit.sample);
+  std::memcpy(row[1].data(), &label, sizeof label);
+  if (!further_.empty()) read_further(visit, stored, row);
+}
+
+void ImagePipeline::read_further(const Visit& visit, const StoredImage& stored, SampleRow row) const {
+  thread_local Sample sample;
+  source_.read_further(visit.sample, sample);
+  for (auto& [name, tensor] : sample) {
+    const auto of_boxes = std::ranges::find_if(
+        further_, [&](const Further& further) { return further.field == name && further.is_boxes; });
+    if (of_boxes == further_.end()) continue;
+    transforms_->move_boxes(tensor.as<float>(), stored.height, stored.width, visit.epoch,
+                            visit.repeat * source_.count() + visit.sample);
+  }
+  for (std::size_t i = 0; i < further_.size(); ++i) {
+    const auto& [asked, field, is_mask, is_boxes] = further_[i];
+    const HostTensor& tensor = sample.at(field);
+    const std::span<std::byte> to = row[2 + i];
+    if (!is_mask) {
+      pad_into(tensor, asked, to, source_.sample_name(visit.sample));
+      continue;
+    }
+    const std::span<float> mask = floats(to);
+    const std::int64_t count = tensor.type().shape.at(0);
+    for (std::size_t k = 0; k < mask.size(); ++k) {
+      const bool is_there = static_cast<std::int64_t>(k) < count;
+      mask[k] = is_there && (!is_boxes || has_area(tensor.as<float>().data() + 4 * k)) ? 1.0F : 0.0F;
+    }
+  }
+}
+
+void ImagePipeline::finish(Batch& batch) const {
+  if (classes_ == 0) return;
+  const std::span<const std::int64_t> labels = batch.tensors.at(std::string(kLabelField)).as<std::int64_t>();
+  const std::span<float> targets = batch.tensors.at(std::string(kTargetField)).as<float>();
+  std::ranges::fill(targets, 0.0F);
+  for (std::size_t row = 0; row < labels.size(); ++row)
+    targets[row * static_cast<std::size_t>(classes_) + static_cast<std::size_t>(labels[row])] = 1;
+  if (transforms_->changes_batches()) {
+    transforms_->apply_to_batch(batch.tensors.at(image_.name).as<float>(), targets, std::ssize(labels),
+                                batch.epoch, batch.index);
+  }
+}
+
+void note_orientation(const ImageSource& source, std::int64_t image, const StoredImage& stored) {
+  if (stored.orientation == 1 || stored.is_upright) return;
+  write_log_once(
+      LogLevel::warning, "data.exif " + source.name(),
+      fmt::format("{}: EXIF gives it the orientation {}, which is ignored, here and in other images: "
+                  "data.exif=apply turns them",
+                  source.sample_name(image), stored.orientation));
+}
+
+}  // namespace rewire::runtime
