@@ -127,15 +127,24 @@ std::string equal_text(const runtime::EqualCount& equal, std::string_view which,
                      equal.images == 1 ? "s" : "", other, equal.other_label);
 }
 
-void print_split(const runtime::SplitInfo& info) {
-  if (!info.problem.empty()) {
-    print("{}: cannot be opened: {}\n", name_of(info.split), info.problem);
-    return;
-  }
-  print("{}: {}\n", name_of(info.split), info.name);
-  print_fact("images", info.examined == info.count
-                           ? fmt::format("{}", info.count)
-                           : fmt::format("{}, {} of them examined", info.count, info.examined));
+bool is_of_images(const runtime::SplitInfo& info) {
+  return info.channels > 0;
+}
+
+/// "boxes f32[?,4]: 0 to 7, median 2; from 0 to 31.5".
+std::string field_text(const runtime::FieldFacts& facts) {
+  constexpr std::string_view kKinds[] = {"numbers", "image", "category", "tokens", "boxes", "mask", "latent"};
+  std::string text =
+      fmt::format("{} {}", kKinds[static_cast<std::size_t>(facts.field.kind)], to_string(facts.field));
+  if (facts.extent.greatest > 0)
+    text +=
+        fmt::format(": {} to {}, median {}", facts.extent.least, facts.extent.greatest, facts.extent.median);
+  text += fmt::format("; from {} to {}", facts.least, facts.greatest);
+  if (!facts.field.names.empty()) text += fmt::format(", {} names", facts.field.names.size());
+  return text;
+}
+
+void print_image_facts(const runtime::SplitInfo& info) {
   print_fact("classes", classes_text(info));
   print_fact("sizes", sizes_text(info));
   if (!info.mean.empty()) {
@@ -145,6 +154,19 @@ void print_split(const runtime::SplitInfo& info) {
   print_fact("duplicates",
              info.duplicates.images == 0 ? "none" : equal_text(info.duplicates, "image", "an earlier"));
   print_equal(info.duplicates);
+}
+
+void print_split(const runtime::SplitInfo& info) {
+  if (!info.problem.empty()) {
+    print("{}: cannot be opened: {}\n", name_of(info.split), info.problem);
+    return;
+  }
+  print("{}: {}\n", name_of(info.split), info.name);
+  print_fact(is_of_images(info) ? "images" : "samples",
+             info.examined == info.count ? fmt::format("{}", info.count)
+                                         : fmt::format("{}, {} of them examined", info.count, info.examined));
+  for (const runtime::FieldFacts& facts : info.fields) print_fact(facts.field.name, field_text(facts));
+  if (is_of_images(info)) print_image_facts(info);
   for (const std::string& line : info.notes.left_out) print_fact("left out", line);
   if (info.notes.links_out > 0)
     print_fact("links", fmt::format("{} that lead{} out of the folder are followed", info.notes.links_out,
@@ -169,8 +191,22 @@ nlohmann::ordered_json to_json(const runtime::ExtentRange& extent) {
   return {{"min", extent.least}, {"median", extent.median}, {"max", extent.greatest}};
 }
 
+nlohmann::ordered_json to_json(const runtime::FieldFacts& facts) {
+  nlohmann::ordered_json json = {{"name", facts.field.name}, {"type", to_string(facts.field)}};
+  if (facts.extent.greatest > 0) json["extent"] = to_json(facts.extent);
+  json["min"] = facts.least;
+  json["max"] = facts.greatest;
+  return json;
+}
+
 nlohmann::ordered_json to_json(const runtime::SplitInfo& info) {
   if (!info.problem.empty()) return {{"split", name_of(info.split)}, {"problem", info.problem}};
+  nlohmann::ordered_json fields = nlohmann::ordered_json::array();
+  for (const runtime::FieldFacts& facts : info.fields) fields.push_back(to_json(facts));
+  if (!is_of_images(info)) {
+    return {{"split", name_of(info.split)}, {"name", info.name}, {"samples", info.count},
+            {"examined", info.examined},    {"fields", fields},  {"unreadable", info.unreadable}};
+  }
   nlohmann::ordered_json classes = nlohmann::ordered_json::array();
   for (const auto& entry : info.classes) {
     nlohmann::ordered_json& row = classes.emplace_back();
@@ -179,22 +215,25 @@ nlohmann::ordered_json to_json(const runtime::SplitInfo& info) {
       row["name"] = info.class_names[static_cast<std::size_t>(entry.first)];
     row["images"] = entry.second;
   }
-  return {{"split", name_of(info.split)},
-          {"name", info.name},
-          {"images", info.count},
-          {"examined", info.examined},
-          {"channels", info.channels},
-          {"classes", classes},
-          {"sizes", info.sizes},
-          {"height", to_json(info.height)},
-          {"width", to_json(info.width)},
-          {"mean", info.mean},
-          {"std", info.deviation},
-          {"duplicates", to_json(info.duplicates)},
-          {"left_out", info.notes.left_out},
-          {"links_out", info.notes.links_out},
-          {"turned_by_exif", info.turned_by_exif},
-          {"unreadable", {{"images", info.unreadable}, {"first", info.first_unreadable}}}};
+  nlohmann::ordered_json object = {
+      {"split", name_of(info.split)},
+      {"name", info.name},
+      {"images", info.count},
+      {"examined", info.examined},
+      {"channels", info.channels},
+      {"classes", classes},
+      {"sizes", info.sizes},
+      {"height", to_json(info.height)},
+      {"width", to_json(info.width)},
+      {"mean", info.mean},
+      {"std", info.deviation},
+      {"duplicates", to_json(info.duplicates)},
+      {"left_out", info.notes.left_out},
+      {"links_out", info.notes.links_out},
+      {"turned_by_exif", info.turned_by_exif},
+      {"unreadable", {{"images", info.unreadable}, {"first", info.first_unreadable}}}};
+  if (!fields.empty()) object["fields"] = fields;
+  return object;
 }
 
 nlohmann::ordered_json to_json(const runtime::ClassSheet& sheet, const std::string& file) {
@@ -231,7 +270,7 @@ bool has_both(const runtime::DataInfo& info) {
 
 void print_info(const runtime::DataInfo& info) {
   for (const runtime::SplitInfo& split : info.splits) print_split(split);
-  if (!has_both(info)) return;
+  if (!has_both(info) || !is_of_images(info.splits.front())) return;
   print("in both: {}\n", info.leaks.images == 0 ? "no test image equals a training image"
                                                 : equal_text(info.leaks, "test image", "a training"));
   print_equal(info.leaks);

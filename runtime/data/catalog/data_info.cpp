@@ -288,6 +288,40 @@ EqualCount equal_between(const ImageSource& train, const Examination& train_imag
   return pairs.count();
 }
 
+/// The extents and the numbers of fields, of the samples at these places that can be read.
+std::vector<FieldFacts> examine_fields(const Source& source, const std::vector<Field>& fields,
+                                       const std::vector<std::int64_t>& places, std::int64_t& unreadable) {
+  std::vector<FieldFacts> facts;
+  for (const Field& field : fields) facts.push_back({field, {}, 0, 0});
+  std::vector<std::vector<std::int64_t>> extents(fields.size());
+  std::vector<bool> is_seen(fields.size(), false);
+  Sample sample;
+  for (const std::int64_t place : places) {
+    try {
+      source.read(place, sample);
+    } catch (const UserError&) {
+      ++unreadable;
+      continue;
+    }
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      const HostTensor& tensor = sample.at(fields[i].name);
+      if (!tensor.type().shape.empty()) extents[i].push_back(tensor.type().shape.front());
+      for (const double number : to_double(tensor).data) {
+        FieldFacts& of = facts[i];
+        of.least = is_seen[i] ? std::min(of.least, number) : number;
+        of.greatest = is_seen[i] ? std::max(of.greatest, number) : number;
+        is_seen[i] = true;
+      }
+    }
+  }
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    if (fields[i].shape.empty() || fields[i].shape.front() != kRagged || extents[i].empty()) continue;
+    std::ranges::sort(extents[i]);
+    facts[i].extent = {extents[i].front(), extents[i][(extents[i].size() - 1) / 2], extents[i].back()};
+  }
+  return facts;
+}
+
 struct OpenSplit {
   std::unique_ptr<ImageSource> source;
   std::unique_ptr<Examination> images;
@@ -309,13 +343,27 @@ OpenSplit examine_split(std::unique_ptr<ImageSource> source, const DataInfoOptio
   tell_statistics(images->facts(), images->sums(), info);
   images->tell_found(info);
   info.duplicates = equal_within(*source, *images);
+  std::int64_t unread = 0;  // they are counted above
+  if (const std::vector<Field> further = source->further_fields(); !further.empty())
+    info.fields = examine_fields(*source, further, images->places(), unread);
   return {std::move(source), std::move(images)};
 }
 
+/// Samples that are no images.
+void examine_samples(const Source& source, const DataInfoOptions& options, SplitInfo& info) {
+  const std::vector<std::int64_t> places = evenly_spread(source.count(), options.images);
+  info.name = source.name();
+  info.count = source.count();
+  info.examined = std::ssize(places);
+  info.class_names = source.class_names();
+  info.notes = source.notes();
+  info.fields = examine_fields(source, source.fields(), places, info.unreadable);
+}
+
 /// Null where the split cannot be opened: then `problem` says why.
-std::unique_ptr<ImageSource> open_split(const ir::Selection& selection, Split split, std::string& problem) {
+std::unique_ptr<Source> open_split(const ir::Selection& selection, Split split, std::string& problem) {
   try {
-    return make_image_source(selection, {split, kAskedImage});
+    return make_source(selection, source_context({split, kAskedImage}));
   } catch (const UserError& error) {
     problem = error.what();
     return nullptr;
@@ -363,7 +411,7 @@ std::string detect_format(const std::string& path) {
 
 DataInfo examine_data(const ir::Selection& selection, const DataInfoOptions& options) {
   DataInfo info;
-  std::vector<std::unique_ptr<ImageSource>> opened;
+  std::vector<std::unique_ptr<Source>> opened;
   for (const Split split : {Split::train, Split::test}) {
     SplitInfo& part = info.splits.emplace_back();
     part.split = split;
@@ -372,7 +420,12 @@ DataInfo examine_data(const ir::Selection& selection, const DataInfoOptions& opt
   if (opened[0] == nullptr && opened[1] == nullptr) throw UserError(info.splits[0].problem);
   OpenSplit parts[2];
   for (std::size_t i = 0; i < opened.size(); ++i) {
-    if (opened[i] != nullptr) parts[i] = examine_split(std::move(opened[i]), options, info.splits[i]);
+    if (opened[i] == nullptr) continue;
+    if (std::unique_ptr<ImageSource> images = images_of(opened[i])) {
+      parts[i] = examine_split(std::move(images), options, info.splits[i]);
+    } else {
+      examine_samples(*opened[i], options, info.splits[i]);
+    }
   }
   const auto& [train, test] = parts;
   if (train.source != nullptr && test.source != nullptr)
@@ -383,12 +436,15 @@ DataInfo examine_data(const ir::Selection& selection, const DataInfoOptions& opt
 ClassSheet draw_classes(const ir::Selection& selection) {
   ClassSheet sheet;
   std::string problem, ignored;
-  std::unique_ptr<ImageSource> source = open_split(selection, Split::train, problem);
-  if (source == nullptr) {
+  std::unique_ptr<Source> opened = open_split(selection, Split::train, problem);
+  if (opened == nullptr) {
     sheet.split = Split::test;
-    source = open_split(selection, Split::test, ignored);
+    opened = open_split(selection, Split::test, ignored);
   }
-  if (source == nullptr) throw UserError(problem);
+  if (opened == nullptr) throw UserError(problem);
+  const std::unique_ptr<ImageSource> source = images_of(opened);
+  if (source == nullptr)
+    user_error("{}: its samples are no images, of which a sheet could be drawn", opened->name());
   sheet.rows = choose_rows(*source);
   const std::int64_t channels = source->shape()[0];
   SheetLayout layout;

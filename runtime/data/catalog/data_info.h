@@ -1,5 +1,5 @@
-// What a set of labelled images holds: how many, of which classes and sizes, what mean and std transforms take,
-// which images are there twice, and which cannot be read.
+// What a data set holds: how many samples and of which fields; of labelled images classes and sizes, what mean and std transforms
+// take, which images are there twice, and which cannot be read.
 #pragma once
 
 #include <array>
@@ -43,6 +43,13 @@ struct EqualCount {
   std::vector<EqualImages> first;  // five at most
 };
 
+/// What a field of the samples holds that is neither the image nor its label.
+struct FieldFacts {
+  Field field;
+  ExtentRange extent;              // of its first axis, where that is ragged: of boxes, how many
+  double least = 0, greatest = 0;  // of all its numbers; both 0 where there are none
+};
+
 struct SplitInfo {
   Split split = Split::train;
   std::string problem;  // why it cannot be opened; then it has nothing below
@@ -58,6 +65,7 @@ struct SplitInfo {
   std::int64_t turned_by_exif = 0;            // images with another orientation than 1
   SourceNotes notes;
   EqualCount duplicates;
+  std::vector<FieldFacts> fields;  // of samples that are no images all fields; of images those beside them
 };
 
 struct DataInfo {
