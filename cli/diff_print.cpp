@@ -368,8 +368,8 @@ void print_runs(const Json& diff, bool full) {
                         : part.is_null() ? "the same as far as both go"
                                          : fmt::format("part at step {}", part["step"].dump()));
   for (const Json& row : diff["speed"]) {
-    if (row["name"] == "images_per_s")
-      print_line("images/s", fmt::format("final {}", both_text(row["final"])));
+    if (row["name"] == "samples_per_s")
+      print_line("samples/s", fmt::format("final {}", both_text(row["final"])));
   }
   for (const char* subject : {"recipe", "plugins", "environment", "choices"})
     print_rows(subject, diff[subject], limits);

@@ -129,11 +129,11 @@ void run(const EvalRequest& request) {
 
   if (!std::isfinite(evaluation.loss())) {
     user_error(
-        "eval: {}: the loss on the {} images is {}: the network has diverged, or a weight is not finite",
-        file, evaluation.images, evaluation.loss());
+        "eval: {}: the loss on the {} samples is {}: the network has diverged, or a weight is not finite",
+        file, evaluation.samples, evaluation.loss());
   }
   if (request.json) {
-    nlohmann::ordered_json object = {{"weights", file}, {"images", evaluation.images}};
+    nlohmann::ordered_json object = {{"weights", file}, {"samples", evaluation.samples}};
     for (const runtime::MetricValue& metric : evaluation.metrics) object[metric.name] = metric.value;
     if (data.competing() > 0) object["classes"] = data.competing();
     object["seconds"] = evaluation.seconds;
@@ -142,7 +142,7 @@ void run(const EvalRequest& request) {
     std::string among;
     if (data.competing() > 0)
       among = fmt::format(" of {} class{}", data.competing(), data.competing() == 1 ? "" : "es");
-    print("{} on {} images{}\n", runtime::metrics_text(evaluation.metrics), evaluation.images, among);
+    print("{} on {} samples{}\n", runtime::metrics_text(evaluation.metrics), evaluation.samples, among);
   }
 }
 

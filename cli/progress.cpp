@@ -41,7 +41,7 @@ std::string epoch_and_step(const runtime::TrainView& view) {
 }
 
 std::string rate(const runtime::TrainView& view) {
-  return fmt::format("  {:.0f} images/s", view.images_per_second);
+  return fmt::format("  {:.0f} samples/s", view.samples_per_second);
 }
 
 std::string left(const runtime::TrainView& view) {
@@ -118,9 +118,9 @@ void Progress::started(const runtime::RunFacts& facts) {
   };
   const bool ends_early = facts.steps < facts.epochs * facts.steps_per_epoch;
   const std::string dropped =
-      facts.dropped == 0 ? "" : fmt::format(", each without its last {}", counted(facts.dropped, "image"));
-  line_.line(fmt::format("{} weights, {} + {} images, {} of {}{}{}", facts.weights, facts.train_images,
-                         facts.test_images, counted(facts.epochs, "epoch"),
+      facts.dropped == 0 ? "" : fmt::format(", each without its last {}", counted(facts.dropped, "sample"));
+  line_.line(fmt::format("{} weights, {} + {} samples, {} of {}{}{}", facts.weights, facts.train_samples,
+                         facts.test_samples, counted(facts.epochs, "epoch"),
                          counted(facts.steps_per_epoch, "step"), dropped,
                          ends_early ? fmt::format(", until step {}", facts.steps) : ""));
   line_.line(facts.position.step == 0 ? fmt::format("training in {}", facts.run)

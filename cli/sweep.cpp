@@ -152,7 +152,7 @@ void print_object(const std::string& folder, const runtime::SweepResult& result)
     for (const auto& [name, statistic] : row.metrics) object[name] = to_json(statistic);
     object["test_loss"] = to_json(row.test_loss);
     object["train_loss"] = to_json(row.train_loss);
-    object["images_per_s"] = to_json(row.images_per_s);
+    object["samples_per_s"] = to_json(row.samples_per_s);
     object["peak_mb"] = to_json(row.peak_mb);
     object["wall_seconds"] = to_json(row.wall_seconds);
     if (!row.differences.empty()) {

@@ -92,29 +92,29 @@ void print_object(const runtime::TrainResult& result) {
     for (const runtime::MetricValue& metric : result.evaluation->metrics)
       object[metric.name == "loss" ? "test_loss" : metric.name] = metric.value;
   }
-  object["images_per_s"] = result.images_per_second;
+  object["samples_per_s"] = result.samples_per_second;
   object["train_seconds"] = result.train_seconds;
   object["data_wait_seconds"] = result.data_wait_seconds;
-  object["unreadable_images"] = result.unreadable_images;
+  object["unreadable_samples"] = result.unreadable_samples;
   object["peak_mb"] = static_cast<double>(result.peak_memory_bytes) / 1e6;
   print_json(object);
 }
 
 void print_text(const runtime::TrainResult& result) {
   if (result.evaluation) {
-    print("test {} on {} images\n", runtime::metrics_text(result.evaluation->metrics),
-          result.evaluation->images);
+    print("test {} on {} samples\n", runtime::metrics_text(result.evaluation->metrics),
+          result.evaluation->samples);
   }
-  print("{} steps in {}, {:.0f} images/s, peak memory {:.0f} MB\nrun folder: {}\n", result.position.step,
-        clock_text(result.train_seconds), result.images_per_second,
+  print("{} steps in {}, {:.0f} samples/s, peak memory {:.0f} MB\nrun folder: {}\n", result.position.step,
+        clock_text(result.train_seconds), result.samples_per_second,
         static_cast<double>(result.peak_memory_bytes) / 1e6, result.run);
   constexpr double kMuch = 0.1, kLong = 10;  // of the time; seconds
   if (result.data_wait_seconds > std::max(kLong, kMuch * result.new_train_seconds)) {
     print("{:.0f} % of the time went by waiting for data: more data.threads, or data.cache\n",
           100 * result.data_wait_seconds / result.new_train_seconds);
   }
-  if (result.unreadable_images > 0)
-    print("left out, as they could not be read: {}\n", result.unreadable_images);
+  if (result.unreadable_samples > 0)
+    print("left out, as they could not be read: {}\n", result.unreadable_samples);
 }
 
 runtime::TrainResult train(const TrainCommandRequest& request, Progress& progress) {

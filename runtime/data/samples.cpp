@@ -17,7 +17,7 @@ void UnreadableSamples::add(std::int64_t sample, std::string_view why) {
   if (!samples_.insert(sample).second || samples_.size() > kMostTold) return;
   write_log(LogLevel::warning,
             fmt::format("left out: {}{}", why,
-                        samples_.size() == kMostTold ? "; further such images are only counted" : ""));
+                        samples_.size() == kMostTold ? "; further ones are only counted" : ""));
 }
 
 std::int64_t UnreadableSamples::count() const {
@@ -44,7 +44,7 @@ SampleFunction sample_function(const Source& source, ReadFunction read, const Sa
         options.unreadable->add(at.sample, error.what());
       }
     }
-    if (options.replaces) user_error("{}: not one of its images can be read", source.name());
+    if (options.replaces) user_error("{}: not one of its samples can be read", source.name());
     return false;
   };
 }

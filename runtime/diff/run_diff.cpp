@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 
 /// What a clock says, which is never the same twice.
 bool is_of_clock(const std::string& metric) {
-  return metric == "images_per_s" || metric == "seconds";
+  return metric == "samples_per_s" || metric == "seconds";
 }
 
 bool is_position(const std::string& column) {
@@ -79,7 +79,7 @@ Json metric_rows(const Json& report, std::string_view wanted_kind, bool of_clock
   for (const auto& [name, known] : names) {
     if (is_position(name) || is_of_clock(name) != of_clock) continue;
     const std::string better =
-        report["metrics"].value(name, of_clock && name == "images_per_s" ? "higher" : "");
+        report["metrics"].value(name, of_clock && name == "samples_per_s" ? "higher" : "");
     rows.push_back(metric_row(kind, name, better, curve_of(a[kind], name), curve_of(b[kind], name)));
   }
   return rows;

@@ -57,7 +57,7 @@ std::optional<Evaluation> evaluate(Engine& engine, const std::vector<EvalProgram
                                    const std::function<void(Batch& first)>& see_first) {
   const auto start = std::chrono::steady_clock::now();
   std::vector<MetricSums> sums(programs.size());
-  double images = 0;
+  double samples = 0;
   Batch batch;
   std::deque<std::pair<Engine::Ticket, std::size_t>> pending;  // with the program
   const auto read = [&] {
@@ -70,7 +70,7 @@ std::optional<Evaluation> evaluate(Engine& engine, const std::vector<EvalProgram
     loader.next(batch);
     if (done == 0) see_first(batch);
     const auto weights = batch.tensors.at("weight").as<float>();
-    images = std::accumulate(weights.begin(), weights.end(), images);
+    samples = std::accumulate(weights.begin(), weights.end(), samples);
     for (std::size_t i = 0; i < programs.size(); ++i) {
       TensorMap inputs = take_inputs(programs[i].function, batch);
       pending.emplace_back(engine.submit(programs[i].function.name, inputs), i);
@@ -79,9 +79,9 @@ std::optional<Evaluation> evaluate(Engine& engine, const std::vector<EvalProgram
     }
   }
   while (!pending.empty()) read();
-  if (images == 0) user_error("not one of the test images can be read: evaluation has nothing to go by");
+  if (samples == 0) user_error("not one of the test samples can be read: evaluation has nothing to go by");
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  Evaluation evaluation{{}, static_cast<std::int64_t>(images), took.count()};
+  Evaluation evaluation{{}, static_cast<std::int64_t>(samples), took.count()};
   for (std::size_t i = 0; i < programs.size(); ++i) {
     for (MetricValue& metric : means(sums[i], programs[i].metrics)) {
       metric.name.insert(0, programs[i].prefix);

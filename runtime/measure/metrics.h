@@ -44,7 +44,7 @@ MetricValues means(const MetricSums& sums, const programs::Metrics& metrics);
 
 struct Evaluation {
   MetricValues metrics;  // the first is the loss
-  std::int64_t images = 0;
+  std::int64_t samples = 0;
   double seconds = 0;
 
   double loss() const { return metrics.at(0).value; }

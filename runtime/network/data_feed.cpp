@@ -105,7 +105,7 @@ std::unique_ptr<Source> open_source(const Recipe& recipe, Split split, const Net
     refuse_of_images(*source, data);
   }
   if (trains && source->count() < recipe.train.batch) {
-    user_error("train.batch is {}, but {} has {} training images only", recipe.train.batch, source->name(),
+    user_error("train.batch is {}, but {} has {} training samples only", recipe.train.batch, source->name(),
                source->count());
   }
   return source;

@@ -26,6 +26,12 @@ constexpr std::size_t kMostLineBytes = std::size_t{1} << 30, kMostLineNames = 1 
 /// Nulls for each value that there is, and so many in any case. A metric that all lines of a kind have needs none.
 constexpr std::size_t kMostNullsEach = 8, kMostNulls = 1 << 20;
 
+/// What files of earlier builds call otherwise.
+std::string_view name_now(std::string_view name) {
+  if (name == "images_per_s") return "samples_per_s";
+  return name == "images" ? "samples" : name;
+}
+
 /// The lines of one kind. A column is filled up with nulls where the next value comes, and at the end.
 class LineColumns {
  public:
@@ -34,11 +40,12 @@ class LineColumns {
       if (name == "kind") continue;
       const Json& raw = value.raw();
       if (!raw.is_number() && !raw.is_null()) value.refuse("is neither a number nor null");
-      const auto [place, is_new] = places_.try_emplace(name, columns_.size());
+      const std::string_view column_name = name_now(name);
+      const auto [place, is_new] = places_.try_emplace(std::string(column_name), columns_.size());
       if (is_new && columns_.size() == kMostLineNames)
         user_error("{}: it is the line with name {} of a metric; no run has more than {}", line.file(),
                    kMostLineNames + 1, kMostLineNames);
-      if (is_new) columns_.push_back({name, {}});
+      if (is_new) columns_.push_back({std::string(column_name), {}});
       Json::array_t& column = columns_[place->second].second;
       fill(column, line.file());
       column.push_back(raw);

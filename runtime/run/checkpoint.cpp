@@ -120,7 +120,7 @@ std::string progress_text(const RunProgress& progress, const Digests& files,
   json["sums"] = {{"line", to_json(progress.line)}, {"epoch", to_json(progress.epoch)}};
   json["metrics_bytes"] = progress.metrics_bytes;
   json["events"] = {{"from_step", progress.events.from_step}, {"bytes", progress.events.bytes}};
-  json["images"] = progress.images;
+  json["images"] = progress.samples;  // as files of this format call it
   json["lr"] = progress.lr;
   json["last_epoch_loss"] = progress.last_epoch_loss;
   json["train_seconds"] = progress.train_seconds;
@@ -168,7 +168,7 @@ RunProgress progress_from(const JsonView& json) {
   const JsonView events = json.at("events");
   events.only({"from_step", "bytes"});
   progress.events = {events.at("from_step").count(kMostSteps), events.at("bytes").count()};
-  progress.images = json.at("images").count(kMostSteps);
+  progress.samples = json.at("images").count(kMostSteps);
   progress.lr = number_or_nan(json.at("lr"));
   progress.last_epoch_loss = json.at("last_epoch_loss").number();
   progress.train_seconds = json.at("train_seconds").number();

@@ -55,7 +55,7 @@ struct RunProgress {
   TrainSums epoch;                 // since the epoch began
   std::int64_t metrics_bytes = 0;  // of metrics.jsonl, at this point
   EventsPosition events;           // likewise
-  std::int64_t images = 0;         // trained on, over all sessions
+  std::int64_t samples = 0;        // trained on, over all sessions
   double lr = 0;                   // of the last step
   double last_epoch_loss = 0;      // mean over the steps of the last whole epoch
   double train_seconds = 0;        // spent in steps, over all sessions

@@ -14,19 +14,19 @@ nlohmann::ordered_json line_of(const char* kind, const TrainPosition& position) 
 }  // namespace
 
 nlohmann::ordered_json train_line(const TrainPosition& position, const MetricValues& metrics,
-                                  double grad_norm, double lr, double images_per_second) {
+                                  double grad_norm, double lr, double samples_per_second) {
   nlohmann::ordered_json line = line_of("train", position);
   for (const MetricValue& metric : metrics) line[metric.name] = metric.value;
   line["grad_norm"] = grad_norm;
   line["lr"] = lr;
-  line["images_per_s"] = images_per_second;
+  line["samples_per_s"] = samples_per_second;
   return line;
 }
 
 nlohmann::ordered_json eval_line(const TrainPosition& position, const Evaluation& evaluation) {
   nlohmann::ordered_json line = line_of("eval", position);
   for (const MetricValue& metric : evaluation.metrics) line[metric.name] = metric.value;
-  line["images"] = evaluation.images;
+  line["samples"] = evaluation.samples;
   line["seconds"] = evaluation.seconds;
   return line;
 }

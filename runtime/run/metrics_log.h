@@ -1,7 +1,7 @@
 // metrics.jsonl: one JSON object a line, appended while the run goes on.
 //
-//   {"kind":"train","epoch":0,"step":50,"loss":…,…,"grad_norm":…,"lr":…,"images_per_s":…}
-//   {"kind":"eval","epoch":0,"step":937,"loss":…,…,"images":10000,"seconds":…}
+//   {"kind":"train","epoch":0,"step":50,"loss":…,…,"grad_norm":…,"lr":…,"samples_per_s":…}
+//   {"kind":"eval","epoch":0,"step":937,"loss":…,…,"samples":10000,"seconds":…}
 //   {"kind":"diagnose","epoch":0,"step":50,"diagnose.blocks.0.attn.cosine":…,…}
 //
 // Epochs count from 0, steps from 1. Behind the loss stand the objective's other metrics; those and grad_norm
@@ -21,7 +21,7 @@
 namespace rewire::runtime {
 
 nlohmann::ordered_json train_line(const TrainPosition& position, const MetricValues& metrics,
-                                  double grad_norm, double lr, double images_per_second);
+                                  double grad_norm, double lr, double samples_per_second);
 nlohmann::ordered_json eval_line(const TrainPosition& position, const Evaluation& evaluation);
 nlohmann::ordered_json diagnose_line(const TrainPosition& position, const MetricValues& diagnostics);
 

@@ -28,14 +28,14 @@ constexpr std::array<std::string_view, 10> kOthers = {"run",
                                                       "error",
                                                       "plugins",
                                                       "data_wait_seconds",
-                                                      "unreadable_images"};
+                                                      "unreadable_samples"};
 
 /// The numbers of every finished run, under the names that `rewire train --json` prints.
 template <class Record, class Visit>
 void for_each_number(Record& record, Visit visit) {
   visit("test_loss", record.test_loss);
   visit("train_loss", record.train_loss);
-  visit("images_per_s", record.images_per_s);
+  visit("samples_per_s", record.samples_per_s);
   visit("train_seconds", record.train_seconds);
   visit("peak_mb", record.peak_mb);
 }
@@ -44,8 +44,10 @@ void for_each_number(Record& record, Visit visit) {
 void read_numbers(RunRecord& record, const JsonView& view, bool nulls) {
   std::set<std::string_view> others(kOthers.begin(), kOthers.end());
   for_each_number(record, [&](const char* name, double& number) {
-    number = view.at(name).number();
-    others.insert(name);
+    const bool is_older = std::string_view(name) == "samples_per_s" && !view.find(name);
+    const char* const written = is_older ? "images_per_s" : name;  // as records of earlier builds call it
+    number = view.at(written).number();
+    others.insert(written);
   });
   for (const auto& [name, value] : view.members()) {
     if (others.contains(name) || (nulls && value.raw().is_null())) continue;

@@ -21,7 +21,7 @@ struct RunRecord {
   // Of a finished run; `metrics` are those of its last evaluation but the loss, parts of a whole as
   // fractions.
   MetricValues metrics;
-  double test_loss = 0, train_loss = 0, images_per_s = 0, train_seconds = 0, peak_mb = 0;
+  double test_loss = 0, train_loss = 0, samples_per_s = 0, train_seconds = 0, peak_mb = 0;
 };
 
 /// Nothing if there is no file. UserError if it is no record.

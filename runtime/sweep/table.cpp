@@ -45,7 +45,7 @@ std::vector<Column> columns_of(const std::vector<SweepRow>& rows) {
   };
   add("test loss", "test_loss", &SweepRow::test_loss, 4);
   add("train loss", "train_loss", &SweepRow::train_loss, 4);
-  add("images/s", "images_per_s", &SweepRow::images_per_s, 0);
+  add("samples/s", "samples_per_s", &SweepRow::samples_per_s, 0);
   add("peak MB", "peak_mb", &SweepRow::peak_mb, 0);
   add("wall s", "wall_seconds", &SweepRow::wall_seconds, 0);
   return columns;
@@ -187,8 +187,8 @@ Statistic speed_of(const SeededRecords& records) {
   std::vector<double> rates;
   double images = 0, seconds = 0;
   for (const auto& [seed, record] : records) {
-    rates.push_back(record.images_per_s);
-    images += record.images_per_s * record.train_seconds;
+    rates.push_back(record.samples_per_s);
+    images += record.samples_per_s * record.train_seconds;
     seconds += record.train_seconds;
   }
   Statistic statistic = statistic_of(rates);
@@ -208,7 +208,7 @@ void add_statistics(SweepRow& row, const SeededRecords& seeded) {
     row.metrics.emplace_back(name, statistic_of(numbers));
   row.test_loss = of(&RunRecord::test_loss);
   row.train_loss = of(&RunRecord::train_loss);
-  row.images_per_s = speed_of(seeded);
+  row.samples_per_s = speed_of(seeded);
   row.peak_mb = of(&RunRecord::peak_mb);
   row.wall_seconds = of(&RunRecord::wall_seconds);
 }
@@ -339,7 +339,7 @@ std::string csv_runs(const std::vector<SweepRun>& runs,
   const auto metrics = metric_numbers(known);
   std::string text = "run,plugins,settings,seed,status";
   for (const auto& [name, numbers] : metrics) text += "," + csv_field(name);
-  text += ",test_loss,train_loss,images_per_s,train_seconds,peak_mb,wall_seconds,error\n";
+  text += ",test_loss,train_loss,samples_per_s,train_seconds,peak_mb,wall_seconds,error\n";
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const SweepRun& run = runs[i];
     const RunRecord record = records[i].value_or(RunRecord{});
@@ -354,7 +354,7 @@ std::string csv_runs(const std::vector<SweepRun>& runs,
       text += metric == record.metrics.end() ? "," : fmt::format(",{}", metric->value);
     }
     if (finished) {
-      text += fmt::format(",{},{},{},{},{},{},\n", record.test_loss, record.train_loss, record.images_per_s,
+      text += fmt::format(",{},{},{},{},{},{},\n", record.test_loss, record.train_loss, record.samples_per_s,
                           record.train_seconds, record.peak_mb, record.wall_seconds);
     } else {
       text += fmt::format(",,,,,,,{}\n", csv_field(record.error));

@@ -19,7 +19,7 @@ struct SweepRow {
   std::vector<std::string> varied;  // "optimizer.lr=0.001"
   std::int64_t finished = 0, failed = 0, left = 0;
   std::vector<std::pair<std::string, Statistic>> metrics;  // by name, as RunRecord has them
-  Statistic test_loss, train_loss, images_per_s, peak_mb, wall_seconds;
+  Statistic test_loss, train_loss, samples_per_s, peak_mb, wall_seconds;
   /// The row that this one is compared with: the first strategy of the same settings, by its label, or where there
   /// is one strategy alone the first row, by its settings. "": it is that row.
   std::string against;

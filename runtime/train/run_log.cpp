@@ -83,11 +83,11 @@ void RunLog::stepped(const TrainView& view) {
 
 void RunLog::started(const RunFacts& facts) {
   line(facts.position.step == 0
-           ? fmt::format("training in {}: {} weights, {} + {} images, {} steps{}", facts.run, facts.weights,
-                         facts.train_images, facts.test_images, facts.steps,
+           ? fmt::format("training in {}: {} weights, {} + {} samples, {} steps{}", facts.run, facts.weights,
+                         facts.train_samples, facts.test_samples, facts.steps,
                          facts.dropped == 0
                              ? ""
-                             : fmt::format("; {} images are left over in an epoch", facts.dropped))
+                             : fmt::format("; {} samples are left over in an epoch", facts.dropped))
            : fmt::format("going on in {} after step {} of {} (epoch {})", facts.run, facts.position.step,
                          facts.steps, facts.position.epoch + 1));
   observer_.started(facts);
@@ -110,8 +110,8 @@ void RunLog::replaying(const std::string& program) {
 void RunLog::ended(const TrainResult& result) {
   open();
   line(result.stopped_by == 0
-           ? fmt::format("complete after step {}: {:.0f} images/s", result.position.step,
-                         result.images_per_second)
+           ? fmt::format("complete after step {}: {:.0f} samples/s", result.position.step,
+                         result.samples_per_second)
            : fmt::format("stopped by signal {} after step {}", result.stopped_by, result.position.step));
 }
 

@@ -118,10 +118,10 @@ class RunLoop::Run {
                                                   : progress_.last_epoch_loss;
     result.train_seconds = progress_.train_seconds;
     if (progress_.train_seconds > 0)
-      result.images_per_second = static_cast<double>(progress_.images) / progress_.train_seconds;
+      result.samples_per_second = static_cast<double>(progress_.samples) / progress_.train_seconds;
     result.data_wait_seconds = data_wait_seconds_;
     result.new_train_seconds = progress_.train_seconds - began_with_;
-    result.unreadable_images = plan_.train_data.unreadable() + plan_.test_data.unreadable();
+    result.unreadable_samples = plan_.train_data.unreadable() + plan_.test_data.unreadable();
     result.peak_memory_bytes = peak_memory_bytes();
     return result;
   }
@@ -146,8 +146,8 @@ class RunLoop::Run {
     facts.position = progress_.position;
     for (const ir::Parameter& parameter : plan_.programs.module.parameters)
       facts.weights += parameter.trainable ? parameter.type.elements() : 0;
-    facts.train_images = plan_.train_data.count();
-    facts.test_images = plan_.test_data.count();
+    facts.train_samples = plan_.train_data.count();
+    facts.test_samples = plan_.test_data.count();
     facts.epochs = recipe_.train.epochs;
     facts.steps = plan_.course.total_steps();
     facts.steps_per_epoch = plan_.course.steps_per_epoch();
@@ -335,24 +335,24 @@ class RunLoop::Run {
     ++progress_.position.step;
     ++progress_.position.step_in_epoch;
     progress_.position.batches += recipe_.train.accumulate;
-    progress_.position.samples += plan_.images_per_step();
-    progress_.images += plan_.images_per_step();
+    progress_.position.samples += plan_.samples_per_step();
+    progress_.samples += plan_.samples_per_step();
     const double now = seconds_now(), took = now - std::exchange(step_began_, now);
     line_seconds_ += took;
     epoch_seconds_ += took;
     progress_.train_seconds += took;
     recent_seconds_ = recent_seconds_ == 0 ? took : 0.9 * recent_seconds_ + 0.1 * took;
-    observer_.stepped(view_of(step, static_cast<double>(plan_.images_per_step()) / recent_seconds_));
+    observer_.stepped(view_of(step, static_cast<double>(plan_.samples_per_step()) / recent_seconds_));
   }
 
-  TrainView view_of(const MetricSums& sums, double images_per_second) const {
+  TrainView view_of(const MetricSums& sums, double samples_per_second) const {
     const TrainPosition& at = progress_.position;
     TrainView view;
     view.position = at;
     view.epochs = recipe_.train.epochs;
     view.steps_per_epoch = plan_.course.steps_of(at.epoch);
     view.metrics = train_means(sums);
-    view.images_per_second = images_per_second;
+    view.samples_per_second = samples_per_second;
     const std::int64_t steps_left = plan_.course.total_steps() - at.step;
     // Those after every so many epochs, and one after the last.
     const std::int64_t every = recipe_.eval.every, epochs = plan_.course.epochs_begun();
@@ -432,8 +432,8 @@ class RunLoop::Run {
   /// Images a second, over the steps of the line that this process did; where it did none, over the run.
   double line_rate() const {
     const std::int64_t steps = progress_.position.step - line_began_;
-    if (steps == 0) return static_cast<double>(progress_.images) / progress_.train_seconds;
-    return static_cast<double>(steps * plan_.images_per_step()) / line_seconds_;
+    if (steps == 0) return static_cast<double>(progress_.samples) / progress_.train_seconds;
+    return static_cast<double>(steps * plan_.samples_per_step()) / line_seconds_;
   }
 
   /// Of the state as it stands, between two steps.

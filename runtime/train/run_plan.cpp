@@ -122,7 +122,7 @@ RunPlan::RunPlan(const TrainRequest& request, const RunProgress* start, const st
     write_log(LogLevel::info, describe_change(course, begins, start->sizes, sizes));
   if (start != nullptr && start->test_data != evaluated) {
     write_log(LogLevel::warning,
-              fmt::format("the test images are not those of the run's evaluations so far ({})",
+              fmt::format("the test samples are not those of the run's evaluations so far ({})",
                           difference(start->test_data, evaluated)));
   }
   if (recipe.diagnose.every > 0) {

@@ -21,7 +21,7 @@ struct RunPlan {
   explicit RunPlan(const TrainRequest& request, const RunProgress* start = nullptr,
                    const std::string& run = "");
 
-  std::int64_t images_per_step() const { return sizes.samples(); }
+  std::int64_t samples_per_step() const { return sizes.samples(); }
   /// From the start of an epoch; its end is another matter.
   std::int64_t steps_per_checkpoint() const;
   bool saves_after(std::int64_t epoch) const;

@@ -32,9 +32,9 @@ struct TrainRequest {
 struct TrainView {
   TrainPosition position;
   std::int64_t epochs = 0, steps_per_epoch = 0;
-  MetricValues metrics;          // means; the first is the loss
-  double images_per_second = 0;  // of late, or over the line
-  double seconds_left = 0;       // of the whole run, evaluations included
+  MetricValues metrics;           // means; the first is the loss
+  double samples_per_second = 0;  // of late, or over the line
+  double seconds_left = 0;        // of the whole run, evaluations included
 };
 
 struct EpochReport {
@@ -49,8 +49,8 @@ struct RunFacts {
   std::string run;
   TrainPosition position;
   std::int64_t weights = 0;  // numbers that are trained
-  std::int64_t train_images = 0, test_images = 0;
-  std::int64_t dropped = 0;  // training images that are left over at the end of an epoch
+  std::int64_t train_samples = 0, test_samples = 0;
+  std::int64_t dropped = 0;  // training samples that are left over at the end of an epoch
   std::int64_t epochs = 0, steps_per_epoch = 0;
   std::int64_t steps = 0;  // of the whole run
 };
@@ -78,11 +78,11 @@ struct TrainResult {
   int stopped_by = 0;
   std::optional<Evaluation> evaluation;  // of a complete run
   double train_loss = 0;  // mean of the last epoch's steps so far, as trained (label smoothing and all)
-  double images_per_second = 0;        // over all steps, evaluations and compiling apart
-  double train_seconds = 0;            // spent in steps
-  double new_train_seconds = 0;        // of them, since the run was begun or resumed
-  double data_wait_seconds = 0;        // of these, those in which a batch was not there yet
-  std::int64_t unreadable_images = 0;  // left out of training and evaluation
+  double samples_per_second = 0;        // over all steps, evaluations and compiling apart
+  double train_seconds = 0;             // spent in steps
+  double new_train_seconds = 0;         // of them, since the run was begun or resumed
+  double data_wait_seconds = 0;         // of these, those in which a batch was not there yet
+  std::int64_t unreadable_samples = 0;  // left out of training and evaluation
   std::int64_t peak_memory_bytes = 0;
 };
 

@@ -85,7 +85,7 @@ TEST_CASE(
   animals.put("val/ant/0.png", "png_grey");
   const Outcome images = rewire_command({"train", "--resume", run, "--set", "train.epochs=3"});
   CHECK_THAT(images.err,
-             REWIRE_CATCH_CONTAINS("the test images are not those of the run's evaluations so far (2 "
+             REWIRE_CATCH_CONTAINS("the test samples are not those of the run's evaluations so far (2 "
                                    "images then, 3 now)\n"));
   CHECK_THAT(images.err, REWIRE_CATCH_CONTAINS("the next one is the best\n"));
 }
@@ -99,7 +99,7 @@ TEST_CASE("Where only present classes compete, an evaluation says how many, and 
   const Outcome said = rewire_command({"eval", animals.run(), "--set", "eval.classes=present"});
   CHECK_THAT(said.err,
              REWIRE_CATCH_CONTAINS("2 of 4 classes have images and compete (eval.classes=present)\n"));
-  CHECK_THAT(said.out, REWIRE_CATCH_CONTAINS(" on 2 images of 2 classes\n"));
+  CHECK_THAT(said.out, REWIRE_CATCH_CONTAINS(" on 2 samples of 2 classes\n"));
   // So does the evaluation of a run, of its averages too.
   const std::string run = animals.file("of_present");
   REQUIRE(

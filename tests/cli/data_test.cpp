@@ -250,7 +250,7 @@ TEST_CASE(
   const Outcome left_out = train("left_out", skip);
   CAPTURE(left_out.err);
   REQUIRE(left_out.code == 0);
-  CHECK(json::parse(left_out.out).at("unreadable_images") == 2);
+  CHECK(json::parse(left_out.out).at("unreadable_samples") == 2);
   CHECK(json::parse(left_out.out).at("data_wait_seconds").get<double>() >= 0);
   const Outcome cached =
       train("cached", skip + Words{"--set", "data.cache=" + folder.file("cache"), "--set", "data.threads=3"});
@@ -259,7 +259,7 @@ TEST_CASE(
         runtime::read_file(folder.file("left_out/weights.safetensors")));
   const Outcome eval = rewire_command({"eval", folder.file("left_out"), "--json"});
   REQUIRE(eval.code == 0);
-  CHECK(json::parse(eval.out).at("images") == 5);
+  CHECK(json::parse(eval.out).at("samples") == 5);
   const Outcome preview = rewire_command(Words{"data", "preview", "vit_tiny_28", "--split", "test",
                                                "--output", folder.file("page.png"), "--json"} +
                                          settings + skip);
@@ -365,7 +365,7 @@ TEST_CASE("Where no test image can be read, that is what is said") {
                                           "data.unreadable=skip"});
   CHECK(outcome.code == 2);
   CHECK_THAT(outcome.err, REWIRE_CATCH_CONTAINS(
-                              "not one of the test images can be read: evaluation has nothing to go by"));
+                              "not one of the test samples can be read: evaluation has nothing to go by"));
 }
 
 }  // namespace

@@ -64,12 +64,12 @@ TEST_CASE("The recipe of the orthogonal paper trains on CIFAR-10's and CIFAR-100
   for (int batch = 1; batch <= 5; ++batch)
     runtime::write_file_atomically(ten.file("data_batch_" + std::to_string(batch) + ".bin"), records(3, 1));
   runtime::write_file_atomically(ten.file("test_batch.bin"), records(6, 1));
-  CHECK(three_steps("cifar10_vit_s", ten, {}).at("images") == 6);
+  CHECK(three_steps("cifar10_vit_s", ten, {}).at("samples") == 6);
   CHECK(three_steps("cifar10_resnetv2_18", ten, {"--set", "model.width=4"}, "model.depths=[1, 1]")
-            .at("images") == 6);
+            .at("samples") == 6);
   runtime::write_file_atomically(hundred.file("train.bin"), records(13, 2));
   runtime::write_file_atomically(hundred.file("test.bin"), records(5, 2));
-  CHECK(three_steps("cifar10_vit_s", hundred, {"--set", "model.classes=100"}).at("images") == 5);
+  CHECK(three_steps("cifar10_vit_s", hundred, {"--set", "model.classes=100"}).at("samples") == 5);
 }
 
 TEST_CASE("The recipes of ImageNet train on a folder of JPEG and PNG files, whatever their sizes") {
@@ -86,33 +86,33 @@ TEST_CASE("The recipes of ImageNet train on a folder of JPEG and PNG files, what
        {"imagenet_deit_s", "imagenet_deit_s_augment", "imagenet_deit_b_augment", "imagenet_vit_b_skipless"}) {
     CAPTURE(name);
     const Json result = three_steps(name, folder, {"--set", "model.image=32", "--set", "model.dim=24"});
-    CHECK(result.at("images") == 2);
+    CHECK(result.at("samples") == 2);
   }
   CHECK(
       three_steps("imagenet_vit_s_orthogonal", folder, {"--set", "model.image=32", "--set", "model.patch=8"})
-          .at("images") == 2);
+          .at("samples") == 2);
   const Words autoencoder = {"--set", "model.image=32",        "--set", "model.patch=8",
                              "--set", "model.dim=24",          "--set", "model.decoder_dim=24",
                              "--set", "model.decoder_heads=3", "--set", "model.decoder_depth=2"};
-  CHECK(three_steps("imagenet_mae_vit_b_decay", folder, autoencoder, "model.depth=4").at("images") == 2);
+  CHECK(three_steps("imagenet_mae_vit_b_decay", folder, autoencoder, "model.depth=4").at("samples") == 2);
   const Words finetuned = {
       "--set",    "model.image=48",
       "--set",    "model.patch=8",
       "--set",    "model.dim=24",
       "--set",    "train.weights=" + folder.file("run_imagenet_mae_vit_b_decay") + "/weights.safetensors",
       "--plugin", "decay:alpha_min=0.6"};
-  CHECK(three_steps("imagenet_mae_finetune_vit_b", folder, finetuned, "model.depth=4").at("images") == 2);
+  CHECK(three_steps("imagenet_mae_finetune_vit_b", folder, finetuned, "model.depth=4").at("samples") == 2);
   Words distilled = {"--set", "model.image=32", "--set", "model.dim=24", "--set", "model.hidden_dim=16"};
   distilled = distilled + Words{"--set", "model.out_dim=64", "--set", "eval.knn_images=8"};
-  CHECK(three_steps("imagenet_dino_vit_s_skipless", folder, distilled).at("images") == 2);
+  CHECK(three_steps("imagenet_dino_vit_s_skipless", folder, distilled).at("samples") == 2);
   CHECK(three_steps("imagenet10_resnet18_depth", folder,
                     {"--set", "model.image=32", "--set", "model.width=4", "--set", "model.classes=2"},
                     "model.depths=[1, 1, 2, 1]")
-            .at("images") == 2);
+            .at("samples") == 2);
   if (fs::exists(REWIRE_PLUGIN_FOLDER "/augment.so")) {
     const Words small = {"--set", "model.image=32"};
-    CHECK(three_steps("imagenet_pvt_small", folder, small, "model.depths=[1, 1, 1, 1]").at("images") == 2);
-    CHECK(three_steps("imagenet_t2t_vit_14", folder, small).at("images") == 2);
+    CHECK(three_steps("imagenet_pvt_small", folder, small, "model.depths=[1, 1, 1, 1]").at("samples") == 2);
+    CHECK(three_steps("imagenet_t2t_vit_14", folder, small).at("samples") == 2);
   }
 }
 
@@ -128,18 +128,17 @@ TEST_CASE(
     runtime::write_file_atomically(ten.file("data_batch_" + std::to_string(batch) + ".bin"), records(3, 1));
   runtime::write_file_atomically(ten.file("test_batch.bin"), records(6, 1));
   const Words small = {"--set", "model.dim=24"};
-  CHECK(
-      three_steps("imagenet_deit_b_augment", images, small + Words{"--set", "model.image=32"}).at("images") ==
-      2);
+  CHECK(three_steps("imagenet_deit_b_augment", images, small + Words{"--set", "model.image=32"})
+            .at("samples") == 2);
   const auto from = [](const TemporaryFolder& folder, const std::string& run) {
     return Words{"--set", "train.weights=" + folder.file("run_" + run) + "/weights.safetensors"};
   };
   CHECK(three_steps("imagenet_deit_b_384_augment", images,
                     small + Words{"--set", "model.image=48"} + from(images, "imagenet_deit_b_augment"))
-            .at("images") == 2);
+            .at("samples") == 2);
   CHECK(three_steps("cifar10_deit_b_384_transfer", ten,
                     small + Words{"--set", "model.image=48"} + from(images, "imagenet_deit_b_384_augment"))
-            .at("images") == 6);
+            .at("samples") == 6);
   const Outcome without = rewire_command(
       {"train", recipe("cifar10_deit_b_384_transfer"), "--set", "data.path=" + ten.path().string(), "--set",
        "train.batch=4", "--set", "model.depth=1", "--set", "model.dim=24", "--out", ten.file("none")});
@@ -231,9 +230,9 @@ TEST_CASE(
   runtime::write_file_atomically(folder.file("val/val_annotations.txt"),
                                  "val_0.JPEG\tn02\t0\t0\t1\t1\nval_1.JPEG\tn00\t0\t0\t1\t1\n"
                                  "val_2.JPEG\tn01\t0\t0\t1\t1\n");
-  CHECK(three_steps("tiny_imagenet_vit_s", folder, {}).at("images") == 3);
+  CHECK(three_steps("tiny_imagenet_vit_s", folder, {}).at("samples") == 3);
   CHECK(three_steps("tiny_imagenet_resnetv2_18", folder, {"--set", "model.width=4"}, "model.depths=[1, 1]")
-            .at("images") == 3);
+            .at("samples") == 3);
 
   const Outcome pack =
       rewire_command({"data", "pack", folder.path().string(), "--output", shards.path().string(), "--format",
@@ -242,7 +241,7 @@ TEST_CASE(
   REQUIRE(pack.code == 0);
   CHECK(pack.out.ends_with("9 images in 2 shards; train on them with data.format=shards data.path=" +
                            shards.path().string() + "\n"));
-  CHECK(three_steps("tiny_imagenet_vit_s", shards, {"--set", "data.format=shards"}).at("images") == 3);
+  CHECK(three_steps("tiny_imagenet_vit_s", shards, {"--set", "data.format=shards"}).at("samples") == 3);
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ TEST_CASE("A sweep trains every combination, and a second call finds nothing lef
   CHECK(row.at("finished") == 2);
   CHECK(row.at("top1").at("mean").get<double>() == Approx((top1[0] + top1[1]) / 2));
   CHECK(row.at("top1").at("std").get<double>() == Approx(std::abs(top1[0] - top1[1]) / std::sqrt(2.0)));
-  CHECK(row.at("images_per_s").at("mean") > 0);
+  CHECK(row.at("samples_per_s").at("mean") > 0);
   CHECK(row.at("peak_mb").at("mean") > 10);
   CHECK(row.at("wall_seconds").at("mean") > 0);
   CHECK_THAT(read_text(out + "/table.md"), REWIRE_CATCH_CONTAINS("\n| gain:factor=0.5 | 2 | "));

@@ -48,7 +48,7 @@ TEST_CASE("Data that is missing, truncated or no match for the network is refuse
       "folder that holds it",
       kOnFiles);
   check_refused_run({"--set", "train.batch=65"},
-                    "train.batch is 65, but synthetic data has 64 training images only");
+                    "train.batch is 65, but synthetic data has 64 training samples only");
   check_refused_run({"--set", "train.accumulate=9"},
                     "an epoch has 8 batches of 8, fewer than one step of train.accumulate=9");
   check_refused_run(

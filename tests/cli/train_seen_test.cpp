@@ -61,7 +61,7 @@ TEST_CASE("IDX files, plain and packed, are trained on and evaluated") {
   REQUIRE(evaluated.code == 0);
   const nlohmann::json result = nlohmann::json::parse(evaluated.out);
   CAPTURE(evaluated.out);
-  CHECK(result.at("images") == 75);
+  CHECK(result.at("samples") == 75);
   CHECK(result.at("top1") >= 0.95);  // half would be chance
 }
 
@@ -154,7 +154,7 @@ TEST_CASE("Where stderr is no terminal, each line of metrics is a line of the lo
   CHECK(lines.size() == 6);  // after 6, 12, 15 steps, and 18, 24, 30
   for (std::size_t i = 0; i < lines.size(); ++i) {
     CHECK_THAT(lines[i], Catch::Matchers::StartsWith(wanted[i]));
-    CHECK(std::regex_search(lines[i], std::regex(R"( images/s  \d+:\d\d left$)")));
+    CHECK(std::regex_search(lines[i], std::regex(R"( samples/s  \d+:\d\d left$)")));
   }
 }
 
@@ -192,7 +192,7 @@ TEST_CASE("On a terminal one line moves, says how long it takes and leaves the o
       if (columns == 120) {
         CHECK_THAT(line, REWIRE_CATCH_CONTAINS("/6000  loss "));
         CHECK(std::regex_search(
-            line, std::regex(R"( images/s  \d+ MB  \d+:\d\d(:\d\d)? left(  (▁|▂|▃|▄|▅|▆|▇|█)+)?$)")));
+            line, std::regex(R"( samples/s  \d+ MB  \d+:\d\d(:\d\d)? left(  (▁|▂|▃|▄|▅|▆|▇|█)+)?$)")));
         curves += line.ends_with(" left") ? 0 : 1;
       } else {
         CHECK(std::ranges::all_of(line, [](char c) { return c > 0; }));
@@ -203,7 +203,8 @@ TEST_CASE("On a terminal one line moves, says how long it takes and leaves the o
     std::vector<std::string> lines = left_on_screen(text);
     drop_compile_notice(lines);
     REQUIRE(lines.size() == 5);
-    CHECK_THAT(lines[0], Catch::Matchers::EndsWith(" weights, 24000 + 24000 images, 2 epochs of 6000 steps"));
+    CHECK_THAT(lines[0],
+               Catch::Matchers::EndsWith(" weights, 24000 + 24000 samples, 2 epochs of 6000 steps"));
     CHECK(lines[1] == "training in " + folder.file("run"));
     CHECK_THAT(lines[2], Catch::Matchers::StartsWith("epoch 1/2  loss "));
     CHECK_THAT(lines[3], Catch::Matchers::StartsWith("epoch 2/2  loss "));

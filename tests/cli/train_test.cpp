@@ -38,7 +38,7 @@ Words train(const Words& run, const std::string& out, const Words& more = {}) {
 /// Without what depends on the clock.
 std::vector<Json> timeless(std::vector<Json> lines) {
   for (Json& line : lines) {
-    line.erase("images_per_s");
+    line.erase("samples_per_s");
     line.erase("seconds");
   }
   return lines;
@@ -88,7 +88,7 @@ TEST_CASE("A run folder holds recipe, choices, metrics twice, checkpoints, weigh
   CHECK(steps == std::vector<int>{20, 40, 60, 80, 100, 120, 140, 150, 150,  // the last: the evaluation
                                   160, 180, 200, 220, 240, 260, 280, 300, 300});
   CHECK(lines[8].at("kind") == "eval");
-  CHECK(lines[8].at("images") == 1203);
+  CHECK(lines[8].at("samples") == 1203);
   CHECK(lines[17].at("epoch") == 1);
   CHECK(lines[17].at("loss").get<double>() < lines[8].at("loss").get<double>());
   CHECK(Json::parse(read_text(run + "/choices.json")).at("engine") == "jit");

@@ -25,7 +25,7 @@ std::string timeless_metrics(const std::string& run) {
   for (std::string line; std::getline(text, line);) {
     Json json = Json::parse(line, nullptr, false);
     if (json.is_object()) {
-      json.erase("images_per_s");
+      json.erase("samples_per_s");
       json.erase("seconds");
     }
     timeless += json.is_discarded() ? "no JSON: " + line : json.dump();

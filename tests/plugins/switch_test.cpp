@@ -48,7 +48,7 @@ std::vector<Json> metrics(const std::string& run) {
   std::istringstream text(read_text(run + "/metrics.jsonl"));
   for (std::string line; std::getline(text, line);) {
     lines.push_back(Json::parse(line));
-    lines.back().erase("images_per_s");
+    lines.back().erase("samples_per_s");
     lines.back().erase("seconds");
   }
   return lines;

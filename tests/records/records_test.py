@@ -65,7 +65,7 @@ class Records(unittest.TestCase):
         for epoch in (1, 2):
             self.assertRegex(said[epoch], rf"^epoch {epoch}/2: loss \d\.\d{{4}}, top-1 [\d.]+ %; test loss "
                                           rf"{evaluations[epoch - 1]['loss']:.4f}, .*; \d+\.\d s$")
-        self.assertRegex(said[-1], r"^complete after step 8: \d+ images/s$")
+        self.assertRegex(said[-1], r"^complete after step 8: \d+ samples/s$")
         subprocess.run([REWIRE, "train", "--resume", run, "--set", "train.epochs=3", "--set", "train.best_metric=top1", "--quiet"],
                        check=True, capture_output=True)
         whole = (run / "log.txt").read_text()

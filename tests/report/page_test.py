@@ -18,7 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import pages  # noqa: E402: it ends the process where there is no browser
 from pages import By, Keys, kReadyMs, kWidths  # noqa: E402
 
-kNoMetric = {"epoch", "step", "images", "seconds"}
+kNoMetric = {"epoch", "step", "samples", "seconds"}
 kRoles = {"button", "link", "tab", "combobox", "slider", "checkbox", "radio", "tablist", "tabpanel"}
 
 # Interactive elements that the Tab key can't reach: neither a stop of their own, nor in a list with one stop.
@@ -109,7 +109,7 @@ class PageTest(pages.PageTest):
         for row in self.all(".summary-table tr.group"):
             steps = seconds = 0
             for run in self.runs_of(int(row.get_attribute("data-group"))):
-                for rate, last, step in zip(run["train"]["images_per_s"], [0] + run["train"]["step"], run["train"]["step"]):
+                for rate, last, step in zip(run["train"]["samples_per_s"], [0] + run["train"]["step"], run["train"]["step"]):
                     steps += step - last
                     seconds += (step - last) / rate
             shown = numbers(row.find_elements(By.TAG_NAME, "td")[-1].text)[0]

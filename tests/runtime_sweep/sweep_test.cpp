@@ -170,7 +170,7 @@ TEST_CASE("A record is read back as it was written, and text that is none is ref
   record.status = RunRecord::Status::finished;
   record.wall_seconds = 12.25;
   record.plugins = {{"gain", "1.2.3", "00ff"}, {"other", "1", "11"}};
-  read_train_output(record, R"({"top1":0.5,"top5":0.75,"test_loss":1.5,"train_loss":1.25,"images_per_s":99.5,
+  read_train_output(record, R"({"top1":0.5,"top5":0.75,"test_loss":1.5,"train_loss":1.25,"samples_per_s":99.5,
                                 "train_seconds":11,"peak_mb":80.5,"of_none":null,"run":"x"})");
   write_record(file, record);
   const RunRecord again = read_record(file).value();
@@ -207,7 +207,7 @@ TEST_CASE("The tables hold each row's mean and deviation over its finished runs"
     record.metrics = {{"top1", 0.80 + 0.01 * static_cast<double>(i)}, {"top5", 1}};
     record.test_loss = 0.5;
     record.train_loss = 0.25;
-    record.images_per_s = 100;
+    record.samples_per_s = 100;
     record.peak_mb = 50;
     record.wall_seconds = 10;
     records[i] = record;
@@ -220,7 +220,7 @@ TEST_CASE("The tables hold each row's mean and deviation over its finished runs"
 
   const std::vector<SweepRow> rows = sweep_rows(runs, records);
   CHECK(markdown_table(rows) ==
-        "| plugins | runs | top-1 % | top-5 % | test loss | train loss | images/s | peak MB | wall s |\n"
+        "| plugins | runs | top-1 % | top-5 % | test loss | train loss | samples/s | peak MB | wall s |\n"
         "|---|---|---|---|---|---|---|---|---|\n"
         "| none | 3 | 81.00 ± 1.00 | 100.00 ± 0.00 | 0.5000 ± 0.0000 | 0.2500 ± 0.0000 | 100 ± 0 | 50 ± 0 | "
         "10 ± 0 |\n"
@@ -247,7 +247,7 @@ std::optional<RunRecord> finished_record(double top1, double loss, double rate =
   record.status = RunRecord::Status::finished;
   record.metrics = {{"top1", top1}};
   record.test_loss = record.train_loss = loss;
-  record.images_per_s = rate;
+  record.samples_per_s = rate;
   record.train_seconds = seconds;
   return record;
 }
@@ -296,7 +296,7 @@ TEST_CASE("Images a second are all images over all seconds") {
   const Sweep sweep = parse_sweep("recipe = \"m\"\nseeds = [0, 1]", "s.toml");
   const std::vector<SweepRow> rows =
       sweep_rows(sweep_runs(sweep), {finished_record(0.1, 1, 3000, 1), finished_record(0.1, 1, 600, 5)});
-  CHECK(rows[0].images_per_s.mean == Approx(1000));  // 6000 in 6 s; the rates' mean is 1800
+  CHECK(rows[0].samples_per_s.mean == Approx(1000));  // 6000 in 6 s; the rates' mean is 1800
 }
 
 }  // namespace

@@ -116,7 +116,7 @@ TEST_CASE("train_fraction and train_list take from the training images alone") {
   for (std::int64_t i = 0; i < 10; ++i) CHECK(feed.images("a test").label(i) == 1);
   const Recipe few = synthetic_recipe("", {"data.train_fraction=0.1"});
   CHECK(message_of<UserError>([&] { DataFeed(few, Split::train, linear_face(few)); }) ==
-        "train.batch is 8, but synthetic data has 4 training images only");
+        "train.batch is 8, but synthetic data has 4 training samples only");
 }
 
 TEST_CASE("aug_repeats shows each image several times in a row, in training alone") {

@@ -212,7 +212,7 @@ TEST_CASE("Foreign keys are refused as Rewire's own are") {
   CHECK(refusal({"transforms.cut=0", "data.ramp_folder=/r"}) ==
         "/r: its images are [1,3,11] (channels, height, width), the network takes [1,1,9]: set "
         "transforms.resize, or model.image and model.channels to the data's");
-  CHECK(refusal({"data.ramp_count=7"}) == "train.batch is 8, but ramps has 7 training images only");
+  CHECK(refusal({"data.ramp_count=7"}) == "train.batch is 8, but ramps has 7 training samples only");
 }
 
 TEST_CASE("A label that the model has no class for is refused at once") {

@@ -216,7 +216,7 @@ TEST_CASE("An objective that Rewire has not got is trained, logged and evaluated
       CHECK(last->at(name).get<double>() < first.at(name).get<double>());
     CHECK_FALSE(lines.front().contains("top1"));
     CHECK(lines.back().at("kind") == "eval");
-    CHECK(lines.back().at("images") == 70);
+    CHECK(lines.back().at("samples") == 70);
     REQUIRE(result.evaluation.has_value());
     CHECK(result.evaluation->metrics.at(1).name == "mae");
     CHECK(result.evaluation->loss() == lines.back().at("loss").get<double>());

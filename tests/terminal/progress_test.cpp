@@ -22,7 +22,7 @@ runtime::TrainView some_view() {
   view.position.epoch = 2;
   view.position.step_in_epoch = 17;
   view.metrics = {{"loss", 0.5}};
-  view.images_per_second = 1234;
+  view.samples_per_second = 1234;
   view.seconds_left = 187;
   return view;
 }
@@ -57,12 +57,12 @@ TEST_CASE("The moving line fits every width, and loses its least part first") {
   for (int i = 40; i > 0; --i) curve.add(i);
   const runtime::TrainView view = some_view();
   const std::string begin = "epoch 3/15  step 17/938  loss 0.5000",
-                    all = begin + "  1234 images/s  512 MB  3:07 left";
+                    all = begin + "  1234 samples/s  512 MB  3:07 left";
   CHECK(step_line(view, 512'000'000, curve, all.size(), true) == all);
   CHECK(step_line(view, 512'000'000, curve, all.size() + 9, true) == all);
   CHECK(step_line(view, 512'000'000, curve, all.size() + 10, true) == all + "  █▇▆▅▄▃▂▁");
   CHECK(columns(step_line(view, 512'000'000, curve, 200, true)) == all.size() + 2 + 32);
-  CHECK(step_line(view, 512'000'000, curve, all.size() - 1, true) == begin + "  1234 images/s  3:07 left");
+  CHECK(step_line(view, 512'000'000, curve, all.size() - 1, true) == begin + "  1234 samples/s  3:07 left");
   CHECK(step_line(view, 512'000'000, curve, 50, true) == begin + "  3:07 left");
   const std::string ascii = step_line(view, 512'000'000, curve, 200, false);
   CHECK(ascii.size() == columns(ascii));

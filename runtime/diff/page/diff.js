@@ -148,7 +148,7 @@ const kMetricHead = ['metric', 'final', 'best', 'part at'];
 const metricRow = (row) => [`${row.kind} ${row.name}`, both(row.final), both(row.best), row.part ? `step ${row.part.step}` : ''];
 
 function drawRuns(main) {
-  const speed = data.speed.filter((row) => row.name === 'images_per_s');
+  const speed = data.speed.filter((row) => row.name === 'samples_per_s');
   const shownFirst = data.metrics.filter((row) => row.kind !== 'diagnose');
   main.append(table('summary', kMetricHead, [...shownFirst, ...speed.map((row) => ({...row, part: null}))].map(metricRow)));
   const diagnosed = data.metrics.filter((row) => row.kind === 'diagnose');

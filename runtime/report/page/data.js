@@ -60,8 +60,8 @@ function meanText({mean, sd}) {
 // ---------------------------------------------------------------- metrics
 
 // Columns that are no metric: where a line stands, and what an evaluation cost.
-const kNoMetric = new Set(['epoch', 'step', 'images', 'seconds']);
-const kFirst = ['loss', 'plain_loss', 'top1', 'accuracy', 'top5', 'knn', 'grad_norm', 'lr', 'images_per_s'];
+const kNoMetric = new Set(['epoch', 'step', 'samples', 'seconds']);
+const kFirst = ['loss', 'plain_loss', 'top1', 'accuracy', 'top5', 'knn', 'grad_norm', 'lr', 'samples_per_s'];
 
 const rank = (name) => kFirst.includes(name) ? kFirst.indexOf(name) : kFirst.length + name.startsWith('report.');
 const byRank = (a, b) => rank(a) - rank(b) || a.localeCompare(b, 'en', {numeric: true});

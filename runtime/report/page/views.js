@@ -19,7 +19,7 @@ const over = (runs, column) => {
 function speedOf(runs) {
   let steps = 0, time = 0;  // in steps, which have equally many images, and in units of an image's
   for (const {train} of runs) {
-    (train.images_per_s ?? []).forEach((rate, i) => {
+    (train.samples_per_s ?? []).forEach((rate, i) => {
       const done = train.step[i] - (train.step[i - 1] ?? 0);
       if (!isNumber(rate) || rate <= 0 || done <= 0) return;
       steps += done;
@@ -31,18 +31,18 @@ function speedOf(runs) {
 
 // What the summary is of: evaluations, or training where no run has one.
 const kFigures = kEval.length ? {kind: 'eval', names: kEval} :
-    {kind: 'train', names: kTrain.filter((name) => directionOf(name) && name !== 'images_per_s')};
+    {kind: 'train', names: kTrain.filter((name) => directionOf(name) && name !== 'samples_per_s')};
 
 // The columns of figures: the final and the best value of each metric, and the speed.
 function figureColumns() {
   const {kind, names} = kFigures, last = kind === 'eval' ? 'final' : 'latest';
-  const values = (run, name) => finite(run[kind][name]), speed = 'images_per_s';
+  const values = (run, name) => finite(run[kind][name]), speed = 'samples_per_s';
   const bestOf = (name) => (run) => values(run, name).length ? best(values(run, name), name) : null;
   const columns = names.flatMap((name) => [
     {id: `${name}.final`, title: last, name, first: true, of: (run) => values(run, name).at(-1)},
     ...directionOf(name) ? [{id: `${name}.best`, title: 'best', name, of: bestOf(name)}] : []
   ]);
-  columns.push({id: 'speed', title: 'images/s', name: speed, first: true, of: (run) => speedOf([run]), whole: speedOf});
+  columns.push({id: 'speed', title: 'samples/s', name: speed, first: true, of: (run) => speedOf([run]), whole: speedOf});
   return columns.map((c) => ({...c, value: (group) => over(group.runs, c).mean}));
 }
 
@@ -115,7 +115,7 @@ function summaryTable(figures) {
       kFigures.names.map((name) => h('th', {colspan: metrics.filter((c) => c.name === name).length, scope: 'colgroup',
                                             class: 'first'}, name, kFigures.kind === 'train' && ' (training)',
         h('span', {class: 'quiet'}, ` ${directionText(name)}`))),
-      head('speed', 'images/s', {...both, class: 'n first'})),
+      head('speed', 'samples/s', {...both, class: 'n first'})),
     h('tr', {}, metrics.map((c) => head(c.id, c.title, {class: c.first ? 'n first' : 'n'})))), body);
   return {table, model};
 }
