@@ -98,6 +98,7 @@ Value Layers::conv(std::string_view name, Value maps, std::int64_t outputs, cons
     init = {InitKind::uniform, -wide, wide};
   }
   if (options.init == ConvInit::orthogonal) init = {InitKind::orthonormal};
+  if (options.init == ConvInit::trunc_normal) init = kTruncNormal;
   const Value weight = parameter("weight", {outputs, inputs, kernel, kernel}, init, role);
   const std::int64_t padding = options.padding < 0 ? kernel / 2 : options.padding;
   const Value y = b_.emit(Opcode::conv2d, {maps, weight},

@@ -39,7 +39,8 @@ struct NormOptions {
 /// How a convolution's weight starts. standard: PyTorch's Conv2d, uniform +-1 / sqrt(fan in), its bias alike. The others
 /// have biases of 0: kaiming (He et al., ICCV 2015): normal of variance 2 / fan out; xavier (Glorot and Bengio, AISTATS
 /// 2010): uniform of variance 2 / (fan in + fan out). orthogonal (Saxe et al., ICLR 2014): of orthonormal rows or columns.
-enum class ConvInit : std::uint8_t { standard, kaiming, xavier, orthogonal };
+/// trunc_normal: timm's, of deviation .02.
+enum class ConvInit : std::uint8_t { standard, kaiming, xavier, orthogonal, trunc_normal };
 
 struct ConvOptions {
   std::int64_t kernel = 3, stride = 1, groups = 1;

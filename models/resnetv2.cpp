@@ -50,6 +50,7 @@ ConvInit conv_init(const std::string& name, bool timm) {
   if (name == "auto") return timm ? ConvInit::kaiming : ConvInit::standard;
   if (name == "kaiming") return ConvInit::kaiming;
   if (name == "xavier") return ConvInit::xavier;
+  if (name == "trunc_normal") return ConvInit::trunc_normal;
   return name == "orthogonal" ? ConvInit::orthogonal : ConvInit::standard;
 }
 
@@ -172,7 +173,7 @@ const Family kResNetV2{
                    "conv3: 3 x 3; conv7_pool: 7 x 7 of stride 2, then a pool; auto: by image and form"),
                ir::bool_parameter("head_norm", false, "a layer norm between the pool and the classifier"),
                ir::enum_parameter(
-                   "init", {"auto", "standard", "kaiming", "xavier", "orthogonal"},
+                   "init", {"auto", "standard", "kaiming", "xavier", "orthogonal", "trunc_normal"},
                    "of convolutions; standard: PyTorch's; auto: standard, of timm's form kaiming"),
                ir::int_parameter("image", 32, "pixels a side").at_least(1).at_most(16384),
                ir::int_parameter("channels", 3, "of the image").at_least(1).at_most(4096),

@@ -17,10 +17,8 @@
 // The loss is that of training, with what plugins add to it; nothing is dropped, and batch norms take their statistics.
 // What plugins report stands behind it, "report.<join>.<plugin>.<name>".
 //
-// Results are f32: scalars, but for an effective rank the rows [batch, width] that it is of: a sample's class token,
-// or the mean over its tokens or positions; what the last product before `logits` reads. The host finishes it, in
-// double precision: an f32 Gram matrix loses what is below 1e-7 of its largest eigenvalue, rows of several batches
-// stand behind each other where their Gram matrices do not add up, and no device's library has eigh.
+// Results are f32: scalars, or rows [batch, width] that the host finishes (diagnostic.h): an effective rank is of a sample's class
+// token, or the mean over its tokens or positions; of what the last product before `logits` reads.
 #pragma once
 
 #include <string>
@@ -34,9 +32,8 @@ namespace rewire::programs {
 
 /// What conditioning.h of the runtime measures; it is no part of the program.
 inline constexpr std::string_view kConditioning = "conditioning";
-inline constexpr std::string_view kEffectiveRank = "effective_rank";
 
-/// All that can be asked for, in the order above, but conditioning; joined by '+'.
+/// All diagnostics (diagnostic.h) but conditioning, in the order above; joined by '+'.
 std::string default_diagnostics();
 /// "streams+rank" as a list. UserError that begins with `key`: nothing, an unknown name, one that stands twice.
 std::vector<std::string> parse_diagnostics(std::string_view text, std::string_view key);

@@ -35,6 +35,8 @@ struct StateSpec {
   std::string role;
   ir::TensorType type;  // of any shape
   ir::Init init = {};
+  bool starts_as_weight =
+      false;  // of the weight's type: before the first update it is the weight, whatever `init` says
 };
 
 struct Updated {
@@ -59,6 +61,15 @@ class Optimizer {
                      const StepScalars& step) = 0;
   virtual Updated update(ir::Builder& builder, const Trainable& weight,
                          const std::vector<ir::Value>& states) = 0;
+
+  /// Whether training steps take the loss and its gradients elsewhere than at the weights, which are what is evaluated and
+  /// written to files: of Schedule-Free (Defazio et al., NeurIPS 2024) the weights are its averages x.
+  virtual bool has_training_point() const { return false; }
+  /// In these steps, what stands for the weight, of its type. `weight` has no gradient.
+  virtual ir::Value training_point(ir::Builder&, const Trainable& weight,
+                                   const std::vector<ir::Value>& /*states*/) {
+    return weight.value;
+  }
 
   /// Two programs of their own run behind some updates, `refresh_first` behind the first one of each phase of a
   /// run, `refresh` behind every period()-th that follows the run's first; 0: there is neither.
@@ -158,6 +169,8 @@ struct ChosenOptimizer {
   std::unique_ptr<Optimizer> optimizer;
 };
 
+/// training_point() of a weight.
+ir::Value emit_training_point(ir::Builder& builder, const ChosenOptimizer& chosen, const Trainable& weight);
 /// Emits new values and their `update`s, predicated on `finite` (i1[]), of every weight and of its states,
 /// which it adds to the module. Returns the weights' new values, in their order.
 std::vector<ir::Value> emit_updates(ir::Builder& builder, const ChosenOptimizer& chosen,

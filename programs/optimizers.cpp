@@ -32,8 +32,9 @@ std::string state_name(const ChosenOptimizer& chosen, const StateSpec& state, co
   return fmt::format("{}.{}.{}", chosen.name, state.role, weight.name);
 }
 
-/// Adds them to the module, where it has not got them, and reads them.
-std::vector<Value> read_states(Builder& b, const ChosenOptimizer& chosen, const Trainable& weight) {
+/// Adds them to the module, where it has not got them, and reads them. `updates`: those that the weight has had; none: it has had one.
+std::vector<Value> read_states(Builder& b, const ChosenOptimizer& chosen, const Trainable& weight,
+                               Value updates) {
   std::vector<Value> values;
   for (StateSpec& state : chosen.optimizer->states(parameter_of(b, weight))) {
     ir::Parameter p;
@@ -42,7 +43,10 @@ std::vector<Value> read_states(Builder& b, const ChosenOptimizer& chosen, const 
     p.init = std::move(state.init);
     p.kind = ir::StateKind::moment;
     p.trainable = p.decay = false;
-    values.push_back(b.param(b.module().add_parameter(std::move(p)).name));
+    Value value = b.param(b.module().add_parameter(std::move(p)).name);
+    if (state.starts_as_weight && updates)
+      value = b.select(b.compare("eq", updates, b.constant_like(updates, 0)), weight.value, value);
+    values.push_back(value);
   }
   return values;
 }
@@ -208,6 +212,11 @@ ChosenOptimizer::ChosenOptimizer(const ir::Selection& selection) : name(selectio
   optimizer = row.make(values);
 }
 
+Value emit_training_point(Builder& b, const ChosenOptimizer& chosen, const Trainable& weight) {
+  b.set_location("optimizer." + weight.name);
+  return chosen.optimizer->training_point(b, weight, read_states(b, chosen, weight, weight.updates));
+}
+
 std::vector<Value> emit_updates(Builder& b, const ChosenOptimizer& chosen,
                                 const std::vector<Trainable>& weights, const StepScalars& step,
                                 Value finite) {
@@ -215,7 +224,8 @@ std::vector<Value> emit_updates(Builder& b, const ChosenOptimizer& chosen,
   chosen.optimizer->begin(b, weights, step);
   for (const Trainable& weight : weights) {
     b.set_location("optimizer." + weight.name);
-    const Updated updated = chosen.optimizer->update(b, weight, read_states(b, chosen, weight));
+    const Value updates = weight.updates ? weight.updates : step.updates;
+    const Updated updated = chosen.optimizer->update(b, weight, read_states(b, chosen, weight, updates));
     Value value = weight.after ? weight.after(updated.weight) : updated.weight;
     Value predicate = finite;
     if (weight.moves) {
@@ -232,7 +242,7 @@ std::vector<Value> emit_updates(Builder& b, const ChosenOptimizer& chosen,
 Value emit_refresh(Builder& b, const ChosenOptimizer& chosen, const std::vector<Trainable>& weights,
                    bool first, Value finite) {
   std::vector<std::vector<Value>> states;
-  for (const Trainable& weight : weights) states.push_back(read_states(b, chosen, weight));
+  for (const Trainable& weight : weights) states.push_back(read_states(b, chosen, weight, {}));
   b.set_location("refresh");
   const std::vector<std::vector<Value>> next = chosen.optimizer->refresh(b, weights, states, first);
   for (std::size_t i = 0; i < weights.size(); ++i) {

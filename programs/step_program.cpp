@@ -98,6 +98,10 @@ void clip(Builder& b, std::vector<Trainable>& trainables, Value norm, const Trai
     w.gradient = b.mul(w.gradient, common ? common : scale_of(norm_of(b, w.gradient)));
 }
 
+std::string count_of_held(std::string_view weight) {
+  return fmt::format("optimizer.step.held.{}", weight);
+}
+
 /// Gives the weights that the objective holds still their predicate and a count of their own; what counts, with the
 /// predicate.
 std::map<std::string, Value, std::less<>> hold(Program& program, std::vector<Trainable>& trainables,
@@ -110,7 +114,7 @@ std::map<std::string, Value, std::less<>> hold(Program& program, std::vector<Tra
     const Value now = options.timeline.change ? scheduled_step(b, step, options.timeline) : step;
     const Value first = b.constant_like(now, static_cast<double>(options.timeline.steps(held.epochs)));
     weight->moves = b.compare("ge", now, first);
-    const std::string count = fmt::format("optimizer.step.held.{}", held.weight);
+    const std::string count = count_of_held(held.weight);
     program.module.add_state(count, {DType::i64, {}}, ir::StateKind::moment);
     weight->updates = program.param(count);
     counts.emplace(count, weight->moves);
@@ -267,8 +271,45 @@ void optimize(Program& program, std::vector<Trainable> trainables, Value loss, c
   b.result("lr", b.cast(lr, DType::f32));
 }
 
+/// Where the optimizer has a training point, the program reads it in the weight's place. The weights themselves, by name.
+std::map<std::string, Value, std::less<>> bind_training_points(Program& program, const TrainOptions& options,
+                                                               const UpdateCounters& counters) {
+  std::map<std::string, Value, std::less<>> weights;
+  const ChosenOptimizer chosen(options.optimizer);
+  if (!chosen.optimizer->has_training_point()) return weights;
+  Builder& b = program.b;
+  std::map<std::string, std::string, std::less<>> counts(counters);
+  for (const Held& held : make_objective(options.objective)->held(program.module)) {
+    if (held.epochs == 0) continue;
+    counts[held.weight] = count_of_held(held.weight);
+    program.module.add_state(counts[held.weight], {DType::i64, {}}, ir::StateKind::moment);
+  }
+  for (const std::string& name : trained_parameters(program.module)) {
+    const auto count = counts.find(name);
+    const Value updates = b.param(count == counts.end() ? "optimizer.step" : count->second);
+    const Value weight = b.param(name);
+    program.read.emplace(
+        name,
+        emit_training_point(b, chosen, {.name = name, .value = weight, .gradient = {}, .updates = updates}));
+    weights.emplace(name, weight);
+  }
+  return weights;
+}
+
+/// The gradients that were taken there are the optimizer's of the weights themselves.
+void unbind_training_points(Program& program, const std::map<std::string, Value, std::less<>>& weights,
+                            std::vector<Trainable>& trainables) {
+  for (Trainable& w : trainables) {
+    const auto weight = weights.find(w.name);
+    if (weight == weights.end()) continue;
+    w.value = weight->second;
+    program.read[w.name] = weight->second;
+  }
+}
+
 Metrics add_plain_step(ir::Module& module, const TrainOptions& options, const UpdateCounters& counters) {
   Program program(module, "step");
+  const auto weights = bind_training_points(program, options, counters);
   bind_progress(program, options);
   if (options.first_draw != 0) {
     program.b.set_location("step");
@@ -277,6 +318,7 @@ Metrics add_plain_step(ir::Module& module, const TrainOptions& options, const Up
   }
   Gradients out = differentiate_loss(program, options, true);
   if (options.first_draw != 0) program.read.erase("train.step");  // the optimizer counts steps
+  unbind_training_points(program, weights, out.trainables);
   optimize(program, std::move(out.trainables), out.loss, options, counters);
   const Value finite = program.function.result("finite");
   const auto averages = averaged_names(module);
@@ -320,9 +362,10 @@ Value accumulated(Builder& b, const Trainable& weight) {
 
 /// accumulate.w += g / k. Each micro-batch draws its own random numbers: to the forward, the step is
 /// train.step * k + train.micro_step + first_draw.
-Metrics add_accumulate(ir::Module& module, const TrainOptions& options) {
+Metrics add_accumulate(ir::Module& module, const TrainOptions& options, const UpdateCounters& counters) {
   module.add_state("train.micro_step", {DType::i64, {}}, ir::StateKind::partial);
   Program program(module, "accumulate");
+  bind_training_points(program, options, counters);
   Builder& b = program.b;
   b.set_location("accumulate");
   Value micro = program.param("train.micro_step");
@@ -418,7 +461,7 @@ Metrics add_step_program(ir::Module& module, const TrainOptions& options, const 
   if (options.accumulate == 1) {
     metrics = add_plain_step(module, options, counters);
   } else {
-    metrics = add_accumulate(module, options);
+    metrics = add_accumulate(module, options, counters);
     add_apply(module, options, counters);
   }
   for (const bool first : {true, false}) add_refresh(module, options, first);

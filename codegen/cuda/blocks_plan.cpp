@@ -10,6 +10,7 @@
 #include "codegen/cuda/kernel_text.h"
 #include "codegen/tile/walk.h"
 #include "ir/opcodes.h"
+#include "ir/ops/op_info.h"
 
 namespace rewire::codegen::cuda {
 namespace {
@@ -132,23 +133,9 @@ class BlockPlanner {
   // --- what is computed where it is read
 
   static int op_cost(ir::Opcode code) {
-    switch (code) {
-      case ir::Opcode::exp:
-      case ir::Opcode::log:
-      case ir::Opcode::sin:
-      case ir::Opcode::cos:
-      case ir::Opcode::tanh:
-      case ir::Opcode::erf:
-      case ir::Opcode::sigmoid:
-      case ir::Opcode::pow:
-        return kNever;
-      case ir::Opcode::div:
-      case ir::Opcode::sqrt:
-      case ir::Opcode::rsqrt:
-        return 3;
-      default:
-        return 1;
-    }
+    const double operations = ir::operations_each(code);
+    if (operations <= 1) return 1;
+    return operations <= 4 ? 3 : kNever;
   }
 
   /// Costs by value, in the order of definition; what costs no more than the limit is computed again.

@@ -30,7 +30,7 @@ constexpr int kMostChunks = 4;                          // of lanes that are cut
 constexpr int kMostElements = 256;                      // of a thread, in any schedule but the model's
 constexpr int kMostRepeats = 64;
 constexpr int kRegistersPerBlock = 65536;
-constexpr int kMostRegisters = 255;  // of a thread
+constexpr int kRegistersOfThread = 255;
 constexpr int kMostPartBlocks = 4;   // of a multiprocessor, that walk parts and wait for memory in turn
 constexpr int kBesideArrays = 48;    // registers of such a thread that hold no array
 constexpr int kBesideRow = 24;       // of a thread of a block row that hold neither an array nor a scalar
@@ -434,10 +434,11 @@ class RowPlanner {
   /// are: the fewer threads share a row, the fewer hold its scalars, and the more rows are under way.
   int allowed_of_rows(int threads) const {
     if (threads <= 32 || !has_many_arrays()) {
-      const int of_a_thread = std::min(kMostRegisters, kRegistersPerBlock / std::max(threads, kBlockThreads));
+      const int of_a_thread =
+          std::min(kRegistersOfThread, kRegistersPerBlock / std::max(threads, kBlockThreads));
       return std::min(kLiveRegisters, of_a_thread * 3 / 4 - 32);
     }
-    return (std::min(kMostRegisters, kRegistersPerBlock / threads) - kBesideRow - scalars_) * 3 / 2;
+    return (std::min(kRegistersOfThread, kRegistersPerBlock / threads) - kBesideRow - scalars_) * 3 / 2;
   }
   /// Of a thread of a block row of many arrays. Of what a level reads and writes about two thirds are alive at once. Where that
   /// is too few, the rest is spilled (up to 56 registers, of a row of 22 streams), and another row under way makes up

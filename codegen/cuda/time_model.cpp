@@ -17,6 +17,7 @@
 #include "codegen/tile/walk.h"
 #include "ir/error.h"
 #include "ir/opcodes.h"
+#include "ir/ops/op_info.h"
 
 namespace rewire::codegen::cuda {
 namespace {
@@ -76,8 +77,8 @@ Instructions instructions_of(ir::Opcode code) {
       return {25, 0};
     case random_normal:
       return {60, 3};
-    default:
-      return {};
+    default:  // an op of which nothing better is known
+      return {std::max(ir::operations_each(code), 1.0), 0};
   }
 }
 

@@ -2,31 +2,17 @@
 #include "codegen/llvm/node_cost.h"
 
 #include "codegen/tile/walk.h"
-#include "ir/opcodes.h"
+#include "ir/ops/op_info.h"
 
 namespace rewire::codegen::cpu {
 namespace {
 
 /// About how many instructions a pointwise op takes on one vector.
 int pointwise_cost(ir::Opcode code) {
-  switch (code) {
-    case ir::Opcode::div:
-    case ir::Opcode::sqrt:
-    case ir::Opcode::rsqrt:
-      return kDear;
-    case ir::Opcode::exp:
-    case ir::Opcode::log:
-    case ir::Opcode::tanh:
-    case ir::Opcode::erf:
-    case ir::Opcode::sigmoid:
-      return 20;
-    case ir::Opcode::sin:
-    case ir::Opcode::cos:
-    case ir::Opcode::pow:
-      return 60;
-    default:
-      return 1;
-  }
+  const double operations = ir::operations_each(code);
+  if (operations <= 1) return 1;
+  if (operations <= 4) return kDear;
+  return operations <= 20 ? 20 : 60;
 }
 
 }  // namespace

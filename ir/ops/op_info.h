@@ -131,6 +131,8 @@ struct OpInfo {
 };
 
 const OpInfo& op_info(Opcode code);
+/// Operations that a pointwise op takes an element, as its row says: what backends weigh it by.
+double operations_each(Opcode code);
 std::span<const OpInfo> op_table();
 
 /// Checks operand count and attributes (unknown, missing, wrong kind; fills in defaults), runs the shape

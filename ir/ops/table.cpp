@@ -137,6 +137,19 @@ std::span<const OpInfo> op_table() {
   return table;
 }
 
+double operations_each(Opcode code) {
+  static const std::vector<double> operations = [] {
+    std::vector<double> each;
+    const Attributes none;
+    for (const OpInfo& info : op_table()) {
+      const bool is_counted = info.op_class == OpClass::pointwise && info.work != nullptr;
+      each.push_back(is_counted ? info.work({none, {}, {{DType::f32, {1}}}}).flops : 0);
+    }
+    return each;
+  }();
+  return operations[static_cast<std::size_t>(code)];
+}
+
 const OpInfo& op_info(Opcode code) {
   return op_table()[static_cast<std::size_t>(code)];
 }

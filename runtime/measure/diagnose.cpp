@@ -6,10 +6,12 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <optional>
 
 #include "ir/error.h"
+#include "programs/diagnostic.h"
 #include "runtime/linalg/lapack.h"
 
 namespace rewire::runtime {
@@ -19,14 +21,15 @@ double mean_of(std::span<const double> numbers) {
   return std::accumulate(numbers.begin(), numbers.end(), 0.0) / static_cast<double>(numbers.size());
 }
 
-/// Each row less its mean. What is left of a constant row is rounding, and counts as nothing.
-void centre(std::span<double> row) {
-  constexpr double kRounding = 8 * std::numeric_limits<double>::epsilon();
-  const double mean = mean_of(row);
-  for (double& x : row) x -= mean;
-  const bool is_constant =
-      std::ranges::all_of(row, [&](double x) { return std::abs(x) <= kRounding * std::abs(mean); });
-  if (is_constant) std::ranges::fill(row, 0.0);
+std::vector<double> values_of(std::span<const double> matrix, std::size_t rows, std::size_t columns) {
+  std::vector<double> copy(matrix.begin(), matrix.end()), values(std::min(rows, columns));
+  singular_values({1, rows, columns}, copy, values);
+  return values;
+}
+
+bool is_of(const programs::DiagnosticRow& row, std::string_view name) {
+  const std::size_t number = name.rfind('#');  // of several of one name
+  return !row.rows.empty() && name.substr(0, number).ends_with(fmt::format(".{}", row.rows));
 }
 
 }  // namespace
@@ -34,43 +37,46 @@ void centre(std::span<double> row) {
 DiagnoseMeans::DiagnoseMeans(const ir::Function& program) {
   for (const ir::Argument& result : program.results) {
     const ir::TensorType& type = program.type(result.value);
-    Diagnostic& diagnostic = diagnostics_.emplace_back();
-    diagnostic.name = result.name;
-    diagnostic.is_rank = type.rank() == 2;
-    if (diagnostic.is_rank) diagnostic.width = static_cast<std::size_t>(type.shape[1]);
+    const bool is_rows = type.rank() == 2;
+    results_.push_back({result.name, is_rows ? static_cast<std::size_t>(type.shape[1]) : 0, {}});
   }
 }
 
 void DiagnoseMeans::add(const TensorMap& results) {
-  for (Diagnostic& diagnostic : diagnostics_) {
-    const ir::Tensor tensor = to_double(results.find(diagnostic.name)->second);
-    diagnostic.data.insert(diagnostic.data.end(), tensor.data.begin(), tensor.data.end());
+  for (programs::SampleRows& result : results_) {
+    const ir::Tensor tensor = to_double(results.find(result.name)->second);
+    result.data.insert(result.data.end(), tensor.data.begin(), tensor.data.end());
   }
 }
 
 MetricValues DiagnoseMeans::values() const {
-  MetricValues values;
-  for (const auto& [name, is_rank, width, data] : diagnostics_) {
-    const double value =
-        is_rank ? effective_rank(data, width == 0 ? 0 : data.size() / width, width) : mean_of(data);
-    values.push_back({name, std::isfinite(value) ? value : std::numeric_limits<double>::quiet_NaN()});
+  std::map<std::string, double, std::less<>> finished;
+  for (const programs::DiagnosticRow* row : programs::diagnostics()) {
+    std::vector<programs::SampleRows> places;
+    for (const programs::SampleRows& result : results_) {
+      if (result.columns > 0 && is_of(*row, result.name)) places.push_back(result);
+    }
+    if (places.empty()) continue;
+    for (const auto& [name, value] : row->finish(places, values_of)) finished.emplace(name, value);
   }
+  MetricValues values;
+  const auto add = [&](const std::string& name, double value) {
+    values.push_back({name, std::isfinite(value) ? value : std::numeric_limits<double>::quiet_NaN()});
+  };
+  for (const programs::SampleRows& result : results_) {
+    if (result.columns == 0) {
+      add(result.name, mean_of(result.data));
+    } else if (const auto found = finished.find(result.name); found != finished.end()) {
+      add(result.name, found->second);
+      finished.erase(found);
+    }
+  }
+  for (const auto& [name, value] : finished) add(name, value);
   return values;
 }
 
 double effective_rank(std::span<const double> features, std::size_t rows, std::size_t columns) {
-  if (!std::ranges::all_of(features, [](double x) { return std::isfinite(x); }))
-    return std::numeric_limits<double>::quiet_NaN();
-  std::vector<double> centred(features.begin(), features.end());
-  for (std::size_t r = 0; r < rows; ++r) centre(std::span(centred).subspan(r * columns, columns));
-  std::vector<double> values(std::min(rows, columns));
-  singular_values({1, rows, columns}, centred, values);
-  double total = 0, entropy = 0;
-  for (double& value : values) total += value *= value;
-  for (const double value : values) {
-    if (const double p = value / total; p > 0) entropy -= p * std::log(p);
-  }
-  return entropy;
+  return programs::effective_rank(features, rows, columns, values_of);
 }
 
 TensorMap first_rows_of(const ir::Function& function, const TensorMap& batch) {

@@ -9,34 +9,27 @@
 #include <vector>
 
 #include "ir/module.h"
+#include "programs/diagnostic.h"
 #include "runtime/io/host_tensor.h"
 #include "runtime/measure/conditioning.h"
 #include "runtime/measure/metrics.h"
 
 namespace rewire::runtime {
 
-/// What a program `diagnose` gives of batches of one size. An effective rank is that of all their rows; all else is
-/// the mean over the batches, a gradient's norm too.
+/// What a program `diagnose` gives of batches of one size. Rows are finished by their diagnostic (programs/diagnostic.h), of all
+/// batches; all else is the mean over the batches, a gradient's norm too.
 class DiagnoseMeans {
  public:
   explicit DiagnoseMeans(const ir::Function& program);
   void add(const TensorMap& results);
-  /// In the order of the program's results; NaN where a number is not finite.
+  /// In the order of the program's results, and behind them what diagnostics make of several; NaN where a number is not finite.
   MetricValues values() const;
 
  private:
-  struct Diagnostic {
-    std::string name;
-    bool is_rank = false;
-    std::size_t width = 0;     // of a rank's rows
-    std::vector<double> data;  // the rows, or a number a batch
-  };
-  std::vector<Diagnostic> diagnostics_;
+  std::vector<programs::SampleRows> results_;  // of scalars without columns, a number a batch
 };
 
-/// -sum p ln p, where p are the eigenvalues of the samples' covariance divided by their sum: of `rows` samples
-/// of `features`, each less its own mean (Zhang et al., 2025). At most ln min(rows, columns); 0 for samples that are
-/// constant, NaN where a feature is not finite.
+/// programs::effective_rank, of `rows` samples of `features`.
 double effective_rank(std::span<const double> features, std::size_t rows, std::size_t columns);
 
 /// Of a batch, its first samples as the function takes them. UserError where it lacks a tensor.

@@ -257,7 +257,7 @@ TEST_CASE("An evaluation that is not finite is refused") {
   check_refusal(
       rewire_command({"eval", run.path(), "--weights", weights, "--quiet"}),
       "eval: " + weights +
-          ": the loss on the 32 images is nan: the network has diverged, or a weight is not finite");
+          ": the loss on the 32 samples is nan: the network has diverged, or a weight is not finite");
 }
 
 TEST_CASE("The best checkpoint and the averages of the weights are evaluated by name") {

@@ -23,7 +23,7 @@ TEST_CASE("data bench counts the images of both splits, without padding") {
   CHECK(loader.at("images") == 32 * loader.at("batches").get<std::int64_t>());
   CHECK(loader.at("seconds") >= 1.0);
   CHECK(loader.at("processor_seconds") > 0.0);
-  CHECK(loader.at("samples_per_s").get<double>() ==
+  CHECK(loader.at("images_per_s").get<double>() ==
         Approx(loader.at("images").get<double>() / loader.at("seconds").get<double>()));
   CHECK(loader.at("batch_ms").get<double>() ==
         Approx(1e3 * loader.at("seconds").get<double>() / loader.at("batches").get<double>()));

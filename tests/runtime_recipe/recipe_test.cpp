@@ -304,9 +304,13 @@ TEST_CASE("A key without effect is refused in a file by the file's own choices")
   CHECK_NOTHROW(parse_recipe(file, "r.toml"));
   // What another choice makes of it is no fault of the file.
   CHECK_NOTHROW(parse_recipe(file, "r.toml", {"data.format=synthetic", "optimizer.name=sgd"}));
+  std::vector<std::string_view> with_beta1;
+  for (const programs::OptimizerRow* row : programs::optimizers()) {
+    if (ir::find_parameter(row->schema, "beta1") != nullptr) with_beta1.push_back(row->name);
+  }
   CHECK(fault(file + "name = \"sgd\"\n") ==
-        "r.toml:4: optimizer.beta1 has no effect here, it is of optimizer.name=adamw|lamb|lion|muon|soap: "
-        "drop it");
+        fmt::format("r.toml:4: optimizer.beta1 has no effect here, it is of optimizer.name={}: drop it",
+                    fmt::join(with_beta1, "|")));
   // Recipes that were written by earlier versions hold every key, with its default.
   CHECK_NOTHROW(
       parse_recipe("[optimizer]\nname = \"sgd\"\nbeta1 = 0.9\n[schedule]\nmilestones = []\n", "r.toml"));

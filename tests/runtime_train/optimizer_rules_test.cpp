@@ -9,6 +9,7 @@
 #include "programs/optimizer.h"
 #include "programs/programs.h"
 #include "tests/runtime_train/linear_model.h"
+#include "tests/runtime_train/resident_optimizers.h"
 #include "tests/runtime_train/update_module.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
@@ -17,8 +18,6 @@ namespace rewire::programs {
 namespace {
 
 constexpr std::int64_t kSteps = 9;
-const std::vector<std::string> kNames = {"adamw", "lamb", "lars", "lion", "muon", "sgd", "soap"};
-
 std::vector<UpdatedWeight> two_weights(const ir::OptimizerHint& hint = {}) {
   return {{"w", {4, 4}, true, "qkv", hint}, {"b", {3}, false, "norm", hint}};
 }
@@ -55,7 +54,7 @@ bool has_parameter(const std::string& optimizer, const std::string& name) {
 }
 
 TEST_CASE("A hint's numbers stand instead of the run's, for every optimizer that has the quantity") {
-  for (const std::string& name : kNames) {
+  for (const std::string& name : resident_optimizers()) {
     CAPTURE(name);
     ir::Selection given{name};
     given.set("lr", 0.02).set("weight_decay", 0.3);
@@ -74,7 +73,7 @@ TEST_CASE("A hint's numbers stand instead of the run's, for every optimizer that
 
 TEST_CASE(
     "A decay that follows a schedule to where it begins is one that stays, but of weights with a hint") {
-  for (const std::string& name : kNames) {
+  for (const std::string& name : resident_optimizers()) {
     CAPTURE(name);
     ir::Selection stays{name};
     stays.set("lr", 0.02).set("weight_decay", 0.3);

@@ -155,7 +155,7 @@ const SourceRow kBoxes{"boxes",
                          return std::make_unique<Boxes>();
                        }};
 
-void add_residents() {
+void add_sample_residents() {
   static const bool added = [] {
     add_source(kTextSource);
     add_source(kBoxes);
@@ -216,7 +216,7 @@ std::pair<std::string, double> chain_of_letters(std::size_t size) {
 
 TEST_CASE(
     "A text and an objective of next tokens train below the entropy of its letters, and resume to the bit") {
-  add_residents();
+  add_sample_residents();
   const test::TemporaryFolder folder;
   const auto [text, entropy] = chain_of_letters(15 * 83 + 4);
   write_file_atomically(folder.file("text"), std::string_view(text));
@@ -283,7 +283,7 @@ batch = 16
 }
 
 TEST_CASE("Tokens that are given as a file are checked as images are, and step") {
-  add_residents();
+  add_sample_residents();
   ir::Module module = bigrams(2);
   programs::TrainOptions options;
   options.objective = {"next_token"};
@@ -305,7 +305,7 @@ TEST_CASE("Tokens that are given as a file are checked as images are, and step")
 
 TEST_CASE(
     "A teacher's logits come from a file by the sample, whatever the order and the part that is taken") {
-  add_residents();
+  add_sample_residents();
   const test::TemporaryFolder folder;
   HostTensor logits({ir::DType::f32, {40, 3}});
   for (std::size_t i = 0; i < 120; ++i) logits.as<float>()[i] = static_cast<float>(i) / 64;
@@ -386,7 +386,7 @@ std::vector<std::array<float, 4>> white_boxes(std::span<const float> image, std:
 }
 
 TEST_CASE("Flips and crops move boxes with the pixels in them; what is cut off whole is masked") {
-  add_residents();
+  add_sample_residents();
   const auto source = std::make_unique<Boxes>();
   PipelineContext context;
   context.asked = {{"image", ir::DType::f32, {1, 12, 16}, FieldKind::image},
@@ -446,7 +446,7 @@ TEST_CASE("Flips and crops move boxes with the pixels in them; what is cut off w
 }
 
 TEST_CASE("Images with boxes, padded with a mask, train and resume to the bit; too many boxes are named") {
-  add_residents();
+  add_sample_residents();
   const Recipe recipe = parse_recipe(R"(
 [data]
 format = "boxes"

@@ -1,0 +1,43 @@
+// The entropy of a block's attention: the mean over heads, queries and samples of -sum p ln p of a row.
+#include "ir/opcodes.h"
+#include "programs/diagnostic.h"
+#include "programs/sums.h"
+
+namespace rewire::programs {
+namespace {
+
+using ir::Builder;
+using ir::DType;
+using ir::Opcode;
+using ir::Value;
+
+/// The entropy of softmax(scale q k^T) by rows, as ln Z - sum of e s / Z with s the logits less their largest and
+/// e = exp s: no probability of 0 has a logarithm.
+Value row_entropy(Builder& b, Value query, Value key, double scale) {
+  const Value logits =
+      b.mul(b.matmul(b.cast(query, DType::f32), b.cast(key, DType::f32), false, true), scale);
+  const Value shifted = b.sub(logits, b.max(logits, {3}));
+  const Value sizes = b.unary(Opcode::exp, shifted), total = b.sum(sizes, {3});
+  return b.sub(b.unary(Opcode::log, total), b.div(b.sum(b.mul(sizes, shifted), {3}), total));
+}
+
+void add_entropy(Observation& seen, const Block& block) {
+  Builder& b = seen.build();
+  Value sum;
+  double maps = 0;
+  for (const std::size_t at : attention_ops(seen.function(), block)) {
+    const ir::Op op = seen.function().body[at];
+    const Value entropy =
+        mean_all(b, row_entropy(b, op.operands[0], op.operands[1], op.attributes.get_double("scale")));
+    sum = sum ? b.add(sum, entropy) : entropy;
+    ++maps;
+  }
+  if (sum) seen.add(block.name + ".attention_entropy", b.div(sum, maps));
+}
+
+}  // namespace
+
+extern const DiagnosticRow kEntropy{
+    .name = "entropy", .doc = "the entropy of each block's attention", .of_block = add_entropy};
+
+}  // namespace rewire::programs
