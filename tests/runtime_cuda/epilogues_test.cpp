@@ -218,7 +218,7 @@ TEST_CASE("each MLP of a vision transformer with gelu_tanh is two epilogues, and
   }
 }
 
-TEST_CASE("a vision transformer with gelu_tanh agrees with PyTorch, in f32 and in bf16") {
+TEST_CASE("a vision transformer with gelu_tanh agrees with PyTorch, in f32 and in bf16", "[whole]") {
   const Clean clean;
   const auto make = [](const ir::Module& module) -> std::unique_ptr<Engine> { return device(module); };
   const parity::Backend backend{make, DType::f32, {}};

@@ -68,7 +68,7 @@ TEST_CASE("The table names every pass and every rewrite of the lowering that can
   CHECK(named == all);
 }
 
-TEST_CASE("A training step computes the same without any one pass or rewrite") {
+TEST_CASE("A training step computes the same without any one pass or rewrite", "[whole]") {
   const test::TemporaryFolder cache;
   std::set<std::string_view> acted;
   for (const Network& network : networks()) {

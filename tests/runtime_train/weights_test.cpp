@@ -88,7 +88,8 @@ TEST_CASE(
                     REWIRE_CATCH_CONTAINS("the model has no 'other.num_batches_tracked'"));
 }
 
-TEST_CASE("Weights of other classes, another image or another network of the zoo name what has them") {
+TEST_CASE("Weights of other classes, another image or another network of the zoo name what has them",
+          "[whole]") {
   const auto model = [](const char* name, const char* form, std::int64_t image, std::int64_t classes) {
     ir::Selection options{name};
     options.set("form", std::string(form)).set("image", image).set("classes", classes);
