@@ -201,6 +201,7 @@ void run(const DataBenchRequest& request) {
   const runtime::NetworkFace face =
       runtime::network_face(runtime::network_source(network).forward(1), recipe.objective);
   const runtime::DataFeed data(recipe, training ? runtime::Split::train : runtime::Split::test, face);
+  data.images("data bench");
   DataBenchResult result;
   result.count = data.count();
   result.batch = data.batch();

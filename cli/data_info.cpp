@@ -204,8 +204,14 @@ nlohmann::ordered_json to_json(const runtime::SplitInfo& info) {
   nlohmann::ordered_json fields = nlohmann::ordered_json::array();
   for (const runtime::FieldFacts& facts : info.fields) fields.push_back(to_json(facts));
   if (!is_of_images(info)) {
-    return {{"split", name_of(info.split)}, {"name", info.name}, {"samples", info.count},
-            {"examined", info.examined},    {"fields", fields},  {"unreadable", info.unreadable}};
+    return {{"split", name_of(info.split)},
+            {"name", info.name},
+            {"samples", info.count},
+            {"examined", info.examined},
+            {"fields", fields},
+            {"left_out", info.notes.left_out},
+            {"links_out", info.notes.links_out},
+            {"unreadable", {{"samples", info.unreadable}, {"first", info.first_unreadable}}}};
   }
   nlohmann::ordered_json classes = nlohmann::ordered_json::array();
   for (const auto& entry : info.classes) {
@@ -281,7 +287,7 @@ nlohmann::ordered_json to_json(const runtime::DataInfo& info, const DataInfoRequ
   nlohmann::ordered_json object = {
       {"path", request.path}, {"format", format}, {"splits", nlohmann::ordered_json::array()}};
   for (const runtime::SplitInfo& split : info.splits) object["splits"].push_back(to_json(split));
-  if (has_both(info)) object["in_both"] = to_json(info.leaks);
+  if (has_both(info) && is_of_images(info.splits.front())) object["in_both"] = to_json(info.leaks);
   return object;
 }
 
@@ -294,7 +300,9 @@ void fail_where_incomplete(const runtime::DataInfo& info, const std::string& pat
     if (!split.problem.empty())
       faults.push_back(fmt::format("the {} split cannot be opened", name_of(split.split)));
   }
-  if (unreadable > 0) faults.push_back(fmt::format("{} cannot be read", counted(unreadable, "image")));
+  if (unreadable > 0)
+    faults.push_back(fmt::format(
+        "{} cannot be read", counted(unreadable, is_of_images(info.splits.front()) ? "image" : "sample")));
   if (!faults.empty()) throw RuntimeFailure(fmt::format("{}: {}", visible(path), fmt::join(faults, ", ")));
 }
 

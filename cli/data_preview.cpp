@@ -114,6 +114,7 @@ void run(const DataPreviewRequest& request) {
                                runtime::with_views(runtime::network_face(runtime::original_module(network, 1),
                                                                          network.recipe.objective),
                                                    network.recipe));
+  data.images("data preview");
   const runtime::Batch batch = load_batch(data, request);
   const runtime::BatchPreview preview =
       runtime::preview_batch(batch, runtime::transform_values(network.recipe), request.images);

@@ -75,7 +75,8 @@ struct DiagnosticRow {
   /// The last part of the names of results that are rows, none of another diagnostic's; and what the host makes of them, place by
   /// place in the order of the program.
   std::string_view rows = {};
-  std::vector<DiagnosticValue> (*finish)(std::span<const SampleRows> places, const SingularValues&) = nullptr;
+  std::vector<DiagnosticValue> (*finish)(std::span<const SampleRows* const> places,
+                                         const SingularValues&) = nullptr;
 };
 
 std::span<const DiagnosticRow* const> diagnostics();

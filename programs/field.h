@@ -5,8 +5,9 @@
 
 namespace rewire::programs {
 
-/// How a tensor of a sample is shown, counted and checked. `category` is one class of several, `number` whatever has no kind of
-/// its own.
+/// By its kind a tensor of a sample is found where a network asks for one of another name, and boxes move with the pixels in them.
+/// `category` is one class of several, `mask` an image of classes, `latent` an image that is no pixels, `number` whatever has no kind
+/// of its own.
 enum class FieldKind : std::uint8_t { number, image, category, tokens, boxes, mask, latent };
 
 }  // namespace rewire::programs

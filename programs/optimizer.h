@@ -65,7 +65,8 @@ class Optimizer {
   /// Whether training steps take the loss and its gradients elsewhere than at the weights, which are what is evaluated and
   /// written to files: of Schedule-Free (Defazio et al., NeurIPS 2024) the weights are its averages x.
   virtual bool has_training_point() const { return false; }
-  /// In these steps, what stands for the weight, of its type. `weight` has no gradient.
+  /// In these steps, what stands for the weight, of its type. `weight` has no gradient, and begin() has not been called. What forward
+  /// writes itself, as running statistics of batch norms, comes of this point too; diagnostics and `grad` are at the weights.
   virtual ir::Value training_point(ir::Builder&, const Trainable& weight,
                                    const std::vector<ir::Value>& /*states*/) {
     return weight.value;
@@ -177,7 +178,9 @@ std::vector<ir::Value> emit_updates(ir::Builder& builder, const ChosenOptimizer&
                                     const std::vector<Trainable>& weights, const StepScalars& step,
                                     ir::Value finite);
 /// The same of the states alone, by refresh(). Returns `finite`, fallen where a state is not.
+/// `updates`: those that each weight has had, by its name, for states that start as their weight.
 ir::Value emit_refresh(ir::Builder& builder, const ChosenOptimizer& chosen,
-                       const std::vector<Trainable>& weights, bool first, ir::Value finite);
+                       const std::vector<Trainable>& weights, bool first, ir::Value finite,
+                       const std::map<std::string, ir::Value, std::less<>>& updates = {});
 
 }  // namespace rewire::programs

@@ -32,7 +32,8 @@ std::string state_name(const ChosenOptimizer& chosen, const StateSpec& state, co
   return fmt::format("{}.{}.{}", chosen.name, state.role, weight.name);
 }
 
-/// Adds them to the module, where it has not got them, and reads them. `updates`: those that the weight has had; none: it has had one.
+/// Adds them to the module, where it has not got them, and reads them. `updates`: those that the weight has had; none: no state
+/// starts as its weight, or each has.
 std::vector<Value> read_states(Builder& b, const ChosenOptimizer& chosen, const Trainable& weight,
                                Value updates) {
   std::vector<Value> values;
@@ -240,9 +241,13 @@ std::vector<Value> emit_updates(Builder& b, const ChosenOptimizer& chosen,
 }
 
 Value emit_refresh(Builder& b, const ChosenOptimizer& chosen, const std::vector<Trainable>& weights,
-                   bool first, Value finite) {
+                   bool first, Value finite, const std::map<std::string, Value, std::less<>>& updates) {
   std::vector<std::vector<Value>> states;
-  for (const Trainable& weight : weights) states.push_back(read_states(b, chosen, weight, {}));
+  for (const Trainable& weight : weights) {
+    const auto of_weight = updates.find(weight.name);
+    states.push_back(
+        read_states(b, chosen, weight, of_weight == updates.end() ? Value{} : of_weight->second));
+  }
   b.set_location("refresh");
   const std::vector<std::vector<Value>> next = chosen.optimizer->refresh(b, weights, states, first);
   for (std::size_t i = 0; i < weights.size(); ++i) {

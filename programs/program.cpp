@@ -34,10 +34,10 @@ Value side_scalar(Program& program, const ir::Argument& result, DType dtype) {
 
 /// Names of a run's lines and of a program's results that no metric may take.
 constexpr std::string_view kReserved[] = {
-    "kind",          "epoch",     "step",      "grad_norm", "lr",           "finite",
-    "samples_per_s", "samples",   "seconds",   "run",       "complete",     "steps",
-    "status",        "recipe",    "error",     "plugins",   "wall_seconds", "peak_mb",
-    "train_seconds", "test_loss", "train_loss"};
+    "kind",          "epoch",   "step",          "grad_norm", "lr",        "finite",
+    "samples_per_s", "samples", "images_per_s",  "images",    "seconds",   "run",
+    "complete",      "steps",   "status",        "recipe",    "error",     "plugins",
+    "wall_seconds",  "peak_mb", "train_seconds", "test_loss", "train_loss"};
 
 }  // namespace
 

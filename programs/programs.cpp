@@ -53,9 +53,11 @@ void add_grad_program(ir::Module& module, const TrainOptions& options) {
 namespace {
 
 /// Whether training takes what evaluation does not.
-bool trains_on_others(const Objective& objective) {
+bool trains_on_others(const Objective& objective, const ir::Module& module) {
   const std::vector<Form> forms = objective.forms();
-  return forms.size() > 1 || forms.front().images != 1;
+  if (forms.size() > 1 || forms.front().images != 1) return true;
+  return std::ranges::any_of(objective.training_inputs(module),
+                             [](const Input& input) { return input.filler == Filler::file; });
 }
 
 /// The loss as an evaluation of whole batches has it.
@@ -74,7 +76,7 @@ Value evaluated_loss(Program& program, const Objective& objective) {
 void add_observed_program(ir::Module& module, const ir::Selection& selection, const std::string& name) {
   Program program(module, name);
   const std::unique_ptr<Objective> objective = make_objective(selection);
-  if (trains_on_others(*objective)) {
+  if (trains_on_others(*objective, module)) {
     program.b.result("loss", evaluated_loss(program, *objective));
   } else {
     TrainOptions options;

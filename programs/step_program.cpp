@@ -271,26 +271,33 @@ void optimize(Program& program, std::vector<Trainable> trainables, Value loss, c
   b.result("lr", b.cast(lr, DType::f32));
 }
 
-/// Where the optimizer has a training point, the program reads it in the weight's place. The weights themselves, by name.
-std::map<std::string, Value, std::less<>> bind_training_points(Program& program, const TrainOptions& options,
-                                                               const UpdateCounters& counters) {
-  std::map<std::string, Value, std::less<>> weights;
-  const ChosenOptimizer chosen(options.optimizer);
-  if (!chosen.optimizer->has_training_point()) return weights;
-  Builder& b = program.b;
+/// The updates that each weight has had.
+std::map<std::string, Value, std::less<>> read_update_counts(Program& program, const TrainOptions& options,
+                                                             const UpdateCounters& counters) {
   std::map<std::string, std::string, std::less<>> counts(counters);
   for (const Held& held : make_objective(options.objective)->held(program.module)) {
     if (held.epochs == 0) continue;
     counts[held.weight] = count_of_held(held.weight);
     program.module.add_state(counts[held.weight], {DType::i64, {}}, ir::StateKind::moment);
   }
+  std::map<std::string, Value, std::less<>> updates;
   for (const std::string& name : trained_parameters(program.module)) {
     const auto count = counts.find(name);
-    const Value updates = b.param(count == counts.end() ? "optimizer.step" : count->second);
-    const Value weight = b.param(name);
-    program.read.emplace(
-        name,
-        emit_training_point(b, chosen, {.name = name, .value = weight, .gradient = {}, .updates = updates}));
+    updates.emplace(name, program.b.param(count == counts.end() ? "optimizer.step" : count->second));
+  }
+  return updates;
+}
+
+/// Where the optimizer has a training point, the program reads it in the weight's place. The weights themselves, by name.
+std::map<std::string, Value, std::less<>> bind_training_points(Program& program, const TrainOptions& options,
+                                                               const UpdateCounters& counters) {
+  std::map<std::string, Value, std::less<>> weights;
+  const ChosenOptimizer chosen(options.optimizer);
+  if (!chosen.optimizer->has_training_point()) return weights;
+  for (const auto& [name, updates] : read_update_counts(program, options, counters)) {
+    const Value weight = program.b.param(name);
+    const Trainable trained{.name = name, .value = weight, .gradient = {}, .updates = updates};
+    program.read.emplace(name, emit_training_point(program.b, chosen, trained));
     weights.emplace(name, weight);
   }
   return weights;
@@ -430,14 +437,22 @@ void add_apply(ir::Module& module, const TrainOptions& options, const UpdateCoun
 }
 
 /// refresh_first, or refresh.
-void add_refresh(ir::Module& module, const TrainOptions& options, bool first) {
+void add_refresh(ir::Module& module, const TrainOptions& options, const UpdateCounters& counters,
+                 bool first) {
   const ChosenOptimizer optimizer(options.optimizer);
   if (optimizer.optimizer->period() == 0) return;
   Program program(module, first ? "refresh_first" : "refresh");
   std::vector<Trainable> trainables;
-  for (const std::string& name : trained_parameters(module))
+  bool starts_as_weight = false;
+  for (const std::string& name : trained_parameters(module)) {
     trainables.push_back({name, program.param(name), {}});
-  const Value finite = emit_refresh(program.b, optimizer, trainables, first, program.param("train.finite"));
+    for (const StateSpec& state : optimizer.optimizer->states(parameter_of(program.b, trainables.back())))
+      starts_as_weight |= state.starts_as_weight;
+  }
+  std::map<std::string, Value, std::less<>> updates;
+  if (starts_as_weight) updates = read_update_counts(program, options, counters);
+  const Value finite =
+      emit_refresh(program.b, optimizer, trainables, first, program.param("train.finite"), updates);
   program.update("train.finite", finite);
   program.b.result("finite", finite);
   program.finish(false);
@@ -464,7 +479,7 @@ Metrics add_step_program(ir::Module& module, const TrainOptions& options, const 
     metrics = add_accumulate(module, options, counters);
     add_apply(module, options, counters);
   }
-  for (const bool first : {true, false}) add_refresh(module, options, first);
+  for (const bool first : {true, false}) add_refresh(module, options, counters, first);
   return metrics;
 }
 

@@ -162,6 +162,11 @@ bool Grouping::updates_in_place(const Group& group) const {
   return true;
 }
 
+void Grouping::note_read(int node, const std::string& parameter) {
+  if (nodes_[static_cast<std::size_t>(node)].reads.insert(parameter).second)
+    parameter_readers_[parameter].push_back(node);
+}
+
 void Grouping::commit(int node, Placement placement, int index) {
   const Op& member = op(index);
   for (int copy : placement.copies) prepared_.copy[static_cast<std::size_t>(copy)] = true;
@@ -172,16 +177,16 @@ void Grouping::commit(int node, Placement placement, int index) {
     const Value root = n.group.sources.at({index, static_cast<int>(k)}).root;
     uses_[static_cast<std::size_t>(root.id)].push_back({node, index, static_cast<int>(k)});
     const Op* leaf = definition(root);
-    if (leaf != nullptr && leaf->code == Opcode::param) n.reads.insert(leaf->attributes.get_string("name"));
+    if (leaf != nullptr && leaf->code == Opcode::param) note_read(node, leaf->attributes.get_string("name"));
   }
   if (member.code == Opcode::update) {
     const std::string& name = member.attributes.get_string("name");
     update_node_[name] = node;
     // Readers that stand behind the update in the body: they read what was there before it.
-    for (std::size_t other = 0; other < nodes_.size(); ++other) {
-      if (nodes_[other].live && static_cast<int>(other) != node && nodes_[other].reads.contains(name))
-        order_.add_edge(static_cast<int>(other), node);
-    }
+    std::set<int> before;
+    for (const int reader : parameter_readers_[name]) before.insert(order_.home(reader));
+    before.erase(node);
+    for (const int reader : before) order_.add_edge(reader, node);
   }
   for (Value result : member.results) producer_[static_cast<std::size_t>(result.id)] = node;
   order_.add_span(node, spans_[static_cast<std::size_t>(index)]);

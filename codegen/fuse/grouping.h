@@ -95,6 +95,7 @@ class Grouping {
   bool is_virtual(int index) const;
   void process(int index);
   bool copies_call(int copy) const;
+  void note_read(int node, const std::string& parameter);
   void commit(int node, Placement placement, int index);
   int add_node(GroupNode node);
   void add_edges(int node, const ir::Op& producer);
@@ -176,6 +177,8 @@ class Grouping {
   std::map<int, Epilogue> epilogues_;       // by the op at which the node is made, the first that it writes
   std::vector<std::vector<int>> readers_;   // by Value::id, through views; for find_epilogues alone
   std::map<std::string, int> update_node_;  // by parameter
+  std::map<std::string, std::vector<int>>
+      parameter_readers_;  // by parameter: nodes that read it, or were merged into one that does
 };
 
 }  // namespace rewire::codegen

@@ -106,8 +106,11 @@ void Grouping::commit_opaque(GroupNode node, const Op& result_op, const Op* othe
     const Value root = node.operands[k].root;
     uses_[static_cast<std::size_t>(root.id)].push_back({id, node.op, static_cast<int>(k)});
     const Op* leaf = definition(root);
-    if (leaf != nullptr && leaf->code == Opcode::param)
-      node.reads.insert(leaf->attributes.get_string("name"));
+    if (leaf != nullptr && leaf->code == Opcode::param) {
+      const std::string& name = leaf->attributes.get_string("name");
+      node.reads.insert(name);
+      parameter_readers_[name].push_back(id);
+    }
   }
   for (Value result : result_op.results) {
     producer_[static_cast<std::size_t>(result.id)] = id;

@@ -52,11 +52,12 @@ void add_features(Observation& seen) {
     add(features.value);
 }
 
-std::vector<DiagnosticValue> finish(std::span<const SampleRows> places,
+std::vector<DiagnosticValue> finish(std::span<const SampleRows* const> places,
                                     const SingularValues& singular_values) {
   std::vector<DiagnosticValue> ranks;
-  for (const SampleRows& place : places)
-    ranks.push_back({place.name, effective_rank(place.data, place.rows(), place.columns, singular_values)});
+  for (const SampleRows* place : places)
+    ranks.push_back(
+        {place->name, effective_rank(place->data, place->rows(), place->columns, singular_values)});
   return ranks;
 }
 

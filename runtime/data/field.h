@@ -20,9 +20,8 @@ struct Field {
   ir::DType dtype = ir::DType::f32;
   ir::Shape shape;  // of one sample; kRagged where each has its own extent
   FieldKind kind = FieldKind::number;
-  std::int64_t categories = 0;  // of integers: each lies in [0, categories); 0: any
-  std::vector<std::string> names =
-      {};  // of categories by number, of tokens the vocabulary; none: they have no names
+  std::int64_t categories = 0;          // of integers: each lies in [0, categories); 0: any
+  std::vector<std::string> names = {};  // by category or token; empty where they have none
 };
 
 /// The tensors of one sample by the names of its source's fields. Memory is kept from one sample to the next.

@@ -39,8 +39,8 @@ std::string relative_name(std::string_view sample, std::string_view source) {
 std::string difference(const DataIdentity& one, const DataIdentity& other, std::string_view then,
                        std::string_view now) {
   if (one == other) return "";
-  if (one.count != other.count) return fmt::format("{} images {}, {} {}", one.count, then, other.count, now);
-  const std::string images = fmt::format("{} images {} and {}, ", one.count, then, now);
+  if (one.count != other.count) return fmt::format("{} samples {}, {} {}", one.count, then, other.count, now);
+  const std::string images = fmt::format("{} samples {} and {}, ", one.count, then, now);
   if (one.classes.size() != other.classes.size()) {
     return images + fmt::format("{} classes have names {}, {} {}", one.classes.size(), then,
                                 other.classes.size(), now);

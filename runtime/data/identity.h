@@ -12,11 +12,11 @@ namespace rewire::runtime {
 struct DataIdentity {
   std::int64_t count = 0;
   std::vector<std::string> classes;  // by label, where the data names them, as they are shown
-  std::string digest;  // of a line for each sample, its name and label: BLAKE3, 64 hexadecimal digits
+  std::string digest;  // of a line for each sample, as its name and label: BLAKE3, 64 hexadecimal digits
   bool operator==(const DataIdentity&) const = default;
 };
 
-/// Of `count` samples of which `line` tells apart; each line ends in a newline.
+/// Of `count` samples. `line` gives what tells a sample from others, with a newline at its end.
 DataIdentity identity_by(std::int64_t count, const std::vector<std::string>& classes,
                          const std::function<std::string(std::int64_t index)>& line);
 /// A sample's name relative to its source's: a folder that has been moved is the same data.

@@ -121,8 +121,8 @@ void Loader::prepare(std::int64_t number, Batch& batch, const std::stop_token& s
   const auto reshape = [&](const std::string& name, const ir::TensorType& type) {
     reshape_tensor(batch.tensors[name], type);
   };
-  for (const auto& fields : {options_.fields, options_.made}) {
-    for (const RowField& field : fields) reshape(field.name, batch_type(field, options_.batch));
+  for (const auto* fields : {&options_.fields, &options_.made}) {
+    for (const RowField& field : *fields) reshape(field.name, batch_type(field, options_.batch));
   }
   reshape("weight", {ir::DType::f32, {options_.batch}});
   for (const NoiseShape& noise : options_.noise) {

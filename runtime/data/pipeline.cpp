@@ -52,71 +52,7 @@ void copy_padded(const HostTensor& from, std::span<std::byte> to, const ir::Shap
   }
 }
 
-class FieldPipeline final : public Pipeline {
- public:
-  FieldPipeline(const Source& source, const std::vector<Field>& asked) : source_(source), asked_(asked) {
-    const std::vector<Field> fields = source.fields();
-    for (const Field& field : asked) {
-      if (const Field* found = field_for(source, fields, field)) {
-        if (!fits(*found, field))
-          user_error("{}: its '{}' is {}, the network takes '{}' {}", source.name(), found->name,
-                     to_string(*found), field.name, to_string(field));
-        links_.push_back({found->name, false});
-      } else if (const Field* of = masked(fields, field)) {
-        links_.push_back({of->name, true});
-      } else {
-        user_error("{}: a sample has {}; the network takes '{}' {}", source.name(),
-                   fmt::join(names_of(fields), ", "), field.name, to_string(field));
-      }
-    }
-  }
-
-  std::vector<RowField> fields() const override {
-    std::vector<RowField> rows;
-    for (const Field& field : asked_) rows.push_back({field.name, {field.dtype, field.shape}});
-    return rows;
-  }
-
-  void read(const Visit& visit, SampleRow row) const override {
-    thread_local Sample sample;
-    source_.read(visit.sample, sample);
-    for (std::size_t i = 0; i < links_.size(); ++i) {
-      const auto& [name, is_mask] = links_[i];
-      const HostTensor& tensor = sample.at(name);
-      if (is_mask) {
-        const std::int64_t count = tensor.type().shape[0];
-        const std::span<float> mask{reinterpret_cast<float*>(row[i].data()), row[i].size() / sizeof(float)};
-        for (std::size_t k = 0; k < mask.size(); ++k)
-          mask[k] = static_cast<std::int64_t>(k) < count ? 1.0F : 0.0F;
-        continue;
-      }
-      pad_into(tensor, asked_[i], row[i], source_.sample_name(visit.sample));
-    }
-  }
-
- private:
-  /// The source's field whose padding this one masks.
-  static const Field* masked(const std::vector<Field>& fields, const Field& asked) {
-    const auto found = std::ranges::find(fields, masked_name(asked), &Field::name);
-    return found == fields.end() || found->shape.empty() || found->shape[0] != kRagged ? nullptr : &*found;
-  }
-
-  struct Link {
-    std::string field;
-    bool is_mask;
-  };
-  const Source& source_;
-  std::vector<Field> asked_;
-  std::vector<Link> links_;  // of asked_
-};
-
-}  // namespace
-
-std::unique_ptr<Pipeline> field_pipeline(const Source& source, const std::vector<Field>& asked) {
-  return std::make_unique<FieldPipeline>(source, asked);
-}
-
-const Field* field_for(const Source& source, const std::vector<Field>& fields, const Field& asked) {
+const Field* field_for(std::string_view source, const std::vector<Field>& fields, const Field& asked) {
   if (const auto named = std::ranges::find(fields, asked.name, &Field::name); named != fields.end())
     return &*named;
   if (asked.kind == FieldKind::number) return nullptr;
@@ -124,28 +60,109 @@ const Field* field_for(const Source& source, const std::vector<Field>& fields, c
   for (const Field& field : fields) {
     if (field.kind != asked.kind) continue;
     if (found != nullptr)
-      user_error("{}: '{}' may be its '{}' or '{}': name one of them so", source.name(), asked.name,
-                 found->name, field.name);
+      user_error("{}: '{}' may be its '{}' or '{}': name one of them so", source, asked.name, found->name,
+                 field.name);
     found = &field;
   }
   return found;
 }
 
-std::string masked_name(const Field& asked) {
-  constexpr std::string_view kSuffix = "_mask";
-  if (!asked.name.ends_with(kSuffix) || asked.dtype != ir::DType::f32 || asked.shape.size() != 1) return {};
-  return asked.name.substr(0, asked.name.size() - kSuffix.size());
+template <class Integer>
+void check_categories(const HostTensor& tensor, const FieldLink& link, const std::string& name) {
+  for (const Integer value : tensor.as<const Integer>()) {
+    if (value < 0 || static_cast<std::int64_t>(value) >= link.asked.categories)
+      throw DataError(fmt::format("{}: its '{}' has {}, and the network tells 0 to {} apart", name,
+                                  link.field, value, link.asked.categories - 1));
+  }
 }
 
-void pad_into(const HostTensor& tensor, const Field& asked, std::span<std::byte> to,
-              const std::string& sample) {
+class FieldPipeline final : public Pipeline {
+ public:
+  FieldPipeline(const Source& source, const std::vector<Field>& asked)
+      : source_(source), links_(link_fields(source.name(), source.fields(), asked)) {}
+
+  std::vector<RowField> fields() const override {
+    std::vector<RowField> rows;
+    for (const FieldLink& link : links_)
+      rows.push_back({link.asked.name, {link.asked.dtype, link.asked.shape}});
+    return rows;
+  }
+
+  void read(const Visit& visit, SampleRow row) const override {
+    thread_local Sample sample;
+    source_.read(visit.sample, sample);
+    for (std::size_t i = 0; i < links_.size(); ++i)
+      write_field(links_[i], sample, row[i], source_.sample_name(visit.sample));
+  }
+
+ private:
+  const Source& source_;
+  const std::vector<FieldLink> links_;
+};
+
+}  // namespace
+
+std::vector<FieldLink> link_fields(std::string_view source, const std::vector<Field>& fields,
+                                   const std::vector<Field>& asked) {
+  std::vector<FieldLink> links;
+  for (const Field& wanted : asked) {
+    FieldLink link{wanted, {}};
+    const Field* field = field_for(source, fields, wanted);
+    if (field == nullptr) {
+      const auto masked = std::ranges::find(fields, masked_name(wanted.name), &Field::name);
+      link.is_mask = masked != fields.end() && !masked->shape.empty() && masked->shape[0] == kRagged &&
+                     wanted.dtype == ir::DType::f32 && wanted.shape.size() == 1;
+      if (link.is_mask) field = &*masked;
+    }
+    if (field == nullptr) {
+      user_error("{}: a sample has {}; the network takes '{}' {}", source, fmt::join(names_of(fields), ", "),
+                 wanted.name, to_string(wanted));
+    }
+    if (!link.is_mask && !fits(*field, wanted)) {
+      user_error("{}: its '{}' is {}, the network takes '{}' {}", source, field->name, to_string(*field),
+                 wanted.name, to_string(wanted));
+    }
+    if (!link.is_mask && wanted.categories > 0 && field->categories > wanted.categories) {
+      user_error("{}: its '{}' has {} categories, and the network tells {} apart", source, field->name,
+                 field->categories, wanted.categories);
+    }
+    link.field = field->name;
+    link.kind = field->kind;
+    links.push_back(std::move(link));
+  }
+  return links;
+}
+
+void write_field(const FieldLink& link, const Sample& sample, std::span<std::byte> to,
+                 const std::string& name) {
+  const HostTensor& tensor = sample.at(link.field);
   const ir::Shape& shape = tensor.type().shape;
+  if (link.is_mask) {
+    const std::span<float> mask{reinterpret_cast<float*>(to.data()), to.size() / sizeof(float)};
+    for (std::size_t k = 0; k < mask.size(); ++k)
+      mask[k] = static_cast<std::int64_t>(k) < shape.at(0) ? 1.0F : 0.0F;
+    return;
+  }
+  const Field& asked = link.asked;
   if (tensor.type().dtype != asked.dtype || shape.size() != asked.shape.size() ||
       !std::ranges::equal(shape, asked.shape, std::ranges::less_equal())) {
-    throw DataError(fmt::format("{}: it has {}, and the network takes '{}' up to {}", sample,
-                                ir::to_string(tensor.type()), asked.name, to_string(asked)));
+    throw DataError(fmt::format("{}: its '{}' is {}, and the network takes up to {}", name, link.field,
+                                ir::to_string(tensor.type()), to_string(asked)));
   }
+  if (asked.categories > 0 && asked.dtype == ir::DType::i64)
+    check_categories<std::int64_t>(tensor, link, name);
+  if (asked.categories > 0 && asked.dtype == ir::DType::i32)
+    check_categories<std::int32_t>(tensor, link, name);
   copy_padded(tensor, to, asked.shape);
+}
+
+std::unique_ptr<Pipeline> field_pipeline(const Source& source, const std::vector<Field>& asked) {
+  return std::make_unique<FieldPipeline>(source, asked);
+}
+
+std::string_view masked_name(std::string_view name) {
+  constexpr std::string_view kSuffix = "_mask";
+  return name.ends_with(kSuffix) ? name.substr(0, name.size() - kSuffix.size()) : std::string_view();
 }
 
 std::string to_string(const Field& field) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/attribute.h"
@@ -18,7 +19,7 @@ namespace rewire::runtime {
 
 class Source;
 
-/// One sample as it comes in an epoch; where augmentation repeats samples, the how-manieth time, from 0.
+/// One sample as it comes in an epoch. Where augmentation repeats samples, `repeat` counts its visits from 0.
 struct Visit {
   std::int64_t epoch = 0, sample = 0, repeat = 0;
 };
@@ -67,19 +68,29 @@ class Pipeline {
   virtual void finish(Batch&) const {}
 };
 
-/// The fields that are asked for, found in the source by name, else by kind where one alone is of it, and of one dtype. Those with
-/// ragged extents are padded with zeros to what is asked; `NAME_mask`, where it is asked for, has 1 for what is there and 0 for
-/// padding. UserError on a field that the source lacks or that has another shape; of a sample with more than is asked.
+/// How a tensor of a row comes of a sample.
+struct FieldLink {
+  Field asked;
+  std::string field;                   // of the sample
+  bool is_mask = false;                // of that field's padding
+  FieldKind kind = FieldKind::number;  // of that field
+};
+/// Each field that is asked for, found among `fields` by its name, else by its kind where one alone is of it. Where the extent of a
+/// field differs from sample to sample it is padded with zeros to what is asked; `NAME_mask`, f32 [n], where it is asked for, has 1
+/// for what is there of NAME and 0 for padding. UserError on a field that there is not, of another type or with more categories than
+/// the network tells apart; and where several are of the kind. `source` begins the message.
+std::vector<FieldLink> link_fields(std::string_view source, const std::vector<Field>& fields,
+                                   const std::vector<Field>& asked);
+/// Writes what the link asks of a sample. DataError, which begins with `name`, where it has more than is asked for, or a category
+/// that the network has not.
+void write_field(const FieldLink& link, const Sample& sample, std::span<std::byte> to,
+                 const std::string& name);
+
+/// The fields that are asked for, linked as above.
 std::unique_ptr<Pipeline> field_pipeline(const Source& source, const std::vector<Field>& asked);
 
-/// The source's field for one that is asked for, by name, else by kind; null: there is none. UserError where several are of its kind.
-const Field* field_for(const Source& source, const std::vector<Field>& fields, const Field& asked);
-
-/// Whose padding a field masks that is asked for: f32 [n] called NAME_mask is of NAME; "": it is no mask.
-std::string masked_name(const Field& asked);
-/// Copies a tensor of `sample` into the corner of what is asked for, and zeros into the rest. DataError where it does not fit.
-void pad_into(const HostTensor& tensor, const Field& asked, std::span<std::byte> to,
-              const std::string& sample);
+/// The name of the field whose padding a field of this name masks: of "boxes_mask" "boxes"; "": it is no mask.
+std::string_view masked_name(std::string_view name);
 
 /// "f32[4]", "u8[3,?,?]".
 std::string to_string(const Field& field);

@@ -40,12 +40,12 @@ class Source {
   virtual std::int64_t count() const = 0;
   /// What a sample holds.
   virtual std::vector<Field> fields() const = 0;
-  /// Fills in every field, as it is stored. UserError naming the sample that cannot be read.
+  /// Fills every field, as it is stored: `sample` may hold another sample's. UserError naming the sample that cannot be read.
   virtual void read(std::int64_t index, Sample& sample) const = 0;
 
   /// Of one sample, for messages and lists: the path of its file, or the source's name and the index.
   virtual std::string sample_name(std::int64_t index) const;
-  /// Of a part of a source, the sample's index in the whole, and how many samples the whole has.
+  /// Where this source is a part of another (data.train_fraction): the sample's index there, and how many samples that one has.
   virtual std::int64_t origin(std::int64_t index) const { return index; }
   virtual std::int64_t origins() const { return count(); }
   /// The names of the only field of categories, by number; none: they have no names, or there is no such field.

@@ -233,6 +233,7 @@ struct NpyRows::File {
   std::string path;
   codegen::Descriptor file;
   std::size_t first = 0;  // byte of the elements
+  struct timespec changed{};
   std::int64_t count = 0;
   ir::TensorType row;
 
@@ -251,10 +252,10 @@ struct NpyRows::File {
 };
 
 NpyRows::NpyRows(const std::string& path) {
-  constexpr std::size_t kMostHeaderBytes = std::size_t{1} << 16;
+  constexpr std::size_t kMostHeaderBytes = std::size_t{1} << 20;  // NumPy itself reads no longer one
   auto opened = std::make_unique<File>();
   opened->path = visible(path);
-  opened->file = codegen::Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  opened->file = codegen::Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status{};
   if (opened->file.get() < 0 || ::fstat(opened->file.get(), &status) != 0)
     user_error("cannot read {}: {}", opened->path, std::generic_category().message(errno));
@@ -267,6 +268,7 @@ NpyRows::NpyRows(const std::string& path) {
   check_size(type, static_cast<std::size_t>(status.st_size) - opened->first, opened->path);
   if (type.shape.empty()) user_error("{}: it is one number, not an array of rows", opened->path);
   if (type.dtype == DType::i1) user_error("{}: rows of truth values are not read", opened->path);
+  opened->changed = status.st_mtim;
   opened->count = type.shape.front();
   type.shape.erase(type.shape.begin());
   opened->row = std::move(type);
@@ -284,8 +286,11 @@ const ir::TensorType& NpyRows::type() const {
 }
 
 void NpyRows::read(std::int64_t index, std::span<std::byte> out) const {
-  if (file_->read(file_->first + static_cast<std::size_t>(index) * out.size(), out) != out.size())
-    user_error("{}: the file has become shorter since it was opened", file_->path);
+  struct stat now{};
+  const bool is_same = ::fstat(file_->file.get(), &now) == 0 && now.st_mtim.tv_sec == file_->changed.tv_sec &&
+                       now.st_mtim.tv_nsec == file_->changed.tv_nsec;
+  if (!is_same || file_->read(file_->first + static_cast<std::size_t>(index) * out.size(), out) != out.size())
+    user_error("{}: the file has changed since it was opened: start again", file_->path);
 }
 
 HostTensor read_npy(const FilePlace& place) {

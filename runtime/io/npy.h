@@ -20,13 +20,13 @@ HostTensor read_npy(const FilePlace& place);
 /// once.
 class NpyRows {
  public:
-  /// UserError as of read_npy.
+  /// UserError as of read_npy, on a single number, and on truth values.
   explicit NpyRows(const std::string& path);
   ~NpyRows();
   std::int64_t count() const;
   /// Of a row.
   const ir::TensorType& type() const;
-  /// Row `index`, of type(). UserError where the file has become shorter.
+  /// Row `index`, of type(). UserError where the file has changed since.
   void read(std::int64_t index, std::span<std::byte> out) const;
 
  private:

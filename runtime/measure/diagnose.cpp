@@ -51,14 +51,22 @@ void DiagnoseMeans::add(const TensorMap& results) {
 
 MetricValues DiagnoseMeans::values() const {
   std::map<std::string, double, std::less<>> finished;
+  std::size_t claimed = 0;
   for (const programs::DiagnosticRow* row : programs::diagnostics()) {
-    std::vector<programs::SampleRows> places;
+    std::vector<const programs::SampleRows*> places;
     for (const programs::SampleRows& result : results_) {
-      if (result.columns > 0 && is_of(*row, result.name)) places.push_back(result);
+      if (result.columns > 0 && is_of(*row, result.name)) places.push_back(&result);
     }
     if (places.empty()) continue;
+    if (row->finish == nullptr)
+      internal_error("the diagnostic {} has rows and nothing finishes them", row->name);
+    claimed += places.size();
     for (const auto& [name, value] : row->finish(places, values_of)) finished.emplace(name, value);
   }
+  const auto rows = std::ranges::count_if(results_, [](const auto& result) { return result.columns > 0; });
+  if (static_cast<std::size_t>(rows) != claimed)
+    internal_error("{} of {} results that are rows are no diagnostic's",
+                   rows - static_cast<std::ptrdiff_t>(claimed), rows);
   MetricValues values;
   const auto add = [&](const std::string& name, double value) {
     values.push_back({name, std::isfinite(value) ? value : std::numeric_limits<double>::quiet_NaN()});

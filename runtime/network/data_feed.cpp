@@ -11,12 +11,14 @@
 #include "runtime/data/vision/class_map.h"
 #include "runtime/data/vision/decoded_cache.h"
 #include "runtime/data/vision/subset.h"
+#include "runtime/data/vision/transform.h"
 #include "runtime/device/log.h"
 
 namespace rewire::runtime {
 namespace {
 
-constexpr const char* kPresent = "present";  // the program's argument
+constexpr const char* kPresent = "present";     // the program's argument
+constexpr const char* kWeightInput = "weight";  // the loader's own
 
 const programs::Input* find_input(const NetworkFace& face, std::string_view name) {
   const auto found = std::ranges::find(face.inputs, name, &programs::Input::name);
@@ -82,12 +84,24 @@ std::unique_ptr<ImageSource> reduce(std::unique_ptr<ImageSource> source, const R
 }
 
 /// What is asked of labelled images alone.
-void refuse_of_images(const Source& source, const RecipeData& data) {
-  const char* key = !data.train_list.empty()  ? "data.train_list"
-                    : data.train_fraction < 1 ? "data.train_fraction"
-                    : !data.cache.empty()     ? "data.cache"
-                                              : nullptr;
-  if (key != nullptr) user_error("{} is of labelled images, and {} has none: drop it", key, source.name());
+void refuse_of_images(const Source& source, const Recipe& recipe) {
+  const RecipeData& data = recipe.data;
+  std::string key = !data.train_list.empty()     ? "data.train_list"
+                    : data.train_fraction < 1    ? "data.train_fraction"
+                    : !data.cache.empty()        ? "data.cache"
+                    : recipe.eval.only_present() ? "eval.classes=present"
+                    : recipe.eval.knn > 0        ? "eval.knn"
+                                                 : "";
+  const ir::Attributes values = transform_values(recipe);
+  for (const TransformRow* row : transforms()) {
+    const ir::Attributes settled = ir::settle(row->schema, values, "transforms"),
+                         off = ir::settle(row->schema, {}, "transforms");
+    for (const ir::ParameterSpec& parameter : row->schema) {
+      const bool is_set = *settled.find(parameter.name) != *off.find(parameter.name);
+      if (key.empty() && is_set) key = fmt::format("transforms.{}", parameter.name);
+    }
+  }
+  if (!key.empty()) user_error("{} is of labelled images, and {} has none: drop it", key, source.name());
 }
 
 std::unique_ptr<Source> open_source(const Recipe& recipe, Split split, const NetworkFace& face, bool trains,
@@ -102,7 +116,7 @@ std::unique_ptr<Source> open_source(const Recipe& recipe, Split split, const Net
       images = cache_decoded(std::move(images), {data.cache, static_cast<int>(data.threads)});
     source = std::move(images);
   } else {
-    refuse_of_images(*source, data);
+    refuse_of_images(*source, recipe);
   }
   if (trains && source->count() < recipe.train.batch) {
     user_error("train.batch is {}, but {} has {} training samples only", recipe.train.batch, source->name(),
@@ -172,20 +186,11 @@ LoaderOptions loader_options(const Recipe& recipe, Split split, bool trains, con
   return options;
 }
 
-}  // namespace
-
-namespace {
-
-bool is_mask(const programs::Input& input) {
-  return input.type.rank() == 2 &&
-         !masked_name({input.name, input.type.dtype, {input.type.shape[1]}}).empty();
-}
-
 /// What data sets of images have, beside what is told by its kind.
 void check_beside_image(const programs::Input& input) {
   const auto& [name, type] = std::tie(input.name, input.type);
-  if (input.filler != programs::Filler::data && type.rank() > 0) return;
-  if (input.kind != FieldKind::number || is_mask(input)) return;
+  if (input.filler != programs::Filler::data) return;
+  if (input.kind != FieldKind::number || !masked_name(name).empty()) return;
   const bool is_label = name == kLabelField && type.dtype == ir::DType::i64 && type.rank() == 1;
   const bool is_target = name == kTargetField && type.dtype == ir::DType::f32 && type.rank() == 2;
   const bool is_views = is_view(input) && type.dtype == ir::DType::f32 && type.rank() == 5;
@@ -203,13 +208,22 @@ NetworkFace face_of(programs::Inputs inputs, const ir::Selection& objective) {
   const bool has_images = std::ranges::find(face.inputs, FieldKind::image, kind_of) != face.inputs.end();
   const programs::Input* first = nullptr;
   for (const programs::Input& input : face.inputs) {
+    const bool is_drawn =
+        input.filler == programs::Filler::uniform || input.filler == programs::Filler::normal;
+    if (input.type.rank() == 0 || (is_drawn && input.type.dtype != ir::DType::f32) ||
+        input.name == kWeightInput || input.name == kPresent) {
+      user_error(
+          "the objective {} takes '{}' {}: an input of a batch has the batch as an axis, one that is drawn "
+          "is f32, and none "
+          "is called '{}' or '{}'",
+          objective.name, input.name, to_string(input.type), kWeightInput, kPresent);
+    }
     if (has_images) check_beside_image(input);
     const bool is_first =
         has_images ? kind_of(input) == FieldKind::image : input.filler == programs::Filler::data;
     if (first == nullptr && is_first) first = &input;
   }
-  if (first == nullptr || first->type.rank() == 0)
-    user_error("the objective {} takes nothing of the data", objective.name);
+  if (first == nullptr) user_error("the objective {} takes nothing of the data", objective.name);
   face.batch = first->type.shape[0];
   return face;
 }
@@ -302,8 +316,12 @@ std::unique_ptr<Loader> DataFeed::load(DataPosition start) const {
   samples.replaces = options_.training;
   const ReadFunction read = [this](const Visit& visit, SampleRow row) {
     pipeline_->read(visit, row);
-    for (std::size_t i = 0; i < files_.size(); ++i)
-      files_[i]->read(source_->origin(visit.sample), row[row.size() - files_.size() + i]);
+    try {
+      for (std::size_t i = 0; i < files_.size(); ++i)
+        files_[i]->read(source_->origin(visit.sample), row[row.size() - files_.size() + i]);
+    } catch (const UserError& error) {
+      throw DataError(error.what());  // no sample's fault: it is not left out
+    }
   };
   return std::make_unique<Loader>(sample_function(*source_, read, samples), source_->count(), options, start);
 }

@@ -47,6 +47,7 @@ class LineColumns {
                    kMostLineNames + 1, kMostLineNames);
       if (is_new) columns_.push_back({std::string(column_name), {}});
       Json::array_t& column = columns_[place->second].second;
+      if (column.size() > lines_) value.refuse("is in the line twice");
       fill(column, line.file());
       column.push_back(raw);
       ++values_;

@@ -86,7 +86,7 @@ TEST_CASE(
   const Outcome images = rewire_command({"train", "--resume", run, "--set", "train.epochs=3"});
   CHECK_THAT(images.err,
              REWIRE_CATCH_CONTAINS("the test samples are not those of the run's evaluations so far (2 "
-                                   "images then, 3 now)\n"));
+                                   "samples then, 3 now)\n"));
   CHECK_THAT(images.err, REWIRE_CATCH_CONTAINS("the next one is the best\n"));
 }
 

@@ -79,7 +79,7 @@ TEST_CASE("A run is not gone on with on other data, unless they are accepted: th
   check_refusal(
       resume(run, {"data.count=100", "train.max_steps=0"}),
       run +
-          ": synthetic data is not what it was trained on (203 images then, 100 now): give it that, or set "
+          ": synthetic data is not what it was trained on (203 samples then, 100 now): give it that, or set "
           "data.changed=accept to go on with the next epoch");
   CHECK(resume(run, {"data.train_fraction=0.5", "train.max_steps=0"}).code == 2);
   const Outcome accepted = resume(run, {"data.count=100", "train.max_steps=0", "data.changed=accept"});
@@ -87,13 +87,13 @@ TEST_CASE("A run is not gone on with on other data, unless they are accepted: th
   CHECK_THAT(
       accepted.err,
       REWIRE_CATCH_CONTAINS(
-          "the data are not what the run was trained on (203 images then, 100 now): it goes on with them "
+          "the data are not what the run was trained on (203 samples then, 100 now): it goes on with them "
           "in epoch 3, without the rest of the epoch that it was in\n"));
   CHECK(metrics(run).back().at("step") == 30 + 2 * 12);
   check_refusal(
       resume(run, {"train.epochs=5", "data.count=203"}),
       run +
-          ": synthetic data is not what it was trained on (100 images then, 203 now): give it that, or set "
+          ": synthetic data is not what it was trained on (100 samples then, 203 now): give it that, or set "
           "data.changed=accept to go on with the next epoch");
   CHECK(resume(run, {"train.epochs=5"}).code == 0);
 }
@@ -105,7 +105,7 @@ TEST_CASE("Accepted data are the run's once a checkpoint has them, and take an e
   REQUIRE(rewire_command(quiet + Words{last, "--set", "train.max_steps=80"}).code == 0);
   check_refusal(resume(last, {"data.count=100", "train.max_steps=0", "data.changed=accept"}),
                 last +
-                    ": the data are not what it was trained on (203 images then, 100 now), and no epoch is "
+                    ": the data are not what it was trained on (203 samples then, 100 now), and no epoch is "
                     "left for them: set "
                     "more than train.epochs=4");
   REQUIRE(rewire_command(quiet + Words{end, "--set", "train.max_steps=100"}).code == 0);

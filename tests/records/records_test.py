@@ -60,7 +60,7 @@ class Records(unittest.TestCase):
         for line in first.splitlines():
             self.assertRegex(line, "^" + STAMP)
         said = [re.sub("^" + STAMP, "", line) for line in first.splitlines()]
-        self.assertRegex(said[0], rf"^training in {re.escape(str(run))}: \d+ weights, 64 \+ 64 images, 8 steps$")
+        self.assertRegex(said[0], rf"^training in {re.escape(str(run))}: \d+ weights, 64 \+ 64 samples, 8 steps$")
         evaluations = [line for line in lines(run) if line["kind"] == "eval"]
         for epoch in (1, 2):
             self.assertRegex(said[epoch], rf"^epoch {epoch}/2: loss \d\.\d{{4}}, top-1 [\d.]+ %; test loss "

@@ -51,13 +51,13 @@ const DiagnosticRow kCka{
         },
     .rows = "cka",
     .finish =
-        [](std::span<const SampleRows> places, const SingularValues&) {
+        [](std::span<const SampleRows* const> places, const SingularValues&) {
           std::vector<DiagnosticValue> values;
           for (std::size_t i = 1; i < places.size(); ++i) {
-            const auto x = centred(places[i - 1]), y = centred(places[i]);
-            const std::size_t rows = places[i].rows();
-            values.push_back(
-                {places[i].name, product(x, y, rows) / std::sqrt(product(x, x, rows) * product(y, y, rows))});
+            const auto x = centred(*places[i - 1]), y = centred(*places[i]);
+            const std::size_t rows = places[i]->rows();
+            values.push_back({places[i]->name,
+                              product(x, y, rows) / std::sqrt(product(x, x, rows) * product(y, y, rows))});
           }
           return values;
         }};

@@ -53,12 +53,12 @@ TEST_CASE("Data that have been moved are the same; other names, labels, classes 
   const DataIdentity then = Named({"ant", "cat"}).identity();
   CHECK(Named({"ant", "cat"}, "/elsewhere/val").identity() == then);
   CHECK(difference(then, Named({"ant", "cat"}).identity()).empty());
-  CHECK(difference(then, Named({"ant", "cat", "owl"}).identity()) == "2 images then, 3 now");
+  CHECK(difference(then, Named({"ant", "cat", "owl"}).identity()) == "2 samples then, 3 now");
   CHECK(difference(then, Named({"ant", "owl"}).identity()) ==
-        "2 images then and now, class 1 is 'cat' then, 'owl' now");
+        "2 samples then and now, class 1 is 'cat' then, 'owl' now");
   DataIdentity relabelled = then;
   relabelled.digest = Named({"cat", "ant"}).identity().digest;
-  CHECK(difference(then, relabelled) == "2 images then and now, but their names or labels are others");
+  CHECK(difference(then, relabelled) == "2 samples then and now, but their names or labels are others");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Samples that are no labelled images, each of a source, an objective or a file that Rewire has not got, trained through the whole
 // runtime: text, logits of a teacher, boxes.
 #include <cmath>
+#include <filesystem>
 #include <map>
 
 #include "ir/builder.h"
@@ -8,6 +9,7 @@
 #include "ir/opcodes.h"
 #include "ir/philox.h"
 #include "programs/objective.h"
+#include "programs/programs.h"
 #include "programs/sums.h"
 #include "runtime/data/catalog/data_info.h"
 #include "runtime/data/catalog/sources.h"
@@ -269,6 +271,19 @@ batch = 16
   CHECK(split.fields[0].greatest == 'z');
   CHECK(message_of<UserError>([&] { draw_classes(selection); }) ==
         folder.file("text") + ": its samples are no images, of which a sheet could be drawn");
+  // A byte that the network has no row for, a transform, and another vocabulary are refused.
+  write_file_atomically(folder.file("odd"),
+                        std::string_view("abcdefghijklmnop\xe9 and some more text of ascii"));
+  Recipe odd = recipe;
+  odd.source.set("path", folder.file("odd"));
+  const DataFeed of_odd(odd, Split::test, face);
+  CHECK(message_of<DataError>([&] { of_odd.load()->next(batch); }) ==
+        folder.file("odd") + ": sample 1: its 'tokens' has 233, and the network tells 0 to 127 apart");
+  Recipe flipped = recipe;
+  flipped.transforms.set("horizontal_flip", true);
+  CHECK(message_of<UserError>([&] { DataFeed(flipped, Split::train, face); }) ==
+        "transforms.horizontal_flip is of labelled images, and " + folder.file("text") +
+            " has none: drop it");
   // What is of labelled images.
   const auto refusal = [&](const std::string& setting) {
     Recipe other = recipe;
@@ -280,6 +295,63 @@ batch = 16
         "data.train_fraction is of labelled images, and " + folder.file("text") + " has none: drop it");
   CHECK(refusal("list") ==
         "data.train_list is of labelled images, and " + folder.file("text") + " has none: drop it");
+}
+
+/// Lists of numbers, i64 and of any length, and a vector of three.
+class Lists final : public Source {
+ public:
+  std::string name() const override { return "lists"; }
+  std::int64_t count() const override { return 4; }
+  std::vector<Field> fields() const override {
+    return {{"list", ir::DType::i64, {kRagged, 2}, FieldKind::tokens, 50},
+            {"vector", ir::DType::f32, {3}, FieldKind::latent},
+            {"other", ir::DType::f32, {3}, FieldKind::latent}};
+  }
+  void read(std::int64_t index, Sample& sample) const override {
+    const std::span<std::int64_t> list =
+        place_in(sample, "list", {ir::DType::i64, {index, 2}}).as<std::int64_t>();
+    for (std::size_t i = 0; i < list.size(); ++i) list[i] = 10 * index + static_cast<std::int64_t>(i);
+    std::ranges::fill(place_in(sample, "vector", {ir::DType::f32, {3}}).as<float>(),
+                      static_cast<float>(index));
+    std::ranges::fill(place_in(sample, "other", {ir::DType::f32, {3}}).as<float>(), -1.0F);
+  }
+};
+
+TEST_CASE(
+    "Fields are found by name or kind, padded where they are ragged, and masked; what does not fit is "
+    "named") {
+  const Lists lists;
+  const auto pipeline = field_pipeline(lists, {{"tokens", ir::DType::i64, {3, 2}, FieldKind::tokens, 64},
+                                               {"list_mask", ir::DType::f32, {3}},
+                                               {"vector", ir::DType::f32, {3}}});
+  std::vector<std::int64_t> tokens(6);
+  std::vector<float> mask(3), vector(3);
+  const std::span<std::byte> row[] = {std::as_writable_bytes(std::span(tokens)),
+                                      std::as_writable_bytes(std::span(mask)),
+                                      std::as_writable_bytes(std::span(vector))};
+  for (const std::int64_t sample : {3, 0, 2}) {
+    pipeline->read({0, sample, 0}, row);
+    for (std::int64_t i = 0; i < 6; ++i)
+      CHECK(tokens[static_cast<std::size_t>(i)] == (i < 2 * sample ? 10 * sample + i : 0));
+    for (std::int64_t i = 0; i < 3; ++i) CHECK(mask[static_cast<std::size_t>(i)] == (i < sample ? 1 : 0));
+    CHECK(vector == std::vector<float>(3, static_cast<float>(sample)));
+  }
+  const auto refusal = [&](const Field& asked) {
+    return message_of<UserError>([&] { field_pipeline(lists, {asked}); });
+  };
+  CHECK(refusal({"noise", ir::DType::f32, {3}, FieldKind::latent}) ==
+        "lists: 'noise' may be its 'vector' or 'other': name one of them so");
+  CHECK(refusal({"vector", ir::DType::f32, {4}}) ==
+        "lists: its 'vector' is f32[3], the network takes 'vector' f32[4]");
+  CHECK(refusal({"tokens", ir::DType::i64, {3, 2}, FieldKind::tokens, 20}) ==
+        "lists: its 'list' has 50 categories, and the network tells 20 apart");
+  CHECK(refusal({"vector_mask", ir::DType::f32, {3}}) ==
+        "lists: a sample has 'list' i64[?,2], 'vector' f32[3], 'other' f32[3]; the network takes "
+        "'vector_mask' f32[3]");
+  const auto narrow = field_pipeline(lists, {{"list", ir::DType::i64, {2, 2}}});
+  CHECK_NOTHROW(narrow->read({0, 2, 0}, row));
+  CHECK(message_of<DataError>([&] { narrow->read({0, 3, 0}, row); }) ==
+        "lists: sample 3: its 'list' is i64[3,2], and the network takes up to i64[2,2]");
 }
 
 TEST_CASE("Tokens that are given as a file are checked as images are, and step") {
@@ -329,6 +401,10 @@ batch = 16
   const auto student = [](std::int64_t batch) { return linear_model(batch, 9, 3); };
   const TrainRequest request = request_of(recipe, student);
   check_resumes(request, 7);
+  // Diagnostics are of test images, which have no row in the file.
+  ir::Module module = student(4);
+  programs::add_observed_program(module, recipe.objective, "observed");
+  CHECK_FALSE(module.function("observed").argument("teacher"));
 
   Recipe part = recipe;
   part.data.train_fraction = 0.5;
@@ -350,6 +426,15 @@ batch = 16
     evaluated.load()->next(batch = {});
     CHECK_FALSE(batch.tensors.contains("teacher"));
   }
+  // A file that changes under a run is no sample's fault.
+  Recipe skips = recipe;
+  skips.data.unreadable = "skip";
+  const DataFeed feed(skips, Split::train, training_face(request.network, recipe.objective));
+  write_file_atomically(folder.file("copy"), read_file(folder.file("logits.npy")));
+  std::filesystem::resize_file(folder.file("logits.npy"), 200);
+  Batch batch;
+  CHECK(message_of<DataError>([&] { feed.load()->next(batch); }) ==
+        folder.file("logits.npy") + ": the file has changed since it was opened: start again");
   const auto refusal = [&](const HostTensor& rows) {
     write_npy(folder.file("logits.npy"), rows);
     return message_of<UserError>(
@@ -504,7 +589,7 @@ batch = 8
                                       std::as_writable_bytes(std::span(&label, 1)),
                                       std::as_writable_bytes(std::span(boxes))};
   CHECK(message_of<DataError>([&] { pipeline.read({0, 3, 0}, row); }) ==
-        "boxes: image 3: it has f32[3,4], and the network takes 'boxes' up to f32[2,4]");
+        "boxes: image 3: its 'boxes' is f32[3,4], and the network takes up to f32[2,4]");
 }
 
 }  // namespace

@@ -288,9 +288,11 @@ EqualCount equal_between(const ImageSource& train, const Examination& train_imag
   return pairs.count();
 }
 
-/// The extents and the numbers of fields, of the samples at these places that can be read.
-std::vector<FieldFacts> examine_fields(const Source& source, const std::vector<Field>& fields,
-                                       const std::vector<std::int64_t>& places, std::int64_t& unreadable) {
+/// The extents and the numbers of fields, of the samples at these places that `read` can read: of the others, messages.
+std::vector<FieldFacts> examine_fields(const std::vector<Field>& fields,
+                                       const std::vector<std::int64_t>& places,
+                                       const std::function<void(std::int64_t place, Sample& sample)>& read,
+                                       std::vector<std::string>& unreadable) {
   std::vector<FieldFacts> facts;
   for (const Field& field : fields) facts.push_back({field, {}, 0, 0});
   std::vector<std::vector<std::int64_t>> extents(fields.size());
@@ -298,9 +300,9 @@ std::vector<FieldFacts> examine_fields(const Source& source, const std::vector<F
   Sample sample;
   for (const std::int64_t place : places) {
     try {
-      source.read(place, sample);
-    } catch (const UserError&) {
-      ++unreadable;
+      read(place, sample);
+    } catch (const UserError& error) {
+      unreadable.emplace_back(error.what());
       continue;
     }
     for (std::size_t i = 0; i < fields.size(); ++i) {
@@ -343,9 +345,12 @@ OpenSplit examine_split(std::unique_ptr<ImageSource> source, const DataInfoOptio
   tell_statistics(images->facts(), images->sums(), info);
   images->tell_found(info);
   info.duplicates = equal_within(*source, *images);
-  std::int64_t unread = 0;  // they are counted above
-  if (const std::vector<Field> further = source->further_fields(); !further.empty())
-    info.fields = examine_fields(*source, further, images->places(), unread);
+  std::vector<std::string> unread;
+  if (const std::vector<Field> further = source->further_fields(); !further.empty()) {
+    info.fields = examine_fields(
+        further, images->places(),
+        [&](std::int64_t place, Sample& sample) { source->read_further(place, sample); }, unread);
+  }
   return {std::move(source), std::move(images)};
 }
 
@@ -357,7 +362,13 @@ void examine_samples(const Source& source, const DataInfoOptions& options, Split
   info.examined = std::ssize(places);
   info.class_names = source.class_names();
   info.notes = source.notes();
-  info.fields = examine_fields(source, source.fields(), places, info.unreadable);
+  std::vector<std::string> unreadable;
+  info.fields = examine_fields(
+      source.fields(), places, [&](std::int64_t place, Sample& sample) { source.read(place, sample); },
+      unreadable);
+  info.unreadable = std::ssize(unreadable);
+  unreadable.resize(std::min(unreadable.size(), kMostNamed));
+  info.first_unreadable = std::move(unreadable);
 }
 
 /// Null where the split cannot be opened: then `problem` says why.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "ir/error.h"
 #include "runtime/data/vision/presets.h"
@@ -33,27 +34,20 @@ bool has_area(const float* box) {
 ImagePipeline::ImagePipeline(const ImageSource& source, const PipelineContext& context) : source_(source) {
   const Field& image = asked_image(source, context.asked);
   image_ = {image.name, {ir::DType::f32, image.shape}};
-  const std::vector<Field> fields = source.further_fields();
-  bool has_boxes = false;
+  std::vector<Field> others;
   for (const Field& asked : context.asked) {
-    if (&asked == &image || asked.name == kLabelField) continue;
-    if (asked.name == kTargetField) {
-      classes_ = asked.shape.at(0);
-      continue;
-    }
-    Further further{asked, {}, false, false};
-    const Field* field = field_for(source, fields, asked);
-    if (field == nullptr) {
-      const auto masked = std::ranges::find(fields, masked_name(asked), &Field::name);
-      further.is_mask = masked != fields.end();
-      if (further.is_mask) field = &*masked;
-    }
-    if (field == nullptr)
-      user_error("{}: its samples have no '{}', which the network takes", source.name(), asked.name);
-    further.field = field->name;
-    further.is_boxes = field->kind == FieldKind::boxes;
-    has_boxes |= further.is_boxes;
-    further_.push_back(std::move(further));
+    if (asked.name == kTargetField) classes_ = asked.shape.at(0);
+    if (&asked != &image && asked.name != kLabelField && asked.name != kTargetField) others.push_back(asked);
+  }
+  further_ = link_fields(source.name(), source.further_fields(), others);
+  const auto boxes = std::ranges::find(further_, FieldKind::boxes, &FieldLink::kind);
+  const bool has_boxes = boxes != further_.end();
+  for (const FieldLink& link : further_) {
+    const bool is_list = link.is_mask || (link.asked.dtype == ir::DType::f32 &&
+                                          link.asked.shape.size() == 2 && link.asked.shape[1] == 4);
+    if (link.kind == FieldKind::boxes && !is_list)
+      user_error("{}: boxes are f32[n,4]; the network takes '{}' {}", source.name(), link.asked.name,
+                 to_string(link.asked));
   }
   transforms_ = std::make_unique<const TransformChain>(
       context.transforms, TransformContext{source.shape(), image.shape, context.training, has_boxes},
@@ -66,6 +60,13 @@ ImagePipeline::ImagePipeline(const ImageSource& source, const PipelineContext& c
   }
   if (transforms_->changes_batches() && classes_ == 0) {
     user_error("transforms.mixup and transforms.cutmix blend labels: set objective.targets=probabilities");
+  }
+  const auto fixed = std::ranges::find_if(further_, [](const FieldLink& link) {
+    return link.kind == FieldKind::mask || link.kind == FieldKind::latent || link.kind == FieldKind::image;
+  });
+  if (fixed != further_.end() && !transforms_->mover().empty()) {
+    user_error("the transform {} moves pixels, and '{}' would stay where it is: set it off",
+               transforms_->mover(), fixed->field);
   }
   if (transforms_->changes_batches() && has_boxes)
     user_error("transforms.mixup and transforms.cutmix blend images: the boxes in them would be others'");
@@ -98,8 +99,8 @@ void ImagePipeline::add_view(const ViewSpec& view, const PipelineContext& contex
 
 std::vector<RowField> ImagePipeline::fields() const {
   std::vector<RowField> fields = {image_, {std::string(kLabelField), {ir::DType::i64, {}}}};
-  for (const Further& further : further_)
-    fields.push_back({further.asked.name, {further.asked.dtype, further.asked.shape}});
+  for (const FieldLink& link : further_)
+    fields.push_back({link.asked.name, {link.asked.dtype, link.asked.shape}});
   for (const View& view : views_) fields.push_back(view.field);
   return fields;
 }
@@ -136,27 +137,23 @@ void ImagePipeline::read(const Visit& visit, SampleRow row) const {
 
 void ImagePipeline::read_further(const Visit& visit, const StoredImage& stored, SampleRow row) const {
   thread_local Sample sample;
+  sample.clear();  // of another image, or source
   source_.read_further(visit.sample, sample);
-  for (auto& [name, tensor] : sample) {
-    const auto of_boxes = std::ranges::find_if(
-        further_, [&](const Further& further) { return further.field == name && further.is_boxes; });
-    if (of_boxes == further_.end()) continue;
-    transforms_->move_boxes(tensor.as<float>(), stored.height, stored.width, visit.epoch,
-                            visit.repeat * source_.count() + visit.sample);
-  }
+  const std::int64_t number = visit.repeat * source_.count() + visit.sample;
+  std::string_view moved;
   for (std::size_t i = 0; i < further_.size(); ++i) {
-    const auto& [asked, field, is_mask, is_boxes] = further_[i];
-    const HostTensor& tensor = sample.at(field);
-    const std::span<std::byte> to = row[2 + i];
-    if (!is_mask) {
-      pad_into(tensor, asked, to, source_.sample_name(visit.sample));
-      continue;
+    const FieldLink& link = further_[i];
+    if (link.kind == FieldKind::boxes && moved != link.field) {
+      transforms_->move_boxes(sample.at(link.field).as<float>(), stored.height, stored.width, visit.epoch,
+                              number);
+      moved = link.field;
     }
-    const std::span<float> mask = floats(to);
-    const std::int64_t count = tensor.type().shape.at(0);
-    for (std::size_t k = 0; k < mask.size(); ++k) {
-      const bool is_there = static_cast<std::int64_t>(k) < count;
-      mask[k] = is_there && (!is_boxes || has_area(tensor.as<float>().data() + 4 * k)) ? 1.0F : 0.0F;
+    write_field(link, sample, row[2 + i], source_.sample_name(visit.sample));
+    if (!link.is_mask || link.kind != FieldKind::boxes) continue;
+    const std::span<float> mask = floats(row[2 + i]);
+    const std::span<const float> boxes = std::as_const(sample.at(link.field)).as<const float>();
+    for (std::size_t k = 0; k < std::min(mask.size(), boxes.size() / 4); ++k) {
+      if (!has_area(boxes.data() + 4 * k)) mask[k] = 0;
     }
   }
 }

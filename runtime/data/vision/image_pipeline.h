@@ -35,12 +35,6 @@ class ImagePipeline final : public Pipeline {
   void add_view(const ViewSpec& view, const PipelineContext& context);
   void read_further(const Visit& visit, const StoredImage& stored, SampleRow row) const;
 
-  struct Further {
-    Field asked;
-    std::string field;  // of the source
-    bool is_mask;       // of that field's padding
-    bool is_boxes;      // that field has boxes
-  };
   struct View {
     RowField field;
     std::vector<std::unique_ptr<const TransformChain>> copies;
@@ -49,8 +43,8 @@ class ImagePipeline final : public Pipeline {
   const ImageSource& source_;
   RowField image_;
   std::unique_ptr<const TransformChain> transforms_;
-  std::int64_t classes_ = 0;  // of targets; 0: there are none
-  std::vector<Further> further_;
+  std::int64_t classes_ = 0;        // of targets; 0: there are none
+  std::vector<FieldLink> further_;  // beside image and label
   std::vector<View> views_;
 };
 

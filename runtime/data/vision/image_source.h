@@ -42,7 +42,8 @@ class ImageSource : public Source {
   virtual StoredImage decode(std::int64_t index, ReadBuffer& buffer, const BoxFunction& needed) const = 0;
   /// By label, where the data names them; else none.
   std::vector<std::string> class_names() const override { return {}; }
-  /// Boxes are f32 [n, 4], each left, top, right, bottom in pixels of the stored image.
+  /// Boxes are f32 [n, 4], each left, top, right, bottom in pixels of the image that decode() gives. read_further() fills each of
+  /// these fields for every image, with extents of 0 where an image has none.
   virtual std::vector<Field> further_fields() const { return {}; }
   virtual void read_further(std::int64_t /*index*/, Sample& /*sample*/) const {}
 

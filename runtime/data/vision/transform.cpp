@@ -33,6 +33,8 @@ TransformChain::TransformChain(const ir::Attributes& values, TransformContext co
     }
     std::unique_ptr<Transform> transform = row->make(settled, context);
     if (transform == nullptr) continue;
+    if (mover_.empty() && std::ranges::find(row->fields, FieldKind::boxes) != row->fields.end())
+      mover_ = row->name;
     if (transform->reads() != elements)
       internal_error("the transform {} stands on the wrong side of normalize", row->name);
     if (links_.empty() && !transform->takes_any_size()) {

@@ -61,8 +61,8 @@ class Transform {
   virtual Box looks_at(std::int64_t height, std::int64_t width, const SampleRandom&) const {
     return {0, 0, height, width};
   }
-  /// Moves boxes as run() moves the pixels of an image of that size: left, top, right, bottom of each, in pixels. Of rows that
-  /// change images only; what lies outside is cut off behind the last transform.
+  /// Moves boxes as run() moves the pixels of an image of that size: left, top, right, bottom of each, in pixels; what lies outside
+  /// is cut off behind the last transform. A transform that leaves each pixel where it is moves no box.
   virtual void move_boxes(std::span<float> /*boxes*/, std::int64_t /*height*/, std::int64_t /*width*/,
                           const SampleRandom&) const {}
   /// Writes all of `out`, which has its shape; a function of its arguments.
@@ -116,8 +116,8 @@ struct TransformRow {
   /// Instead of `make`, for images that the network takes.
   std::unique_ptr<BatchTransform> (*make_batch)(const ir::Attributes& values,
                                                 const ir::Shape& image) = nullptr;
-  /// The kinds of fields that it reads and writes. One of images alone leaves each pixel where it is; one that moves pixels and
-  /// cannot move boxes refuses TransformContext::has_boxes.
+  /// The kinds of fields that it reads and writes. With boxes among them it moves pixels, and boxes by move_boxes(), or it refuses
+  /// TransformContext::has_boxes; else each pixel stays where it is.
   std::vector<FieldKind> fields = {FieldKind::image};
 };
 
@@ -150,6 +150,8 @@ class TransformChain {
   /// Moves boxes of a stored image of that size to where apply() moves what they hold, and cuts them off at the image's edges.
   void move_boxes(std::span<float> boxes, std::int64_t height, std::int64_t width, std::int64_t epoch,
                   std::int64_t sample) const;
+  /// The first transform that is on and moves pixels, by its row's name; "": each pixel stays where it is.
+  std::string_view mover() const { return mover_; }
   /// Whether batches are changed too, and their targets with them.
   bool changes_batches() const { return !batch_links_.empty(); }
   /// Batch `index` of an epoch, which has its images already.
@@ -174,6 +176,7 @@ class TransformChain {
   };
   std::vector<Link> links_;
   std::vector<BatchLink> batch_links_;
+  std::string_view mover_;
   ir::Shape shape_;
   std::int64_t height_ = 0, width_ = 0;  // of the images that come; 0: any
   bool training_;
