@@ -136,7 +136,7 @@ TEST_CASE("Tables of runs that have seen other data say so") {
   const Outcome mixed = rewire_command({"report", one, two, "--output", page});
   CHECK(mixed.code == 0);
   CHECK_THAT(mixed.err,
-             REWIRE_CATCH_CONTAINS("trained on other data than one: two (16 images there, 24 here)\n"));
+             REWIRE_CATCH_CONTAINS("trained on other data than one: two (16 samples there, 24 here)\n"));
   CHECK_THAT(mixed.err, REWIRE_CATCH_CONTAINS("evaluated on other data than one: two ("));
   CHECK_THAT(read_text(page), REWIRE_CATCH_CONTAINS("trained on other data than one: two"));
   CHECK(Json::parse(rewire_command({"report", one, two, "--json"}).out).at("mixed_data").size() == 2);
@@ -172,7 +172,7 @@ TEST_CASE(
   const Outcome second = sweep("0, 1");
   CHECK(second.code == 0);
   CHECK_THAT(second.out, REWIRE_CATCH_CONTAINS("data: trained on other data than ") &&
-                             REWIRE_CATCH_CONTAINS("(4 images there, 5 here)\n"));
+                             REWIRE_CATCH_CONTAINS("(4 samples there, 5 here)\n"));
   CHECK_THAT(read_text(folder.file("out/table.md")), REWIRE_CATCH_CONTAINS("Data: trained on"));
 }
 
