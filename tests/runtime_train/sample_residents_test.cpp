@@ -103,7 +103,7 @@ class OneBox final : public Objective {
                                         Value weight) {
     const Value boxes = inputs.at("boxes"),
                 predicted = network.call("forward", {{"image", inputs.at("image")}}).at("logits");
-    const ir::Shape& shape = b.shape(boxes);
+    const ir::Shape shape = b.shape(boxes);
     Value mask = b.reshape(inputs.at("boxes_mask"), {shape[0], shape[1], 1});
     if (weight) mask = b.mul(mask, b.reshape(weight, {shape[0], 1, 1}));
     const Value error = b.sub(boxes, b.reshape(predicted, {shape[0], 1, 4}));
