@@ -33,10 +33,10 @@ class Observation {
   void add_rows(const std::string& name, ir::Value rows);
   ir::Value wide(ir::Value x) { return b_.cast(x, ir::DType::f32); }
 
-  /// Of the program that is observed, the results whose names begin so: kForwardPrefix, kGradientPrefix.
+  /// The observed program's results whose names begin with `prefix`, as kForwardPrefix or kGradientPrefix.
   std::vector<ir::Argument> results_of(const std::string& prefix) const;
-  /// What the block gives for each sample, f32: its class token, or the mean over its tokens or positions; invalid where its samples
-  /// cannot be told apart.
+  /// One row a sample of the block's output, f32: its class token, or the mean over its tokens or positions. Invalid where the batch
+  /// is not the output's first axis.
   ir::Value sample_rows(const Block& block);
   /// The tokens of the image at the block's exit, f32 [batch, tokens, width], where there are two or more; else invalid.
   ir::Value image_tokens(const Block& block);

@@ -65,8 +65,8 @@ class Optimizer {
   /// Whether training steps take the loss and its gradients elsewhere than at the weights, which are what is evaluated and
   /// written to files: of Schedule-Free (Defazio et al., NeurIPS 2024) the weights are its averages x.
   virtual bool has_training_point() const { return false; }
-  /// In these steps, what stands for the weight, of its type. `weight` has no gradient, and begin() has not been called. What forward
-  /// writes itself, as running statistics of batch norms, comes of this point too; diagnostics and `grad` are at the weights.
+  /// The value that training steps read in the weight's place, of its type. `weight` has no gradient, and begin() has not been called.
+  /// What forward updates itself, as the running statistics of batch norms, follows this value; diagnostics and `grad` use the weights.
   virtual ir::Value training_point(ir::Builder&, const Trainable& weight,
                                    const std::vector<ir::Value>& /*states*/) {
     return weight.value;

@@ -9,7 +9,7 @@ namespace {
 
 using ir::Value;
 
-/// Of the weights whose names begin so.
+/// The norm over the weights whose names begin with `place`.
 void add_gradient(Observation& seen, const std::string& name, const std::string& place) {
   ir::Builder& b = seen.build();
   Value total;

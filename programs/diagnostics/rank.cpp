@@ -1,6 +1,6 @@
-// Effective ranks of what blocks give and of the features (Zhang et al., 2025). The host finishes them, in double precision: an f32
-// Gram matrix loses what is below 1e-7 of its largest eigenvalue, rows of several batches stand behind each other where their Gram
-// matrices do not add up, and no device's library has eigh.
+// Effective ranks of each block's output and of the features (Zhang et al., 2025). The host computes them in double precision: an
+// f32 Gram matrix loses what is below 1e-7 of its largest eigenvalue, the rows of several batches count together, and no device's
+// library has eigh.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -8,7 +8,7 @@ namespace {
 using ir::Builder;
 using ir::Value;
 
-/// Of unit vectors u: (|sum u|^2 - sum |u|^2) / (n (n - 1)).
+/// With unit vectors u this is (|sum u|^2 - sum |u|^2) / (n (n - 1)).
 void add_similarity(Observation& seen, const Block& block) {
   const Value tokens = seen.image_tokens(block);
   if (!tokens) return;

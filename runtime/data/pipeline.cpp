@@ -68,11 +68,12 @@ const Field* field_for(std::string_view source, const std::vector<Field>& fields
 }
 
 template <class Integer>
-void check_categories(const HostTensor& tensor, const FieldLink& link, const std::string& name) {
+void check_categories(const HostTensor& tensor, const FieldLink& link, const Source& source,
+                      std::int64_t index) {
   for (const Integer value : tensor.as<const Integer>()) {
     if (value < 0 || static_cast<std::int64_t>(value) >= link.asked.categories)
-      throw DataError(fmt::format("{}: its '{}' has {}, and the network tells 0 to {} apart", name,
-                                  link.field, value, link.asked.categories - 1));
+      throw DataError(fmt::format("{}: its '{}' has {}, and the network tells 0 to {} apart",
+                                  source.sample_name(index), link.field, value, link.asked.categories - 1));
   }
 }
 
@@ -92,7 +93,7 @@ class FieldPipeline final : public Pipeline {
     thread_local Sample sample;
     source_.read(visit.sample, sample);
     for (std::size_t i = 0; i < links_.size(); ++i)
-      write_field(links_[i], sample, row[i], source_.sample_name(visit.sample));
+      write_field(links_[i], sample, row[i], source_, visit.sample);
   }
 
  private:
@@ -133,8 +134,8 @@ std::vector<FieldLink> link_fields(std::string_view source, const std::vector<Fi
   return links;
 }
 
-void write_field(const FieldLink& link, const Sample& sample, std::span<std::byte> to,
-                 const std::string& name) {
+void write_field(const FieldLink& link, const Sample& sample, std::span<std::byte> to, const Source& source,
+                 std::int64_t index) {
   const HostTensor& tensor = sample.at(link.field);
   const ir::Shape& shape = tensor.type().shape;
   if (link.is_mask) {
@@ -146,13 +147,14 @@ void write_field(const FieldLink& link, const Sample& sample, std::span<std::byt
   const Field& asked = link.asked;
   if (tensor.type().dtype != asked.dtype || shape.size() != asked.shape.size() ||
       !std::ranges::equal(shape, asked.shape, std::ranges::less_equal())) {
-    throw DataError(fmt::format("{}: its '{}' is {}, and the network takes up to {}", name, link.field,
-                                ir::to_string(tensor.type()), to_string(asked)));
+    throw DataError(fmt::format("{}: its '{}' is {}, and the network takes up to {}",
+                                source.sample_name(index), link.field, ir::to_string(tensor.type()),
+                                to_string(asked)));
   }
   if (asked.categories > 0 && asked.dtype == ir::DType::i64)
-    check_categories<std::int64_t>(tensor, link, name);
+    check_categories<std::int64_t>(tensor, link, source, index);
   if (asked.categories > 0 && asked.dtype == ir::DType::i32)
-    check_categories<std::int32_t>(tensor, link, name);
+    check_categories<std::int32_t>(tensor, link, source, index);
   copy_padded(tensor, to, asked.shape);
 }
 

@@ -81,10 +81,10 @@ struct FieldLink {
 /// the network tells apart; and where several are of the kind. `source` begins the message.
 std::vector<FieldLink> link_fields(std::string_view source, const std::vector<Field>& fields,
                                    const std::vector<Field>& asked);
-/// Writes what the link asks of a sample. DataError, which begins with `name`, where it has more than is asked for, or a category
-/// that the network has not.
-void write_field(const FieldLink& link, const Sample& sample, std::span<std::byte> to,
-                 const std::string& name);
+/// Writes what the link asks of sample `index` of `source`. DataError, which names it, where it has more than is asked for, or a
+/// category that the network has not.
+void write_field(const FieldLink& link, const Sample& sample, std::span<std::byte> to, const Source& source,
+                 std::int64_t index);
 
 /// The fields that are asked for, linked as above.
 std::unique_ptr<Pipeline> field_pipeline(const Source& source, const std::vector<Field>& asked);

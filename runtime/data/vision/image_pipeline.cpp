@@ -148,7 +148,7 @@ void ImagePipeline::read_further(const Visit& visit, const StoredImage& stored, 
                               number);
       moved = link.field;
     }
-    write_field(link, sample, row[2 + i], source_.sample_name(visit.sample));
+    write_field(link, sample, row[2 + i], source_, visit.sample);
     if (!link.is_mask || link.kind != FieldKind::boxes) continue;
     const std::span<float> mask = floats(row[2 + i]);
     const std::span<const float> boxes = std::as_const(sample.at(link.field)).as<const float>();
