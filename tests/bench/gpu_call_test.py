@@ -4,6 +4,7 @@ Times say nothing there. What is asked: that each call ends within its limit and
 killed; that the next one takes up what is done, kernels and choices; that what fails or is missing is told; and that every
 product of a step is found in its floor.
 """
+import csv
 import json
 import os
 import re
@@ -41,8 +42,8 @@ while [ "${1#--}" != "$1" ]; do
 done
 "$@" || exit
 echo '==PROF== some words
-"ID","Kernel Name","Metric Name"' >"$file"
-[ -z "$NO_COUNTERS" ] && echo "\\"1\\",\\"$counted\\",\\"Duration\\"" >>"$file"
+"ID","Kernel Name","Block Size","Grid Size","Section Name","Metric Name","Metric Unit","Metric Value"' >"$file"
+[ -z "$NO_COUNTERS" ] && echo "\\"1\\",\\"$counted\\",\\"(96, 1, 1)\\",\\"(2, 1, 1)\\",\\"Launch\\",\\"Duration\\",\\"ns\\",\\"1,024\\"" >>"$file"
 exit 0
 """
 CASE, TINY = "vit_tiny_28:2", ["model.dim=16", "model.depth=1", "model.heads=2"]
@@ -115,13 +116,14 @@ class Calls(unittest.TestCase):
     def statuses(self, result):
         return {name.partition(".")[2]: told["status"] for name, told in result["steps"].items()}
 
+    def running(self, program):
+        """The processes that name a program of the bundle."""
+        lines = subprocess.run(["ps", "-eo", "pid,args"], stdout=subprocess.PIPE, text=True).stdout.splitlines()
+        return [int(line.split()[0]) for line in lines if f" {self.root.resolve() / program}" in line]
+
     def assert_nothing_runs(self):
         patience = time.monotonic() + 10
-        while True:
-            lines = subprocess.run(["ps", "-eo", "pid,args"], stdout=subprocess.PIPE, text=True).stdout.splitlines()
-            left = [line for line in lines if str(self.root / "bin") in line and " ps " not in line]
-            if not left:
-                return
+        while left := self.running("bin"):
             self.assertLess(time.monotonic(), patience, left)
             time.sleep(0.05)
 
@@ -162,6 +164,7 @@ class Calls(unittest.TestCase):
             self.assertIn(name.replace(".json", ".md"), tar.getnames())
             self.check_benchmark(json.load(tar.extractfile(name)))
         self.assertIn("beside_pytorch: ok in an earlier call", self.call(2, "--limit", "30", out=other, expected=3))
+        self.check_kept(other, set(first["figures"]))
 
     def test_what_the_peers_compiled_is_carried(self):
         self.torch("")
@@ -176,6 +179,22 @@ class Calls(unittest.TestCase):
         said = self.call(2, "--limit", "60", "--again", "compile_peers", "--from", str(self.root.parent / "results.tar.gz"), expected=0)
         with tarfile.open(self.out / "results.tar.gz") as tar:
             self.assertIn(b"found graph kernel", tar.extractfile("logs/2_compile_peers.log").read())
+
+    def check_kept(self, out, steps):
+        """What the repository keeps of these results."""
+        stem = self.root.parent / "kept" / "card"
+        stem.parent.mkdir()
+        subprocess.run([sys.executable, str(bundle.SOURCE / "scripts/gpu/keep.py"), str(out / "results.tar.gz"), "--stem", str(stem)],
+                       check=True)
+        kept = {path.name.removeprefix("card-"): path.read_text() for path in stem.parent.iterdir()}
+        self.assertEqual(kept.keys(), {"correct.json", "networks.json", "counters.csv", "beside-pytorch.json", "beside-pytorch.md"})
+        self.assertIn("2.beside_pytorch", json.loads(kept["correct.json"])["steps"])
+        networks = json.loads(kept["networks.json"])
+        self.assertEqual({f"1_step_{name}" for name in networks["networks"]}, steps)
+        self.assertEqual({choice["by"] for choice in networks["choices"]}, {"timing"})
+        self.assertTrue(all(network["profile"] for network in networks["networks"].values()))
+        counters = list(csv.DictReader(kept["counters.csv"].splitlines()))
+        self.assertEqual([(row["grid"], row["metric"], row["value"]) for row in counters], [("(2, 1, 1)", "Duration", "1024")])
 
     def check_predicted(self):
         """What the step's launches should take, beside what they took."""
@@ -266,7 +285,10 @@ class Calls(unittest.TestCase):
             self.assertIsNone(process.poll())
             log = log or next((self.root.parent / "tmp").glob("rewire-gpu-*/logs/2_beside_pytorch.log"), None)
             time.sleep(0.02)
+        (benchmark,) = self.running("bench/run.py")
+        os.kill(benchmark, signal.SIGSTOP)  # or it may end before what it has is packed
         while not (self.out / "results.tar.gz").exists() or "bench_2/unfinished" not in self.packed():
+            self.assertIsNone(process.poll())
             time.sleep(0.1)
         process.kill()
         process.communicate()
