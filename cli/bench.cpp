@@ -22,6 +22,7 @@
 #include "cli/summary.h"
 #include "cli/trace_events.h"
 #include "ir/error.h"
+#include "programs/objective.h"
 #include "programs/programs.h"
 #include "runtime/device/cuda/device.h"
 #include "runtime/device/process.h"

@@ -24,6 +24,7 @@
 #include "ir/error.h"
 #include "ir/passes/pass.h"
 #include "ir/text.h"
+#include "programs/objective.h"
 #include "programs/programs.h"
 #include "runtime/device/cuda/device.h"
 #include "runtime/diff/module_text.h"

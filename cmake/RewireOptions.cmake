@@ -33,11 +33,10 @@ endif()
 add_library(rewire_flags INTERFACE)
 target_compile_options(rewire_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # GCC takes inlined copies of short strings and vectors for overlaps (GCC bug 105651), since 13 also for accesses out of
-  # bounds.
-  target_compile_options(rewire_flags INTERFACE -Wno-restrict)
+  # GCC takes inlined copies of short strings and vectors for overlaps and accesses out of bounds (GCC bug 105651).
+  target_compile_options(rewire_flags INTERFACE -Wno-restrict -Wno-array-bounds)
   if(CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
-    target_compile_options(rewire_flags INTERFACE -Wno-array-bounds -Wno-stringop-overflow)
+    target_compile_options(rewire_flags INTERFACE -Wno-stringop-overflow)
   endif()
   # Of sources that are compiled as one GCC takes all but the first for headers, whose types should name nothing anonymous.
   if(CMAKE_UNITY_BUILD)
@@ -54,7 +53,6 @@ if(REWIRE_SANITIZER STREQUAL "address")
   add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=address,undefined)
 elseif(REWIRE_SANITIZER STREQUAL "thread")
-  add_compile_options(-fsanitize=thread -fno-omit-frame-pointer)
   add_link_options(-fsanitize=thread)
 elseif(REWIRE_SANITIZER)
   message(FATAL_ERROR "REWIRE_SANITIZER is '${REWIRE_SANITIZER}'; it takes address or thread")
@@ -67,12 +65,23 @@ if(REWIRE_FUZZERS)
   # would feel.
   add_compile_options(-fsanitize=fuzzer-no-link -fno-sanitize-coverage=trace-cmp,indirect-calls)
 endif()
+# rewire_computes(TARGET): the time of a step, of a compilation or of the evaluator is spent in it.
+function(rewire_computes target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O3>)
+endfunction()
 # rewire_reads_foreign_text(SOURCE…): sources that a fuzz target is after.
 function(rewire_reads_foreign_text)
   if(REWIRE_FUZZERS)
     set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -fsanitize-coverage=trace-cmp)
   endif()
 endfunction()
+# rewire_has_threads(): under ThreadSanitizer the code of this folder and of those below is instrumented, as all is that starts threads
+# or shares something between them. The rest is as in the release, and found in ccache where that was built before.
+macro(rewire_has_threads)
+  if(REWIRE_SANITIZER STREQUAL "thread")
+    add_compile_options(-fsanitize=thread -fno-omit-frame-pointer -O1 -g1)
+  endif()
+endmacro()
 # rewire_ops_last(VARIABLE): sources that name ops come after the others. Where sources are joined, each of a few joined ones then
 # depends on the op table, not most of them: a new row compiles those anew.
 function(rewire_ops_last variable)

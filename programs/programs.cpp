@@ -7,6 +7,7 @@
 #include "ir/error.h"
 #include "ir/opcodes.h"
 #include "ir/side_results.h"
+#include "programs/objective.h"
 #include "programs/program.h"
 
 namespace rewire::programs {

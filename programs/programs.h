@@ -31,7 +31,6 @@
 #include "ir/module.h"
 #include "ir/registry.h"
 #include "programs/metric.h"
-#include "programs/objective.h"
 #include "programs/schedule.h"
 
 namespace rewire::programs {

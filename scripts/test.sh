@@ -3,9 +3,9 @@
 #
 #   scripts/test.sh                    release: every test, of the largest sets of cases one slice of four
 #   scripts/test.sh full               the same with all of these sets, every loss of power, every fault (of memory 400 points)
-#                                      and 600 kills: two hours
+#                                      and 600 kills, the bundle for a GPU, and each libFuzzer target: two hours
 #   scripts/test.sh asan               AddressSanitizer and UBSan: every test but those labelled `slow` or `program`, and the
-#                                      libFuzzer targets, FUZZ_SECONDS each (30)
+#                                      libFuzzer targets, a slice of them FUZZ_SECONDS each (30), the others their corpus
 #   scripts/test.sh asan-program       the tests labelled `program` there: the binary as a user meets it
 #   scripts/test.sh tsan               ThreadSanitizer: the tests labelled `threads`
 #   scripts/test.sh bare               the tests of ir, codegen and runtime, but those labelled `slow`, in a build without any
@@ -68,7 +68,7 @@ for set in "$@"; do
   case "$set" in
     release)
       build release
-      check release
+      check release --label-exclude full
       ;;
     full)
       build release
@@ -76,6 +76,8 @@ for set in "$@"; do
         unset REWIRE_SLICE
         export HOSTILE_ALL=1
         check release --timeout 14400
+        build asan fuzzers
+        check asan --label-regex fuzz
       )
       ;;
     bare)

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "programs/objective.h"
 #include "runtime/network/data_feed.h"
 
 namespace rewire::runtime {

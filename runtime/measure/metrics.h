@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "programs/objective.h"
+#include "programs/metric.h"
 #include "runtime/data/loader.h"
 #include "runtime/exec/engine.h"
 

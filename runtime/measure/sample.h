@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "ir/module.h"
-#include "programs/objective.h"
+#include "programs/input.h"
 #include "runtime/exec/engine.h"
 
 namespace rewire::runtime {

@@ -7,6 +7,7 @@
 
 #include "ir/error.h"
 #include "ir/printable.h"
+#include "programs/objective.h"
 #include "runtime/data/catalog/sources.h"
 #include "runtime/data/vision/class_map.h"
 #include "runtime/data/vision/decoded_cache.h"

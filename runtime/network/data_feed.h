@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ir/module.h"
-#include "programs/objective.h"
+#include "programs/input.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/vision/image_source.h"
 #include "runtime/io/npy.h"

@@ -8,6 +8,7 @@
 #include "ir/error.h"
 #include "ir/text.h"
 #include "models/model.h"
+#include "programs/objective.h"
 #include "runtime/io/files.h"
 #include "runtime/plugin/kept_plugins.h"
 #include "runtime/recipe/keys.h"

@@ -12,6 +12,7 @@
 #include "ir/residual.h"
 #include "ir/verify.h"
 #include "programs/diagnose.h"
+#include "programs/objective.h"
 #include "runtime/device/log.h"
 #include "runtime/network/weights.h"
 

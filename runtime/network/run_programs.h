@@ -12,10 +12,15 @@
 #include "ir/module.h"
 #include "ir/passes/mixed_precision.h"
 #include "ir/passes/recompute.h"
+#include "programs/input.h"
 #include "programs/programs.h"
 #include "runtime/io/host_tensor.h"
 #include "runtime/plugin/plugin.h"
 #include "runtime/recipe/recipe.h"
+
+namespace rewire::programs {
+class Objective;
+}
 
 namespace rewire::runtime {
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "models/model.h"
+#include "programs/objective.h"
 #include "programs/optimizer.h"
 #include "runtime/data/catalog/sources.h"
 #include "runtime/data/vision/transform.h"

@@ -6,6 +6,7 @@
 
 #include "codegen/cuda/emit.h"
 #include "models/model.h"
+#include "programs/objective.h"
 #include "programs/programs.h"
 #include "runtime/verify/engine_check.h"
 #include "tests/cuda_shim/device_engine.h"

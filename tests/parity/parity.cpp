@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ir/verify.h"
+#include "programs/objective.h"
 #include "runtime/io/safetensors.h"
 #include "runtime/network/initialise.h"
 #include "runtime/network/run_programs.h"

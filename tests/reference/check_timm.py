@@ -12,24 +12,18 @@ torch, timm, torchvision, safetensors, numpy.
 import argparse
 import json
 import math
+import pathlib
+import subprocess
 import sys
 
 import numpy
 import torch
 from safetensors.torch import load_file, save_file
 
-from reference import timm_model
+from reference import OPTIONS, timm_model
 
-ZOO = {
-    "vit_tiny_28": dict(image=28, patch=4, channels=1, classes=10, dim=192, depth=12, heads=3),
-    "vit_s_cifar": dict(image=32, patch=4, channels=3, classes=10, dim=384, depth=6, heads=6),
-    "vit_s16_224": dict(image=224, patch=16, channels=3, classes=1000, dim=384, depth=12, heads=6),
-    "vit_b16_224": dict(image=224, patch=16, channels=3, classes=1000, dim=768, depth=12, heads=12),
-    "deit_tiny": dict(image=224, patch=16, channels=3, classes=1000, dim=192, depth=12, heads=3),
-    "deit_small": dict(image=224, patch=16, channels=3, classes=1000, dim=384, depth=12, heads=6),
-    "deit_base": dict(image=224, patch=16, channels=3, classes=1000, dim=768, depth=12, heads=12),
-}
-
+REWIRE = pathlib.Path(__file__).resolve().parents[2] / "build/release/bin/rewire"
+SIZES = ("image", "patch", "channels", "classes", "dim", "depth", "heads")
 PEERS = ("resnetv2_50", "resnet18")  # as their libraries build them, of this size
 PEER_SIZE = dict(image=224, channels=3, classes=1000)
 
@@ -42,10 +36,19 @@ def peer(name):
     return resnet18()
 
 
-def build(text):
+def of_zoo(rewire, name):
+    """The options of a ViT of the zoo, as the program lists them."""
+    models = json.loads(subprocess.run([rewire, "models", "--json"], check=True, stdout=subprocess.PIPE, text=True).stdout)
+    found = [model for model in models if model["name"] == name and model["family"] == "vit"]
+    if not found:
+        sys.exit(f"{rewire} has no ViT {name}")
+    return {key: found[0][key] for key in (*SIZES, *OPTIONS)}
+
+
+def build(rewire, text):
     if text in PEERS:
         return peer(text), PEER_SIZE
-    options = ZOO[text] if text in ZOO else json.loads(text)
+    options = json.loads(text) if text.startswith("{") else of_zoo(rewire, text)
     return timm_model(**options), options
 
 
@@ -62,7 +65,7 @@ def weights_of(model):
 
 def write(arguments):
     torch.manual_seed(arguments.seed)
-    model, options = build(arguments.model)
+    model, options = build(arguments.rewire, arguments.model)
     weights = weights_of(model)
     if arguments.perturbed:
         perturb(weights)
@@ -73,7 +76,7 @@ def write(arguments):
 
 
 def check(arguments):
-    model, _ = build(arguments.model)
+    model, _ = build(arguments.rewire, arguments.model)
     model = model.double().eval()
     model.load_state_dict({k: v.double() for k, v in load_file(arguments.weights).items()}, strict=True)
     with torch.no_grad():
@@ -89,7 +92,7 @@ def initial(arguments):
     """Means and standard deviations, each within 6 standard errors of timm's: for n normal numbers the mean's error is
     std / sqrt(n), the deviation's at most std / sqrt(2 n)."""
     torch.manual_seed(arguments.seed)
-    model, _ = build(arguments.model)
+    model, _ = build(arguments.rewire, arguments.model)
     ours = load_file(arguments.weights)
     good = True
     for name, theirs in weights_of(model).items():
@@ -117,6 +120,7 @@ def main():
         command.add_argument("model")
         for file in files:
             command.add_argument(file)
+        command.add_argument("--rewire", default=str(REWIRE), metavar="PROGRAM", help="whose zoo MODEL is of (%(default)s)")
         command.add_argument("--perturbed", action="store_true")
         command.add_argument("--seed", type=int, default=0)
         command.add_argument("--batch", type=int, default=4)

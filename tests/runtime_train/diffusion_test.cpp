@@ -6,6 +6,7 @@
 #include "ir/opcodes.h"
 #include "ir/philox.h"
 #include "ir/verify.h"
+#include "programs/objective.h"
 #include "programs/programs.h"
 #include "runtime/measure/sample.h"
 #include "tests/runtime_train/linear_model.h"

@@ -4,6 +4,7 @@
 #include "ir/builder.h"
 #include "ir/error.h"
 #include "ir/verify.h"
+#include "programs/objective.h"
 #include "programs/programs.h"
 #include "runtime/network/run_programs.h"
 #include "runtime/network/weights.h"

@@ -3,6 +3,7 @@
 
 #include "ir/builder.h"
 #include "ir/error.h"
+#include "programs/objective.h"
 #include "programs/programs.h"
 #include "tests/runtime_train/linear_model.h"
 #include "tests/support/catch.h"

@@ -119,8 +119,8 @@ class PageTest(unittest.TestCase):
         self.browser.get_log("browser")
         self.browser.get_log("performance")
         self.open("")
-        self.browser.execute_script("localStorage.clear()")
-        self.open("")
+        if self.run_script("const kept = localStorage.length; localStorage.clear(); return kept"):
+            self.open("")
 
     def tearDown(self):
         self.assertEqual([], self.browser.get_log("browser"), "the page wrote to the console")
@@ -133,6 +133,19 @@ class PageTest(unittest.TestCase):
         self.browser.get("about:blank")
         self.browser.get(self.url + fragment)
         wait_until_ready(self.browser)
+
+    def check_ready_in_time(self):
+        self.check_least(lambda: {"first view": float(self.run_script("return document.documentElement.dataset.readyMs"))})
+
+    def check_least(self, times):
+        """Milliseconds by name, the least of three openings of the page: a machine that is busy delays one."""
+        least = times()
+        for _ in range(2):
+            if max(least.values()) <= kReadyMs:
+                return
+            self.open("")
+            least = {name: min(took, least[name]) for name, took in times().items()}
+        self.assertLessEqual(max(least.values()), kReadyMs, least)
 
     def size(self, width):
         self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",

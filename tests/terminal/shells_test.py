@@ -90,12 +90,12 @@ class Terminal:
         self.child.expect(r"<BEGIN>((?:<[^>]*>)+)end")
         return self.child.match.group(1)[1:-1].split("><")
 
-    def listed(self, typed, tabs):
+    def listed(self, typed, tabs, wait=0.0):
         """What is shown below the line."""
         self.child.send(typed)
         for _ in range(tabs):
             self.child.send("\t")
-            time.sleep(0.4)
+            time.sleep(0.4 + wait)
         self.child.send("\x03")
         self.child.sendline("echo list''ed")
         self.child.expect_exact("listed\r\n")
@@ -105,10 +105,14 @@ class Terminal:
         self.child.close(force=True)
 
 
-def expect(what, have, wanted):
-    if have != wanted:
-        print(f"{SHELL}: {what}: the line is {have}, not {wanted}")
-        sys.exit(1)
+def expect(terminal, typed, wanted, part=list):
+    """The line, or a part of it, after Tab; a busy machine gets more time to answer."""
+    for wait in (0, 1, 4):
+        have = part(terminal.line(typed, wait=wait))
+        if have == wanted:
+            return
+    print(f"{SHELL}: {typed}: the line is {have}, not {wanted}")
+    sys.exit(1)
 
 
 def check_lines(terminal):
@@ -131,10 +135,9 @@ def check_lines(terminal):
             ("rewire nosuch x", ["nosuch", "xEND"])]:
         if typed.count("'") == 1:
             # Within quotes, which the shell closes as it completes; some leave no blank behind.
-            have = terminal.line(typed)
-            expect(typed, [word.removesuffix("END") for word in have if word != "END"], ["rewire"] + words[:-1])
+            expect(terminal, typed, ["rewire"] + words[:-1], lambda have: [word.removesuffix("END") for word in have if word != "END"])
         else:
-            expect(typed, terminal.line(typed), ["rewire"] + words)
+            expect(terminal, typed, ["rewire"] + words)
 
 
 def check_hostile(terminal):
@@ -144,9 +147,8 @@ def check_hostile(terminal):
         for name in HOSTILE:
             for quote in ("", "'", '"'):
                 typed = f"rewire train --resume {quote}own/{name[:2]}" if folder == "own" else f"rewire train {quote}files/{name[:2]}"
-                have = terminal.line(typed)
-                last = have[-1] if have[-1] != "END" else have[-2]
-                expect(typed, last.removesuffix("END"), f"{folder}/{name}{ending}")
+                expect(terminal, typed, f"{folder}/{name}{ending}",
+                       lambda have: (have[-1] if have[-1] != "END" else have[-2]).removesuffix("END"))
     for found in ("work/PWNED", "PWNED"):
         if os.path.exists(f"{HOME}/{found}"):
             print(f"{SHELL}: a file's name was run as a command")
@@ -160,15 +162,17 @@ def check_within_words(terminal):
     for typed, words in [('rewire train vit_tiny_28 --set="train.dtype=b', ["train", "vit_tiny_28", "--set=train.dtype=bf16"]),
                          ("rewire train vit_tiny_28 --set 'train.dtype=b", ["train", "vit_tiny_28", "--set", "train.dtype=bf16"]),
                          ("rewire train vit_tiny_28 --set train.dtype\\=b", ["train", "vit_tiny_28", "--set", "train.dtype=bf16"])]:
-        expect(typed, [word for word in terminal.line(typed) if word != "END"], ["rewire"] + words)
+        expect(terminal, typed, ["rewire"] + words, lambda have: [word for word in have if word != "END"])
 
 
 def check_list(terminal):
-    shown = terminal.listed("rewire plugin ", 3)
-    for text in ("test", "new", "begin a strategy of your own"):
-        if text not in shown:
-            print(f"{SHELL}: '{text}' is not in the list of `rewire plugin `: {shown!r}")
-            sys.exit(1)
+    for wait in (0, 1, 4):
+        shown = terminal.listed("rewire plugin ", 3, wait)
+        missing = [text for text in ("test", "new", "begin a strategy of your own") if text not in shown]
+        if not missing:
+            return
+    print(f"{SHELL}: {missing} is not in the list of `rewire plugin `: {shown!r}")
+    sys.exit(1)
 
 
 def check_answers():

@@ -1,0 +1,2 @@
+// Here for its precompiled header, precompiled.h, alone.
+int main() { return 0; }
