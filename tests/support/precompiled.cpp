@@ -1,2 +1,4 @@
 // Here for its precompiled header, precompiled.h, alone.
-int main() { return 0; }
+int main() {
+  return 0;
+}
