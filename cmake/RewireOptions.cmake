@@ -34,10 +34,7 @@ add_library(rewire_flags INTERFACE)
 target_compile_options(rewire_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC takes inlined copies of short strings and vectors for overlaps and accesses out of bounds (GCC bug 105651).
-  target_compile_options(rewire_flags INTERFACE -Wno-restrict -Wno-array-bounds)
-  if(CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
-    target_compile_options(rewire_flags INTERFACE -Wno-stringop-overflow)
-  endif()
+  target_compile_options(rewire_flags INTERFACE -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow)
   # Of sources that are compiled as one GCC takes all but the first for headers, whose types should name nothing anonymous.
   if(CMAKE_UNITY_BUILD)
     target_compile_options(rewire_flags INTERFACE -Wno-subobject-linkage)
