@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <cctype>
+#include <optional>
 #include <set>
+#include <string_view>
 
 #include "codegen/tile/walk.h"
+#include "ir/ops/op_info.h"
 
 namespace rewire::codegen::cuda {
 namespace {
@@ -21,21 +24,23 @@ std::size_t common_dots(const std::string& a, const std::string& b) {
   return common;
 }
 
-/// Words of C++, of the prelude and of every kernel that a name of the IR may spell.
+/// Words of C++, of the prelude and of every kernel that a name of the IR may spell, and the pointwise ops, which C's
+/// functions are named as.
 bool is_taken(const std::string& name) {
-  static const std::set<std::string> words = {
-      "auto",     "bool",    "break",    "case",     "char",     "class",    "const",   "continue", "default",
-      "delete",   "do",      "double",   "else",     "enum",     "explicit", "extern",  "false",    "float",
-      "for",      "friend",  "goto",     "if",       "inline",   "int",      "long",    "mutable",  "new",
-      "operator", "private", "public",   "return",   "register", "short",    "signed",  "sizeof",   "static",
-      "struct",   "switch",  "template", "this",     "true",     "try",      "typedef", "union",    "using",
-      "virtual",  "void",    "while",    "bf16",     "f16",      "load",     "store",   "normal",   "uniform",
-      "philox",   "convert", "L",        "thread",   "group",    "row",      "lane",    "e",        "i",
-      "j",        "k",       "part",     "active",   "shared",   "maximum",  "minimum", "exp",      "log",
-      "sin",      "cos",     "tanh",     "erf",      "sqrt",     "pow",      "floor",   "sigmoid",  "first",
-      "end",      "base",    "outer",    "at",       "with",     "words",    "element", "dot",      "clamped",
-      "tile",     "down",    "right",    "multiply", "packet",   "P"};
-  return words.contains(name);
+  static const std::set<std::string_view> words = {
+      "auto",     "bool",    "break",    "case",    "char",     "class",    "const",   "continue", "default",
+      "delete",   "do",      "double",   "else",    "enum",     "explicit", "extern",  "false",    "float",
+      "for",      "friend",  "goto",     "if",      "inline",   "int",      "long",    "mutable",  "new",
+      "operator", "private", "public",   "return",  "register", "short",    "signed",  "sizeof",   "static",
+      "struct",   "switch",  "template", "this",    "true",     "try",      "typedef", "union",    "using",
+      "virtual",  "void",    "while",    "bf16",    "f16",      "load",     "store",   "normal",   "uniform",
+      "philox",   "convert", "L",        "thread",  "group",    "row",      "lane",    "e",        "i",
+      "j",        "k",       "part",     "active",  "shared",   "first",    "end",     "base",     "outer",
+      "at",       "with",    "words",    "element", "dot",      "clamped",  "tile",    "down",     "right",
+      "multiply", "packet",  "P"};
+  if (words.contains(name)) return true;
+  const std::optional<ir::Opcode> op = ir::opcode_from_name(name);
+  return op && ir::op_info(*op).op_class == ir::OpClass::pointwise;
 }
 
 std::string identifier(const std::string& text) {
