@@ -248,7 +248,7 @@ class Trainer:
         self.optimizer.step()
         if not self.supervises:
             self.model.after_step()
-        return loss if self.device == "cuda" else loss.item()
+        return loss.detach() if self.device == "cuda" else loss.item()
 
     def step_seconds(self, steps):
         """Of each step. On a card of steps that nobody waits for, from the event behind one to that behind the next."""
