@@ -235,6 +235,7 @@ std::vector<std::string> HostCompiler::command() const {
                      {"-DREWIRE_SHIM_CHECKS", "-fsanitize=alignment,bounds", "-fno-sanitize-recover=all"});
   }
   arguments.insert(arguments.end(), flags.begin(), flags.end());
+  for (const std::string& word : words(REWIRE_SHIM_LINKER)) arguments.push_back(word);
   return arguments;
 }
 

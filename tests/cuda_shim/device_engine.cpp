@@ -6,6 +6,7 @@
 
 #include "runtime/exec/checks.h"
 #include "tests/cuda_shim/run_program.h"
+#include "tests/support/build_folder.h"
 
 namespace rewire::cuda_shim {
 namespace {
@@ -65,7 +66,7 @@ class DeviceEngine final : public runtime::Engine {
 }  // namespace
 
 std::filesystem::path kernel_folder() {
-  return REWIRE_SHIM_FOLDER;
+  return testing::build_folder() / REWIRE_SHIM_FOLDER;
 }
 
 std::unique_ptr<runtime::Engine> make_device_engine(const ir::Module& module, HostCompiler& compiler,

@@ -9,9 +9,12 @@
 #include <catch2/catch.hpp>
 #endif
 
+#include "tests/support/build_folder.h"
+
 int main(int argc, char** argv) {
-  ::setenv("XDG_CACHE_HOME", REWIRE_TEST_CACHE_HOME, 1);
-  ::setenv("XDG_DATA_HOME", REWIRE_TEST_DATA_HOME, 1);
+  const std::filesystem::path home = rewire::testing::build_folder() / REWIRE_TEST_HOME;
+  ::setenv("XDG_CACHE_HOME", (home / "cache").c_str(), 1);
+  ::setenv("XDG_DATA_HOME", (home / "data").c_str(), 1);
   ::unsetenv("REWIRE_PLUGIN_PATH");
   return Catch::Session().run(argc, argv);
 }

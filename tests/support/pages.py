@@ -24,6 +24,7 @@ except ImportError:
 kReadyMs = 2000
 kContrast = 4.5
 kWidths = (1280, 420)
+kThemes = ("light", "dark")
 
 
 def start_browser():
@@ -97,7 +98,7 @@ return [...document.querySelectorAll('h1, h2, h3, h4, h5, h6')]
 def wait_until_ready(browser):
     """A machine that is busy has get() return before the page has been read to its end."""
     ready = "return document.documentElement.dataset.ready"
-    WebDriverWait(browser, 60).until(lambda page: page.execute_script(ready) == "true", "the page is not ready")
+    WebDriverWait(browser, 60, poll_frequency=0.02).until(lambda page: page.execute_script(ready) == "true", "the page is not ready")
 
 
 class PageTest(unittest.TestCase):
@@ -176,6 +177,22 @@ class PageTest(unittest.TestCase):
         nodes = self.browser.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
         wanted = [n for n in nodes if not n.get("ignored") and n["role"]["value"] in roles]
         return [n for n in wanted if not n.get("name", {}).get("value", "").strip()]
+
+    def show_theme(self, theme):
+        self.run_script("document.documentElement.dataset.theme = arguments[0]", theme)
+
+    def check_view(self, view, roles, unreachable_script):
+        """Opens it at each width: nothing sticks out, the Tab key reaches elements of these roles, which have names, and texts have
+        contrast in both themes."""
+        for width in reversed(kWidths):
+            self.size(width)
+            self.open(view)
+            self.check_width(view, width)
+        self.assertEqual([], self.nameless(roles), view)
+        self.assertEqual([], self.run_script(unreachable_script), view)
+        for theme in kThemes:
+            self.show_theme(theme)
+            self.check_contrast(f"{theme} {view}")
 
     def check_headings(self, view):
         levels = [level for level, _ in self.run_script(kHeadingsScript)]

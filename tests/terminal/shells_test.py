@@ -25,6 +25,7 @@ if shutil.which(SHELL) is None:
 
 # By their first two letters; each would run a command, or be another word, if a shell read it unescaped.
 HOSTILE = ("aa$(touch PWNED)`touch PWNED`z", "bb'; touch PWNED; 'z", 'cc"; touch PWNED; "!!\\z', "dd a:b=c{d,e}*~#&z")
+kWaits = (0.1, 0.5, 2, 5)  # seconds for an answer; the next where it was not there yet
 HOME, LEFT = tempfile.mkdtemp(prefix="rewire-shell-"), "\x01"
 # The program is on the path by its name, and nothing of this user's is found.
 ENVIRONMENT = {"HOME": HOME, "TERM": "xterm" if SHELL == "fish" else "dumb", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "PS1": "ready> ", "INPUTRC": "/dev/null",
@@ -80,22 +81,22 @@ class Terminal:
         self.child.sendline("echo set''up")
         self.child.expect_exact("setup\r\n")
 
-    def line(self, typed, tabs=1, wait=0.0):
+    def line(self, typed, tabs, wait):
         """The words of the line after Tab, of which the last has END behind it, or is END where a blank came first."""
         self.child.send(typed)
         for _ in range(tabs):
             self.child.send("\t")
-            time.sleep(0.4 + wait)
+            time.sleep(wait)
         self.child.send("END; echo en''d" + LEFT + "printf '<%s>' BEGIN " + "\r")
         self.child.expect(r"<BEGIN>((?:<[^>]*>)+)end")
         return self.child.match.group(1)[1:-1].split("><")
 
-    def listed(self, typed, tabs, wait=0.0):
+    def listed(self, typed, tabs, wait):
         """What is shown below the line."""
         self.child.send(typed)
         for _ in range(tabs):
             self.child.send("\t")
-            time.sleep(0.4 + wait)
+            time.sleep(wait)
         self.child.send("\x03")
         self.child.sendline("echo list''ed")
         self.child.expect_exact("listed\r\n")
@@ -107,8 +108,8 @@ class Terminal:
 
 def expect(terminal, typed, wanted, part=list):
     """The line, or a part of it, after Tab; a busy machine gets more time to answer."""
-    for wait in (0, 1, 4):
-        have = part(terminal.line(typed, wait=wait))
+    for wait in kWaits:
+        have = part(terminal.line(typed, 1, wait))
         if have == wanted:
             return
     print(f"{SHELL}: {typed}: the line is {have}, not {wanted}")
@@ -166,7 +167,7 @@ def check_within_words(terminal):
 
 
 def check_list(terminal):
-    for wait in (0, 1, 4):
+    for wait in kWaits:
         shown = terminal.listed("rewire plugin ", 3, wait)
         missing = [text for text in ("test", "new", "begin a strategy of your own") if text not in shown]
         if not missing:

@@ -1,0 +1,14 @@
+// Where the program that runs was built: found at run time, so that builds of the same code have the same programs
+// (scripts/test.sh bare runs those that differ from the release's).
+#pragma once
+
+#include <filesystem>
+
+namespace rewire::testing {
+
+/// Of a program in its folder bin.
+inline std::filesystem::path build_folder() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path();
+}
+
+}  // namespace rewire::testing
