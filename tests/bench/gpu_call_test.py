@@ -1,4 +1,4 @@
-"""scripts/gpu/call.py on the fake libraries, with little of everything: gpu_call_test.py PROGRAMS PLACE
+"""scripts/gpu/call.py on the fake libraries, with little of everything: gpu_call_test.py PROGRAMS PLACE [Calls|Killed]
 
 Times say nothing there. What is asked: that each call ends within its limit and leaves its three files whole, also when it is
 killed; that the next one takes up what is done, kernels and choices; that what fails or is missing is told; and that every
@@ -60,7 +60,7 @@ RIGHT = ["doctor", "verify_plain", "goldens", "attention", "convolutions", "veri
 LARGEST = 16 << 20
 
 
-class Calls(unittest.TestCase):
+class Bundle(unittest.TestCase):
     def setUp(self):
         self.root = bundle.make(programs, place)
         self.out = self.root.parent / "out"
@@ -127,6 +127,8 @@ class Calls(unittest.TestCase):
             self.assertLess(time.monotonic(), patience, left)
             time.sleep(0.05)
 
+
+class Calls(Bundle):
     def test_both_calls(self):
         start = time.monotonic()
         said = self.call(1, "--limit", "200", expected=3)  # there are no seeds of ops
@@ -248,66 +250,6 @@ class Calls(unittest.TestCase):
             least, most = (case["ratios"][f"between launches, share of the step, at {bound}, {residual}"] for bound in ("least", "most"))
             self.assertTrue(0 <= least <= most <= 1)
 
-    def kill_in(self, number, step, with_signal, *more):
-        """Killed as the step begins, and then for good; what it said."""
-        process = self.start(number, "--limit", "200", *more)
-        said = ""
-        for line in process.stdout:
-            said += line
-            if line.startswith(f"call: {step}: at most"):
-                time.sleep(0.5)
-                process.send_signal(with_signal)
-                break
-        said += process.communicate()[0]
-        self.assertNotIn(f"{step}: ok", said)
-        self.assertEqual(process.returncode, 143 if with_signal == signal.SIGTERM else -with_signal, said)
-        self.assert_nothing_runs()
-        return said
-
-    def test_a_call_that_is_killed_is_taken_up(self):
-        for with_signal in (signal.SIGKILL, signal.SIGTERM):
-            with self.subTest(with_signal):
-                shutil.rmtree(self.out, ignore_errors=True)
-                steps = [word for name in ("doctor", "step_vit_s_untuned", "step_vit_s", "verify") for word in ("--only", name)]
-                self.kill_in(1, "step_vit_s", with_signal, *steps)
-                told = self.statuses(self.results())
-                self.assertEqual(told, {"doctor": "ok", "verify": "ok", "step_vit_s_untuned": "ok", "step_vit_s": "running"})
-                said = self.call(1, "--limit", "200", *steps, "--only", "step_other", expected=0)
-                self.assertIn("step_vit_s_untuned: ok in an earlier call", said)
-                # What the call was killed in comes behind what has not been tried.
-                self.assertLess(said.index("call: step_other: at most"), said.index("call: step_vit_s: at most"))
-                self.assertEqual(set(self.statuses(self.results()).values()), {"ok"})
-
-    def test_a_benchmark_that_is_killed_goes_on_where_it_was(self):
-        process = self.start(2, "--limit", "200")
-        log = None
-        while log is None or "start-up of" not in log.read_text():  # its own steps are measured by then
-            self.assertIsNone(process.poll())
-            log = log or next((self.root.parent / "tmp").glob("rewire-gpu-*/logs/2_beside_pytorch.log"), None)
-            time.sleep(0.02)
-        (benchmark,) = self.running("bench/run.py")
-        os.kill(benchmark, signal.SIGSTOP)  # or it may end before what it has is packed
-        while not (self.out / "results.tar.gz").exists() or "bench_2/unfinished" not in self.packed():
-            self.assertIsNone(process.poll())
-            time.sleep(0.1)
-        process.kill()
-        process.communicate()
-        self.assert_nothing_runs()
-        self.assertEqual(self.statuses(self.results())["beside_pytorch"], "running")
-        shutil.rmtree(log.parent.parent)
-        self.call(2, "--limit", "200", expected=3)
-        self.assertEqual(self.results()["figures"]["bench_2 vit_tiny_28:2"]["left_out"], [])
-        with tarfile.open(self.out / "results.tar.gz") as tar:
-            self.assertRegex(tar.extractfile("logs/2_beside_pytorch.log").read().decode(), "going on behind vit_tiny_28:2 plain")
-
-    def test_time_that_is_up(self):
-        start = time.monotonic()
-        said = self.call(1, "--limit", "14", expected=3)
-        self.assertLess(time.monotonic() - start, 14 + 2)
-        told = self.statuses(self.results())
-        self.assertEqual((told["doctor"], told["tuned"]), ("ok", "cut"), said)
-        self.assertIn("call: tuned: not run, time is up", said)
-
     def test_what_fails_is_told(self):
         said = self.call(1, "--only", "verify_plain", "--only", "doctor", expected=1, REWIRE_FAKE_CUDA_FAIL="cuGraphLaunch:1:719")
         self.assertRegex(said, r"(?m)^call: verify_plain: failed, \d+ s, 5 of 5: verify_plain f32: status 1, .*cuGraphLaunch")
@@ -363,6 +305,68 @@ class Calls(unittest.TestCase):
                               env={**os.environ, "REWIRE_CUBLASLT": "/nowhere/lib.so", "PYTHONPATH": str(wheel.parents[3])})
         self.assertEqual(done.stdout, f"export REWIRE_CUBLASLT={wheel}\n")
         self.call(1, "--only", "doctor", expected=0, REWIRE_CUBLASLT="/nowhere/lib.so")
+
+    def test_time_that_is_up(self):
+        start = time.monotonic()
+        said = self.call(1, "--limit", "14", expected=3)
+        self.assertLess(time.monotonic() - start, 14 + 2)
+        told = self.statuses(self.results())
+        self.assertEqual((told["doctor"], told["tuned"]), ("ok", "cut"), said)
+        self.assertIn("call: tuned: not run, time is up", said)
+
+
+class Killed(Bundle):
+    def kill_in(self, number, step, with_signal, *more):
+        """Killed as the step begins, and then for good; what it said."""
+        process = self.start(number, "--limit", "200", *more)
+        said = ""
+        for line in process.stdout:
+            said += line
+            if line.startswith(f"call: {step}: at most"):
+                time.sleep(0.5)
+                process.send_signal(with_signal)
+                break
+        said += process.communicate()[0]
+        self.assertNotIn(f"{step}: ok", said)
+        self.assertEqual(process.returncode, 143 if with_signal == signal.SIGTERM else -with_signal, said)
+        self.assert_nothing_runs()
+        return said
+
+    def test_a_call_that_is_killed_is_taken_up(self):
+        for with_signal in (signal.SIGKILL, signal.SIGTERM):
+            with self.subTest(with_signal):
+                shutil.rmtree(self.out, ignore_errors=True)
+                steps = [word for name in ("doctor", "step_vit_s_untuned", "step_vit_s", "verify") for word in ("--only", name)]
+                self.kill_in(1, "step_vit_s", with_signal, *steps)
+                told = self.statuses(self.results())
+                self.assertEqual(told, {"doctor": "ok", "verify": "ok", "step_vit_s_untuned": "ok", "step_vit_s": "running"})
+                said = self.call(1, "--limit", "200", *steps, "--only", "step_other", expected=0)
+                self.assertIn("step_vit_s_untuned: ok in an earlier call", said)
+                # What the call was killed in comes behind what has not been tried.
+                self.assertLess(said.index("call: step_other: at most"), said.index("call: step_vit_s: at most"))
+                self.assertEqual(set(self.statuses(self.results()).values()), {"ok"})
+
+    def test_a_benchmark_that_is_killed_goes_on_where_it_was(self):
+        process = self.start(2, "--limit", "200")
+        log = None
+        while log is None or "start-up of" not in log.read_text():  # its own steps are measured by then
+            self.assertIsNone(process.poll())
+            log = log or next((self.root.parent / "tmp").glob("rewire-gpu-*/logs/2_beside_pytorch.log"), None)
+            time.sleep(0.02)
+        (benchmark,) = self.running("bench/run.py")
+        os.kill(benchmark, signal.SIGSTOP)  # or it may end before what it has is packed
+        while not (self.out / "results.tar.gz").exists() or "bench_2/unfinished" not in self.packed():
+            self.assertIsNone(process.poll())
+            time.sleep(0.1)
+        process.kill()
+        process.communicate()
+        self.assert_nothing_runs()
+        self.assertEqual(self.statuses(self.results())["beside_pytorch"], "running")
+        shutil.rmtree(log.parent.parent)
+        self.call(2, "--limit", "200", expected=3)
+        self.assertEqual(self.results()["figures"]["bench_2 vit_tiny_28:2"]["left_out"], [])
+        with tarfile.open(self.out / "results.tar.gz") as tar:
+            self.assertRegex(tar.extractfile("logs/2_beside_pytorch.log").read().decode(), "going on behind vit_tiny_28:2 plain")
 
 
 if __name__ == "__main__":

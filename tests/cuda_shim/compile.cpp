@@ -27,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A file of this much text compiles in about as long as the compiler takes to start and read the headers.
+// A file of this much text takes the compiler many times as long as it takes to start and to read what all begin with.
 constexpr std::size_t kFileBytes = std::size_t{96} << 10;
 constexpr std::size_t kMessageLines = 12;
 constexpr std::uintmax_t kFolderBytes = std::uintmax_t{512} << 20;
@@ -110,12 +110,10 @@ std::string first_lines(const std::string& text) {
   return result;
 }
 
-/// That it was used now, and its source with it.
-void note_use(const fs::path& object) {
-  for (const fs::path& path : {object, fs::path(object).replace_extension(".cpp")}) {
-    std::error_code ignored;
-    fs::last_write_time(path, fs::file_time_type::clock::now(), ignored);
-  }
+/// That it was used now.
+void note_use(const fs::path& path) {
+  std::error_code ignored;
+  fs::last_write_time(path, fs::file_time_type::clock::now(), ignored);
 }
 
 template <class Function>
@@ -145,8 +143,10 @@ FolderUse::~FolderUse() {
 
 HostCompiler::HostCompiler(fs::path folder, std::string_view prelude, const CompileOptions& options)
     : folder_(made(folder)), use_(folder_, kFolderBytes), prelude_(prelude), options_(options) {
+  key_ = hash_text("");
   for (const char* header : {"device.h", "interface.h"})
-    headers_ += read_text(fs::path(REWIRE_SHIM_ROOT) / "tests/cuda_shim" / header);
+    key_ = hash_text(read_text(fs::path(REWIRE_SHIM_ROOT) / "tests/cuda_shim" / header), key_);
+  for (const std::string& word : command()) key_ = hash_text(word, hash_text(" ", key_));
 }
 
 HostCompiler::~HostCompiler() {
@@ -162,6 +162,8 @@ void HostCompiler::add(std::span<const KernelText> kernels) {
   std::vector<const KernelText*> list;
   for (const auto& [name, kernel] : fresh) list.push_back(kernel);
   const std::vector<File> files = arrange(list);
+  const auto is_there = [&](const File& file) { return fs::exists(object_of(file)); };
+  if (precompiled_.empty() && !std::ranges::all_of(files, is_there)) precompile();
   std::atomic<int> compiled = 0;
   runtime::ThreadPool pool(options_.jobs);
   pool.run(static_cast<std::int64_t>(files.size()), 1, [&](std::int64_t begin, std::int64_t end, int) {
@@ -170,6 +172,7 @@ void HostCompiler::add(std::span<const KernelText> kernels) {
       const fs::path object = object_of(file);
       if (fs::exists(object)) {
         note_use(object);
+        note_use(fs::path(object).replace_extension(".cpp"));
         continue;
       }
       compile(file, object);
@@ -199,8 +202,7 @@ std::vector<HostCompiler::File> HostCompiler::arrange(const std::vector<const Ke
   std::size_t filled = goal;
   for (const KernelText* kernel : kernels) {
     if (filled >= goal) {
-      files.push_back(
-          {{}, "#include \"tests/cuda_shim/device.h\"\n#line 1 \"prelude.cuh\"\n" + prelude_ + "\n"});
+      files.emplace_back();
       filled = 0;
     }
     files.back().symbols.push_back(kernel->symbol);
@@ -216,14 +218,9 @@ std::vector<HostCompiler::File> HostCompiler::arrange(const std::vector<const Ke
 
 /// REWIRE_SHIM_FLAGS are those of the build that change what code means: the sanitizers.
 std::vector<std::string> HostCompiler::command() const {
-  std::vector<std::string> arguments = {REWIRE_SHIM_COMPILER,
-                                        "-std=c++20",
-                                        options_.optimise ? "-O1" : "-O0",
-                                        "-w",
-                                        "-shared",
-                                        "-fPIC",
-                                        "-fvisibility=hidden",
-                                        "-I" REWIRE_SHIM_ROOT};
+  std::vector<std::string> arguments = {
+      REWIRE_SHIM_COMPILER,  "-std=c++20",         options_.optimise ? "-O1" : "-O0", "-w", "-fPIC",
+      "-fvisibility=hidden", "-I" REWIRE_SHIM_ROOT};
 #if defined(__x86_64__)
   // With what nvcc does as well: a product and a sum in one rounding.
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
@@ -240,24 +237,51 @@ std::vector<std::string> HostCompiler::command() const {
 }
 
 fs::path HostCompiler::object_of(const File& file) const {
-  std::uint64_t key = hash_text(headers_);
-  for (const std::string& word : command()) key = hash_text(word, hash_text(" ", key));
-  return folder_ / fmt::format("{:016x}{:08x}.so", hash_text(file.text, key), file.text.size());
+  return folder_ /
+         fmt::format("{:016x}{:08x}.so", hash_text(file.text, hash_text(prelude_, key_)), file.text.size());
 }
 
 void HostCompiler::compile(const File& file, const fs::path& object) const {
   const std::string stem = fmt::format("{}.{}", object.stem().string(), ::getpid());
-  const fs::path source = folder_ / (stem + ".cpp"), log = folder_ / (stem + ".log"),
-                 fresh = folder_ / (stem + ".so");
+  const fs::path source = folder_ / (stem + ".cpp"), fresh = folder_ / (stem + ".so");
   std::ofstream(source) << file.text;
-  std::vector<std::string> arguments = command();
-  arguments.insert(arguments.end(), {source.string(), "-o", fresh.string()});
-  if (run_process(arguments, log) != 0) {
-    throw RuntimeFailure(fmt::format("the compiler refuses {} (kernels {} …):{}", source.string(),
-                                     file.symbols.front(), first_lines(read_text(log))));
-  }
+  run_compiler({"-shared", "-include", precompiled_.string(), source.string()}, fresh,
+               fmt::format("kernels {} …", file.symbols.front()));
   fs::rename(fresh, object);
   fs::rename(source, fs::path(object).replace_extension(".cpp"));
+}
+
+/// device.h and the prelude, which every file begins with: half of what most have to compile. GCC alone takes a
+/// precompiled header whose text was touched since.
+void HostCompiler::precompile() {
+  const std::string text =
+      "#include \"tests/cuda_shim/device.h\"\n#line 1 \"prelude.cuh\"\n" + prelude_ + "\n";
+  const fs::path header = folder_ / fmt::format("{:016x}.h", hash_text(text, key_)),
+                 object = header.string() + ".gch";
+  const fs::path own = folder_ / fmt::format("{}.{}", header.filename().string(), ::getpid());
+  if (!fs::exists(header)) {
+    std::ofstream(own) << text;
+    fs::rename(own, header);  // whoever makes it beside this process makes the same
+  }
+  if (REWIRE_SHIM_PRECOMPILES && !fs::exists(object)) {
+    run_compiler({"-x", "c++-header", header.string()}, own, "the prelude");
+    fs::rename(own, object);
+  }
+  note_use(header);
+  if (REWIRE_SHIM_PRECOMPILES) note_use(object);
+  precompiled_ = header;
+}
+
+void HostCompiler::run_compiler(const std::vector<std::string>& what, const fs::path& result,
+                                const std::string& name) const {
+  const fs::path log = result.string() + ".log";
+  std::vector<std::string> arguments = command();
+  arguments.insert(arguments.end(), what.begin(), what.end());
+  arguments.insert(arguments.end(), {"-o", result.string()});
+  if (run_process(arguments, log) != 0) {
+    throw RuntimeFailure(
+        fmt::format("the compiler refuses {} ({}):{}", what.back(), name, first_lines(read_text(log))));
+  }
   fs::remove(log);
 }
 

@@ -73,14 +73,19 @@ class HostCompiler {
   std::vector<File> arrange(const std::vector<const KernelText*>& kernels) const;
   std::vector<std::string> command() const;
   std::filesystem::path object_of(const File& file) const;
+  void precompile();
   void compile(const File& file, const std::filesystem::path& object) const;
+  void run_compiler(const std::vector<std::string>& what, const std::filesystem::path& result,
+                    const std::string& name) const;
   void load(const File& file, const std::filesystem::path& object);
 
   std::filesystem::path folder_;
   FolderUse use_;
   std::string prelude_;
   CompileOptions options_;
-  std::string headers_;  // the text of device.h and what it includes: part of every hash
+  std::uint64_t key_ =
+      0;  // of the compiler's command and of device.h and what it includes: part of every hash
+  std::filesystem::path precompiled_;  // a header, its object beside it; empty until a kernel is compiled
   std::vector<void*> objects_;
   std::map<std::string, KernelFunction, std::less<>> kernels_;
   CompileReport report_;

@@ -3,7 +3,7 @@
 // exchange among the lanes of a warp, and failure. REWIRE_HOST_SHIM is defined for the prelude, whose
 // functions in PTX have their twins here.
 //
-// A file of kernels includes this first and ends with REWIRE_SHIM_KERNEL(symbol) for each kernel. The header
+// It is read before a file of kernels (compile.cpp), which ends with REWIRE_SHIM_KERNEL(symbol) for each kernel. The header
 // includes little of the system's, since it is compiled at test time.
 #pragma once
 

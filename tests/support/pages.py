@@ -182,9 +182,9 @@ class PageTest(unittest.TestCase):
         self.run_script("document.documentElement.dataset.theme = arguments[0]", theme)
 
     def check_view(self, view, roles, unreachable_script):
-        """Opens it at each width: nothing sticks out, the Tab key reaches elements of these roles, which have names, and texts have
-        contrast in both themes."""
-        for width in reversed(kWidths):
+        """Nothing sticks out at any width. At the first, elements of these roles have names, the Tab key reaches all that the script
+        looks at, and texts have contrast in both themes."""
+        for width in (*kWidths[1:], kWidths[0]):
             self.size(width)
             self.open(view)
             self.check_width(view, width)

@@ -25,7 +25,7 @@ if shutil.which(SHELL) is None:
 
 # By their first two letters; each would run a command, or be another word, if a shell read it unescaped.
 HOSTILE = ("aa$(touch PWNED)`touch PWNED`z", "bb'; touch PWNED; 'z", 'cc"; touch PWNED; "!!\\z', "dd a:b=c{d,e}*~#&z")
-kWaits = (0.1, 0.5, 2, 5)  # seconds for an answer; the next where it was not there yet
+kWaits = (0.1, 0.5, 2, 5)  # seconds for an answer, tried in turn until it is there
 HOME, LEFT = tempfile.mkdtemp(prefix="rewire-shell-"), "\x01"
 # The program is on the path by its name, and nothing of this user's is found.
 ENVIRONMENT = {"HOME": HOME, "TERM": "xterm" if SHELL == "fish" else "dumb", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "PS1": "ready> ", "INPUTRC": "/dev/null",
@@ -108,7 +108,8 @@ class Terminal:
 
 def expect(terminal, typed, wanted, part=list):
     """The line, or a part of it, after Tab; a busy machine gets more time to answer."""
-    for wait in kWaits:
+    stays = wanted[-1:] == [typed.split()[-1] + "END"]  # which it also does before there is an answer
+    for wait in kWaits[1 if stays else 0:]:
         have = part(terminal.line(typed, 1, wait))
         if have == wanted:
             return
