@@ -5,8 +5,9 @@
 #   scripts/test.sh full               the same with all of these sets, every loss of power, every fault (of memory 400 points)
 #                                      and 600 kills, the bundle for a GPU and its calls that are killed, and each libFuzzer
 #                                      target: two hours
-#   scripts/test.sh asan               AddressSanitizer and UBSan: every test but those labelled `slow` or `program`, and the
-#                                      libFuzzer targets, a slice of them FUZZ_SECONDS each (30), the others a second
+#   scripts/test.sh asan               AddressSanitizer and UBSan: every test but those labelled `slow` or `program`, of
+#                                      `rewire plugin test` a slice of the strategies, and the libFuzzer targets,
+#                                      a slice of them FUZZ_SECONDS each (30), the others a second
 #   scripts/test.sh asan-program       the tests labelled `program` there: the binary as a user meets it
 #   scripts/test.sh tsan               ThreadSanitizer: the tests labelled `threads`
 #   scripts/test.sh bare               the tests of ir, codegen and runtime, but those labelled `slow`, in a build without any

@@ -251,8 +251,8 @@ void HostCompiler::compile(const File& file, const fs::path& object) const {
   fs::rename(source, fs::path(object).replace_extension(".cpp"));
 }
 
-/// device.h and the prelude, which every file begins with: half of what most have to compile. GCC alone takes a
-/// precompiled header whose text was touched since.
+/// device.h and the prelude, which every file begins with. GCC alone takes a precompiled header whose text was touched
+/// since.
 void HostCompiler::precompile() {
   const std::string text =
       "#include \"tests/cuda_shim/device.h\"\n#line 1 \"prelude.cuh\"\n" + prelude_ + "\n";

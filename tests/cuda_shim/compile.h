@@ -83,8 +83,7 @@ class HostCompiler {
   FolderUse use_;
   std::string prelude_;
   CompileOptions options_;
-  std::uint64_t key_ =
-      0;  // of the compiler's command and of device.h and what it includes: part of every hash
+  std::uint64_t key_ = 0;  // the compiler's command and device.h with what it includes: part of every hash
   std::filesystem::path precompiled_;  // a header, its object beside it; empty until a kernel is compiled
   std::vector<void*> objects_;
   std::map<std::string, KernelFunction, std::less<>> kernels_;

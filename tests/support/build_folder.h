@@ -6,7 +6,7 @@
 
 namespace rewire::testing {
 
-/// Of a program in its folder bin.
+/// The build whose folder bin has the program.
 inline std::filesystem::path build_folder() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path();
 }
