@@ -1,5 +1,5 @@
 """The strategies that reach over several joins, in PyTorch as a user would write them: each runs the blocks of the vision
-transformer of pytorch_step.py. Names and values are those of the plugins' specs, "attnres:block=3"; docs/strategies.md has
+transformer of pytorch_step.py. Names and values are those of the plugins' specs, "attnres:block=3"; docs/guide/strategies.md has
 the equations. plugin_weights() of each says where a plugin's own weights stand: (its name, the parameter, the index in it)."""
 import torch
 import torch.nn.functional as F

@@ -87,7 +87,7 @@ void declare(DumpRequest& request, Options& options) {
       "--summary", request.summary,
       "instead of a stage: how many kernels and calls the step has, what they move and hold, what each "
       "plugin and each join added, and how long compiling takes");
-  options.flag("--json", request.json, "the stage, or the --summary, as an object (docs/explore.md)");
+  options.flag("--json", request.json, "the stage, or the --summary, as an object (docs/guide/explore.md)");
   options.flag("--time-passes", request.time_passes,
                "from --stage step on: the time of each pass, on stderr");
   options.choice("--diff", request.diff, {"plain"},

@@ -17,7 +17,7 @@ struct ExploreOptions {
   bool machine_code = true;    // also LLVM IR and assembly
 };
 
-/// docs/explore.md has the keys. UserError as resolve_network(), and with `ptx` where NVRTC is missing.
+/// docs/guide/explore.md has the keys. UserError as resolve_network(), and with `ptx` where NVRTC is missing.
 /// `progress` moves at each stage.
 nlohmann::ordered_json explored(const runtime::NetworkRequest& request, const ExploreOptions& options,
                                 MovingLine& progress);

@@ -1,5 +1,5 @@
 // The keys of recipes as help and completion show them: kinds, defaults and bounds are those that the recipe's reader has,
-// meanings those of docs/training.md.
+// meanings those of docs/guide/train.md.
 #pragma once
 
 #include <string>

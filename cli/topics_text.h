@@ -12,7 +12,7 @@ struct TopicText {
 };
 std::vector<TopicText> topic_texts();
 
-/// The rows "| `key` | type | default | meaning |" of docs/training.md.
+/// The rows "| `key` | type | default | meaning |" of docs/guide/train.md.
 std::string_view key_table();
 
 }  // namespace rewire::cli

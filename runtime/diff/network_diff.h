@@ -1,4 +1,4 @@
-// Two networks side by side, or two runs: what differs between them as one JSON object (docs/diff.md has the keys).
+// Two networks side by side, or two runs: what differs between them as one JSON object (docs/guide/diff.md has the keys).
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,4 +1,4 @@
-// What the explorer's data say of a network (docs/explore.md), as far as two networks are compared by it.
+// What the explorer's data say of a network (docs/guide/explore.md), as far as two networks are compared by it.
 #pragma once
 
 #include <cstdint>

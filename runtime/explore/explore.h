@@ -1,4 +1,4 @@
-// One page about a network and its training step: data as JSON (docs/explore.md), and the page that shows them.
+// One page about a network and its training step: data as JSON (docs/guide/explore.md), and the page that shows them.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

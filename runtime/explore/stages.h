@@ -1,5 +1,5 @@
 // The stages of a network's way to machine code as JSON: what `rewire dump --json` prints and the explorer shows
-// (docs/explore.md has the keys).
+// (docs/guide/explore.md has the keys).
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

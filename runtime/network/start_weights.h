@@ -1,4 +1,4 @@
-// The weights that a new run takes from a file, as the keys of [train] say (docs/training.md, Fine-tuning).
+// The weights that a new run takes from a file, as the keys of [train] say (docs/guide/train.md, Fine-tuning).
 #pragma once
 
 #include "ir/module.h"

@@ -1,4 +1,4 @@
-// One page about training runs: their curves, figures and recipes (docs/report.md has the data).
+// One page about training runs: their curves, figures and recipes (docs/guide/reports.md has the data).
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,4 +1,4 @@
-// A folder that reproduces one kernel, or one failure, alone (docs/repro.md):
+// A folder that reproduces one kernel, or one failure, alone (docs/guide/repro.md):
 //
 //   README.md              what it is, of which machine and versions, and the command that runs it again
 //   repro.json             the same for `rewire repro FOLDER`

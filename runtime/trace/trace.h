@@ -1,5 +1,5 @@
 // Values inside a network, forward and backward, as a training step computes them for one batch: what they are like,
-// and how far they are from those of another engine or of files. docs/trace.md tells what for.
+// and how far they are from those of another engine or of files. docs/guide/trace.md tells what for.
 #pragma once
 
 #include <cstdint>

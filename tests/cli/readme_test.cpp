@@ -1,4 +1,4 @@
-// What README.md and docs/tour.md show of commands that print the same on every machine.
+// What README.md and docs/start/tour.md show of commands that print the same on every machine.
 #include <algorithm>
 #include <filesystem>
 #include <sstream>

@@ -36,9 +36,9 @@ foreach(path "${WORK}/mine/build" "start")
   endif()
 endforeach()
 
-# What docs/write-a-plugin.md shows of `plugin test`, but for the rows of rounding errors, which are a processor's own.
+# What docs/start/first-plugin.md shows of `plugin test`, but for the rows of rounding errors, which are a processor's own.
 run(rewire plugin test ./mine/build/mine.so)
-file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/../../docs/write-a-plugin.md" shown REGEX "^    ok ")
+file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/../../docs/start/first-plugin.md" shown REGEX "^    ok ")
 set(held 0)
 foreach(line IN LISTS shown)
   if(line MATCHES "worst error" OR (FLAGS MATCHES "sanitize" AND line MATCHES "ok +leak")) # which is left to the sanitizer

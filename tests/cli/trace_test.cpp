@@ -1,4 +1,4 @@
-// rewire trace, on the faults that docs/trace.md shows: each is found by one command.
+// rewire trace, on the faults that docs/guide/trace.md shows: each is found by one command.
 #include <filesystem>
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,5 @@
 // Every command that reads weights says what they are of where that is another network than the one they go into: the
-// table of docs/training.md, "What weights are of".
+// table of docs/guide/train.md, "What weights are of".
 #include <filesystem>
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,5 @@
 // What a training step is made of with each strategy, as it is lowered for the CPU: launches, kernels, pieces
-// of code. The table that is committed is what docs/strategies.md speaks of; a change of lowering shows as
+// of code. The table that is committed is what docs/guide/strategies.md speaks of; a change of lowering shows as
 // its diff.
 #include <fmt/format.h>
 
@@ -130,7 +130,7 @@ std::string said(const std::string& pool, const std::string& plugins) {
   return {};
 }
 
-TEST_CASE("docs/strategies.md says what the table of kernels holds") {
+TEST_CASE("docs/guide/strategies.md says what the table of kernels holds") {
   const std::string docs = text_of(REWIRE_STRATEGIES);
   const std::string plain = said("token", "none"), pooled = said("avg", "none");
   for (const char* same : {"decay", "skipless"}) {

@@ -1,4 +1,4 @@
-// The table of keys in docs/training.md against the recipe's own: every key, its type, default and choices.
+// The table of keys in docs/guide/train.md against the recipe's own: every key, its type, default and choices.
 #include <algorithm>
 #include <fstream>
 #include <map>
@@ -61,7 +61,7 @@ std::map<std::string, std::string> defaults() {
   return values;
 }
 
-TEST_CASE("docs/training.md lists every key of a recipe with its type, default and choices") {
+TEST_CASE("docs/guide/train.md lists every key of a recipe with its type, default and choices") {
   const std::vector<Row> rows = documented_keys();
   const std::map<std::string, std::string> values = defaults();
   Recipe recipe;

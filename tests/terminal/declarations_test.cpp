@@ -103,7 +103,7 @@ TEST_CASE("The guide to writing a plugin shows the one that `plugin new` writes"
   std::istringstream lines(source->second);
   for (std::string line; std::getline(lines, line);) shown += (line.empty() ? "" : "    " + line) + '\n';
   std::ostringstream guide;
-  guide << std::ifstream(REWIRE_SOURCE_DIR "/docs/write-a-plugin.md").rdbuf();
+  guide << std::ifstream(REWIRE_SOURCE_DIR "/docs/start/first-plugin.md").rdbuf();
   CHECK(guide.str().find("\n" + shown) != std::string::npos);
 }
 

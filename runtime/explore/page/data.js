@@ -1,4 +1,4 @@
-// The explorer's page. In: one JSON object, in the element #data (docs/explore.md). Out: what the page shows of it:
+// The explorer's page. In: one JSON object, in the element #data (docs/guide/explore.md). Out: what the page shows of it:
 //   - the network as a drawing of the residual stream, which selects a place;
 //   - seven views of the selected place: formula, IR, step, passes, kernels, memory, roofline;
 //   - one kernel: its operations, its buffers and its texts side by side.

@@ -1,4 +1,4 @@
-// The page of a report. In: one JSON object, in the element #data (docs/report.md). Out: what the page shows of it:
+// The page of a report. In: one JSON object, in the element #data (docs/guide/reports.md). Out: what the page shows of it:
 //   - a summary table: a row for each group of runs, and the curves of the evaluation;
 //   - curves of all metrics, diagnostics, pictures and recipes.
 // The state stands in location.hash: a control changes it with go(), and apply() draws the open view again. A view
